@@ -1,0 +1,92 @@
+//! A cursor over a packet's bytes, in the form that the BPF verifier can follow.
+
+use core::marker::PhantomData;
+
+use zerocopy::{FromBytes, Immutable, Unaligned};
+
+/// Reads a packet from its front to its end.
+///
+/// The verifier learns how much of a packet may be read only from a pointer that was compared with the packet's end; a
+/// slice keeps pointer and length apart and is refused. See the kernel's
+/// [XDP tutorial](https://github.com/xdp-project/xdp-tools/blob/v1.5.5/headers/xdp/parsing_helpers.h) for the C form.
+#[derive(Clone, Copy, Debug)]
+pub struct Cursor<'a> {
+    position: *const u8,
+    end: *const u8,
+    frame_bytes: u32,
+    packet: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor at the front of `frame`, the whole of a frame.
+    #[must_use]
+    pub fn new(frame: &'a [u8]) -> Self {
+        let range = frame.as_ptr_range();
+        let frame_bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        // SAFETY: the range is that of a live slice.
+        unsafe { Self::from_raw(range.start, range.end, frame_bytes) }
+    }
+
+    /// A cursor from `start` to `end`, over the readable part of a frame of `frame_bytes` bytes.
+    ///
+    /// # Safety
+    ///
+    /// The bytes from `start` to `end` are readable and unchanged for `'a`.
+    #[must_use]
+    #[inline(always)]
+    pub const unsafe fn from_raw(start: *const u8, end: *const u8, frame_bytes: u32) -> Self {
+        Self {
+            position: start,
+            end,
+            frame_bytes,
+            packet: PhantomData,
+        }
+    }
+
+    /// Bytes of the whole frame as received, without the checksum, fragments of a jumbo frame included.
+    #[must_use]
+    #[inline(always)]
+    pub const fn frame_bytes(&self) -> u32 {
+        self.frame_bytes
+    }
+
+    /// The next header, and the cursor behind it; `None`, and nothing moves, when the packet is too short.
+    #[inline(always)]
+    pub fn take<T: FromBytes + Immutable + Unaligned>(&mut self) -> Option<&'a T> {
+        let next = self.position.wrapping_add(size_of::<T>());
+        if next > self.end {
+            return None;
+        }
+        let header = self.position.cast::<T>();
+        self.position = next;
+        // SAFETY: `T` is valid for any bytes and alignment, and all of it lies before `end`, within what `from_raw` promised.
+        Some(unsafe { &*header })
+    }
+
+    /// Moves over `count` bytes. Whether they exist is found out by the next [`take`](Self::take).
+    #[inline(always)]
+    pub fn skip(&mut self, count: u16) {
+        self.position = self.position.wrapping_add(usize::from(count));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_taken_only_when_all_of_it_is_there() {
+        let mut cursor = Cursor::new(&[1, 2, 3]);
+        assert_eq!(cursor.take::<[u8; 2]>(), Some(&[1, 2]));
+        assert_eq!(cursor.take::<[u8; 2]>(), None);
+        assert_eq!(cursor.take::<[u8; 1]>(), Some(&[3]));
+        assert_eq!(cursor.take::<[u8; 1]>(), None);
+    }
+
+    #[test]
+    fn skipping_past_the_end_is_found_out_by_the_next_take() {
+        let mut cursor = Cursor::new(&[1, 2, 3]);
+        cursor.skip(400);
+        assert_eq!(cursor.take::<[u8; 1]>(), None);
+    }
+}

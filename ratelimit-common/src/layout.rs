@@ -1,0 +1,74 @@
+//! The maps as the kernel and user space both know them: names, sizes, version.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Family, Verdict, verdict::VERDICTS};
+
+/// The version of everything in this crate that lies in a map. Pins stand under `v<VERSION>`: a daemon with another layout
+/// never reads them.
+pub const VERSION: u32 = 1;
+
+/// The entry point.
+pub const PROGRAM: &str = "ratelimit";
+
+/// Interfaces that can be counted apart; each has a slot below this.
+pub const INTERFACES_MAX: u32 = 32;
+
+/// Policies that can be loaded at once.
+pub const POLICIES_MAX: u32 = 16_384;
+
+/// List entries of a family that name one address.
+pub const ADDRESSES_MAX: u32 = 1 << 20;
+
+/// List entries of a family that name a wider prefix.
+pub const PREFIXES_MAX: u32 = 1 << 20;
+
+/// Sources with state, of each family, unless the configuration says otherwise.
+pub const SOURCES_DEFAULT: u32 = 1 << 18;
+
+/// Sources of each family whose refusals are remembered.
+pub const STRIKES_MAX: u32 = 1 << 16;
+
+/// Bytes of the ring of events: 2,000 events of the fastest sampling of 20 CPUs last a second.
+pub const EVENTS_BYTES: u32 = 1 << 17;
+
+/// Counters, one for each interface, family and verdict.
+#[expect(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "evaluated at compile time"
+)]
+pub const COUNTERS: u32 = INTERFACES_MAX * (Family::ALL.len() * VERDICTS) as u32;
+
+/// The place of a counter, below [`COUNTERS`] for an interface below [`INTERFACES_MAX`].
+#[must_use]
+#[inline(always)]
+#[expect(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    reason = "bounded by COUNTERS"
+)]
+pub const fn counter_index(interface: u32, family: Family, verdict: Verdict) -> u32 {
+    let row = (interface & (INTERFACES_MAX - 1)) as usize * Family::ALL.len() + family as usize;
+    (row * VERDICTS + verdict.index()) as u32
+}
+
+/// Packets and bytes under one verdict.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct Counter {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of their frames, as `ip -s link` counts.
+    pub bytes: u64,
+}
+
+/// Which clock the program reads; fixed when it is loaded.
+pub mod clock {
+    /// `bpf_ktime_get_ns`: exact, about 14 ns a packet.
+    pub const PRECISE: u32 = 0;
+    /// The time that stands in the map `CLOCK`, for tests that choose it.
+    pub const MANUAL: u32 = 1;
+}

@@ -1,0 +1,54 @@
+//! The packet decision of `ratelimit`.
+//!
+//! One pure function, [`decide`], takes a packet's bytes, the time and the [`Tables`], and answers with a [`Verdict`]. The
+//! XDP program runs it in the kernel; tests, fuzzers and the daemon run the same code on the host.
+//!
+//! This crate never does I/O, reads no clock, allocates nothing, and cannot panic: the BPF verifier refuses code that could.
+#![no_std]
+// Tests run on the host, where a panic is how a test fails.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used,
+        reason = "a panic is how a test fails"
+    )
+)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod address;
+pub mod algorithm;
+pub mod charge;
+pub mod cursor;
+pub mod event;
+pub mod flow;
+pub mod guard;
+pub mod layout;
+pub mod list;
+pub mod parse;
+pub mod pipeline;
+#[cfg(feature = "user")]
+mod pod;
+pub mod policy;
+pub mod settings;
+pub mod source;
+pub mod tables;
+pub mod time;
+pub mod verdict;
+
+pub use address::{Address, Family, Ipv4, Ipv6};
+pub use cursor::Cursor;
+pub use flow::Flow;
+pub use list::ListEntry;
+pub use pipeline::decide;
+pub use policy::{Limit, Policy, Unit};
+pub use settings::Settings;
+pub use source::{Record, SourceKey, Strikes};
+pub use tables::Tables;
+pub use time::Instant;
+pub use verdict::{DropReason, PassReason, Verdict};

@@ -1,0 +1,65 @@
+//! The Ethernet header and its VLAN tags (IEEE 802.1Q, 802.1ad).
+
+use zerocopy::{FromBytes, Immutable, Unaligned};
+
+use crate::{Cursor, DropReason};
+
+/// The most VLAN tags that are looked through: a service tag and a customer tag (802.1ad).
+pub const VLAN_TAGS_MAX: usize = 2;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const ETHERTYPE_IPV6: u16 = 0x86dd;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+const ETHERTYPE_QINQ: u16 = 0x88a8;
+/// The service tag of equipment from before 802.1ad.
+const ETHERTYPE_QINQ_OLD: u16 = 0x9100;
+
+#[derive(FromBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct Ethernet {
+    destination: [u8; 6],
+    source: [u8; 6],
+    ethertype: [u8; 2],
+}
+
+#[derive(FromBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct Vlan {
+    control: [u8; 2],
+    ethertype: [u8; 2],
+}
+
+/// What follows the link-layer headers.
+pub(super) enum Payload {
+    Ipv4,
+    Ipv6,
+    Other,
+}
+
+/// Moves behind the link-layer headers.
+#[inline(always)]
+pub(super) fn payload(cursor: &mut Cursor<'_>) -> Result<Payload, DropReason> {
+    let header: &Ethernet = cursor.take().ok_or(DropReason::Truncated)?;
+    let mut ethertype = u16::from_be_bytes(header.ethertype);
+    for _ in 0..VLAN_TAGS_MAX {
+        if !is_vlan(ethertype) {
+            break;
+        }
+        let tag: &Vlan = cursor.take().ok_or(DropReason::Truncated)?;
+        ethertype = u16::from_be_bytes(tag.ethertype);
+    }
+    match ethertype {
+        ETHERTYPE_IPV4 => Ok(Payload::Ipv4),
+        ETHERTYPE_IPV6 => Ok(Payload::Ipv6),
+        deeper if is_vlan(deeper) => Err(DropReason::VlanDepth),
+        _ => Ok(Payload::Other),
+    }
+}
+
+#[inline(always)]
+const fn is_vlan(ethertype: u16) -> bool {
+    matches!(
+        ethertype,
+        ETHERTYPE_VLAN | ETHERTYPE_QINQ | ETHERTYPE_QINQ_OLD
+    )
+}

@@ -1,0 +1,33 @@
+//! Which types user space may copy into and out of maps as bytes.
+
+use aya::Pod;
+
+use crate::{
+    Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes, event::Sampler,
+    guard::Guard, layout::Counter,
+};
+
+// SAFETY, for all of them: `repr(C)` without padding, valid for any bytes, no pointers.
+unsafe impl Pod for Counter {}
+// SAFETY: as above.
+unsafe impl Pod for Guard {}
+// SAFETY: as above.
+unsafe impl Pod for Ipv4 {}
+// SAFETY: as above.
+unsafe impl Pod for Ipv6 {}
+// SAFETY: as above.
+unsafe impl Pod for ListEntry {}
+// SAFETY: as above.
+unsafe impl Pod for Policy {}
+// SAFETY: as above.
+unsafe impl Pod for Record {}
+// SAFETY: as above.
+unsafe impl Pod for Sampler {}
+// SAFETY: as above.
+unsafe impl Pod for Settings {}
+// SAFETY: as above.
+unsafe impl Pod for SourceKey<Ipv4> {}
+// SAFETY: as above.
+unsafe impl Pod for SourceKey<Ipv6> {}
+// SAFETY: as above.
+unsafe impl Pod for Strikes {}

@@ -1,0 +1,56 @@
+//! State that belongs to one source.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Address, policy::LIMITS_MAX};
+
+/// The key of a source's state: its address, cut to the configured prefix, in the scope of one policy.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(C)]
+pub struct SourceKey<A: Address> {
+    address: A,
+    scope: [u8; 4],
+}
+
+impl<A: Address> SourceKey<A> {
+    /// The key of `address`, which the caller has masked, under the policy whose [scope](crate::Policy::scope) is `scope`.
+    #[inline(always)]
+    pub const fn new(address: A, scope: u32) -> Self {
+        Self {
+            address,
+            scope: scope.to_ne_bytes(),
+        }
+    }
+
+    /// The masked address.
+    pub const fn address(&self) -> A {
+        self.address
+    }
+
+    /// The scope of the policy.
+    pub const fn scope(&self) -> u32 {
+        u32::from_ne_bytes(self.scope)
+    }
+}
+
+/// One word of state for each limit of the source's policy.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct Record {
+    /// The state of limit `i` at index `i`; 0 where nothing was charged yet.
+    pub words: [u64; LIMITS_MAX],
+}
+
+/// How often a source was refused.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct Strikes {
+    /// Packets over a limit of the source's policy, dropped or observed.
+    pub packets: u64,
+    /// When the last of them came, in nanoseconds since boot.
+    pub last_ns: u64,
+}

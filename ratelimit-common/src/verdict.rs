@@ -1,0 +1,181 @@
+//! The answer of the pipeline: what happens to a packet, and why.
+
+/// What happens to a packet, with the one reason under which it is counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// The packet goes on to the network stack.
+    Pass(PassReason),
+    /// The packet is dropped.
+    Drop(DropReason),
+    /// The packet would have been dropped, and passes: a dry run.
+    Observe(DropReason),
+}
+
+/// Why a packet passes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum PassReason {
+    /// Not IP: ARP, LLDP, LACP and the like.
+    NotIp = 0,
+    /// IPv6 neighbour discovery: without it the host drops off the link.
+    NeighbourDiscovery = 1,
+    /// The source is on the allow list.
+    Allowed = 2,
+    /// Every limit had room.
+    Conforming = 3,
+    /// No limit applies to the source.
+    Unlimited = 4,
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum DropReason {
+    /// The source is banned.
+    Banned = 0,
+    /// A limit of the source's policy had no room.
+    Limited = 1,
+    /// The frame ends before its source address.
+    Truncated = 2,
+    /// More VLAN tags than are looked through.
+    VlanDepth = 3,
+    /// More IPv6 extension headers than are looked through.
+    ExtensionDepth = 4,
+    /// Other CPUs changed the source's state at every try.
+    Contended = 5,
+    /// No state could be made for the source.
+    NoState = 6,
+}
+
+/// The number of verdicts that are counted apart.
+#[expect(clippy::arithmetic_side_effects, reason = "evaluated at compile time")]
+pub const VERDICTS: usize = PassReason::ALL.len() + 2 * DropReason::ALL.len();
+
+impl Verdict {
+    /// The place of the verdict among the counters, below [`VERDICTS`].
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::arithmetic_side_effects, reason = "the sum is below VERDICTS")]
+    pub const fn index(self) -> usize {
+        const PASS: usize = PassReason::ALL.len();
+        const DROP: usize = DropReason::ALL.len();
+        match self {
+            Self::Pass(reason) => reason as usize,
+            Self::Drop(reason) => PASS + reason as usize,
+            Self::Observe(reason) => PASS + DROP + reason as usize,
+        }
+    }
+
+    /// The verdict of a dry run: what would be dropped is observed.
+    #[must_use]
+    #[inline(always)]
+    pub const fn observed(self) -> Self {
+        match self {
+            Self::Drop(reason) => Self::Observe(reason),
+            Self::Pass(_) | Self::Observe(_) => self,
+        }
+    }
+
+    /// Every verdict, in the order of [`index`](Self::index).
+    pub fn all() -> impl Iterator<Item = Self> {
+        let pass = PassReason::ALL.into_iter().map(Self::Pass);
+        let drop = DropReason::ALL.into_iter().map(Self::Drop);
+        let observe = DropReason::ALL.into_iter().map(Self::Observe);
+        pass.chain(drop).chain(observe)
+    }
+
+    /// The label of the action in metrics and tables.
+    #[must_use]
+    pub const fn action(self) -> &'static str {
+        match self {
+            Self::Pass(_) => "pass",
+            Self::Drop(_) => "drop",
+            Self::Observe(_) => "observe",
+        }
+    }
+
+    /// The label of the reason in metrics and tables.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Pass(reason) => reason.label(),
+            Self::Drop(reason) | Self::Observe(reason) => reason.label(),
+        }
+    }
+}
+
+impl PassReason {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Self; 5] = [
+        Self::NotIp,
+        Self::NeighbourDiscovery,
+        Self::Allowed,
+        Self::Conforming,
+        Self::Unlimited,
+    ];
+
+    /// The label in metrics and tables.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NotIp => "not-ip",
+            Self::NeighbourDiscovery => "neighbour-discovery",
+            Self::Allowed => "allowed",
+            Self::Conforming => "conforming",
+            Self::Unlimited => "unlimited",
+        }
+    }
+}
+
+impl DropReason {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Self; 7] = [
+        Self::Banned,
+        Self::Limited,
+        Self::Truncated,
+        Self::VlanDepth,
+        Self::ExtensionDepth,
+        Self::Contended,
+        Self::NoState,
+    ];
+
+    /// The reason whose number is `number`.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// The label in metrics and tables.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Banned => "banned",
+            Self::Limited => "limited",
+            Self::Truncated => "truncated",
+            Self::VlanDepth => "vlan-depth",
+            Self::ExtensionDepth => "extension-depth",
+            Self::Contended => "contended",
+            Self::NoState => "no-state",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verdict_has_a_counter_of_its_own() {
+        let indices: std::vec::Vec<usize> = Verdict::all().map(Verdict::index).collect();
+        let expected: std::vec::Vec<usize> = (0..VERDICTS).collect();
+        assert_eq!(indices, expected);
+    }
+
+    #[test]
+    fn reasons_are_found_by_their_numbers() {
+        for reason in DropReason::ALL {
+            assert_eq!(DropReason::from_number(reason as u8), Some(reason));
+        }
+        assert_eq!(DropReason::from_number(7), None);
+    }
+}

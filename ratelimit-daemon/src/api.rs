@@ -1,0 +1,304 @@
+//! What `rlctl` and `ratelimitd` say to each other: HTTP and JSON over a Unix socket, version 1.
+//!
+//! | request | body | answer |
+//! |---|---|---|
+//! | `GET /v1/status` | | [`Status`] |
+//! | `GET /v1/bans` | | `[`[`Ban`]`]` |
+//! | `POST /v1/bans` | [`BanRequest`] | [`Changed`] |
+//! | `DELETE /v1/bans` | [`PrefixesRequest`] | [`Changed`] |
+//! | `GET /v1/allows` | | `[`[`Allow`]`]` |
+//! | `POST /v1/allows` | [`AllowRequest`] | [`Changed`] |
+//! | `DELETE /v1/allows` | [`PrefixesRequest`] | [`Changed`] |
+//! | `GET /v1/limits` | | `[`[`PolicyView`]`]` |
+//! | `POST /v1/limits` | [`LimitRequest`] | [`Changed`] |
+//! | `DELETE /v1/limits` | [`LimitTarget`] | [`Changed`] |
+//! | `GET /v1/check/{address}` | | [`Check`] |
+//! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
+//! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
+//! | `POST /v1/reload` | | [`Reloaded`] |
+//! | `POST /v1/detach` | | [`Detached`] |
+//!
+//! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{limit::LimitSpec, prefix::Prefix};
+
+/// The largest body of a request, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a request was not carried out; nothing of it was.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Refused {
+    /// What was tried, on what, why it failed. No full stop.
+    pub error: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Bans every prefix of a list, or none.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct BanRequest {
+    /// Whom.
+    pub prefixes: Vec<Prefix>,
+    /// For how many seconds; `None` is forever.
+    pub seconds: Option<f64>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Allows every prefix of a list, or none.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowRequest {
+    /// Whom.
+    pub prefixes: Vec<Prefix>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Takes every prefix of a list off it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixesRequest {
+    /// Whom.
+    pub prefixes: Vec<Prefix>,
+}
+
+/// Gives a prefix, or every source without a policy of its own, limits in place of what the configuration says.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitRequest {
+    /// Whom; `None` is the default policy.
+    pub prefix: Option<Prefix>,
+    /// The limits.
+    pub limits: Vec<LimitSpec>,
+    /// Whether to count and pass what they would drop.
+    #[serde(default)]
+    pub observe: bool,
+}
+
+/// Takes limits set by hand away, so that the configuration holds again.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitTarget {
+    /// Whose; `None` is the default policy.
+    pub prefix: Option<Prefix>,
+}
+
+/// What a change did.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Changed {
+    /// Entries that were not there before.
+    pub added: usize,
+    /// Entries that were there and are different.
+    pub updated: usize,
+    /// Entries that are gone.
+    pub removed: usize,
+    /// Prefixes that were named for removal and were not there.
+    pub absent: Vec<Prefix>,
+    /// When what was added ends; `None` is never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// Who put an entry on a list.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// The configuration.
+    Config,
+    /// `rlctl`.
+    Manual,
+}
+
+/// A banned prefix.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Ban {
+    /// Whom.
+    pub prefix: Prefix,
+    /// Until when; `None` is forever.
+    pub until: Option<Timestamp>,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why.
+    pub reason: Option<String>,
+    /// The user who typed it.
+    pub author: String,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// An allowed prefix.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Allow {
+    /// Whom.
+    pub prefix: Prefix,
+    /// Since when; `None` for what stands in the configuration.
+    pub since: Option<Timestamp>,
+    /// Why.
+    pub reason: Option<String>,
+    /// The user who typed it.
+    pub author: Option<String>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// A policy, with the prefixes that it is for.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct PolicyView {
+    /// Its name in the configuration, or the prefix whose limits were set by hand.
+    pub name: String,
+    /// The prefixes; empty for the default policy.
+    pub prefixes: Vec<Prefix>,
+    /// Its limits.
+    pub limits: Vec<LimitSpec>,
+    /// Whether what it would drop passes.
+    pub observe: bool,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// What would happen to a packet of an address at this moment.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Check {
+    /// The address.
+    pub address: IpAddr,
+    /// The source that it belongs to.
+    pub source: Prefix,
+    /// `pass`, `drop` or `observe`.
+    pub action: String,
+    /// The reason, as in the metrics.
+    pub reason: String,
+    /// The prefix of the rule that decides; `None` when it is the default policy.
+    pub rule: Option<Prefix>,
+    /// When the ban that decides ends; `None` without one, and for one that never ends.
+    pub until: Option<Timestamp>,
+    /// The ban that decides, when it is one.
+    pub ban: Option<Ban>,
+    /// The policy that the source is under.
+    pub policy: String,
+    /// The state of its limits.
+    pub limits: Vec<LimitState>,
+    /// Packets of the source that limits refused, as far as they are remembered.
+    pub refused_packets: u64,
+    /// When the last of them came.
+    pub refused_last: Option<Timestamp>,
+}
+
+/// How much of a limit a source has used.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LimitState {
+    /// The limit.
+    pub limit: LimitSpec,
+    /// What was used of the window that is open.
+    pub used: u64,
+    /// Seconds until it closes.
+    pub closes_in_seconds: f64,
+}
+
+/// A source that is busy at this moment.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct TopSource {
+    /// The source.
+    pub source: Prefix,
+    /// The policy that it is under.
+    pub policy: String,
+    /// Its limit with the least room.
+    pub limit: Option<LimitState>,
+    /// Packets that limits refused, as far as they are remembered.
+    pub refused_packets: u64,
+}
+
+/// Packets that had one verdict on one interface.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct StatsRow {
+    /// The interface.
+    pub interface: String,
+    /// `ipv4`, `ipv6` or `other`.
+    pub family: String,
+    /// `pass`, `drop` or `observe`.
+    pub action: String,
+    /// The reason.
+    pub reason: String,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// The state of the daemon and its datapath.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Status {
+    /// The version of the daemon.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Since when it runs.
+    pub started: Timestamp,
+    /// The files that the configuration came from; empty when it came from the command line.
+    pub config_files: Vec<String>,
+    /// When the configuration was last applied.
+    pub config_applied: Timestamp,
+    /// Why the last reload was refused; `None` when it was not.
+    pub config_error: Option<String>,
+    /// Whether everything is a dry run.
+    pub observe: bool,
+    /// The interfaces.
+    pub interfaces: Vec<InterfaceStatus>,
+    /// The BPF maps.
+    pub maps: Vec<MapStatus>,
+    /// Bans that are in force.
+    pub bans: usize,
+    /// Allows.
+    pub allows: usize,
+    /// Policies, the default one included.
+    pub policies: usize,
+}
+
+/// An interface under protection.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct InterfaceStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether the program is attached.
+    pub attached: bool,
+    /// The mode that was asked for: `auto`, `native` or `generic`.
+    pub mode_wanted: String,
+    /// The mode that the kernel runs: `native` or `generic`; `None` when detached.
+    pub mode: Option<String>,
+}
+
+/// A BPF map.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct MapStatus {
+    /// Its name.
+    pub name: String,
+    /// Entries in use; `None` where counting them would mean to walk them.
+    pub entries: Option<u64>,
+    /// The most entries.
+    pub capacity: u32,
+    /// Bytes of kernel memory.
+    pub memory_bytes: u64,
+}
+
+/// What a reload changed.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Reloaded {
+    /// The files that were read.
+    pub files: Vec<String>,
+    /// What is different, a line each; empty when nothing is.
+    pub changes: Vec<String>,
+}
+
+/// What a detach left.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Detached {
+    /// The interfaces whose traffic is not looked at any more.
+    pub interfaces: Vec<String>,
+}

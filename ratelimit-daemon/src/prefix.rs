@@ -1,0 +1,220 @@
+//! Prefixes as people write them: an address, `address/length`, or `address/netmask`.
+
+use std::{fmt, net::IpAddr, str::FromStr};
+
+use ipnetwork::IpNetwork;
+use serde::{Deserialize, Serialize};
+
+/// A set of addresses with a common front. No bit behind the front is set.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Prefix(IpNetwork);
+
+/// Why a text is not a prefix.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum PrefixError {
+    /// Neither an address nor a prefix.
+    #[error("invalid prefix `{0}`: not an IPv4 or IPv6 address or prefix")]
+    Syntax(String),
+    /// A prefix length past the end of the address.
+    #[error("invalid prefix `{text}`: {family} prefixes have at most {max} bits")]
+    Length {
+        /// What was written.
+        text: String,
+        /// `IPv4` or `IPv6`.
+        family: &'static str,
+        /// 32 or 128.
+        max: u8,
+    },
+    /// Bits are set behind the front: it is not clear what is meant.
+    #[error("invalid prefix `{text}`: host bits are set, did you mean {network} or {address}?")]
+    HostBits {
+        /// What was written.
+        text: String,
+        /// The prefix that the address lies in.
+        network: IpNetwork,
+        /// The address alone.
+        address: IpAddr,
+    },
+}
+
+impl Prefix {
+    /// The prefix of `length` bits around `address`; `None` past the end of the address.
+    #[must_use]
+    pub fn around(address: IpAddr, length: u8) -> Option<Self> {
+        let network = IpNetwork::new(address, length).ok()?;
+        IpNetwork::new(network.network(), length).ok().map(Self)
+    }
+
+    /// The first address.
+    #[must_use]
+    pub fn address(self) -> IpAddr {
+        self.0.ip()
+    }
+
+    /// The number of bits in common.
+    #[must_use]
+    pub fn len(self) -> u8 {
+        self.0.prefix()
+    }
+
+    /// Whether the prefix covers all addresses of its family.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the prefix is one address.
+    #[must_use]
+    pub fn is_address(self) -> bool {
+        self.len() == if self.0.is_ipv4() { 32 } else { 128 }
+    }
+
+    /// Whether every address of `other` is one of this prefix.
+    #[must_use]
+    pub fn covers(self, other: Self) -> bool {
+        self.len() <= other.len() && self.0.contains(other.address())
+    }
+}
+
+impl From<IpAddr> for Prefix {
+    fn from(address: IpAddr) -> Self {
+        Self(IpNetwork::from(address))
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = PrefixError;
+
+    fn from_str(text: &str) -> Result<Self, PrefixError> {
+        let text = text.trim();
+        let network: IpNetwork = text.parse().map_err(|_| diagnose(text))?;
+        if network.network() != network.ip() {
+            return Err(PrefixError::HostBits {
+                text: text.to_owned(),
+                network: IpNetwork::new(network.network(), network.prefix())
+                    .expect("the length comes from a network of the same family"),
+                address: network.ip(),
+            });
+        }
+        Ok(Self(network))
+    }
+}
+
+/// Says why `text`, which is no network, is none.
+fn diagnose(text: &str) -> PrefixError {
+    let parts = text.split_once('/');
+    let address = parts.and_then(|(address, _)| address.parse::<IpAddr>().ok());
+    let length = parts.and_then(|(_, length)| length.parse::<u32>().ok());
+    match (address, length) {
+        (Some(IpAddr::V4(_)), Some(_)) => PrefixError::Length {
+            text: text.to_owned(),
+            family: "IPv4",
+            max: 32,
+        },
+        (Some(IpAddr::V6(_)), Some(_)) => PrefixError::Length {
+            text: text.to_owned(),
+            family: "IPv6",
+            max: 128,
+        },
+        _ => PrefixError::Syntax(text.to_owned()),
+    }
+}
+
+impl TryFrom<String> for Prefix {
+    type Error = PrefixError;
+
+    fn try_from(text: String) -> Result<Self, PrefixError> {
+        text.parse()
+    }
+}
+
+impl From<Prefix> for String {
+    fn from(prefix: Prefix) -> Self {
+        prefix.to_string()
+    }
+}
+
+impl fmt::Display for Prefix {
+    /// An address without its length, everything else with it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = if self.is_address() {
+            self.address().to_string()
+        } else {
+            self.0.to_string()
+        };
+        formatter.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_prefixes_and_netmasks_are_understood() {
+        check("192.0.2.1", Ok("192.0.2.1"));
+        check("192.0.2.1/32", Ok("192.0.2.1"));
+        check("192.0.2.0/24", Ok("192.0.2.0/24"));
+        check("192.0.2.0/255.255.255.0", Ok("192.0.2.0/24"));
+        check("0.0.0.0/0", Ok("0.0.0.0/0"));
+        check("2001:DB8::/32", Ok("2001:db8::/32"));
+        check("2001:db8::1", Ok("2001:db8::1"));
+        check(" 192.0.2.1\n", Ok("192.0.2.1"));
+    }
+
+    #[test]
+    fn a_prefix_with_host_bits_is_refused_with_both_readings() {
+        check(
+            "10.0.0.1/24",
+            Err(
+                "invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or 10.0.0.1?",
+            ),
+        );
+        check(
+            "2001:db8::1/64",
+            Err(
+                "invalid prefix `2001:db8::1/64`: host bits are set, did you mean 2001:db8::/64 or 2001:db8::1?",
+            ),
+        );
+    }
+
+    #[test]
+    fn what_is_no_prefix_is_refused_with_the_reason() {
+        check(
+            "1.2.3.400",
+            Err("invalid prefix `1.2.3.400`: not an IPv4 or IPv6 address or prefix"),
+        );
+        check(
+            "",
+            Err("invalid prefix ``: not an IPv4 or IPv6 address or prefix"),
+        );
+        check(
+            "10.0.0.0/33",
+            Err("invalid prefix `10.0.0.0/33`: IPv4 prefixes have at most 32 bits"),
+        );
+        check(
+            "::/129",
+            Err("invalid prefix `::/129`: IPv6 prefixes have at most 128 bits"),
+        );
+        check(
+            "10.0.0.0/255.0.255.0",
+            Err("invalid prefix `10.0.0.0/255.0.255.0`: not an IPv4 or IPv6 address or prefix"),
+        );
+    }
+
+    #[test]
+    fn a_prefix_covers_itself_and_what_lies_in_it() {
+        let prefix = |text: &str| text.parse::<Prefix>().unwrap();
+        assert!(prefix("10.0.0.0/8").covers(prefix("10.1.0.0/16")));
+        assert!(prefix("10.0.0.0/8").covers(prefix("10.0.0.0/8")));
+        assert!(!prefix("10.1.0.0/16").covers(prefix("10.0.0.0/8")));
+        assert!(!prefix("0.0.0.0/0").covers(prefix("2001:db8::/32")));
+    }
+
+    fn check(text: &str, expected: Result<&str, &str>) {
+        let answer = text.parse::<Prefix>().map(|prefix| prefix.to_string());
+        let answer = answer.map_err(|error| error.to_string());
+        assert_eq!(answer, expected.map(str::to_owned).map_err(str::to_owned));
+    }
+}

@@ -1,0 +1,60 @@
+//! Atomic access to map memory.
+//!
+//! On the BPF target `AtomicU64::compare_exchange` and `fetch_add` do not exist and atomic loads do not compile; the
+//! intrinsics beneath them do, as `BPF_CMPXCHG` and `BPF_XADD` (kernel 5.12, commit 5ffa25502b5a). Aligned words are read and
+//! written whole, so volatile access serves for the rest.
+
+use core::intrinsics::{AtomicOrdering, atomic_cxchg, atomic_xadd};
+
+/// Reads a word that other CPUs change.
+///
+/// # Safety
+///
+/// `word` points into a live map value and is aligned.
+#[inline(always)]
+pub unsafe fn load(word: *const u64) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { word.read_volatile() }
+}
+
+/// Writes a word that other CPUs read.
+///
+/// # Safety
+///
+/// `word` points into a live map value and is aligned.
+#[inline(always)]
+pub unsafe fn store(word: *mut u64, value: u64) {
+    // SAFETY: the caller's.
+    unsafe { word.write_volatile(value) }
+}
+
+/// Puts `new` in place of `current`, or answers what stands there in truth.
+///
+/// # Safety
+///
+/// `word` points into a live map value and is aligned.
+#[inline(always)]
+pub unsafe fn compare_exchange(word: *mut u64, current: u64, new: u64) -> Result<(), u64> {
+    // SAFETY: the caller's.
+    let (actual, _) = unsafe {
+        atomic_cxchg::<u64, { AtomicOrdering::SeqCst }, { AtomicOrdering::SeqCst }>(
+            word, current, new,
+        )
+    };
+    if actual == current {
+        Ok(())
+    } else {
+        Err(actual)
+    }
+}
+
+/// Adds to a word.
+///
+/// # Safety
+///
+/// `word` points into a live map value and is aligned.
+#[inline(always)]
+pub unsafe fn add(word: *mut u64, value: u64) {
+    // SAFETY: the caller's. The sum before is not used, which lets LLVM emit the cheaper form without a fetch.
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(word, value) };
+}

@@ -1,0 +1,36 @@
+//! Sends a sample of the refusals to user space: at most one event a CPU in [`INTERVAL_NS`].
+
+use ratelimit_common::{
+    Address, Instant,
+    charge::Refusal,
+    event::{DropEvent, INTERVAL_NS},
+};
+
+use crate::maps::{EVENTS, SAMPLER};
+
+/// Sends an event about `source`, unless this CPU sent one just before.
+#[inline(always)]
+pub fn sample<A: Address>(source: A, refusal: Refusal, interface: u32, now: Instant) {
+    let Some(sampler) = SAMPLER.get_ptr_mut(0) else {
+        return;
+    };
+    // SAFETY: the sampler belongs to this CPU, and XDP programs do not interrupt each other on one.
+    let sampler = unsafe { &mut *sampler };
+    if now.as_nanos() < sampler.next_ns {
+        return;
+    }
+    sampler.next_ns = now.as_nanos().saturating_add(INTERVAL_NS);
+    let event = DropEvent {
+        at_ns: now.as_nanos(),
+        source: source.octets(),
+        interface,
+        family: A::FAMILY as u8,
+        reason: refusal.reason as u8,
+        limit: refusal.limit,
+        reserved: 0,
+    };
+    match EVENTS.output_untyped::<DropEvent>(event, 0) {
+        Ok(()) => sampler.sent = sampler.sent.wrapping_add(1),
+        Err(_) => sampler.lost = sampler.lost.wrapping_add(1),
+    }
+}

@@ -1,0 +1,60 @@
+//! The XDP program: it fetches the packet, the time and the tables for [`decide`], and acts on the answer.
+//!
+//! There is no policy in this crate; what a packet deserves is decided in `ratelimit-common`.
+#![no_std]
+#![no_main]
+#![expect(
+    internal_features,
+    reason = "the BPF target has no stable atomics, see `atomic.rs`"
+)]
+#![feature(core_intrinsics)]
+
+mod atomic;
+mod clock;
+mod constant;
+mod events;
+mod maps;
+mod tables;
+
+use aya_ebpf::{
+    bindings::xdp_action::{XDP_DROP, XDP_PASS},
+    helpers::bpf_xdp_get_buff_len,
+    macros::xdp,
+    programs::XdpContext,
+};
+use ratelimit_common::{Cursor, Verdict, decide};
+use tables::KernelTables;
+
+/// Judges one packet. `frags`: of a jumbo frame the first part is readable, and holds the headers.
+#[xdp(frags)]
+pub fn ratelimit(context: XdpContext) -> u32 {
+    let now = clock::now();
+    match decide(cursor(&context), now, &KernelTables::new(now)) {
+        Verdict::Pass(_) | Verdict::Observe(_) => XDP_PASS,
+        Verdict::Drop(_) => XDP_DROP,
+    }
+}
+
+#[inline(always)]
+fn cursor(context: &XdpContext) -> Cursor<'_> {
+    // SAFETY: the helper reads the length of the frame that the context describes.
+    let frame_bytes = unsafe { bpf_xdp_get_buff_len(context.ctx) };
+    // SAFETY: the kernel gives the bounds of the packet, which lives as long as the context.
+    unsafe {
+        Cursor::from_raw(
+            context.data() as *const u8,
+            context.data_end() as *const u8,
+            frame_bytes as u32,
+        )
+    }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// The helpers of this program are open to any licence; the kernel asks for one that it knows.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

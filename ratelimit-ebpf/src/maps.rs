@@ -1,0 +1,109 @@
+//! The BPF maps, each with what it maps.
+//!
+//! User space finds them by the names of these statics, and sets the sizes that depend on the configuration.
+
+use aya_ebpf::{
+    bindings::BPF_F_NO_PREALLOC,
+    btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf},
+    macros::btf_map,
+};
+use ratelimit_common::{
+    Address, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
+    event::Sampler,
+    guard::Guard,
+    layout::{
+        ADDRESSES_MAX, COUNTERS, Counter, EVENTS_BYTES, POLICIES_MAX, PREFIXES_MAX,
+        SOURCES_DEFAULT, STRIKES_MAX,
+    },
+};
+
+/// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
+const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
+
+type Addresses<A> = HashMap<A, ListEntry, { ADDRESSES_MAX as usize }, ON_DEMAND>;
+type Prefixes<A> = LpmTrie<A, ListEntry, { PREFIXES_MAX as usize }, ON_DEMAND>;
+type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>;
+type StrikesBySource<A> = LruHashMap<A, Strikes, { STRIKES_MAX as usize }>;
+
+/// Index 0 → what holds for all packets.
+#[btf_map]
+pub static SETTINGS: Array<Settings, 1> = Array::new();
+
+/// Policy index → its limits.
+#[btf_map]
+pub static POLICIES: Array<Policy, { POLICIES_MAX as usize }> = Array::new();
+
+/// Index 0 → the bits that say where list entries are.
+#[btf_map]
+static GUARD_V4: Array<Guard, 1> = Array::new();
+#[btf_map]
+static GUARD_V6: Array<Guard, 1> = Array::new();
+
+/// Address → its list entry.
+#[btf_map]
+static ADDRESSES_V4: Addresses<Ipv4> = HashMap::new();
+#[btf_map]
+static ADDRESSES_V6: Addresses<Ipv6> = HashMap::new();
+
+/// Prefix → its list entry.
+#[btf_map]
+static PREFIXES_V4: Prefixes<Ipv4> = LpmTrie::new();
+#[btf_map]
+static PREFIXES_V6: Prefixes<Ipv6> = LpmTrie::new();
+
+/// Source and scope → the state of its limits.
+#[btf_map]
+static SOURCES_V4: Sources<Ipv4> = LruHashMap::new();
+#[btf_map]
+static SOURCES_V6: Sources<Ipv6> = LruHashMap::new();
+
+/// Source → how often it was refused. Only sources that are refused enter, so a forged flood does not churn it.
+#[btf_map]
+static STRIKES_V4: StrikesBySource<Ipv4> = LruHashMap::new();
+#[btf_map]
+static STRIKES_V6: StrikesBySource<Ipv6> = LruHashMap::new();
+
+/// Interface, family and verdict → packets and bytes.
+#[btf_map]
+pub static VERDICTS: PerCpuArray<Counter, { COUNTERS as usize }> = PerCpuArray::new();
+
+/// A sample of the drops, as `DropEvent`.
+#[btf_map]
+pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
+
+/// Index 0 → when this CPU may send an event again.
+#[btf_map]
+pub static SAMPLER: PerCpuArray<Sampler, 1> = PerCpuArray::new();
+
+/// Index 0 → the time in nanoseconds, for tests that choose it.
+#[btf_map]
+pub static MANUAL_CLOCK: Array<u64, 1> = Array::new();
+
+/// The maps of an address family.
+pub trait FamilyMaps: Address {
+    const GUARD: &'static Array<Guard, 1>;
+    const ADDRESSES: &'static Addresses<Self>;
+    const PREFIXES: &'static Prefixes<Self>;
+    const SOURCES: &'static Sources<Self>;
+    const STRIKES: &'static StrikesBySource<Self>;
+    /// The length of an address in bits.
+    const BITS: u32;
+}
+
+impl FamilyMaps for Ipv4 {
+    const GUARD: &'static Array<Guard, 1> = &GUARD_V4;
+    const ADDRESSES: &'static Addresses<Self> = &ADDRESSES_V4;
+    const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V4;
+    const SOURCES: &'static Sources<Self> = &SOURCES_V4;
+    const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
+    const BITS: u32 = 32;
+}
+
+impl FamilyMaps for Ipv6 {
+    const GUARD: &'static Array<Guard, 1> = &GUARD_V6;
+    const ADDRESSES: &'static Addresses<Self> = &ADDRESSES_V6;
+    const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V6;
+    const SOURCES: &'static Sources<Self> = &SOURCES_V6;
+    const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
+    const BITS: u32 = 128;
+}
