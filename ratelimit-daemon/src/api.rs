@@ -92,7 +92,7 @@ pub struct LimitTarget {
 }
 
 /// What a change did.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Changed {
     /// Entries that were not there before.
     pub added: usize,
@@ -301,4 +301,29 @@ pub struct Reloaded {
 pub struct Detached {
     /// The interfaces whose traffic is not looked at any more.
     pub interfaces: Vec<String>,
+}
+
+impl Refused {
+    /// A refusal without a hint.
+    pub fn because(error: impl Into<String>) -> Self {
+        Self {
+            error: error.into(),
+            hint: None,
+        }
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+}
+
+impl From<anyhow::Error> for Refused {
+    fn from(error: anyhow::Error) -> Self {
+        Self::because(format!("{error:#}"))
+    }
 }

@@ -1,7 +1,17 @@
 //! The library behind `ratelimitd` and `rlctl`: configuration, control plane, datapath, metrics.
 
 pub mod api;
+pub mod capabilities;
+pub mod clock;
 pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod datapath;
+pub mod events;
+pub mod exposition;
+pub mod http;
 pub mod limit;
+pub mod lock;
+pub mod metrics;
 pub mod prefix;
 pub mod quantity;

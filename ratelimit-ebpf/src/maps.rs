@@ -57,6 +57,10 @@ static SOURCES_V4: Sources<Ipv4> = LruHashMap::new();
 #[btf_map]
 static SOURCES_V6: Sources<Ipv6> = LruHashMap::new();
 
+/// Index of a family → sources that got state, on this CPU. What exceeds the sources that have state was evicted.
+#[btf_map]
+pub static INSERTED: PerCpuArray<u64, 2> = PerCpuArray::new();
+
 /// Source → how often it was refused. Only sources that are refused enter, so a forged flood does not churn it.
 #[btf_map]
 static STRIKES_V4: StrikesBySource<Ipv4> = LruHashMap::new();

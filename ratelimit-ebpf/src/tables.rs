@@ -14,7 +14,7 @@ use crate::{
     atomic,
     constant::Constant,
     events,
-    maps::{FamilyMaps, POLICIES, SETTINGS, VERDICTS},
+    maps::{FamilyMaps, INSERTED, POLICIES, SETTINGS, VERDICTS},
 };
 
 /// The slot of the interface that this instance of the program is attached to.
@@ -114,18 +114,28 @@ impl<A: SourceMask> FamilyTables<A> for KernelTables {
     #[inline(always)]
     fn insert(&self, key: &SourceKey<A>, record: &Record) -> Result<(), InsertError> {
         const EEXIST: i32 = -17;
-        A::SOURCES
-            .insert(key, record, BPF_NOEXIST.into())
-            .map_err(|errno| match errno {
-                EEXIST => InsertError::Exists,
-                _ => InsertError::Full,
-            })
+        match A::SOURCES.insert(key, record, BPF_NOEXIST.into()) {
+            Ok(()) => {
+                count_inserted(A::FAMILY);
+                Ok(())
+            }
+            Err(EEXIST) => Err(InsertError::Exists),
+            Err(_) => Err(InsertError::Full),
+        }
     }
 
     #[inline(always)]
     fn strike(&self, source: A, refusal: Refusal) {
         strike(source, self.now);
         events::sample(source, refusal, INTERFACE.get(), self.now);
+    }
+}
+
+#[inline(always)]
+fn count_inserted(family: Family) {
+    if let Some(inserted) = INSERTED.get_ptr_mut(family as u32) {
+        // SAFETY: the counter belongs to this CPU, and XDP programs do not interrupt each other on one.
+        unsafe { *inserted = (*inserted).wrapping_add(1) };
     }
 }
 

@@ -1,0 +1,65 @@
+//! The two clocks: the one that packets are judged by, and the one that people read.
+
+use std::{fs, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use ratelimit_common::Instant;
+
+/// The time of the kernel's monotonic clock, which `bpf_ktime_get_ns` reads.
+#[must_use]
+pub fn now() -> Instant {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock exists on every Linux, and `time` outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
+    Instant::from_nanos(seconds * 1_000_000_000 + nanos)
+}
+
+/// The point on the monotonic clock that lies `duration` after now.
+#[must_use]
+pub fn after(duration: Duration) -> Instant {
+    let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    // The last point stands for "forever".
+    Instant::from_nanos(now().as_nanos().saturating_add(nanos).min(u64::MAX - 1))
+}
+
+/// What the wall clock shows, or will show, at a point on the monotonic clock.
+#[must_use]
+pub fn to_wall(instant: Instant) -> Timestamp {
+    let ahead = i128::from(instant.as_nanos()) - i128::from(now().as_nanos());
+    let ahead = SignedDuration::from_nanos(i64::try_from(ahead).unwrap_or(i64::MAX));
+    Timestamp::now()
+        .saturating_add(ahead)
+        .unwrap_or(Timestamp::MAX)
+}
+
+/// The point on the monotonic clock at which the wall clock shows `time`; the first one where that is before boot.
+#[must_use]
+pub fn from_wall(time: Timestamp) -> Instant {
+    let ahead = time.duration_since(Timestamp::now()).as_nanos();
+    let nanos = i128::from(now().as_nanos()) + ahead;
+    Instant::from_nanos(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX - 1))
+}
+
+/// What tells this boot of the machine from others: the monotonic clock starts anew with each.
+#[must_use]
+pub fn boot_id() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_on_one_clock_is_found_again_on_the_other() {
+        let instant = after(Duration::from_secs(3600));
+        let back = from_wall(to_wall(instant));
+        assert!(back.as_nanos().abs_diff(instant.as_nanos()) < 50_000_000);
+    }
+}

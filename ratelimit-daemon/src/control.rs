@@ -1,0 +1,22 @@
+//! The control plane: what is intended, and how it gets into the datapath.
+//!
+//! ```text
+//! config files ─┐
+//! rlctl ────────┼→ Controller: Intent → Rules, Policies → Enforcer → Datapath
+//! state.db ─────┘
+//! ```
+
+mod controller;
+mod enforcer;
+mod guards;
+mod intent;
+mod policies;
+mod preview;
+mod reload;
+mod rules;
+mod store;
+mod views;
+
+pub use controller::{Controller, Handle, Reloads, Stopped};
+pub use store::Store;
+pub use views::Snapshot;

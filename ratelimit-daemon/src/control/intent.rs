@@ -1,0 +1,198 @@
+//! What is intended: the configuration, and what was set by hand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ratelimit_common::Instant;
+
+use super::{
+    policies::DEFAULT,
+    store::{AllowRow, BanRow, FOREVER, LimitRow},
+};
+use crate::{config::Config, limit::LimitSpec, prefix::Prefix};
+
+/// All of it.
+pub struct Intent {
+    /// What the files say.
+    pub config: Config,
+    bans: BTreeMap<Prefix, BanRow>,
+    allows: BTreeMap<Prefix, AllowRow>,
+    limits: BTreeMap<Option<Prefix>, LimitRow>,
+    /// The bans that end, the soonest first.
+    ends: BTreeSet<(Instant, Prefix)>,
+}
+
+/// A change by hand: a row to be, or to be gone.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edit {
+    /// A ban of a prefix.
+    Ban(Prefix, Option<BanRow>),
+    /// An allow of a prefix.
+    Allow(Prefix, Option<AllowRow>),
+    /// Limits of a prefix, or of the default policy.
+    Limits(Option<Prefix>, Option<LimitRow>),
+}
+
+impl Edit {
+    /// The prefix that it is about; `None` for the default policy.
+    pub fn prefix(&self) -> Option<Prefix> {
+        match self {
+            Self::Ban(prefix, _) | Self::Allow(prefix, _) => Some(*prefix),
+            Self::Limits(target, _) => *target,
+        }
+    }
+
+    /// Whether it changes a policy.
+    pub fn is_of_policy(&self) -> bool {
+        matches!(self, Self::Limits(..))
+    }
+}
+
+/// A policy that is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedPolicy<'a> {
+    /// Its name: in the configuration, or the prefix whose limits were set by hand.
+    pub name: String,
+    /// Its limits.
+    pub limits: &'a [LimitSpec],
+    /// Whether what they would drop passes.
+    pub observe: bool,
+}
+
+impl Intent {
+    /// The intent of a configuration, with nothing set by hand.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            bans: BTreeMap::new(),
+            allows: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            ends: BTreeSet::new(),
+        }
+    }
+
+    /// Makes a change, and answers the one that takes it back.
+    pub fn edit(&mut self, edit: Edit) -> Edit {
+        match edit {
+            Edit::Ban(prefix, row) => Edit::Ban(prefix, self.edit_ban(prefix, row)),
+            Edit::Allow(prefix, row) => Edit::Allow(prefix, put(&mut self.allows, prefix, row)),
+            Edit::Limits(target, row) => Edit::Limits(target, put(&mut self.limits, target, row)),
+        }
+    }
+
+    fn edit_ban(&mut self, prefix: Prefix, row: Option<BanRow>) -> Option<BanRow> {
+        if let Some(row) = row.as_ref().filter(|row| row.until != FOREVER) {
+            self.ends.insert((row.until, prefix));
+        }
+        let until = row.as_ref().map(|row| row.until);
+        let before = put(&mut self.bans, prefix, row);
+        if let Some(before) = before.as_ref().filter(|before| Some(before.until) != until) {
+            self.ends.remove(&(before.until, prefix));
+        }
+        before
+    }
+
+    /// The bans that were set by hand.
+    pub fn bans(&self) -> &BTreeMap<Prefix, BanRow> {
+        &self.bans
+    }
+
+    /// The allows that were set by hand.
+    pub fn allows(&self) -> &BTreeMap<Prefix, AllowRow> {
+        &self.allows
+    }
+
+    /// The limits that were set by hand.
+    pub fn limits(&self) -> &BTreeMap<Option<Prefix>, LimitRow> {
+        &self.limits
+    }
+
+    /// The bans that have ended at `now`.
+    pub fn ended(&self, now: Instant) -> Vec<Prefix> {
+        self.ends
+            .iter()
+            .take_while(|(until, _)| *until <= now)
+            .map(|(_, prefix)| *prefix)
+            .collect()
+    }
+
+    /// Whether a prefix is on the allow list.
+    pub fn is_allowed(&self, prefix: Prefix) -> bool {
+        self.allows.contains_key(&prefix) || self.config.allow.contains(&prefix)
+    }
+
+    /// Until when a prefix is banned.
+    pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
+        self.bans.get(&prefix).map(|ban| ban.until)
+    }
+
+    /// The name of the policy of a prefix: that of limits set by hand, else the one of the configuration.
+    pub fn policy_name(&self, prefix: Prefix) -> Option<String> {
+        if self.limits.contains_key(&Some(prefix)) {
+            return Some(prefix.to_string());
+        }
+        let policies = self.config.policies.iter();
+        policies
+            .into_iter()
+            .find(|(_, policy)| policy.sources.contains(&prefix))
+            .map(|(name, _)| name.clone())
+    }
+
+    /// Every prefix that something is said about.
+    pub fn prefixes(&self) -> BTreeSet<Prefix> {
+        let by_hand = self.bans.keys().chain(self.allows.keys()).copied();
+        let limited = self.limits.keys().copied().flatten();
+        let policies = self
+            .config
+            .policies
+            .values()
+            .flat_map(|policy| policy.sources.iter().copied());
+        by_hand
+            .chain(limited)
+            .chain(policies)
+            .chain(self.config.allow.iter().copied())
+            .collect()
+    }
+
+    /// Every policy that is to be, the default one first.
+    pub fn policies(&self) -> Vec<WantedPolicy<'_>> {
+        let default = &self.config.default_policy;
+        let mut wanted = vec![match self.limits.get(&None) {
+            Some(row) => WantedPolicy {
+                name: DEFAULT.into(),
+                limits: &row.limits,
+                observe: row.observe,
+            },
+            None => WantedPolicy {
+                name: DEFAULT.into(),
+                limits: &default.limits,
+                observe: default.observe,
+            },
+        }];
+        wanted.extend(
+            self.config
+                .policies
+                .iter()
+                .map(|(name, policy)| WantedPolicy {
+                    name: name.clone(),
+                    limits: &policy.limits,
+                    observe: policy.observe,
+                }),
+        );
+        wanted.extend(self.limits.iter().filter_map(|(target, row)| {
+            let name = (*target)?.to_string();
+            Some(WantedPolicy {
+                name,
+                limits: &row.limits,
+                observe: row.observe,
+            })
+        }));
+        wanted
+    }
+}
+
+fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> Option<V> {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    }
+}

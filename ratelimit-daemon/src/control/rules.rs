@@ -1,0 +1,197 @@
+//! What allows, bans and policies say about prefixes, compiled into one list entry for each.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use ratelimit_common::{Instant, ListEntry};
+
+use crate::{datapath::IpFamily, prefix::Prefix};
+
+/// What is said about the addresses of a prefix by its own name.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Said {
+    allowed: bool,
+    banned_until: Option<Instant>,
+    policy: Option<u32>,
+}
+
+/// Everything that is said, by prefix.
+///
+/// The datapath looks up the longest match only. So the entry of a prefix also carries what the prefixes around it say: it
+/// is allowed or banned when one of them is, and without a policy of its own it has that of the narrowest around it.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    said: BTreeMap<Prefix, Said>,
+    /// How many prefixes of each length there are: only those lengths are looked for around a prefix.
+    lengths: BTreeMap<(IpFamily, u8), usize>,
+}
+
+impl Rules {
+    /// Puts a prefix on the allow list, or takes it off.
+    pub fn set_allowed(&mut self, prefix: Prefix, allowed: bool) {
+        self.change(prefix, |said| said.allowed = allowed);
+    }
+
+    /// Bans a prefix until a time, or ends its ban.
+    pub fn set_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
+        self.change(prefix, |said| said.banned_until = until);
+    }
+
+    /// Puts the sources of a prefix under a policy, or under that of the prefix around it.
+    pub fn set_policy(&mut self, prefix: Prefix, policy: Option<u32>) {
+        self.change(prefix, |said| said.policy = policy);
+    }
+
+    /// The entry that the datapath needs for `prefix`; `None` when nothing is said about it by its own name.
+    #[must_use]
+    pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
+        self.said
+            .contains_key(&prefix)
+            .then(|| self.compile(prefix))
+    }
+
+    /// The entry of the longest prefix that matches `address`, with that prefix: what the datapath finds.
+    #[must_use]
+    pub fn longest_match(&self, address: IpAddr) -> Option<(Prefix, ListEntry)> {
+        let (prefix, _) = self.around(address.into()).last()?;
+        Some((prefix, self.compile(prefix)))
+    }
+
+    /// The prefixes whose entries depend on what is said about `prefix`: itself, and those inside.
+    pub fn within(&self, prefix: Prefix) -> impl Iterator<Item = Prefix> + '_ {
+        let from_here = self.said.range(prefix..).map(|(inner, _)| *inner);
+        from_here.take_while(move |inner| prefix.covers(*inner))
+    }
+
+    /// Every prefix with the entry that the datapath needs.
+    pub fn entries(&self) -> impl Iterator<Item = (Prefix, ListEntry)> + '_ {
+        self.said
+            .keys()
+            .map(|prefix| (*prefix, self.compile(*prefix)))
+    }
+
+    fn compile(&self, prefix: Prefix) -> ListEntry {
+        let mut sum = Said::default();
+        for (_, said) in self.around(prefix) {
+            sum.allowed |= said.allowed;
+            sum.banned_until = sum.banned_until.max(said.banned_until);
+            sum.policy = said.policy.or(sum.policy);
+        }
+        ListEntry::new(sum.allowed, sum.banned_until, sum.policy)
+    }
+
+    /// What is said about `prefix` and the prefixes around it, the widest first.
+    fn around(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, &Said)> {
+        let family = IpFamily::of(prefix.address());
+        let lengths = self.lengths.range((family, 0)..=(family, prefix.len()));
+        lengths.filter_map(move |((_, length), _)| {
+            let outer = Prefix::around(prefix.address(), *length)?;
+            self.said.get(&outer).map(|said| (outer, said))
+        })
+    }
+
+    fn change(&mut self, prefix: Prefix, change: impl FnOnce(&mut Said)) {
+        let before = self.said.get(&prefix).copied();
+        let mut said = before.unwrap_or_default();
+        change(&mut said);
+        let length = (IpFamily::of(prefix.address()), prefix.len());
+        match (before.is_some(), said != Said::default()) {
+            (true, false) => {
+                self.said.remove(&prefix);
+                let count = self.lengths.entry(length).or_default();
+                *count -= 1;
+                if *count == 0 {
+                    self.lengths.remove(&length);
+                }
+            }
+            (false, false) => {}
+            (existed, true) => {
+                self.said.insert(prefix, said);
+                if !existed {
+                    *self.lengths.entry(length).or_default() += 1;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_carries_what_the_prefixes_around_it_say() {
+        let mut rules = Rules::default();
+        rules.set_ban(prefix("10.0.0.0/8"), Some(at(50)));
+        rules.set_policy(prefix("10.1.0.0/16"), Some(7));
+        rules.set_allowed(prefix("10.1.2.3"), true);
+        check(&rules, "10.9.9.9", false, Some(50), None);
+        check(&rules, "10.1.9.9", false, Some(50), Some(7));
+        check(&rules, "10.1.2.3", true, Some(50), Some(7));
+        assert_eq!(rules.longest_match("11.0.0.1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn the_longest_ban_holds_whichever_prefix_it_is_of() {
+        let mut rules = Rules::default();
+        rules.set_ban(prefix("2001:db8::/32"), Some(at(90)));
+        rules.set_ban(prefix("2001:db8::1"), Some(at(10)));
+        check(&rules, "2001:db8::1", false, Some(90), None);
+        rules.set_ban(prefix("2001:db8::/32"), None);
+        check(&rules, "2001:db8::1", false, Some(10), None);
+    }
+
+    #[test]
+    fn the_prefixes_within_are_those_inside_and_itself() {
+        let mut rules = Rules::default();
+        for text in [
+            "10.0.0.0/8",
+            "10.0.0.0/16",
+            "10.1.0.0/16",
+            "10.255.255.255",
+            "11.0.0.0/8",
+            "9.0.0.0/8",
+        ] {
+            rules.set_allowed(prefix(text), true);
+        }
+        let within: Vec<String> = rules
+            .within(prefix("10.0.0.0/8"))
+            .map(|p| p.to_string())
+            .collect();
+        assert_eq!(
+            within,
+            ["10.0.0.0/8", "10.0.0.0/16", "10.1.0.0/16", "10.255.255.255"]
+        );
+        let within: Vec<String> = rules
+            .within(prefix("10.0.0.0/16"))
+            .map(|p| p.to_string())
+            .collect();
+        assert_eq!(within, ["10.0.0.0/16"]);
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_nothing() {
+        let mut rules = Rules::default();
+        rules.set_ban(prefix("10.0.0.0/8"), Some(at(1)));
+        rules.set_ban(prefix("10.0.0.0/8"), None);
+        rules.set_ban(prefix("10.0.0.0/8"), None);
+        assert_eq!(rules.entry(prefix("10.0.0.0/8")), None);
+        assert!(rules.lengths.is_empty());
+    }
+
+    fn check(rules: &Rules, address: &str, allowed: bool, until: Option<u64>, policy: Option<u32>) {
+        let (_, entry) = rules.longest_match(address.parse().unwrap()).unwrap();
+        assert_eq!(
+            entry,
+            ListEntry::new(allowed, until.map(at), policy),
+            "{address}"
+        );
+    }
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
+    }
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+}

@@ -1,0 +1,273 @@
+//! The life of `ratelimitd`: build, run until it is told to stop, drain.
+
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, anyhow};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    signal::unix::{SignalKind, signal},
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, timeout},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use crate::{
+    capabilities,
+    config::{Config, OnStop},
+    control::{Controller, Handle, Store},
+    datapath::{self, Kernel},
+    events, http,
+    lock::Lock,
+};
+
+/// How long requests that are under way may take after the daemon was told to stop.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often bans that ended are forgotten.
+const TICK: Duration = Duration::from_secs(1);
+/// How often the kernel's tables are compared with what is intended.
+const RECONCILE: Duration = Duration::from_secs(60);
+
+/// Everything that needs capabilities, done; nothing runs yet.
+pub struct Daemon {
+    controller: Controller,
+    events: Option<datapath::Events>,
+    control: std::os::unix::net::UnixListener,
+    observe: Option<std::net::TcpListener>,
+    socket: PathBuf,
+    on_stop: OnStop,
+    _lock: Lock,
+}
+
+impl Daemon {
+    /// Takes over what is pinned, fills the tables, and only then puts the program on the interfaces, so that the first
+    /// packet meets every ban. The listeners come last: who can connect finds a daemon that works.
+    ///
+    /// # Errors
+    ///
+    /// What is missing or refused; then nothing new stays attached.
+    pub fn build(config: Config) -> anyhow::Result<Self> {
+        let paths = config.paths.clone();
+        let lock = Lock::take(&paths.runtime)?;
+        capabilities::require()?;
+        fs::create_dir_all(&paths.state)
+            .with_context(|| format!("making the directory {}", paths.state.display()))?;
+        let store = Store::open(&paths.state)?;
+        let observe = config.metrics.map(bind_observe).transpose()?;
+        let mut kernel = Kernel::load(&config)?;
+        let events = kernel.take_events();
+        let on_stop = config.on_stop;
+        let mut controller = Controller::new(config, store, Box::new(kernel))?;
+        controller.attach()?;
+        let socket = paths.runtime.join("control.sock");
+        let control = bind_control(&socket)?;
+        capabilities::drop_all()?;
+        Ok(Self {
+            controller,
+            events,
+            control,
+            observe,
+            socket,
+            on_stop,
+            _lock: lock,
+        })
+    }
+
+    /// Runs until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first task that failed.
+    pub fn run(self) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .context("starting the runtime")?;
+        runtime.block_on(self.serve())
+    }
+
+    async fn serve(self) -> anyhow::Result<()> {
+        let stop = CancellationToken::new();
+        let (controller, thread) = self.controller.spawn().context("starting the controller")?;
+        let mut tasks = JoinSet::new();
+        let control = listen_unix(self.control)?;
+        let serve = http::serve_control(
+            control,
+            http::control_router(controller.clone()),
+            stop.clone(),
+        );
+        tasks.spawn(async { Ok(serve.await) });
+        if let Some(observe) = self.observe {
+            let observe = listen_tcp(observe)?;
+            let serve = http::serve_observe(
+                observe,
+                http::observe_router(controller.clone()),
+                stop.clone(),
+            );
+            tasks.spawn(async { Ok(serve.await) });
+        }
+        tasks.spawn(keep_time(controller.clone(), stop.clone()));
+        tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
+        if let Some(events) = self.events {
+            tasks.spawn(events::log(events, stop.clone()));
+        }
+        tasks.spawn(wait_for_signal(stop.clone()));
+        drop(controller);
+        tell_systemd(&[sd_notify::NotifyState::Ready]);
+        info!("ready");
+
+        let failed = first_failure(&mut tasks, &stop).await;
+        tell_systemd(&[sd_notify::NotifyState::Stopping]);
+        drain(tasks).await;
+        finish(thread, &self.socket, self.on_stop)?;
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// Waits until the daemon is to stop, and answers the error of a task that ended it.
+async fn first_failure(
+    tasks: &mut JoinSet<anyhow::Result<()>>,
+    stop: &CancellationToken,
+) -> Option<anyhow::Error> {
+    let mut failed = None;
+    while !stop.is_cancelled() {
+        match tasks.join_next().await {
+            Some(Ok(Ok(()))) => {}
+            Some(Ok(Err(error))) => failed = Some(error),
+            Some(Err(error)) => failed = Some(anyhow!(error).context("a task ended badly")),
+            None => break,
+        }
+        if failed.is_some() {
+            stop.cancel();
+        }
+    }
+    failed
+}
+
+async fn drain(mut tasks: JoinSet<anyhow::Result<()>>) {
+    let all = async { while tasks.join_next().await.is_some() {} };
+    if timeout(GRACE, all).await.is_err() {
+        warn!("requests that were under way were cut off");
+    }
+    tasks.shutdown().await;
+}
+
+fn finish(
+    thread: thread::JoinHandle<Controller>,
+    socket: &Path,
+    on_stop: OnStop,
+) -> anyhow::Result<()> {
+    let mut controller = thread
+        .join()
+        .map_err(|_| anyhow!("the controller ended badly"))?;
+    remove_socket(socket)?;
+    match on_stop {
+        OnStop::Keep => info!("stopped; the kernel goes on enforcing"),
+        OnStop::Detach => {
+            controller
+                .detach("on_stop")
+                .map_err(|refused| anyhow!(refused.error))?;
+            info!("stopped and detached");
+        }
+    }
+    Ok(())
+}
+
+async fn keep_time(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut tick = interval(TICK);
+    let mut reconcile = interval(RECONCILE);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    reconcile.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first comes at once, and the tables were compared at the start.
+    reconcile.tick().await;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            _ = tick.tick() => controller.call(Controller::tick).await?,
+            _ = reconcile.tick() => controller.call(Controller::reconcile).await?,
+        }
+    }
+}
+
+async fn reload_on_hangup(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut hangups = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            _ = hangups.recv() => {
+                tell_systemd(&[sd_notify::NotifyState::Reloading]);
+                // The controller logs how it went.
+                let _ = controller.call(Controller::reload).await?;
+                tell_systemd(&[sd_notify::NotifyState::Ready]);
+            }
+        }
+    }
+}
+
+async fn wait_for_signal(stop: CancellationToken) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        _ = terminate.recv() => info!("stopping at SIGTERM"),
+        _ = interrupt.recv() => info!("stopping at SIGINT"),
+    }
+    stop.cancel();
+    Ok(())
+}
+
+fn bind_observe(address: std::net::SocketAddr) -> anyhow::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(address);
+    let listener = listener.with_context(|| format!("listening on {address} for metrics"))?;
+    info!(address = %listener.local_addr().unwrap_or(address), "serving metrics");
+    Ok(listener)
+}
+
+/// Binds the control socket. A file that is there is from a daemon that was killed: this one holds the lock.
+fn bind_control(path: &Path) -> anyhow::Result<std::os::unix::net::UnixListener> {
+    remove_socket(path)?;
+    let listener = std::os::unix::net::UnixListener::bind(path);
+    let listener = listener.with_context(|| format!("listening on {}", path.display()))?;
+    let mode = fs::Permissions::from_mode(0o660);
+    fs::set_permissions(path, mode)
+        .with_context(|| format!("setting the mode of {}", path.display()))?;
+    info!(socket = %path.display(), "taking commands");
+    Ok(listener)
+}
+
+fn remove_socket(path: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn listen_unix(listener: std::os::unix::net::UnixListener) -> anyhow::Result<UnixListener> {
+    listener
+        .set_nonblocking(true)
+        .context("preparing the control socket")?;
+    UnixListener::from_std(listener).context("preparing the control socket")
+}
+
+fn listen_tcp(listener: std::net::TcpListener) -> anyhow::Result<TcpListener> {
+    listener
+        .set_nonblocking(true)
+        .context("preparing the metrics listener")?;
+    TcpListener::from_std(listener).context("preparing the metrics listener")
+}
+
+/// Tells systemd, where it asked to be told.
+fn tell_systemd(states: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        debug!(%error, "systemd could not be told");
+    }
+}

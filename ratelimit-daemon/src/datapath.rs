@@ -1,0 +1,182 @@
+//! The datapath: what the control plane can do to the tables that packets are judged by.
+//!
+//! [`Kernel`] is the one in BPF maps, [`Memory`] the one that tests look into.
+
+mod batch;
+mod family_maps;
+mod interface;
+mod ip_address;
+mod kernel;
+mod link;
+mod memory;
+mod object;
+mod pins;
+
+use std::net::IpAddr;
+
+pub use interface::{InterfaceState, XdpMode};
+pub use ip_address::IpAddress;
+pub use kernel::Kernel;
+pub use link::{Attachment, Detachment};
+pub use memory::Memory;
+pub use object::OBJECT;
+pub use pins::Pins;
+use ratelimit_common::{
+    Family, ListEntry, Policy, Record, Settings, Strikes, Verdict, guard::Guard, layout::Counter,
+};
+
+use crate::{api::MapStatus, config::Interface, prefix::Prefix};
+
+/// The ring of sampled drops.
+pub type Events = aya::maps::RingBuf<aya::maps::MapData>;
+
+/// A family of addresses that has tables of its own.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum IpFamily {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl IpFamily {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
+    /// The family of `address`.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() {
+            Self::V4
+        } else {
+            Self::V6
+        }
+    }
+}
+
+/// Why a table could not be changed or read.
+#[derive(Debug, thiserror::Error)]
+pub enum DatapathError {
+    /// The table has no room for another entry.
+    #[error("the map {map} is full: it holds {capacity} entries")]
+    Full {
+        /// The name of the map.
+        map: &'static str,
+        /// Its size.
+        capacity: u32,
+    },
+    /// The kernel refused.
+    #[error("{action} the map {map}")]
+    Map {
+        /// What was tried.
+        action: &'static str,
+        /// The name of the map.
+        map: &'static str,
+        /// Why it failed.
+        source: aya::maps::MapError,
+    },
+    /// The kernel did not let the whole map be read.
+    #[error("reading the map {map}")]
+    Read {
+        /// The name of the map.
+        map: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+}
+
+/// Packets under one verdict on one interface.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CounterRow {
+    /// The slot of the interface.
+    pub interface: u32,
+    /// The family.
+    pub family: Family,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The sum over the CPUs.
+    pub count: Counter,
+}
+
+/// The state of one source under one policy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SourceRow {
+    /// The source.
+    pub source: IpAddr,
+    /// The scope of the policy.
+    pub scope: u32,
+    /// The words of its limits.
+    pub record: Record,
+}
+
+/// Sums over the CPUs that belong to no packet in particular.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Events about drops that were sent.
+    pub events_sent: u64,
+    /// Events that found the ring full.
+    pub events_lost: u64,
+    /// Sources that got state, IPv4 and IPv6.
+    pub inserted: [u64; 2],
+}
+
+/// The tables, for one owner.
+pub trait Datapath: Send {
+    /// Puts a policy at an index.
+    fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError>;
+
+    /// Changes what holds for all packets, at once.
+    fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError>;
+
+    /// What holds for all packets.
+    fn settings(&self) -> Result<Settings, DatapathError>;
+
+    /// Puts an entry on the list of `prefix`'s family, or replaces it.
+    fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError>;
+
+    /// Takes an entry away; it is no error when there is none.
+    fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError>;
+
+    /// Replaces the guard of a family.
+    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError>;
+
+    /// All entries of both families.
+    fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError>;
+
+    /// The policies that are not empty, by index.
+    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError>;
+
+    /// The counters that are not zero.
+    fn counters(&self) -> Result<Vec<CounterRow>, DatapathError>;
+
+    /// The state of a source, whose address is cut to the configured prefix, in a scope.
+    fn record(&self, source: IpAddr, scope: u32) -> Result<Option<Record>, DatapathError>;
+
+    /// How often a source was refused.
+    fn strikes(&self, source: IpAddr) -> Result<Option<Strikes>, DatapathError>;
+
+    /// Shows all sources that were refused.
+    fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError>;
+
+    /// Shows the state of all sources of all scopes.
+    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError>;
+
+    /// What is summed over the CPUs.
+    fn totals(&self) -> Result<Totals, DatapathError>;
+
+    /// The maps, with their sizes.
+    fn maps(&self) -> &[MapStatus];
+
+    /// The interfaces with their slots, and what the kernel says of each that runs our program.
+    fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)>;
+
+    /// Puts the loaded programs on their interfaces, and takes those off that are not configured any more.
+    ///
+    /// # Errors
+    ///
+    /// The first interface that fails; those that were attached anew before it are detached again.
+    fn attach(&mut self) -> anyhow::Result<()>;
+
+    /// Takes the programs off their interfaces, and lets the tables go.
+    fn detach(&mut self) -> anyhow::Result<Detachment>;
+}

@@ -1,0 +1,211 @@
+//! The maps of one address family.
+
+use std::{
+    io,
+    net::IpAddr,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use aya::{
+    Pod,
+    maps::{
+        Array, HashMap, MapData, MapError,
+        lpm_trie::{Key, LpmTrie},
+    },
+};
+use ratelimit_common::{
+    ListEntry, Record, SourceKey, Strikes,
+    guard::Guard,
+    layout::{ADDRESSES_MAX, PREFIXES_MAX},
+};
+
+use super::{DatapathError, IpAddress, SourceRow, batch, kernel::Maps};
+use crate::prefix::Prefix;
+
+/// The names of a family's maps.
+pub(super) struct Names {
+    guard: &'static str,
+    addresses: &'static str,
+    prefixes: &'static str,
+    sources: &'static str,
+    strikes: &'static str,
+}
+
+/// The IPv4 maps.
+pub(super) const V4: Names = Names {
+    guard: "GUARD_V4",
+    addresses: "ADDRESSES_V4",
+    prefixes: "PREFIXES_V4",
+    sources: "SOURCES_V4",
+    strikes: "STRIKES_V4",
+};
+
+/// The IPv6 maps.
+pub(super) const V6: Names = Names {
+    guard: "GUARD_V6",
+    addresses: "ADDRESSES_V6",
+    prefixes: "PREFIXES_V6",
+    sources: "SOURCES_V6",
+    strikes: "STRIKES_V6",
+};
+
+/// The maps of the family of `A`.
+pub(super) struct FamilyMaps<A>
+where
+    A: IpAddress,
+    SourceKey<A>: Pod,
+{
+    names: &'static Names,
+    guard: Array<MapData, Guard>,
+    addresses: HashMap<MapData, A, ListEntry>,
+    addresses_fd: OwnedFd,
+    prefixes: LpmTrie<MapData, A, ListEntry>,
+    prefixes_fd: OwnedFd,
+    sources: HashMap<MapData, SourceKey<A>, Record>,
+    sources_fd: OwnedFd,
+    strikes: HashMap<MapData, A, Strikes>,
+    strikes_fd: OwnedFd,
+}
+
+impl<A> FamilyMaps<A>
+where
+    A: IpAddress,
+    SourceKey<A>: Pod,
+{
+    pub fn new(maps: &mut Maps<'_>, names: &'static Names) -> anyhow::Result<Self> {
+        Ok(Self {
+            names,
+            addresses_fd: maps.descriptor(names.addresses)?,
+            prefixes_fd: maps.descriptor(names.prefixes)?,
+            sources_fd: maps.descriptor(names.sources)?,
+            strikes_fd: maps.descriptor(names.strikes)?,
+            guard: maps.take(names.guard)?,
+            addresses: maps.take(names.addresses)?,
+            prefixes: maps.take(names.prefixes)?,
+            sources: maps.take(names.sources)?,
+            strikes: maps.take(names.strikes)?,
+        })
+    }
+
+    pub fn set_guard(&mut self, guard: &Guard) -> Result<(), DatapathError> {
+        self.guard
+            .set(0, guard, 0)
+            .map_err(failed("writing", self.names.guard, 1))
+    }
+
+    pub fn set_entry(
+        &mut self,
+        address: A,
+        prefix: Prefix,
+        entry: ListEntry,
+    ) -> Result<(), DatapathError> {
+        if prefix.is_address() {
+            let answer = self.addresses.insert(address, entry, 0);
+            return answer.map_err(failed("writing", self.names.addresses, ADDRESSES_MAX));
+        }
+        let answer = self
+            .prefixes
+            .insert(&Key::new(prefix.len().into(), address), entry, 0);
+        answer.map_err(failed("writing", self.names.prefixes, PREFIXES_MAX))
+    }
+
+    pub fn remove_entry(&mut self, address: A, prefix: Prefix) -> Result<(), DatapathError> {
+        let (answer, map) = if prefix.is_address() {
+            (self.addresses.remove(&address), self.names.addresses)
+        } else {
+            let key = Key::new(prefix.len().into(), address);
+            (self.prefixes.remove(&key), self.names.prefixes)
+        };
+        match answer {
+            Err(error) if !is_absent(&error) => Err(failed("removing from", map, 0)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn for_each_entry(
+        &self,
+        mut visit: impl FnMut(Prefix, ListEntry),
+    ) -> Result<(), DatapathError> {
+        batch::for_each(self.addresses_fd.as_fd(), |address: A, entry| {
+            visit(Prefix::from(address.to_std()), entry);
+        })
+        .map_err(unreadable(self.names.addresses))?;
+        batch::for_each(self.prefixes_fd.as_fd(), |key: Key<A>, entry| {
+            let length = u8::try_from(key.prefix_len()).unwrap_or(u8::MAX);
+            if let Some(prefix) = Prefix::around(key.data().to_std(), length) {
+                visit(prefix, entry);
+            }
+        })
+        .map_err(unreadable(self.names.prefixes))
+    }
+
+    pub fn record(&self, source: A, scope: u32) -> Result<Option<Record>, DatapathError> {
+        let answer = self.sources.get(&SourceKey::new(source, scope), 0);
+        present(answer).map_err(failed("reading", self.names.sources, 0))
+    }
+
+    pub fn for_each_source(&self, mut visit: impl FnMut(SourceRow)) -> Result<(), DatapathError> {
+        batch::for_each(self.sources_fd.as_fd(), |key: SourceKey<A>, record| {
+            visit(SourceRow {
+                source: key.address().to_std(),
+                scope: key.scope(),
+                record,
+            });
+        })
+        .map_err(unreadable(self.names.sources))
+    }
+
+    pub fn strikes(&self, source: A) -> Result<Option<Strikes>, DatapathError> {
+        present(self.strikes.get(&source, 0)).map_err(failed("reading", self.names.strikes, 0))
+    }
+
+    pub fn for_each_struck(
+        &self,
+        mut visit: impl FnMut(IpAddr, Strikes),
+    ) -> Result<(), DatapathError> {
+        batch::for_each(self.strikes_fd.as_fd(), |address: A, strikes| {
+            visit(address.to_std(), strikes);
+        })
+        .map_err(unreadable(self.names.strikes))
+    }
+}
+
+/// Names the map in an error, and tells a full one: hash maps answer E2BIG, LPM tries ENOSPC.
+pub(super) fn failed(
+    action: &'static str,
+    map: &'static str,
+    capacity: u32,
+) -> impl Fn(MapError) -> DatapathError {
+    move |source| match errno(&source) {
+        Some(libc::E2BIG | libc::ENOSPC) => DatapathError::Full { map, capacity },
+        _ => DatapathError::Map {
+            action,
+            map,
+            source,
+        },
+    }
+}
+
+pub(super) fn unreadable(map: &'static str) -> impl Fn(io::Error) -> DatapathError {
+    move |source| DatapathError::Read { map, source }
+}
+
+fn present<T>(answer: Result<T, MapError>) -> Result<Option<T>, MapError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_absent(error: &MapError) -> bool {
+    matches!(error, MapError::KeyNotFound | MapError::ElementNotFound)
+        || errno(error) == Some(libc::ENOENT)
+}
+
+fn errno(error: &MapError) -> Option<i32> {
+    match error {
+        MapError::SyscallError(error) => error.io_error.raw_os_error(),
+        _ => None,
+    }
+}

@@ -1,0 +1,39 @@
+//! The address families between the datapath's types and those of the standard library.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use aya::Pod;
+use ratelimit_common::{Address, Ipv4, Ipv6};
+
+use crate::config::Source;
+
+/// An address family that has tables of its own.
+pub trait IpAddress: Address + Pod {
+    /// The address in the standard library's type.
+    fn to_std(self) -> IpAddr;
+
+    /// The bits of an address that make it a source.
+    fn source_mask(source: &Source) -> Self;
+}
+
+impl IpAddress for Ipv4 {
+    fn to_std(self) -> IpAddr {
+        Ipv4Addr::from(self).into()
+    }
+
+    fn source_mask(source: &Source) -> Self {
+        let bits = u32::MAX.checked_shl(32 - u32::from(source.ipv4_prefix));
+        Ipv4Addr::from(bits.unwrap_or(0)).into()
+    }
+}
+
+impl IpAddress for Ipv6 {
+    fn to_std(self) -> IpAddr {
+        Ipv6Addr::from(self).into()
+    }
+
+    fn source_mask(source: &Source) -> Self {
+        let bits = u128::MAX.checked_shl(128 - u32::from(source.ipv6_prefix));
+        Ipv6Addr::from(bits.unwrap_or(0)).into()
+    }
+}

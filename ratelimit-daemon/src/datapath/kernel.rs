@@ -1,0 +1,442 @@
+//! The datapath in the kernel: the loaded programs and their pinned maps.
+
+use std::{
+    fs,
+    net::IpAddr,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+};
+
+use anyhow::{Context, anyhow, bail};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Array, Map, MapData, MapError, PerCpuArray},
+    programs::Xdp,
+};
+use aya_obj::Object;
+use ratelimit_common::{
+    Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, Strikes, Verdict,
+    event::Sampler,
+    guard::Guard,
+    layout::{Counter, INTERFACES_MAX, POLICIES_MAX, PROGRAM, clock, counter_index},
+};
+
+use super::{
+    Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpAddress,
+    IpFamily, OBJECT, Pins, SourceRow, Totals, batch,
+    family_maps::{self, FamilyMaps, failed, unreadable},
+    interface, link,
+    pins::{self, LinkPin},
+};
+use crate::{
+    api::MapStatus,
+    config::{Config, Interface, Source},
+    prefix::Prefix,
+};
+
+/// The maps whose size is the number of sources that are remembered.
+const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
+
+/// The pinned maps, and the programs on their interfaces.
+pub struct Kernel {
+    pins: Pins,
+    settings: Array<MapData, Settings>,
+    policies: Array<MapData, Policy>,
+    policies_fd: OwnedFd,
+    v4: FamilyMaps<Ipv4>,
+    v6: FamilyMaps<Ipv6>,
+    verdicts: PerCpuArray<MapData, Counter>,
+    inserted: PerCpuArray<MapData, u64>,
+    sampler: PerCpuArray<MapData, Sampler>,
+    events: Option<Events>,
+    /// Programs that are loaded and wait for their interface.
+    loaded: Vec<Loaded>,
+    attachments: Vec<Attachment>,
+    maps: Vec<MapStatus>,
+}
+
+struct Loaded {
+    interface: Interface,
+    slot: u32,
+    ebpf: Ebpf,
+}
+
+impl Kernel {
+    /// Loads a program for each interface of `config`, on the pinned maps where they fit. Nothing is attached yet, so the
+    /// tables can be filled before the first packet.
+    ///
+    /// # Errors
+    ///
+    /// When an interface is missing or taken, a capability is missing, or the kernel refuses.
+    pub fn load(config: &Config) -> anyhow::Result<Self> {
+        let pins = Pins::open(&config.paths.pins)?;
+        let links = pins.all_links()?;
+        let mut object = Object::parse(OBJECT).context("parsing the BPF object")?;
+        for name in SOURCE_MAPS {
+            let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
+            map.set_max_entries(config.source.capacity);
+        }
+        pins.remove_mismatched(&object)?;
+        let mut loaded = Vec::new();
+        for (interface, slot) in slots(&config.interfaces, &links)? {
+            let ebpf = load_program(&object, &pins, &config.source, slot)
+                .with_context(|| format!("loading the program for {}", interface.name))?;
+            loaded.push(Loaded {
+                interface,
+                slot,
+                ebpf,
+            });
+        }
+        let first = loaded
+            .first_mut()
+            .ok_or_else(|| anyhow!("no interface is configured"))?;
+        let maps = statuses(&first.ebpf)?;
+        Self::from_maps(pins, &mut Maps(&mut first.ebpf), maps)
+            .map(|kernel| Self { loaded, ..kernel })
+    }
+
+    fn from_maps(
+        pins: Pins,
+        maps: &mut Maps<'_>,
+        statuses: Vec<MapStatus>,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            pins,
+            settings: maps.take("SETTINGS")?,
+            policies_fd: maps.descriptor("POLICIES")?,
+            policies: maps.take("POLICIES")?,
+            v4: FamilyMaps::new(maps, &family_maps::V4)?,
+            v6: FamilyMaps::new(maps, &family_maps::V6)?,
+            verdicts: maps.take("VERDICTS")?,
+            inserted: maps.take("INSERTED")?,
+            sampler: maps.take("SAMPLER")?,
+            events: Some(maps.take("EVENTS")?),
+            loaded: Vec::new(),
+            attachments: Vec::new(),
+            maps: statuses,
+        })
+    }
+
+    /// The ring of sampled drops, for its one reader.
+    pub fn take_events(&mut self) -> Option<Events> {
+        self.events.take()
+    }
+}
+
+impl Datapath for Kernel {
+    fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError> {
+        self.policies
+            .set(index, policy, 0)
+            .map_err(failed("writing", "POLICIES", POLICIES_MAX))
+    }
+
+    fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError> {
+        self.settings
+            .set(0, settings, 0)
+            .map_err(failed("writing", "SETTINGS", 1))
+    }
+
+    fn settings(&self) -> Result<Settings, DatapathError> {
+        self.settings
+            .get(&0, 0)
+            .map_err(failed("reading", "SETTINGS", 1))
+    }
+
+    fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError> {
+        match prefix.address() {
+            IpAddr::V4(address) => self.v4.set_entry(address.into(), prefix, entry),
+            IpAddr::V6(address) => self.v6.set_entry(address.into(), prefix, entry),
+        }
+    }
+
+    fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
+        match prefix.address() {
+            IpAddr::V4(address) => self.v4.remove_entry(address.into(), prefix),
+            IpAddr::V6(address) => self.v6.remove_entry(address.into(), prefix),
+        }
+    }
+
+    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError> {
+        match family {
+            IpFamily::V4 => self.v4.set_guard(guard),
+            IpFamily::V6 => self.v6.set_guard(guard),
+        }
+    }
+
+    fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {
+        let mut entries = Vec::new();
+        self.v4
+            .for_each_entry(|prefix, entry| entries.push((prefix, entry)))?;
+        self.v6
+            .for_each_entry(|prefix, entry| entries.push((prefix, entry)))?;
+        Ok(entries)
+    }
+
+    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
+        let mut policies = Vec::new();
+        batch::for_each(self.policies_fd.as_fd(), |index: u32, policy: Policy| {
+            if policy != Policy::default() {
+                policies.push((index, policy));
+            }
+        })
+        .map_err(unreadable("POLICIES"))?;
+        Ok(policies)
+    }
+
+    fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
+        let mut rows = Vec::new();
+        for slot in self.attachments.iter().map(|attachment| attachment.slot) {
+            for family in Family::ALL {
+                for verdict in Verdict::all() {
+                    let count = self.counter(slot, family, verdict)?;
+                    if count.packets > 0 {
+                        rows.push(CounterRow {
+                            interface: slot,
+                            family,
+                            verdict,
+                            count,
+                        });
+                    }
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn record(&self, source: IpAddr, scope: u32) -> Result<Option<Record>, DatapathError> {
+        match source {
+            IpAddr::V4(address) => self.v4.record(address.into(), scope),
+            IpAddr::V6(address) => self.v6.record(address.into(), scope),
+        }
+    }
+
+    fn strikes(&self, source: IpAddr) -> Result<Option<Strikes>, DatapathError> {
+        match source {
+            IpAddr::V4(address) => self.v4.strikes(address.into()),
+            IpAddr::V6(address) => self.v6.strikes(address.into()),
+        }
+    }
+
+    fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError> {
+        self.v4
+            .for_each_struck(|address, strikes| visit(address, strikes))?;
+        self.v6.for_each_struck(visit)
+    }
+
+    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
+        self.v4.for_each_source(|row| visit(row))?;
+        self.v6.for_each_source(visit)
+    }
+
+    fn totals(&self) -> Result<Totals, DatapathError> {
+        let inserted = |family: Family| -> Result<u64, DatapathError> {
+            let values = self.inserted.get(&(family as u32), 0);
+            Ok(values
+                .map_err(failed("reading", "INSERTED", 2))?
+                .iter()
+                .sum())
+        };
+        let samplers = self
+            .sampler
+            .get(&0, 0)
+            .map_err(failed("reading", "SAMPLER", 1))?;
+        Ok(Totals {
+            events_sent: samplers.iter().map(|sampler| sampler.sent).sum(),
+            events_lost: samplers.iter().map(|sampler| sampler.lost).sum(),
+            inserted: [inserted(Family::Ipv4)?, inserted(Family::Ipv6)?],
+        })
+    }
+
+    fn maps(&self) -> &[MapStatus] {
+        &self.maps
+    }
+
+    fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)> {
+        let state = |attachment: &Attachment| {
+            let state = interface::query(&attachment.interface.name).ok().flatten();
+            let ours = attachment.program_id().ok();
+            state.filter(|state| state.program.map(|(_, id)| id) == ours)
+        };
+        self.attachments
+            .iter()
+            .map(|a| (a.interface.clone(), a.slot, state(a)))
+            .collect()
+    }
+
+    fn attach(&mut self) -> anyhow::Result<()> {
+        let links = self.pins.all_links()?;
+        let pinned = |name: &str| links.iter().find(|pin| pin.interface == name);
+        for loaded in &mut self.loaded {
+            let program = xdp(&mut loaded.ebpf)?;
+            let pin = pinned(&loaded.interface.name);
+            match link::attach(program, &loaded.interface, loaded.slot, &self.pins, pin) {
+                Ok(attachment) => self.attachments.push(attachment),
+                Err(error) => {
+                    let anew = self
+                        .attachments
+                        .iter()
+                        .filter(|a| pinned(&a.interface.name).is_none());
+                    for attachment in anew {
+                        let _ = fs::remove_file(
+                            self.pins.link(attachment.slot, &attachment.interface.name),
+                        );
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        self.loaded.clear();
+        let configured = |pin: &&LinkPin| {
+            self.attachments
+                .iter()
+                .any(|a| a.interface.name == pin.interface)
+        };
+        for pin in links.iter().filter(|pin| !configured(pin)) {
+            link::detach(pin)?;
+        }
+        Ok(())
+    }
+
+    fn detach(&mut self) -> anyhow::Result<Detachment> {
+        self.attachments.clear();
+        let mut interfaces = Vec::new();
+        for pin in self.pins.all_links()? {
+            link::detach(&pin)?;
+            interfaces.push(pin.interface);
+        }
+        self.pins.remove_all()?;
+        Ok(Detachment { interfaces })
+    }
+}
+
+impl Kernel {
+    fn counter(
+        &self,
+        slot: u32,
+        family: Family,
+        verdict: Verdict,
+    ) -> Result<Counter, DatapathError> {
+        let index = counter_index(slot, family, verdict);
+        let values = self
+            .verdicts
+            .get(&index, 0)
+            .map_err(failed("reading", "VERDICTS", 0))?;
+        Ok(values.iter().fold(Counter::default(), |sum, cpu| Counter {
+            packets: sum.packets.wrapping_add(cpu.packets),
+            bytes: sum.bytes.wrapping_add(cpu.bytes),
+        }))
+    }
+}
+
+/// The maps of a loaded object, to be taken out by name and type.
+pub(super) struct Maps<'a>(&'a mut Ebpf);
+
+impl Maps<'_> {
+    /// A descriptor of a map beside the one that aya keeps to itself.
+    pub(super) fn descriptor(&self, name: &str) -> anyhow::Result<OwnedFd> {
+        let map = self.0.map(name).ok_or_else(|| missing(name))?;
+        let descriptor = data_of(map)?.fd().as_fd().try_clone_to_owned();
+        descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))
+    }
+
+    pub(super) fn take<T: TryFrom<Map, Error = MapError>>(
+        &mut self,
+        name: &str,
+    ) -> anyhow::Result<T> {
+        let map = self.0.take_map(name).ok_or_else(|| missing(name))?;
+        T::try_from(map).with_context(|| format!("opening the map {name}"))
+    }
+}
+
+fn missing(name: &str) -> anyhow::Error {
+    anyhow!("the BPF object has no map {name}")
+}
+
+fn load_program(object: &Object, pins: &Pins, source: &Source, slot: u32) -> anyhow::Result<Ebpf> {
+    let (mask_v4, mask_v6) = (Ipv4::source_mask(source), Ipv6::source_mask(source));
+    let mut loader = EbpfLoader::new();
+    loader
+        .override_global("INTERFACE", &slot, true)
+        .override_global("CLOCK", &clock::PRECISE, true)
+        .override_global("SOURCE_MASK_V4", &mask_v4, true)
+        .override_global("SOURCE_MASK_V6", &mask_v6, true);
+    for name in SOURCE_MAPS {
+        loader.map_max_entries(name, source.capacity);
+    }
+    for (name, _) in pins::pinnable(object) {
+        loader.map_pin_path(name, pins.map(name));
+    }
+    let mut ebpf = loader.load(OBJECT).context("making the maps")?;
+    xdp(&mut ebpf)?.load().context("passing the verifier")?;
+    Ok(ebpf)
+}
+
+fn xdp(ebpf: &mut Ebpf) -> anyhow::Result<&mut Xdp> {
+    let program = ebpf
+        .program_mut(PROGRAM)
+        .ok_or_else(|| anyhow!("the BPF object has no program"))?;
+    program.try_into().context("the program is not one of XDP")
+}
+
+/// The interfaces with their slots: that of their pinned link, else the lowest that no link has.
+fn slots(interfaces: &[Interface], links: &[LinkPin]) -> anyhow::Result<Vec<(Interface, u32)>> {
+    let mut taken: Vec<u32> = links.iter().map(|pin| pin.slot).collect();
+    let mut assigned = Vec::new();
+    for interface in interfaces {
+        let kept = links
+            .iter()
+            .find(|pin| pin.interface == interface.name)
+            .map(|pin| pin.slot);
+        let Some(slot) = kept.or_else(|| (0..INTERFACES_MAX).find(|slot| !taken.contains(slot)))
+        else {
+            bail!(
+                "{} is one interface too many: at most {INTERFACES_MAX} can be counted",
+                interface.name
+            );
+        };
+        taken.push(slot);
+        assigned.push((interface.clone(), slot));
+    }
+    Ok(assigned)
+}
+
+/// The sizes of the maps. The kernel tells the memory of a map in the `fdinfo` of its descriptor.
+fn statuses(ebpf: &Ebpf) -> anyhow::Result<Vec<MapStatus>> {
+    let mut statuses = Vec::new();
+    for (name, map) in ebpf.maps().filter(|(name, _)| !name.starts_with('.')) {
+        let data = data_of(map)?;
+        let info = data
+            .info()
+            .with_context(|| format!("asking for the size of {name}"))?;
+        let memory_bytes = memory_bytes(data).unwrap_or_default();
+        let (name, capacity) = (name.to_owned(), info.max_entries());
+        statuses.push(MapStatus {
+            name,
+            entries: None,
+            capacity,
+            memory_bytes,
+        });
+    }
+    statuses.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(statuses)
+}
+
+fn memory_bytes(map: &MapData) -> Option<u64> {
+    let path = format!("/proc/self/fdinfo/{}", map.fd().as_fd().as_raw_fd());
+    let text = fs::read_to_string(path).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("memlock:"))?;
+    line.trim().parse().ok()
+}
+
+fn data_of(map: &Map) -> anyhow::Result<&MapData> {
+    match map {
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::LpmTrie(data)
+        | Map::LruHashMap(data)
+        | Map::PerCpuArray(data)
+        | Map::RingBuf(data) => Ok(data),
+        _ => bail!("a map of a kind that this program does not have"),
+    }
+}

@@ -1,0 +1,240 @@
+//! The pins: maps and links that outlive the daemon, on a bpffs.
+//!
+//! `<root>/v<layout>/maps/<map>` and `<root>/v<layout>/links/<slot>-<interface>`.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use aya::maps::MapInfo;
+use aya_obj::Object;
+use ratelimit_common::layout::{self, INTERFACES_MAX};
+use tracing::{info, warn};
+
+/// The magic number of a bpffs, `BPF_FS_MAGIC` of linux/magic.h.
+const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
+
+/// The directory of all pins.
+#[derive(Clone, Debug)]
+pub struct Pins {
+    root: PathBuf,
+}
+
+/// A pinned link.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LinkPin {
+    /// Where it stands; under another layout's directory when another version of the daemon made it.
+    pub path: PathBuf,
+    /// The slot of the interface.
+    pub slot: u32,
+    /// The name of the interface.
+    pub interface: String,
+}
+
+impl Pins {
+    /// The pins under `root`, making the directories that are missing.
+    ///
+    /// # Errors
+    ///
+    /// When `root` is not on a bpffs: what to type is in the message.
+    pub fn open(root: &Path) -> anyhow::Result<Self> {
+        let parent = root.parent().unwrap_or(root);
+        if !is_bpffs(parent).with_context(|| format!("looking at {}", parent.display()))? {
+            bail!(
+                "{} is not a bpffs, where maps and links are pinned: mount it with `mount -t bpf bpf {}`",
+                parent.display(),
+                parent.display()
+            );
+        }
+        let pins = Self {
+            root: root.to_owned(),
+        };
+        for directory in [pins.maps(), pins.links()] {
+            fs::create_dir_all(&directory)
+                .with_context(|| format!("making the directory {}", directory.display()))?;
+        }
+        Ok(pins)
+    }
+
+    /// Where a map is pinned.
+    #[must_use]
+    pub fn map(&self, name: &str) -> PathBuf {
+        self.maps().join(name)
+    }
+
+    /// Where the link of an interface is pinned.
+    #[must_use]
+    pub fn link(&self, slot: u32, interface: &str) -> PathBuf {
+        self.links().join(link_name(slot, interface))
+    }
+
+    /// All pinned links, those of other layouts included.
+    ///
+    /// # Errors
+    ///
+    /// When a directory cannot be read.
+    pub fn all_links(&self) -> anyhow::Result<Vec<LinkPin>> {
+        let mut links = Vec::new();
+        for layout in directory(&self.root)? {
+            for path in directory(&layout.join("links"))? {
+                let name = path
+                    .file_name()
+                    .and_then(|name| name.to_str())
+                    .and_then(parse_link_name);
+                match name {
+                    Some((slot, interface)) => links.push(LinkPin {
+                        path,
+                        slot,
+                        interface,
+                    }),
+                    None => warn!(path = %path.display(), "a pin that is not ours, left alone"),
+                }
+            }
+        }
+        Ok(links)
+    }
+
+    /// Removes pinned maps that are not as `object` declares them, so that they are made anew, and names them.
+    ///
+    /// aya opens a pinned map without looking at it. The program that is attached keeps the old map until it is replaced.
+    ///
+    /// # Errors
+    ///
+    /// When a pin can be neither read nor removed.
+    pub fn remove_mismatched(&self, object: &Object) -> anyhow::Result<Vec<String>> {
+        let mut removed = Vec::new();
+        for (name, wanted) in pinnable(object) {
+            let path = self.map(name);
+            if !path.exists() {
+                continue;
+            }
+            let found = MapInfo::from_pin(&path)
+                .with_context(|| format!("reading the pinned map {}", path.display()))?;
+            if let Some(difference) = difference(&found, wanted) {
+                info!(
+                    map = name,
+                    difference, "a pinned map does not fit and is made anew"
+                );
+                fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+                removed.push(name.to_owned());
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes every pin and directory of this layout.
+    ///
+    /// # Errors
+    ///
+    /// The first file that cannot be removed.
+    pub fn remove_all(&self) -> anyhow::Result<()> {
+        let layout = self.layout();
+        fs::remove_dir_all(&layout).with_context(|| format!("removing {}", layout.display()))
+    }
+
+    fn layout(&self) -> PathBuf {
+        self.root.join(format!("v{}", layout::VERSION))
+    }
+
+    fn maps(&self) -> PathBuf {
+        self.layout().join("maps")
+    }
+
+    fn links(&self) -> PathBuf {
+        self.layout().join("links")
+    }
+}
+
+/// The maps of an object that are pinned: all but the constants of one program.
+pub fn pinnable(object: &Object) -> impl Iterator<Item = (&str, &aya_obj::Map)> {
+    object
+        .maps
+        .iter()
+        .map(|(name, map)| (name.as_str(), map))
+        .filter(|(name, _)| !name.starts_with('.'))
+}
+
+/// What differs between a map in the kernel and its declaration.
+fn difference(found: &MapInfo, wanted: &aya_obj::Map) -> Option<String> {
+    let pairs = [
+        (
+            "type",
+            found.map_type().map_or(u32::MAX, |kind| kind as u32),
+            wanted.map_type(),
+        ),
+        ("key size", found.key_size(), wanted.key_size()),
+        ("value size", found.value_size(), wanted.value_size()),
+        ("entries", found.max_entries(), wanted.max_entries()),
+        ("flags", found.map_flags(), wanted.map_flags()),
+    ];
+    pairs
+        .into_iter()
+        .find(|(_, found, wanted)| found != wanted)
+        .map(|(what, found, wanted)| format!("{what} is {found}, not {wanted}"))
+}
+
+fn is_bpffs(path: &Path) -> io::Result<bool> {
+    let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
+    // SAFETY: an all-zero `statfs` is valid, and the kernel fills it.
+    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a NUL byte, and `stat` outlives the call.
+    if unsafe { libc::statfs(path.as_ptr(), &raw mut stat) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(stat.f_type == BPF_FS_MAGIC)
+}
+
+/// The entries of a directory; none when it does not exist.
+fn directory(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
+    };
+    entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("reading {}", path.display()))
+}
+
+/// A bpffs refuses dots in names, which the names of VLAN interfaces have.
+fn link_name(slot: u32, interface: &str) -> String {
+    format!(
+        "{slot}-{}",
+        interface.replace('%', "%25").replace('.', "%2e")
+    )
+}
+
+fn parse_link_name(name: &str) -> Option<(u32, String)> {
+    let (slot, interface) = name.split_once('-')?;
+    let slot = slot.parse().ok().filter(|slot| *slot < INTERFACES_MAX)?;
+    Some((slot, interface.replace("%2e", ".").replace("%25", "%")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_link_tells_its_slot_and_interface() {
+        for (slot, interface) in [(0, "eth0"), (31, "eth0.100"), (7, "a%2e-b")] {
+            let name = link_name(slot, interface);
+            assert!(!name.contains('.'), "{name}");
+            assert_eq!(parse_link_name(&name), Some((slot, interface.to_owned())));
+        }
+        for name in ["eth0", "32-eth0", "x-eth0"] {
+            assert_eq!(parse_link_name(name), None);
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_no_bpffs_is_refused_with_the_command_that_mounts_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = Pins::open(&directory.path().join("ratelimit"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("mount -t bpf bpf"), "{error}");
+    }
+}

@@ -1,0 +1,171 @@
+//! The text formats of Prometheus: the classic one (0.0.4) and [OpenMetrics 1.0].
+//!
+//! No maintained crate writes both, and they differ in little: where `_total` stands, units, and the end of the file.
+//!
+//! [OpenMetrics 1.0]: https://prometheus.io/docs/specs/om/open_metrics_spec/
+
+use std::fmt::{self, Write};
+
+/// One of the two formats.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Format {
+    /// `text/plain; version=0.0.4`.
+    Classic,
+    /// `application/openmetrics-text; version=1.0.0`.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The format that a request's `Accept` header asks for.
+    #[must_use]
+    pub fn negotiate(accept: &str) -> Self {
+        if accept.contains("application/openmetrics-text") {
+            Self::OpenMetrics
+        } else {
+            Self::Classic
+        }
+    }
+
+    /// The `Content-Type` of the answer.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A value that only grows; its name is given without `_total`.
+    Counter,
+    /// A value that goes up and down.
+    Gauge,
+    /// A constant whose labels are what it says.
+    Info,
+}
+
+/// Writes metrics, family by family.
+pub struct Exposition {
+    format: Format,
+    text: String,
+}
+
+/// One family of metrics, to add samples to.
+pub struct Family<'a> {
+    text: &'a mut String,
+    /// The name of a sample.
+    sample: String,
+}
+
+impl Exposition {
+    /// An empty one.
+    #[must_use]
+    pub fn new(format: Format) -> Self {
+        Self {
+            format,
+            text: String::new(),
+        }
+    }
+
+    /// Begins a family.
+    pub fn family(&mut self, name: &str, kind: Kind, help: &str) -> Family<'_> {
+        let sample = match kind {
+            Kind::Counter => format!("{name}_total"),
+            Kind::Gauge => name.to_owned(),
+            Kind::Info => format!("{name}_info"),
+        };
+        let (family, kind) = match (self.format, kind) {
+            (Format::Classic, Kind::Counter) => (sample.as_str(), "counter"),
+            (Format::Classic, Kind::Gauge | Kind::Info) => (sample.as_str(), "gauge"),
+            (Format::OpenMetrics, Kind::Counter) => (name, "counter"),
+            (Format::OpenMetrics, Kind::Gauge) => (name, "gauge"),
+            (Format::OpenMetrics, Kind::Info) => (name, "info"),
+        };
+        write_line(&mut self.text, format_args!("# HELP {family} {help}"));
+        write_line(&mut self.text, format_args!("# TYPE {family} {kind}"));
+        Family {
+            text: &mut self.text,
+            sample,
+        }
+    }
+
+    /// The whole text.
+    #[must_use]
+    pub fn finish(mut self) -> String {
+        if self.format == Format::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.text
+    }
+}
+
+impl Family<'_> {
+    /// Adds a sample without labels.
+    pub fn value(&mut self, value: impl fmt::Display) {
+        write_line(self.text, format_args!("{} {value}", self.sample));
+    }
+
+    /// Adds a sample with labels.
+    pub fn labelled(&mut self, labels: &[(&str, &str)], value: impl fmt::Display) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escape(value)))
+            .collect();
+        write_line(
+            self.text,
+            format_args!("{}{{{}}} {value}", self.sample, labels.join(",")),
+        );
+    }
+}
+
+fn escape(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+fn write_line(text: &mut String, line: fmt::Arguments<'_>) {
+    writeln!(text, "{line}").expect("writing to a String cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_classic_format_names_the_sample_in_its_type() {
+        check(
+            Format::Classic,
+            "# HELP a_total Help.\n# TYPE a_total counter\na_total{l=\"x\\\"y\"} 3\n",
+        );
+    }
+
+    #[test]
+    fn openmetrics_names_the_family_and_ends() {
+        check(
+            Format::OpenMetrics,
+            "# HELP a Help.\n# TYPE a counter\na_total{l=\"x\\\"y\"} 3\n# EOF\n",
+        );
+    }
+
+    #[test]
+    fn the_format_is_the_one_that_is_accepted() {
+        assert_eq!(Format::negotiate("*/*"), Format::Classic);
+        assert_eq!(
+            Format::negotiate("application/openmetrics-text;version=1.0.0,text/plain;q=0.5"),
+            Format::OpenMetrics
+        );
+    }
+
+    fn check(format: Format, expected: &str) {
+        let mut exposition = Exposition::new(format);
+        exposition
+            .family("a", Kind::Counter, "Help.")
+            .labelled(&[("l", "x\"y")], 3);
+        assert_eq!(exposition.finish(), expected);
+    }
+}

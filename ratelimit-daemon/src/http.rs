@@ -1,0 +1,9 @@
+//! The two listeners: the control socket, and the one that serves metrics to the network.
+
+mod control_api;
+mod observe_api;
+mod serve;
+
+pub use control_api::router as control_router;
+pub use observe_api::router as observe_router;
+pub use serve::{serve_control, serve_observe};

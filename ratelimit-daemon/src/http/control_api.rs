@@ -1,0 +1,284 @@
+//! The control API: each route is one method of the controller. `api.rs` has the table.
+
+use std::net::IpAddr;
+
+use axum::{
+    Extension, Json, Router,
+    extract::{
+        DefaultBodyLimit, FromRequest, Path, Query, Request, State, rejection::JsonRejection,
+    },
+    http::StatusCode,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use tokio::net::UnixStream;
+
+use crate::{
+    api::{
+        AllowRequest, BanRequest, LimitRequest, LimitTarget, PrefixesRequest, REQUEST_BYTES_MAX,
+        Refused,
+    },
+    control::{Controller, Handle},
+};
+
+/// How many sources `top` shows unless it is told.
+const TOP_DEFAULT: usize = 20;
+/// The most sources `top` shows.
+const TOP_MAX: usize = 10_000;
+
+/// All routes. A layer around them says who the peer is.
+pub fn router(controller: Handle) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/bans", get(bans).post(ban).delete(unban))
+        .route("/v1/allows", get(allows).post(allow).delete(disallow))
+        .route(
+            "/v1/limits",
+            get(limits).post(set_limits).delete(remove_limits),
+        )
+        .route("/v1/check/{address}", get(check))
+        .route("/v1/top", get(top))
+        .route("/v1/stats", get(stats))
+        .route("/v1/reload", post(reload))
+        .route("/v1/detach", post(detach))
+        .fallback(unknown)
+        .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .route_layer(middleware::from_fn(permitted))
+        .with_state(controller)
+}
+
+/// The process at the other end of the socket, as the kernel vouches for it (`SO_PEERCRED`).
+#[derive(Clone, Debug)]
+pub struct Peer {
+    uid: Option<u32>,
+    gid: Option<u32>,
+}
+
+impl Peer {
+    /// The peer of a connection.
+    #[must_use]
+    pub fn of(stream: &UnixStream) -> Self {
+        let credentials = stream.peer_cred().ok();
+        let credentials = credentials.as_ref();
+        Self {
+            uid: credentials.map(|peer| peer.uid()),
+            gid: credentials.map(|peer| peer.gid()),
+        }
+    }
+
+    /// Root, the user of the daemon and the members of its group may command it. The socket's mode says the same; this
+    /// holds also when somebody changed that.
+    fn is_permitted(&self) -> bool {
+        // SAFETY: these calls cannot fail.
+        let (own_uid, own_gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        self.uid.is_some_and(|uid| uid == 0 || uid == own_uid) || self.gid == Some(own_gid)
+    }
+
+    /// The name of the user.
+    fn author(&self) -> String {
+        let Some(uid) = self.uid else {
+            return "unknown".to_owned();
+        };
+        let user = uzers::get_user_by_uid(uid);
+        user.map_or_else(
+            || format!("uid {uid}"),
+            |user| user.name().to_string_lossy().into_owned(),
+        )
+    }
+}
+
+async fn permitted(Extension(peer): Extension<Peer>, request: Request, next: Next) -> Response {
+    if peer.is_permitted() {
+        return next.run(request).await;
+    }
+    let refused = Refused::because(format!("{} may not command ratelimitd", peer.author()))
+        .hint("ask as root, or as a member of the group of the socket");
+    answer(StatusCode::FORBIDDEN, refused)
+}
+
+async fn status(State(controller): State<Handle>) -> Response {
+    read(&controller, |controller| Ok(controller.status())).await
+}
+
+async fn bans(State(controller): State<Handle>) -> Response {
+    read(&controller, |controller| Ok(controller.bans())).await
+}
+
+async fn allows(State(controller): State<Handle>) -> Response {
+    read(&controller, |controller| Ok(controller.allows())).await
+}
+
+async fn limits(State(controller): State<Handle>) -> Response {
+    read(&controller, |controller| Ok(controller.limits())).await
+}
+
+async fn stats(State(controller): State<Handle>) -> Response {
+    read(&controller, |controller| controller.stats()).await
+}
+
+async fn check(State(controller): State<Handle>, Path(address): Path<String>) -> Response {
+    match address.parse::<IpAddr>() {
+        Ok(address) => read(&controller, move |controller| controller.check(address)).await,
+        Err(_) => bad_request(format!("`{address}` is not an IPv4 or IPv6 address")),
+    }
+}
+
+#[derive(Deserialize)]
+struct TopQuery {
+    count: Option<usize>,
+}
+
+async fn top(State(controller): State<Handle>, Query(query): Query<TopQuery>) -> Response {
+    let count = query.count.unwrap_or(TOP_DEFAULT);
+    if count == 0 || count > TOP_MAX {
+        return bad_request(format!("the count {count} is not between 1 and {TOP_MAX}"));
+    }
+    read(&controller, move |controller| controller.top(count)).await
+}
+
+async fn ban(
+    State(controller): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    Body(request): Body<BanRequest>,
+) -> Response {
+    if request.prefixes.is_empty() {
+        return no_prefix();
+    }
+    read(&controller, move |controller| {
+        controller.ban(request, &peer.author())
+    })
+    .await
+}
+
+async fn unban(
+    State(controller): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    Body(request): Body<PrefixesRequest>,
+) -> Response {
+    if request.prefixes.is_empty() {
+        return no_prefix();
+    }
+    read(&controller, move |controller| {
+        controller.unban(request, &peer.author())
+    })
+    .await
+}
+
+async fn allow(
+    State(controller): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    Body(request): Body<AllowRequest>,
+) -> Response {
+    if request.prefixes.is_empty() {
+        return no_prefix();
+    }
+    read(&controller, move |controller| {
+        controller.allow(request, &peer.author())
+    })
+    .await
+}
+
+async fn disallow(
+    State(controller): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    Body(request): Body<PrefixesRequest>,
+) -> Response {
+    if request.prefixes.is_empty() {
+        return no_prefix();
+    }
+    read(&controller, move |controller| {
+        controller.disallow(request, &peer.author())
+    })
+    .await
+}
+
+async fn set_limits(
+    State(controller): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    Body(request): Body<LimitRequest>,
+) -> Response {
+    read(&controller, move |controller| {
+        controller.set_limits(request, &peer.author())
+    })
+    .await
+}
+
+async fn remove_limits(
+    State(controller): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    Body(request): Body<LimitTarget>,
+) -> Response {
+    read(&controller, move |controller| {
+        controller.remove_limits(&request, &peer.author())
+    })
+    .await
+}
+
+async fn reload(State(controller): State<Handle>) -> Response {
+    read(&controller, Controller::reload).await
+}
+
+async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
+    read(&controller, move |controller| {
+        controller.detach(&peer.author())
+    })
+    .await
+}
+
+async fn unknown(request: Request) -> Response {
+    let refused = Refused::because(format!("there is no {} {}", request.method(), request.uri().path()))
+        .hint("rlctl and ratelimitd may be of different versions: compare `rlctl --version` and `ratelimitd --version`");
+    answer(StatusCode::NOT_FOUND, refused)
+}
+
+/// Asks the controller, and turns its answer into JSON.
+async fn read<T: serde::Serialize + Send + 'static>(
+    controller: &Handle,
+    request: impl FnOnce(&mut Controller) -> Result<T, Refused> + Send + 'static,
+) -> Response {
+    match controller.call(request).await {
+        Ok(Ok(value)) => Json(value).into_response(),
+        Ok(Err(refused)) => answer(StatusCode::CONFLICT, refused),
+        Err(stopped) => answer(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Refused::because(stopped.to_string()),
+        ),
+    }
+}
+
+/// A body of JSON, or a refusal in words.
+struct Body<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let body: Result<Json<T>, JsonRejection> = Json::from_request(request, state).await;
+        body.map(|Json(body)| Self(body)).map_err(|rejection| {
+            let status = rejection.status();
+            let refused = if status == StatusCode::PAYLOAD_TOO_LARGE {
+                Refused::because(format!(
+                    "the request is larger than {REQUEST_BYTES_MAX} bytes"
+                ))
+                .hint("send the list in parts")
+            } else {
+                Refused::because(rejection.body_text())
+            };
+            answer(status, refused)
+        })
+    }
+}
+
+fn no_prefix() -> Response {
+    bad_request("no prefix was given: an empty list is not taken for anything".to_owned())
+}
+
+fn bad_request(error: String) -> Response {
+    answer(StatusCode::BAD_REQUEST, Refused::because(error))
+}
+
+fn answer(status: StatusCode, refused: Refused) -> Response {
+    (status, Json(refused)).into_response()
+}

@@ -1,0 +1,114 @@
+//! Accepting connections, with bounds: on how many there are, and on how long one may take.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::{Extension, Router};
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    sync::Semaphore,
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, warn};
+
+use super::control_api::Peer;
+
+/// Connections of one listener at a time; others wait in its backlog.
+const CONNECTIONS_MAX: usize = 64;
+/// How long a client may take to send the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection may last.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long an error of `accept` (too many open files) is waited out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A listener of either kind.
+trait Accept: Send + 'static {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Accept for UnixListener {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        Self::accept(self).await.map(|(stream, _)| stream)
+    }
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        Self::accept(self).await.map(|(stream, _)| stream)
+    }
+}
+
+/// Serves the control API until `stop`, to peers that may use it.
+pub async fn serve_control(listener: UnixListener, router: Router, stop: CancellationToken) {
+    let for_peer = move |stream: &UnixStream| router.clone().layer(Extension(Peer::of(stream)));
+    serve(listener, for_peer, stop).await;
+}
+
+/// Serves metrics until `stop`.
+pub async fn serve_observe(listener: TcpListener, router: Router, stop: CancellationToken) {
+    serve(listener, move |_: &TcpStream| router.clone(), stop).await;
+}
+
+async fn serve<L: Accept>(
+    listener: L,
+    service: impl Fn(&L::Stream) -> Router + Send,
+    stop: CancellationToken,
+) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let connections = TaskTracker::new();
+    loop {
+        let slot = slots
+            .clone()
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed");
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok(stream) => {
+                let router = service(&stream);
+                connections.spawn(async move {
+                    connection(stream, router).await;
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    connections.close();
+    connections.wait().await;
+}
+
+async fn connection<S>(stream: S, router: Router)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        // A client asks once and hangs up; one that keeps its connection would hold its slot, and the daemon's end, up.
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    match timeout(CONNECTION_TIMEOUT, connection).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => debug!(%error, "a connection failed"),
+        Err(_) => debug!("a connection took too long and was closed"),
+    }
+}

@@ -1,0 +1,210 @@
+//! The metrics that Prometheus scrapes. No label holds an address: their number does not grow with the sources.
+
+use ratelimit_common::Family as AddressFamily;
+
+use crate::{
+    control::Snapshot,
+    exposition::{Exposition, Format, Kind},
+};
+
+/// All metrics, as text.
+#[must_use]
+pub fn render(snapshot: &Snapshot, format: Format) -> String {
+    let mut exposition = Exposition::new(format);
+    traffic(&mut exposition, snapshot);
+    lists(&mut exposition, snapshot);
+    sources(&mut exposition, snapshot);
+    events(&mut exposition, snapshot);
+    interfaces(&mut exposition, snapshot);
+    daemon(&mut exposition, snapshot);
+    exposition.finish()
+}
+
+fn traffic(exposition: &mut Exposition, snapshot: &Snapshot) {
+    let mut packets = exposition.family(
+        "ratelimit_packets",
+        Kind::Counter,
+        "Packets received, by what happened to them and why.",
+    );
+    each_counter(snapshot, |labels, count| {
+        packets.labelled(labels, count.packets)
+    });
+    let mut bytes = exposition.family(
+        "ratelimit_bytes",
+        Kind::Counter,
+        "Bytes of the frames received, by what happened to them and why.",
+    );
+    each_counter(snapshot, |labels, count| {
+        bytes.labelled(labels, count.bytes)
+    });
+}
+
+fn each_counter(
+    snapshot: &Snapshot,
+    mut visit: impl FnMut(&[(&str, &str)], &ratelimit_common::layout::Counter),
+) {
+    for (interface, row) in &snapshot.counters {
+        let labels = [
+            ("interface", interface.as_str()),
+            ("family", row.family.label()),
+            ("verdict", row.verdict.action()),
+            ("reason", row.verdict.reason()),
+        ];
+        visit(&labels, &row.count);
+    }
+}
+
+fn lists(exposition: &mut Exposition, snapshot: &Snapshot) {
+    let status = &snapshot.status;
+    exposition
+        .family("ratelimit_bans", Kind::Gauge, "Bans in force.")
+        .value(status.bans);
+    exposition
+        .family(
+            "ratelimit_allows",
+            Kind::Gauge,
+            "Entries of the allow list.",
+        )
+        .value(status.allows);
+    exposition
+        .family(
+            "ratelimit_policies",
+            Kind::Gauge,
+            "Policies, the default one included.",
+        )
+        .value(status.policies);
+    let mut entries = exposition.family(
+        "ratelimit_map_entries",
+        Kind::Gauge,
+        "Entries in use of a BPF map.",
+    );
+    for map in &status.maps {
+        if let Some(count) = map.entries {
+            entries.labelled(&[("map", &map.name)], count);
+        }
+    }
+    for (family, count) in families().zip(snapshot.sources) {
+        entries.labelled(&[("map", sources_map(family))], count);
+    }
+    let mut capacity = exposition.family(
+        "ratelimit_map_capacity",
+        Kind::Gauge,
+        "The most entries of a BPF map.",
+    );
+    for map in &status.maps {
+        capacity.labelled(&[("map", &map.name)], map.capacity);
+    }
+    let mut memory = exposition.family(
+        "ratelimit_map_memory_bytes",
+        Kind::Gauge,
+        "Kernel memory of a BPF map.",
+    );
+    for map in &status.maps {
+        memory.labelled(&[("map", &map.name)], map.memory_bytes);
+    }
+}
+
+fn sources(exposition: &mut Exposition, snapshot: &Snapshot) {
+    let inserted = snapshot.totals.inserted;
+    let mut family = exposition.family(
+        "ratelimit_sources_inserted",
+        Kind::Counter,
+        "Sources that got state.",
+    );
+    for (label, count) in families().zip(inserted) {
+        family.labelled(&[("family", label.label())], count);
+    }
+    let mut family = exposition.family(
+        "ratelimit_sources_evicted",
+        Kind::Counter,
+        "Sources whose state gave way to that of others, as counted at most 10 seconds ago.",
+    );
+    for ((label, inserted), held) in families().zip(inserted).zip(snapshot.sources) {
+        family.labelled(&[("family", label.label())], inserted.saturating_sub(held));
+    }
+}
+
+fn events(exposition: &mut Exposition, snapshot: &Snapshot) {
+    let totals = &snapshot.totals;
+    exposition
+        .family(
+            "ratelimit_events_sent",
+            Kind::Counter,
+            "Sampled drops that were sent to the daemon.",
+        )
+        .value(totals.events_sent);
+    exposition
+        .family(
+            "ratelimit_events_lost",
+            Kind::Counter,
+            "Sampled drops that found the ring full.",
+        )
+        .value(totals.events_lost);
+}
+
+fn interfaces(exposition: &mut Exposition, snapshot: &Snapshot) {
+    let mut attached = exposition.family(
+        "ratelimit_interface_attached",
+        Kind::Gauge,
+        "Whether the program runs on an interface, and in which mode: 1 where it does, 0 where it does not.",
+    );
+    for interface in &snapshot.status.interfaces {
+        let mode = interface.mode.as_deref().unwrap_or("none");
+        attached.labelled(
+            &[("interface", &interface.name), ("mode", mode)],
+            u8::from(interface.attached),
+        );
+    }
+}
+
+fn daemon(exposition: &mut Exposition, snapshot: &Snapshot) {
+    let status = &snapshot.status;
+    exposition
+        .family(
+            "ratelimit_observe",
+            Kind::Gauge,
+            "Whether everything is a dry run.",
+        )
+        .value(u8::from(status.observe));
+    exposition
+        .family(
+            "ratelimit_config_last_reload_successful",
+            Kind::Gauge,
+            "Whether the last attempt to apply the configuration succeeded.",
+        )
+        .value(u8::from(snapshot.reloads.error.is_none()));
+    exposition
+        .family(
+            "ratelimit_config_last_reload_success_timestamp_seconds",
+            Kind::Gauge,
+            "When the configuration was last applied.",
+        )
+        .value(seconds(snapshot.reloads.applied));
+    exposition
+        .family(
+            "ratelimit_start_time_seconds",
+            Kind::Gauge,
+            "When the daemon started.",
+        )
+        .value(seconds(status.started));
+    exposition
+        .family("ratelimit_build", Kind::Info, "The version of the daemon.")
+        .labelled(&[("version", &status.version)], 1);
+}
+
+/// The families that have sources.
+fn families() -> impl Iterator<Item = AddressFamily> {
+    [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter()
+}
+
+fn sources_map(family: AddressFamily) -> &'static str {
+    if family == AddressFamily::Ipv4 {
+        "SOURCES_V4"
+    } else {
+        "SOURCES_V6"
+    }
+}
+
+fn seconds(time: jiff::Timestamp) -> f64 {
+    time.as_duration().as_secs_f64()
+}
