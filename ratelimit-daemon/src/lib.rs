@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod config;
+pub mod datapath;
 pub mod limit;
 pub mod prefix;
 pub mod quantity;

@@ -1,0 +1,132 @@
+//! Builds the BPF object of `ratelimit-ebpf`, which `datapath::OBJECT` embeds.
+//!
+//! `aya-build` would do it with a nightly compiler, its own flags and the `release` profile. The program is built by stable,
+//! with the flags of `.cargo/config.toml` and the profile `bpf`, so that `cargo build -p ratelimit-ebpf` by hand gives the
+//! same object.
+//!
+//! It installs nothing: where something is missing it says what, and `cargo xtask setup` installs it.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+const TARGET: &str = "bpfel-unknown-none";
+const PROFILE: &str = "bpf";
+const OBJECT: &str = "ratelimit";
+
+/// What the object is made of, seen from the root of the repository.
+const INPUTS: [&str; 7] = [
+    ".cargo/config.toml",
+    "Cargo.lock",
+    "Cargo.toml",
+    "ratelimit-common/Cargo.toml",
+    "ratelimit-common/src",
+    "ratelimit-ebpf/Cargo.toml",
+    "ratelimit-ebpf/src",
+];
+
+/// Variables by which the outer cargo, or `cargo clippy`, would change the inner build.
+const LEAKS: [&str; 4] = [
+    "CARGO_ENCODED_RUSTFLAGS",
+    "RUSTC_WORKSPACE_WRAPPER",
+    "RUSTC_WRAPPER",
+    "RUSTFLAGS",
+];
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            println!("cargo::error={message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), String> {
+    let root = Path::new("..");
+    for input in INPUTS {
+        println!("cargo::rerun-if-changed={}", root.join(input).display());
+    }
+    let rustc = rustc_with_sources()?;
+    require_linker()?;
+    let out_dir = PathBuf::from(variable("OUT_DIR")?);
+    let object = build(root, &rustc, &target_dir(&out_dir))?;
+    let embedded = out_dir.join(OBJECT);
+    fs::copy(&object, &embedded)
+        .map(drop)
+        .map_err(|error| format!("cannot copy {}: {error}", object.display()))
+}
+
+/// The compiler of the outer build where it has the sources of `core`, otherwise that of the distribution where it has them.
+fn rustc_with_sources() -> Result<PathBuf, String> {
+    let outer = PathBuf::from(variable("RUSTC")?);
+    [outer, PathBuf::from("/usr/bin/rustc")]
+        .into_iter()
+        .find(|rustc| has_sources(rustc))
+        .ok_or_else(|| missing("the sources of Rust's core library (rust-src) are"))
+}
+
+fn has_sources(rustc: &Path) -> bool {
+    let Ok(output) = Command::new(rustc).args(["--print", "sysroot"]).output() else {
+        return false;
+    };
+    let sysroot = String::from_utf8_lossy(&output.stdout);
+    Path::new(sysroot.trim_end())
+        .join("lib/rustlib/src/rust/library/core/src/lib.rs")
+        .is_file()
+}
+
+fn require_linker() -> Result<(), String> {
+    env::split_paths(&variable("PATH")?)
+        .any(|directory| directory.join("bpf-linker").is_file())
+        .then_some(())
+        .ok_or_else(|| missing("bpf-linker is"))
+}
+
+fn missing(what: &str) -> String {
+    format!(
+        "the BPF object cannot be built: {what} missing. `cargo xtask setup` installs what is needed"
+    )
+}
+
+/// A directory of its own, as the outer cargo holds the lock of the usual one until this script ends. It is a neighbour of
+/// the directories of all build scripts: `cargo build`, `cargo clippy` and `cargo test` have an `OUT_DIR` each, and `core`
+/// is built once for all.
+fn target_dir(out_dir: &Path) -> PathBuf {
+    let build_scripts = out_dir.ancestors().nth(2).unwrap_or(out_dir);
+    build_scripts.join("bpf-object")
+}
+
+fn build(root: &Path, rustc: &Path, target_dir: &Path) -> Result<PathBuf, String> {
+    let mut cargo = Command::new(variable("CARGO")?);
+    cargo
+        .current_dir(root)
+        .args(["build", "--package", "ratelimit-ebpf"])
+        .args(["--profile", PROFILE, "--target", TARGET])
+        .args(["-Z", "build-std=core"])
+        // The BPF target comes without a built `core`; building one is not stable yet.
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTC", rustc)
+        .env("CARGO_TARGET_DIR", target_dir)
+        .env("CARGO_BUILD_BUILD_DIR", target_dir);
+    for leak in LEAKS {
+        cargo.env_remove(leak);
+    }
+    let status = cargo
+        .status()
+        .map_err(|error| format!("cannot run {cargo:?}: {error}"))?;
+    if !status.success() {
+        return Err(format!(
+            "the BPF object was not built by {}: {status}; its messages are below",
+            rustc.display()
+        ));
+    }
+    Ok(target_dir.join(TARGET).join(PROFILE).join(OBJECT))
+}
+
+fn variable(name: &str) -> Result<String, String> {
+    env::var(name).map_err(|error| format!("{name}: {error}"))
+}
