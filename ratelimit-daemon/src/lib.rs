@@ -3,5 +3,6 @@
 pub mod api;
 pub mod config;
 pub mod limit;
+pub mod memory_tables;
 pub mod prefix;
 pub mod quantity;
