@@ -6,8 +6,10 @@
 
 pub mod cpu;
 pub mod family;
+pub mod mutation;
 pub mod packet;
 pub mod program;
+pub mod random;
 pub mod scene;
 pub mod shapes;
 pub mod skip;
