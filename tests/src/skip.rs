@@ -21,6 +21,17 @@ macro_rules! require_root {
     };
 }
 
+/// Leaves the test that has fewer CPUs than it asks for.
+#[macro_export]
+macro_rules! require_cpus {
+    ($count:expr) => {
+        if $crate::cpu::count() < $count {
+            $crate::skip::report(concat!("needs ", $count, " CPUs"));
+            return;
+        }
+    };
+}
+
 /// Whether programs can be loaded and namespaces made.
 #[must_use]
 pub fn is_root() -> bool {
