@@ -12,6 +12,7 @@ pub mod exposition;
 pub mod http;
 pub mod limit;
 pub mod lock;
+pub mod memory_tables;
 pub mod metrics;
 pub mod prefix;
 pub mod quantity;

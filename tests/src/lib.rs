@@ -1,1 +1,19 @@
+//! The harness of the proof: frames of every shape, the XDP program as the kernel runs it, and a network of its own.
+//!
+//! The tests stand in `tests/tests`, a concept a file. Those that need root, or something of the kernel, say so when they
+//! cannot run: see [`skip`].
+#![expect(clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 
+pub mod cpu;
+pub mod family;
+pub mod mutation;
+pub mod packet;
+pub mod program;
+pub mod random;
+pub mod scene;
+pub mod shapes;
+pub mod skip;
+
+pub use packet::Frame;
+pub use program::Program;
+pub use scene::Scene;

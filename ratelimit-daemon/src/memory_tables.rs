@@ -1,0 +1,161 @@
+//! The tables of the datapath in memory: the other implementation of [`Tables`], for simulations and tests.
+//!
+//! It decides as the kernel does, except that it forgets nothing: sources are never evicted, and there is always room.
+
+mod family;
+
+use std::{cell::Cell, net::IpAddr};
+
+use ratelimit_common::{
+    Address, Cursor, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    Tables, Verdict,
+    charge::Refusal,
+    decide,
+    layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
+    tables::{FamilyTables, InsertError},
+};
+
+pub use family::{MemoryFamily, RecordWords};
+
+use crate::prefix::Prefix;
+
+/// Every interface is the first one.
+const INTERFACE: u32 = 0;
+const COUNTERS_OF_INTERFACE: usize = (COUNTERS / INTERFACES_MAX) as usize;
+
+/// Settings, policies, lists, and what the packets so far have left behind.
+#[derive(Debug)]
+pub struct MemoryTables {
+    settings: Settings,
+    policies: Vec<Policy>,
+    ipv4: MemoryFamily<Ipv4>,
+    ipv6: MemoryFamily<Ipv6>,
+    counters: [Cell<Counter>; COUNTERS_OF_INTERFACE],
+}
+
+impl MemoryTables {
+    /// Tables with these policies and without lists. A source is what the masks keep of an address.
+    #[must_use]
+    pub fn new(settings: Settings, policies: Vec<Policy>, masks: (Ipv4, Ipv6)) -> Self {
+        Self {
+            settings,
+            policies,
+            ipv4: MemoryFamily::new(masks.0),
+            ipv6: MemoryFamily::new(masks.1),
+            counters: [const {
+                Cell::new(Counter {
+                    packets: 0,
+                    bytes: 0,
+                })
+            }; COUNTERS_OF_INTERFACE],
+        }
+    }
+
+    /// Sets what the lists say about the addresses of `prefix` that no longer prefix matches.
+    pub fn set_list_entry(&mut self, prefix: Prefix, entry: ListEntry) {
+        match prefix.address() {
+            IpAddr::V4(address) => self
+                .ipv4
+                .set_list_entry(address.into(), prefix.len(), entry),
+            IpAddr::V6(address) => self
+                .ipv6
+                .set_list_entry(address.into(), prefix.len(), entry),
+        }
+    }
+
+    /// Judges a frame that arrived at `now`, and counts it.
+    pub fn judge(&self, frame: Cursor<'_>, now: Instant) -> Verdict {
+        decide(frame, now, &At { tables: self, now })
+    }
+
+    /// The packets of `family` that got `verdict`.
+    #[must_use]
+    pub fn counter(&self, family: Family, verdict: Verdict) -> Counter {
+        self.cell(family, verdict).get()
+    }
+
+    /// The lists and sources of IPv4.
+    #[must_use]
+    pub const fn ipv4(&self) -> &MemoryFamily<Ipv4> {
+        &self.ipv4
+    }
+
+    /// The lists and sources of IPv6.
+    #[must_use]
+    pub const fn ipv6(&self) -> &MemoryFamily<Ipv6> {
+        &self.ipv6
+    }
+
+    fn cell(&self, family: Family, verdict: Verdict) -> &Cell<Counter> {
+        &self.counters[counter_index(INTERFACE, family, verdict) as usize]
+    }
+}
+
+/// The tables, as they are for one packet.
+struct At<'a> {
+    tables: &'a MemoryTables,
+    now: Instant,
+}
+
+impl Tables for At<'_> {
+    fn settings(&self) -> Settings {
+        self.tables.settings
+    }
+
+    fn policy(&self, index: u32) -> Option<&Policy> {
+        self.tables.policies.get(usize::try_from(index).ok()?)
+    }
+
+    fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
+        let cell = self.tables.cell(family, verdict);
+        let Counter { packets, bytes } = cell.get();
+        cell.set(Counter {
+            packets: packets.wrapping_add(1),
+            bytes: bytes.wrapping_add(frame_bytes.into()),
+        });
+    }
+}
+
+impl<A: InMemory> FamilyTables<A> for At<'_> {
+    type Words<'a>
+        = RecordWords<'a>
+    where
+        Self: 'a;
+
+    fn source_mask(&self) -> A {
+        A::family(self.tables).source_mask()
+    }
+
+    fn list_entry(&self, address: A) -> Option<ListEntry> {
+        A::family(self.tables).list_entry(address)
+    }
+
+    fn words(&self, key: &SourceKey<A>) -> Option<RecordWords<'_>> {
+        A::family(self.tables).words(key)
+    }
+
+    fn insert(&self, key: &SourceKey<A>, record: &Record) -> Result<(), InsertError> {
+        A::family(self.tables).insert(key, record)
+    }
+
+    fn strike(&self, source: A, _: Refusal) {
+        A::family(self.tables).strike(source, self.now);
+    }
+}
+
+/// The address families, each with its part of the tables.
+trait InMemory: Address + std::hash::Hash {
+    fn family(tables: &MemoryTables) -> &MemoryFamily<Self>;
+}
+
+impl InMemory for Ipv4 {
+    fn family(tables: &MemoryTables) -> &MemoryFamily<Self> {
+        &tables.ipv4
+    }
+}
+
+impl InMemory for Ipv6 {
+    fn family(tables: &MemoryTables) -> &MemoryFamily<Self> {
+        &tables.ipv6
+    }
+}

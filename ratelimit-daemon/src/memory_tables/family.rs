@@ -1,0 +1,196 @@
+//! The tables of one address family.
+
+use std::{
+    cell::{Cell, Ref, RefCell},
+    collections::{BTreeMap, HashMap, hash_map::Entry},
+    hash::Hash,
+};
+
+use ratelimit_common::{
+    Address, Family, Instant, ListEntry, Record, SourceKey, Strikes, charge::Words,
+    policy::LIMITS_MAX, tables::InsertError,
+};
+
+/// The bits in front of an IPv4 address in its IPv4-mapped form, which is how the lists hold it.
+const MAPPED_BITS: u8 = 96;
+
+/// The words of one source, one for each limit.
+type Cells = [Cell<u64>; LIMITS_MAX];
+
+/// The lists of one address family, and what is known of its sources.
+#[derive(Debug)]
+pub struct MemoryFamily<A: Address + Hash> {
+    source_mask: A,
+    /// Entries by length and front of their prefix.
+    lists: BTreeMap<u8, HashMap<u128, ListEntry>>,
+    sources: RefCell<HashMap<SourceKey<A>, Cells>>,
+    strikes: RefCell<HashMap<A, Strikes>>,
+}
+
+impl<A: Address + Hash> MemoryFamily<A> {
+    pub(super) fn new(source_mask: A) -> Self {
+        Self {
+            source_mask,
+            lists: BTreeMap::new(),
+            sources: RefCell::default(),
+            strikes: RefCell::default(),
+        }
+    }
+
+    /// The state of every source that was seen.
+    #[must_use]
+    pub fn records(&self) -> Vec<(SourceKey<A>, Record)> {
+        let sources = self.sources.borrow();
+        sources
+            .iter()
+            .map(|(key, cells)| (*key, record(cells)))
+            .collect()
+    }
+
+    /// Every source that was refused, and how often.
+    #[must_use]
+    pub fn strikes(&self) -> Vec<(A, Strikes)> {
+        let strikes = self.strikes.borrow();
+        strikes
+            .iter()
+            .map(|(source, strikes)| (*source, *strikes))
+            .collect()
+    }
+
+    pub(super) fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) {
+        let length = mapped_length::<A>(length);
+        let front = front(address, length);
+        self.lists.entry(length).or_default().insert(front, entry);
+    }
+
+    /// The bits of an address that make it a source.
+    pub(super) const fn source_mask(&self) -> A {
+        self.source_mask
+    }
+
+    /// The entry of the longest prefix that matches.
+    pub(super) fn list_entry(&self, address: A) -> Option<ListEntry> {
+        let mut from_longest = self.lists.iter().rev();
+        from_longest.find_map(|(length, entries)| entries.get(&front(address, *length)).copied())
+    }
+
+    pub(super) fn words(&self, key: &SourceKey<A>) -> Option<RecordWords<'_>> {
+        let words = Ref::filter_map(self.sources.borrow(), |sources| sources.get(key));
+        words.ok().map(RecordWords)
+    }
+
+    pub(super) fn insert(&self, key: &SourceKey<A>, record: &Record) -> Result<(), InsertError> {
+        match self.sources.borrow_mut().entry(*key) {
+            Entry::Occupied(_) => Err(InsertError::Exists),
+            Entry::Vacant(vacant) => {
+                vacant.insert(record.words.map(Cell::new));
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn strike(&self, source: A, now: Instant) {
+        let mut strikes = self.strikes.borrow_mut();
+        let strikes = strikes.entry(source).or_default();
+        strikes.packets = strikes.packets.wrapping_add(1);
+        strikes.last_ns = now.as_nanos();
+    }
+}
+
+/// The state of one source, borrowed from its table.
+#[derive(Debug)]
+pub struct RecordWords<'a>(Ref<'a, Cells>);
+
+impl Words for RecordWords<'_> {
+    fn load(&self, index: usize) -> u64 {
+        self.0[index].get()
+    }
+
+    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
+        let actual = self.0[index].get();
+        if actual != current {
+            return Err(actual);
+        }
+        self.0[index].set(new);
+        Ok(())
+    }
+}
+
+fn record(cells: &Cells) -> Record {
+    Record {
+        words: cells.each_ref().map(Cell::get),
+    }
+}
+
+/// The length of a prefix in the form that the lists hold.
+fn mapped_length<A: Address>(length: u8) -> u8 {
+    match A::FAMILY {
+        Family::Ipv4 => length + MAPPED_BITS,
+        Family::Ipv6 | Family::Other => length,
+    }
+}
+
+/// The first `length` bits of an address.
+fn front<A: Address>(address: A, length: u8) -> u128 {
+    let behind = u128::BITS - u32::from(length);
+    let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
+    u128::from_be_bytes(address.octets()) & mask
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_common::{Ipv4, Ipv6};
+
+    use super::*;
+
+    #[test]
+    fn the_longest_prefix_that_matches_is_the_answer() {
+        let mut family = MemoryFamily::new(Ipv4::new([0xff; 4]));
+        for (octets, length, policy) in [
+            ([0, 0, 0, 0], 0, 0),
+            ([10, 0, 0, 0], 8, 8),
+            ([10, 1, 2, 0], 24, 24),
+            ([10, 1, 2, 3], 32, 32),
+        ] {
+            let entry = ListEntry::new(false, None, Some(policy));
+            family.set_list_entry(Ipv4::new(octets), length, entry);
+        }
+        let policy = |octets| {
+            family
+                .list_entry(Ipv4::new(octets))
+                .and_then(|entry| entry.policy())
+        };
+        assert_eq!(policy([10, 1, 2, 3]), Some(32));
+        assert_eq!(policy([10, 1, 2, 4]), Some(24));
+        assert_eq!(policy([10, 9, 9, 9]), Some(8));
+        assert_eq!(policy([192, 0, 2, 1]), Some(0));
+    }
+
+    #[test]
+    fn a_prefix_matches_no_address_beside_it() {
+        let mut family = MemoryFamily::new(Ipv6::new([0xff; 16]));
+        let address = |last| Ipv6::new([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+        family.set_list_entry(address(4), 127, ListEntry::new(true, None, None));
+        let is_listed: Vec<bool> = (3..7)
+            .map(|last| family.list_entry(address(last)).is_some())
+            .collect();
+        assert_eq!(is_listed, [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_word_changes_only_from_what_stands_there() {
+        let family = MemoryFamily::new(Ipv4::new([0xff; 4]));
+        let key = SourceKey::new(Ipv4::new([192, 0, 2, 1]), 7);
+        let words = [1, 2, 3, 4, 5, 6, 7, 8];
+        assert_eq!(family.insert(&key, &Record { words }), Ok(()));
+        assert_eq!(
+            family.insert(&key, &Record::default()),
+            Err(InsertError::Exists)
+        );
+        let words = family.words(&key).expect("the source was inserted");
+        assert_eq!(words.compare_exchange(2, 4, 9), Err(3));
+        assert_eq!(words.compare_exchange(2, 3, 9), Ok(()));
+        assert_eq!(words.load(2), 9);
+        assert!(family.words(&SourceKey::new(key.address(), 8)).is_none());
+    }
+}

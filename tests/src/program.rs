@@ -1,0 +1,274 @@
+//! The XDP program, loaded without pins, and run on frames by `BPF_PROG_TEST_RUN`.
+
+mod object;
+
+use std::net::IpAddr;
+
+use anyhow::{Context, Result, ensure};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Array, MapData, PerCpuArray, RingBuf},
+    programs::{TestRun, TestRunOptions, Xdp},
+};
+use ratelimit_common::{
+    DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy, Settings, Verdict,
+    event::{DropEvent, Sampler},
+    layout::{self, Counter, clock, counter_index},
+};
+use ratelimit_daemon::prefix::Prefix;
+use zerocopy::FromBytes;
+
+use crate::family::{FamilyMaps, take_map};
+
+/// What is fixed when the program is loaded.
+#[derive(Clone, Copy, Debug)]
+pub struct Constants {
+    /// One of [`clock`]'s.
+    pub clock: u32,
+    /// The slot of the interface.
+    pub interface: u32,
+    /// The bits of an address that make it a source.
+    pub masks: (Ipv4, Ipv6),
+    /// Sources of each family that have room.
+    pub sources: u32,
+    /// Bytes of the ring of events.
+    pub events_bytes: u32,
+}
+
+impl Default for Constants {
+    /// Sources are IPv4 addresses and IPv6 /64s; the test chooses the time.
+    fn default() -> Self {
+        Self {
+            clock: clock::MANUAL,
+            interface: 0,
+            masks: source_masks(32, 64),
+            sources: 1 << 16,
+            events_bytes: 1 << 16,
+        }
+    }
+}
+
+/// The masks that keep so many bits of an address.
+#[must_use]
+pub fn source_masks(ipv4_bits: u8, ipv6_bits: u8) -> (Ipv4, Ipv6) {
+    let ipv4 = u32::MAX.checked_shl(32 - u32::from(ipv4_bits)).unwrap_or(0);
+    let ipv6 = u128::MAX
+        .checked_shl(128 - u32::from(ipv6_bits))
+        .unwrap_or(0);
+    (Ipv4::new(ipv4.to_be_bytes()), Ipv6::new(ipv6.to_be_bytes()))
+}
+
+/// What the program answers to the kernel.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Action {
+    /// `XDP_DROP`.
+    Drop,
+    /// `XDP_PASS`.
+    Pass,
+}
+
+impl From<Verdict> for Action {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Pass(_) | Verdict::Observe(_) => Self::Pass,
+            Verdict::Drop(_) => Self::Drop,
+        }
+    }
+}
+
+/// A loaded program with its maps.
+pub struct Program {
+    ebpf: Ebpf,
+    interface: u32,
+    settings: Array<MapData, Settings>,
+    policies: Array<MapData, Policy>,
+    clock: Array<MapData, u64>,
+    counters: PerCpuArray<MapData, Counter>,
+    samplers: PerCpuArray<MapData, Sampler>,
+    /// The lists and sources of IPv4.
+    pub ipv4: FamilyMaps<Ipv4>,
+    /// The lists and sources of IPv6.
+    pub ipv6: FamilyMaps<Ipv6>,
+}
+
+impl Program {
+    /// Loads the program.
+    pub fn load(constants: &Constants) -> Result<Self> {
+        let mut ebpf = EbpfLoader::new()
+            .override_global("CLOCK", &constants.clock, true)
+            .override_global("INTERFACE", &constants.interface, true)
+            .override_global("SOURCE_MASK_V4", &constants.masks.0, true)
+            .override_global("SOURCE_MASK_V6", &constants.masks.1, true)
+            .map_max_entries("SOURCES_V4", constants.sources)
+            .map_max_entries("SOURCES_V6", constants.sources)
+            .map_max_entries("EVENTS", constants.events_bytes)
+            .load(&object::read()?)
+            .context("reading the object")?;
+        let program = ebpf
+            .program_mut(layout::PROGRAM)
+            .context("the object has no program")?;
+        <&mut Xdp>::try_from(program)?
+            .load()
+            .context("loading the program")?;
+        Ok(Self {
+            interface: constants.interface,
+            settings: take_map(&mut ebpf, "SETTINGS")?.try_into()?,
+            policies: take_map(&mut ebpf, "POLICIES")?.try_into()?,
+            clock: take_map(&mut ebpf, "MANUAL_CLOCK")?.try_into()?,
+            counters: take_map(&mut ebpf, "VERDICTS")?.try_into()?,
+            samplers: take_map(&mut ebpf, "SAMPLER")?.try_into()?,
+            ipv4: FamilyMaps::take(&mut ebpf)?,
+            ipv6: FamilyMaps::take(&mut ebpf)?,
+            ebpf,
+        })
+    }
+
+    /// The program itself.
+    #[must_use]
+    pub fn xdp(&self) -> &Xdp {
+        let program = self.ebpf.program(layout::PROGRAM).expect("it was loaded");
+        program.try_into().expect("it was loaded as XDP")
+    }
+
+    /// The program itself, to be attached.
+    pub fn xdp_mut(&mut self) -> &mut Xdp {
+        let program = self
+            .ebpf
+            .program_mut(layout::PROGRAM)
+            .expect("it was loaded");
+        program.try_into().expect("it was loaded as XDP")
+    }
+
+    /// Runs the program on a frame.
+    pub fn run(&self, frame: &[u8]) -> Result<Action> {
+        self.run_often(frame, 1)
+    }
+
+    /// Runs the program on a frame `times` times; the answer is the last one.
+    pub fn run_often(&self, frame: &[u8], times: u32) -> Result<Action> {
+        const XDP_DROP: u32 = 1;
+        const XDP_PASS: u32 = 2;
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            repeat: times,
+            ..TestRunOptions::default()
+        };
+        match self.xdp().test_run(options)?.return_value {
+            XDP_DROP => Ok(Action::Drop),
+            XDP_PASS => Ok(Action::Pass),
+            other => anyhow::bail!("the program answered {other}"),
+        }
+    }
+
+    /// Runs the program on a frame, and reads from the counters which verdict it was.
+    pub fn judge(&self, frame: &[u8]) -> Result<(Family, Verdict)> {
+        let before = self.counters()?;
+        let action = self.run(frame)?;
+        let after = self.counters()?;
+        let changed: Vec<_> = before
+            .iter()
+            .zip(&after)
+            .filter(|(old, new)| old != new)
+            .collect();
+        let [(old, new)] = changed[..] else {
+            anyhow::bail!("{} counters changed", changed.len());
+        };
+        ensure!(
+            new.1.packets == old.1.packets + 1,
+            "the packet was counted once"
+        );
+        ensure!(
+            new.1.bytes == old.1.bytes + frame.len() as u64,
+            "{} bytes of {} were counted",
+            new.1.bytes - old.1.bytes,
+            frame.len()
+        );
+        let (family, verdict) = new.0;
+        ensure!(
+            Action::from(verdict) == action,
+            "{verdict:?} became {action:?}"
+        );
+        Ok((family, verdict))
+    }
+
+    /// Sets the time of the following packets.
+    pub fn set_clock(&mut self, now: Instant) -> Result<()> {
+        Ok(self.clock.set(0, now.as_nanos(), 0)?)
+    }
+
+    /// Sets what holds for all packets.
+    pub fn set_settings(&mut self, settings: Settings) -> Result<()> {
+        Ok(self.settings.set(0, settings, 0)?)
+    }
+
+    /// Sets a policy.
+    pub fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<()> {
+        Ok(self.policies.set(index, policy, 0)?)
+    }
+
+    /// Sets what the lists say about the addresses of `prefix` that no longer prefix matches.
+    pub fn set_list_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<()> {
+        match prefix.address() {
+            IpAddr::V4(address) => self
+                .ipv4
+                .set_list_entry(address.into(), prefix.len(), entry),
+            IpAddr::V6(address) => self
+                .ipv6
+                .set_list_entry(address.into(), prefix.len(), entry),
+        }
+    }
+
+    /// The counters of every family and verdict, summed over the CPUs.
+    pub fn counters(&self) -> Result<Vec<((Family, Verdict), Counter)>> {
+        labels()
+            .map(|(family, verdict)| Ok(((family, verdict), self.counter(family, verdict)?)))
+            .collect()
+    }
+
+    /// The packets of `family` that got `verdict`.
+    pub fn counter(&self, family: Family, verdict: Verdict) -> Result<Counter> {
+        let index = counter_index(self.interface, family, verdict);
+        let by_cpu = self.counters.get(&index, 0)?;
+        Ok(by_cpu
+            .iter()
+            .fold(Counter::default(), |sum, counter| Counter {
+                packets: sum.packets + counter.packets,
+                bytes: sum.bytes + counter.bytes,
+            }))
+    }
+
+    /// What every CPU remembers of its events.
+    pub fn samplers(&self) -> Result<Vec<Sampler>> {
+        Ok(self.samplers.get(&0, 0)?.to_vec())
+    }
+
+    /// The ring of events; to be taken once.
+    pub fn take_events(&mut self) -> Result<Events> {
+        Ok(Events(take_map(&mut self.ebpf, "EVENTS")?.try_into()?))
+    }
+}
+
+/// The events that were not read yet.
+pub struct Events(RingBuf<MapData>);
+
+impl Events {
+    /// Reads all of them.
+    pub fn drain(&mut self) -> Vec<DropEvent> {
+        let mut events = vec![];
+        while let Some(item) = self.0.next() {
+            events.push(DropEvent::read_from_bytes(&item).expect("an event is one DropEvent"));
+        }
+        events
+    }
+}
+
+/// Every family with every verdict.
+pub fn labels() -> impl Iterator<Item = (Family, Verdict)> {
+    let with = |family| Verdict::all().map(move |verdict| (family, verdict));
+    Family::ALL.into_iter().flat_map(with)
+}
+
+/// The verdict on a packet within its limits.
+pub const CONFORMING: Verdict = Verdict::Pass(PassReason::Conforming);
+/// The verdict on a packet over its limits.
+pub const LIMITED: Verdict = Verdict::Drop(DropReason::Limited);

@@ -1,0 +1,108 @@
+//! A scene: settings, policies and lists, to be set up in the kernel and in memory alike.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use ratelimit_common::{
+    Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict, algorithm::FixedWindow,
+};
+use ratelimit_daemon::{memory_tables::MemoryTables, prefix::Prefix};
+
+use crate::program::{Constants, Program};
+
+/// What packets find when they arrive.
+#[derive(Clone, Debug, Default)]
+pub struct Scene {
+    /// What holds for all packets.
+    pub settings: Settings,
+    /// The policies, by their index.
+    pub policies: Vec<Policy>,
+    /// What the lists say.
+    pub entries: Vec<(Prefix, ListEntry)>,
+}
+
+impl Scene {
+    /// A scene in which every source has these limits.
+    #[must_use]
+    pub fn limited(limits: &[Limit]) -> Self {
+        Self {
+            policies: vec![Policy::new(limits, 0, false).expect("a policy has at most 8 limits")],
+            ..Self::default()
+        }
+    }
+
+    /// The scene with one more list entry.
+    #[must_use]
+    pub fn with(mut self, prefix: &str, entry: ListEntry) -> Self {
+        self.entries
+            .push((prefix.parse().expect("a test writes prefixes well"), entry));
+        self
+    }
+
+    /// The scene in memory.
+    #[must_use]
+    pub fn in_memory(&self, constants: &Constants) -> MemoryTables {
+        let mut tables = MemoryTables::new(self.settings, self.policies.clone(), constants.masks);
+        for (prefix, entry) in &self.entries {
+            tables.set_list_entry(*prefix, *entry);
+        }
+        tables
+    }
+
+    /// Sets the scene up in a program that has none, or the same one.
+    pub fn set_up(&self, program: &mut Program) -> Result<()> {
+        program.set_settings(self.settings)?;
+        for (index, policy) in (0..).zip(&self.policies) {
+            program.set_policy(index, policy)?;
+        }
+        for (prefix, entry) in &self.entries {
+            program.set_list_entry(*prefix, *entry)?;
+        }
+        Ok(())
+    }
+}
+
+/// A limit of `amount` in `window`.
+#[must_use]
+pub fn limit(amount: u64, unit: Unit, window: Duration) -> Limit {
+    let window = FixedWindow::new(amount, window).expect("a test asks for windows that can be had");
+    Limit::new(window, unit)
+}
+
+/// An entry that bans until `until_ns`.
+#[must_use]
+pub fn banned_until(until_ns: u64) -> ListEntry {
+    ListEntry::new(false, Some(Instant::from_nanos(until_ns)), None)
+}
+
+/// Something that judges frames: the kernel, or the host.
+pub trait Judge {
+    /// What is judging.
+    fn name(&self) -> &'static str;
+
+    /// Judges a frame that arrives at `now`.
+    fn judge(&mut self, frame: &[u8], now: Instant) -> Verdict;
+}
+
+impl Judge for Program {
+    fn name(&self) -> &'static str {
+        "kernel"
+    }
+
+    fn judge(&mut self, frame: &[u8], now: Instant) -> Verdict {
+        self.set_clock(now).expect("the clock can be set");
+        Self::judge(self, frame)
+            .expect("the program judges the frame")
+            .1
+    }
+}
+
+impl Judge for MemoryTables {
+    fn name(&self) -> &'static str {
+        "host"
+    }
+
+    fn judge(&mut self, frame: &[u8], now: Instant) -> Verdict {
+        Self::judge(self, Cursor::new(frame), now)
+    }
+}

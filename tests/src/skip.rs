@@ -1,0 +1,53 @@
+//! A test that cannot run here says so, and is counted: CI compares the count with what may be skipped.
+
+use std::{
+    env,
+    fs::OpenOptions,
+    io::{Write, stderr},
+    thread,
+};
+
+/// The file that skipped tests are appended to, one a line.
+pub const FILE: &str = "RATELIMIT_SKIPPED";
+
+/// Leaves the test that does not run as root.
+#[macro_export]
+macro_rules! require_root {
+    () => {
+        if !$crate::skip::is_root() {
+            $crate::skip::report("needs root");
+            return;
+        }
+    };
+}
+
+/// Leaves the test that has fewer CPUs than it asks for.
+#[macro_export]
+macro_rules! require_cpus {
+    ($count:expr) => {
+        if $crate::cpu::count() < $count {
+            $crate::skip::report(concat!("needs ", $count, " CPUs"));
+            return;
+        }
+    };
+}
+
+/// Whether programs can be loaded and namespaces made.
+#[must_use]
+pub fn is_root() -> bool {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Says that the test of this thread did not run.
+pub fn report(reason: &str) {
+    let thread = thread::current();
+    let line = format!("SKIPPED: {}: {reason}", thread.name().unwrap_or("a test"));
+    // Not `eprintln!`, which the test runner keeps to itself when a test passes.
+    let _ = writeln!(stderr(), "{line}");
+    if let Some(path) = env::var_os(FILE) {
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| writeln!(file, "{line}"))
+            .expect("the list of skipped tests can be written");
+    }
+}

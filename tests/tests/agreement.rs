@@ -1,0 +1,263 @@
+//! The kernel and the host agree: the same packets, times and tables give the same actions, counters, records and strikes.
+//!
+//! Actions are compared for each packet, everything that is left behind at the end of each round. A failure names the seed
+//! and the packet; with `RATELIMIT_SEED` the same packets come again.
+
+use std::{
+    env,
+    fmt::{Debug, Write},
+    hash::Hash,
+    str::FromStr,
+    time::Instant as Stopwatch,
+};
+
+use fastrand::Rng;
+use ratelimit_common::{Cursor, DropReason, Family, Instant, Ipv4, Ipv6, Verdict, layout::Counter};
+use ratelimit_daemon::memory_tables::MemoryTables;
+use ratelimit_tests::{
+    Frame, Program,
+    mutation::mutate,
+    packet::Extension::Destination,
+    program::{Action, Constants, source_masks},
+    random, require_root,
+    scene::{Scene, banned_until},
+    shapes,
+};
+
+/// Packets under one scene.
+const ROUND: u64 = 4_000;
+/// One packet in so many comes at a new time.
+const PACKETS_A_TIME: u8 = 8;
+
+#[test]
+fn kernel_and_host_agree_on_mutated_packets() {
+    require_root!();
+    let packets: u64 = setting("RATELIMIT_AGREEMENT_PACKETS", 200_000);
+    let seed: u64 = setting("RATELIMIT_SEED", 1);
+    println!("RATELIMIT_SEED={seed} RATELIMIT_AGREEMENT_PACKETS={packets}");
+    let mut rng = Rng::with_seed(seed);
+    let sources = random::sources(&mut rng, 12);
+    let frames: Vec<Vec<u8>> = sources
+        .iter()
+        .flat_map(|(ipv4, ipv6)| shapes::all(*ipv4, *ipv6))
+        .map(|shaped| shaped.frame)
+        .collect();
+    let mut duels: Vec<Duel> = [(32, 64), (24, 48), (32, 128), (9, 33)]
+        .map(|(ipv4, ipv6)| Duel::new(source_masks(ipv4, ipv6)))
+        .into();
+    let start = Stopwatch::now();
+    let mut frame = vec![];
+    for round in 0..packets.div_ceil(ROUND) {
+        let now = Instant::from_nanos(rng.u64(..) >> rng.u8(..32));
+        let scene = random::scene(&mut rng, &sources, now);
+        let duel = &mut duels[usize::try_from(round).unwrap() % 4];
+        duel.begin(&scene, now);
+        for _ in 0..ROUND {
+            if rng.u8(..PACKETS_A_TIME) == 0 {
+                let later = random::later(&mut rng, duel.now);
+                duel.set_time(later);
+            }
+            frame.clone_from(&frames[rng.usize(..frames.len())]);
+            mutate(&mut rng, &mut frame);
+            duel.judge(&frame);
+        }
+        duel.end();
+    }
+    println!("{packets} packets in {:?}", start.elapsed());
+    every_verdict_occurred(&duels);
+}
+
+#[test]
+fn kernel_and_host_agree_on_every_shape_cut_at_every_length() {
+    require_root!();
+    let mut rng = Rng::with_seed(2);
+    let sources = random::sources(&mut rng, 3);
+    let mut duel = Duel::new(source_masks(32, 64));
+    for (ipv4, ipv6) in &sources {
+        let now = Instant::from_nanos(1 << 40);
+        let scene = random::scene(&mut rng, &sources, now);
+        duel.begin(&scene, now);
+        for shaped in shapes::all(*ipv4, *ipv6) {
+            for bytes in 14..=shaped.frame.len().min(160) {
+                duel.judge(&shaped.frame[..bytes]);
+            }
+        }
+        duel.end();
+    }
+}
+
+/// A comparison says nothing about verdicts that never came.
+fn every_verdict_occurred(duels: &[Duel]) {
+    use DropReason::{Contended, NoState};
+    for verdict in Verdict::all() {
+        let of_family = |family, duel: &Duel| duel.kernel.counter(family, verdict).unwrap().packets;
+        let of_duel = |duel| -> u64 {
+            Family::ALL
+                .iter()
+                .map(|family| of_family(*family, duel))
+                .sum()
+        };
+        let packets: u64 = duels.iter().map(of_duel).sum();
+        println!("{packets:>12} {} {}", verdict.action(), verdict.reason());
+        let needs_other_cpus = matches!(
+            verdict,
+            Verdict::Drop(Contended | NoState) | Verdict::Observe(Contended | NoState)
+        );
+        assert_eq!(packets == 0, needs_other_cpus, "{verdict:?}");
+    }
+}
+
+/// The kernel on one side, the host on the other.
+struct Duel {
+    constants: Constants,
+    kernel: Program,
+    host: MemoryTables,
+    /// Bytes of a frame that a program can read in `BPF_PROG_TEST_RUN`: what fits into its first page.
+    readable_bytes: usize,
+    /// The kernel's counters when the round began.
+    counters: Vec<Counter>,
+    now: Instant,
+}
+
+impl Duel {
+    fn new(masks: (Ipv4, Ipv6)) -> Self {
+        let constants = Constants {
+            masks,
+            ..Constants::default()
+        };
+        let mut kernel = Program::load(&constants).expect("the program loads");
+        Self {
+            readable_bytes: readable_bytes(&mut kernel),
+            host: Scene::default().in_memory(&constants),
+            constants,
+            kernel,
+            counters: vec![],
+            now: Instant::default(),
+        }
+    }
+
+    fn begin(&mut self, scene: &Scene, now: Instant) {
+        self.kernel.ipv4.clear().unwrap();
+        self.kernel.ipv6.clear().unwrap();
+        scene.set_up(&mut self.kernel).unwrap();
+        self.host = scene.in_memory(&self.constants);
+        self.counters = self.kernel_counters();
+        self.set_time(now);
+    }
+
+    fn set_time(&mut self, now: Instant) {
+        self.now = now;
+        self.kernel.set_clock(now).unwrap();
+    }
+
+    fn judge(&mut self, frame: &[u8]) {
+        let readable = &frame[..frame.len().min(self.readable_bytes)].as_ptr_range();
+        let frame_bytes = u32::try_from(frame.len()).unwrap();
+        // SAFETY: the range is the front of a live slice.
+        let cursor = unsafe { Cursor::from_raw(readable.start, readable.end, frame_bytes) };
+        let verdict = self.host.judge(cursor, self.now);
+        let action = self.kernel.run(frame).unwrap();
+        assert_eq!(
+            action,
+            Action::from(verdict),
+            "the host says {verdict:?} at {:?} of {} bytes: {}",
+            self.now,
+            frame.len(),
+            hex(frame)
+        );
+    }
+
+    /// Compares what the round left behind.
+    fn end(&mut self) {
+        let counted = self.kernel_counters();
+        for (index, (family, verdict)) in ratelimit_tests::program::labels().enumerate() {
+            let (before, after) = (self.counters[index], counted[index]);
+            let kernel = Counter {
+                packets: after.packets - before.packets,
+                bytes: after.bytes - before.bytes,
+            };
+            assert_eq!(
+                kernel,
+                self.host.counter(family, verdict),
+                "{family:?} {verdict:?}"
+            );
+        }
+        let (kernel, host) = (&self.kernel, &self.host);
+        same(
+            "IPv4 records",
+            kernel.ipv4.records().unwrap(),
+            host.ipv4().records(),
+        );
+        same(
+            "IPv6 records",
+            kernel.ipv6.records().unwrap(),
+            host.ipv6().records(),
+        );
+        same(
+            "IPv4 strikes",
+            kernel.ipv4.strikes().unwrap(),
+            host.ipv4().strikes(),
+        );
+        same(
+            "IPv6 strikes",
+            kernel.ipv6.strikes().unwrap(),
+            host.ipv6().strikes(),
+        );
+    }
+
+    fn kernel_counters(&self) -> Vec<Counter> {
+        let counters = self.kernel.counters().unwrap();
+        counters.into_iter().map(|(_, counter)| counter).collect()
+    }
+}
+
+/// Finds out how far a program can read, by a neighbour solicitation that is found only if its type can be read.
+fn readable_bytes(kernel: &mut Program) -> usize {
+    const HEADERS: usize = 14 + 40;
+    let source = "2001:db8::1".parse().unwrap();
+    let scene = Scene::default().with("2001:db8::1", banned_until(u64::MAX));
+    scene.set_up(kernel).unwrap();
+    let is_readable = |units: &u8| {
+        let extended = Frame::ethernet()
+            .ipv6_with(source, 255)
+            .extension(Destination(255));
+        let frame = extended
+            .extension(Destination(*units))
+            .icmpv6(135)
+            .pad_to(9000)
+            .build();
+        kernel.run(&frame).unwrap() == Action::Pass
+    };
+    let units = (0..=255).take_while(is_readable).count();
+    assert!(
+        (1..256).contains(&units),
+        "the end of what is readable lies behind {units} units"
+    );
+    // The kernel aligns what it keeps behind the packet, and with it the packet's end, to cache lines.
+    (HEADERS + 256 * 8 + units * 8 + 1).next_multiple_of(64)
+}
+
+fn same<K: Hash + Eq + Debug, V: PartialEq + Debug>(
+    what: &str,
+    kernel: Vec<(K, V)>,
+    host: Vec<(K, V)>,
+) {
+    use std::collections::HashMap;
+    let kernel: HashMap<K, V> = kernel.into_iter().collect();
+    let host: HashMap<K, V> = host.into_iter().collect();
+    assert_eq!(kernel.len(), host.len(), "{what}");
+    for (key, value) in &kernel {
+        assert_eq!(Some(value), host.get(key), "{what} of {key:?}");
+    }
+}
+
+fn setting<T: FromStr<Err: Debug>>(name: &str, default: T) -> T {
+    env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,228 @@
+//! A limit is a limit on any number of CPUs: not a packet more, not a packet less.
+
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    thread,
+    time::Duration,
+};
+
+use ratelimit_common::{Family, Limit, Unit, layout::clock};
+use ratelimit_tests::{
+    Frame, Program, Scene, cpu,
+    program::{Action, CONFORMING, Constants},
+    require_cpus, require_root,
+    scene::limit,
+};
+
+#[test]
+fn two_cpus_are_admitted_exactly_the_limit() {
+    require_root!();
+    require_cpus!(2);
+    let program = program(&[limit(100, Unit::Packets, WINDOW)], ROOM);
+    for frame in [ipv4_frame, ipv6_frame] {
+        let admitted = race(&program, 400, 100, |_, source| frame(source, 60));
+        assert!(
+            admitted.iter().all(|sum| sum.packets == 100),
+            "{admitted:?}"
+        );
+    }
+    is_every_packet_counted(&program, 2 * 400 * 200);
+}
+
+#[test]
+fn two_cpus_that_see_a_source_first_are_admitted_exactly_the_limit() {
+    require_root!();
+    require_cpus!(2);
+    let program = program(&[limit(3, Unit::Packets, WINDOW)], ROOM);
+    for frame in [ipv4_frame, ipv6_frame] {
+        let admitted = race(&program, 10_000, 3, |_, source| frame(source, 60));
+        assert!(
+            admitted.iter().all(|sum| sum.packets == 3),
+            "{:?}",
+            admitted.iter().find(|sum| sum.packets != 3)
+        );
+    }
+    is_every_packet_counted(&program, 2 * 10_000 * 6);
+}
+
+#[test]
+fn a_single_packet_is_admitted_of_two_that_come_at_once() {
+    require_root!();
+    require_cpus!(2);
+    let program = program(&[limit(1, Unit::Packets, WINDOW)], ROOM);
+    let admitted = race(&program, 10_000, 1, |_, source| ipv4_frame(source, 60));
+    assert!(admitted.iter().all(|sum| sum.packets == 1));
+}
+
+#[test]
+fn two_cpus_in_the_kernels_own_loop_are_admitted_exactly_the_limit() {
+    const AMOUNT: u32 = 200_000;
+    require_root!();
+    require_cpus!(2);
+    let program = program(&[limit(AMOUNT.into(), Unit::Packets, WINDOW)], ROOM);
+    for round in 1..=5 {
+        let frame = ipv4_frame(round, 60);
+        on_two_cpus(|_| {
+            program.run_often(&frame, AMOUNT).unwrap();
+        });
+        let conforming = program.counter(Family::Ipv4, CONFORMING).unwrap().packets;
+        assert_eq!(conforming, u64::from(AMOUNT) * round as u64);
+    }
+    is_every_packet_counted(&program, u64::from(AMOUNT) * 10);
+}
+
+#[test]
+fn a_limit_of_bytes_is_used_up_to_the_last_packet_that_fits() {
+    const AMOUNT: u64 = 40_000;
+    require_root!();
+    require_cpus!(2);
+    let program = program(&[limit(AMOUNT, Unit::Bytes, WINDOW)], ROOM);
+    let sizes = [100, 700];
+    let admitted = race(&program, 200, 400, |cpu, source| {
+        ipv4_frame(source, sizes[cpu])
+    });
+    for sum in admitted {
+        assert!((AMOUNT - 99..=AMOUNT).contains(&sum.bytes), "{sum:?}");
+    }
+}
+
+#[test]
+fn of_several_limits_none_is_exceeded_and_at_most_a_packet_a_cpu_is_lost() {
+    require_root!();
+    require_cpus!(2);
+    let limits = [
+        limit(62, Unit::Packets, WINDOW),
+        limit(6_000, Unit::Bytes, WINDOW),
+        limit(61, Unit::Packets, 2 * WINDOW),
+        limit(60, Unit::Packets, 3 * WINDOW),
+    ];
+    let program = program(&limits, ROOM);
+    let admitted = race(&program, 2_000, 50, |_, source| ipv4_frame(source, 100));
+    for sum in &admitted {
+        assert!((58..=60).contains(&sum.packets), "{sum:?}");
+    }
+}
+
+#[test]
+fn a_refusal_is_a_strike() {
+    const ROUNDS: usize = 2_000;
+    require_root!();
+    require_cpus!(2);
+    let program = program(&[limit(3, Unit::Packets, WINDOW)], ROOM);
+    race(&program, ROUNDS, 5, |_, source| ipv4_frame(source, 60));
+    let strikes = program.ipv4.strikes().unwrap();
+    assert_eq!(strikes.len(), ROUNDS);
+    assert!(strikes.iter().all(|(_, strikes)| strikes.packets == 7));
+}
+
+#[test]
+fn more_sources_than_have_room_are_judged_and_counted_all_the_same() {
+    const ROUNDS: usize = 20_000;
+    require_root!();
+    require_cpus!(2);
+    let program = program(&[limit(3, Unit::Packets, WINDOW)], 1_024);
+    race(&program, ROUNDS, 3, |_, source| ipv6_frame(source, 60));
+    is_every_packet_counted(&program, 6 * ROUNDS as u64);
+    let conforming = program.counter(Family::Ipv6, CONFORMING).unwrap().packets;
+    assert!(conforming >= ROUNDS as u64, "{conforming}");
+    assert!(program.ipv6.records().unwrap().len() <= 1_024);
+}
+
+/// Longer than any race takes.
+const WINDOW: Duration = Duration::from_secs(60);
+/// More than the sources of any race.
+const ROOM: u32 = 1 << 17;
+
+/// What was admitted of one source.
+#[derive(Clone, Copy, Debug, Default)]
+struct Admitted {
+    packets: u64,
+    bytes: u64,
+}
+
+/// A program on the kernel's clock, under which every source has these limits.
+fn program(limits: &[Limit], sources: u32) -> Program {
+    let constants = Constants {
+        clock: clock::PRECISE,
+        sources,
+        ..Constants::default()
+    };
+    let mut program = Program::load(&constants).expect("the program loads");
+    Scene::limited(limits).set_up(&mut program).unwrap();
+    program
+}
+
+/// Two CPUs send `packets` packets each of every one of `sources` sources, of each source at the same time.
+fn race(
+    program: &Program,
+    sources: usize,
+    packets: usize,
+    frame: impl Fn(usize, usize) -> Vec<u8> + Sync,
+) -> Vec<Admitted> {
+    let starting = AtomicUsize::new(0);
+    let [mut left, right] = on_two_cpus(|cpu| {
+        (0..sources)
+            .map(|source| {
+                let frame = frame(cpu, source);
+                meet(&starting, source);
+                let passed = (0..packets)
+                    .filter(|_| program.run(&frame).unwrap() == Action::Pass)
+                    .count() as u64;
+                Admitted {
+                    packets: passed,
+                    bytes: passed * frame.len() as u64,
+                }
+            })
+            .collect::<Vec<_>>()
+    });
+    for (sum, other) in left.iter_mut().zip(right) {
+        sum.packets += other.packets;
+        sum.bytes += other.bytes;
+    }
+    left
+}
+
+/// Waits, busily, for the other CPU to come here for the `round`th time.
+fn meet(arrived: &AtomicUsize, round: usize) {
+    arrived.fetch_add(1, SeqCst);
+    while arrived.load(SeqCst) < 2 * (round + 1) {
+        std::hint::spin_loop();
+    }
+}
+
+fn on_two_cpus<T: Send>(work: impl Fn(usize) -> T + Sync) -> [T; 2] {
+    let pinned = |cpu| {
+        cpu::pin(cpu);
+        work(cpu)
+    };
+    thread::scope(|scope| {
+        let workers = [0, 1].map(|cpu| scope.spawn(move || pinned(cpu)));
+        workers.map(|worker| worker.join().expect("the worker does not panic"))
+    })
+}
+
+fn is_every_packet_counted(program: &Program, sent: u64) {
+    let counters = program.counters().unwrap();
+    let counted: u64 = counters.iter().map(|(_, counter)| counter.packets).sum();
+    assert_eq!(counted, sent, "{counters:?}");
+}
+
+fn ipv4_frame(source: usize, bytes: usize) -> Vec<u8> {
+    let source = u32::try_from(source).unwrap();
+    let address = Ipv4Addr::from(0x0a00_0000 + source);
+    Frame::ethernet()
+        .ipv4(address)
+        .udp(53)
+        .pad_to(bytes)
+        .build()
+}
+
+fn ipv6_frame(source: usize, bytes: usize) -> Vec<u8> {
+    let address = Ipv6Addr::from((0x2001_0db8 << 96) + ((source as u128) << 64) + 1);
+    Frame::ethernet()
+        .ipv6(address)
+        .udp(53)
+        .pad_to(bytes)
+        .build()
+}
