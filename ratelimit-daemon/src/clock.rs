@@ -27,7 +27,8 @@ pub fn after(duration: Duration) -> Instant {
     Instant::from_nanos(now().as_nanos().saturating_add(nanos).min(u64::MAX - 1))
 }
 
-/// What the wall clock shows, or will show, at a point on the monotonic clock.
+/// What the wall clock shows, or will show, at a point on the monotonic clock, to the millisecond: asked twice, it answers
+/// the same unless somebody set the wall clock.
 #[must_use]
 pub fn to_wall(instant: Instant) -> Timestamp {
     let ahead = i128::from(instant.as_nanos()) - i128::from(now().as_nanos());

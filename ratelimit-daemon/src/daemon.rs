@@ -169,7 +169,16 @@ fn finish(
         .map_err(|_| anyhow!("the controller ended badly"))?;
     remove_socket(socket)?;
     match on_stop {
-        OnStop::Keep => info!("stopped; the kernel goes on enforcing"),
+        OnStop::Keep
+            if controller
+                .status()
+                .interfaces
+                .iter()
+                .any(|interface| interface.attached) =>
+        {
+            info!("stopped; the kernel goes on enforcing");
+        }
+        OnStop::Keep => info!("stopped; nothing was attached any more"),
         OnStop::Detach => {
             controller
                 .detach("on_stop")

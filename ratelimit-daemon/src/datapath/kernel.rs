@@ -253,8 +253,8 @@ impl Datapath for Kernel {
     fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)> {
         let state = |attachment: &Attachment| {
             let state = interface::query(&attachment.interface.name).ok().flatten();
-            let ours = attachment.program_id().ok();
-            state.filter(|state| state.program.map(|(_, id)| id) == ours)
+            let ours = attachment.program_id().ok().flatten();
+            state.filter(|state| ours.is_some() && state.program.map(|(_, id)| id) == ours)
         };
         self.attachments
             .iter()
@@ -297,7 +297,7 @@ impl Datapath for Kernel {
     }
 
     fn detach(&mut self) -> anyhow::Result<Detachment> {
-        self.attachments.clear();
+        self.attachments.iter_mut().for_each(Attachment::release);
         let mut interfaces = Vec::new();
         for pin in self.pins.all_links()? {
             link::detach(&pin)?;

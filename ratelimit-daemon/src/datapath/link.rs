@@ -25,7 +25,8 @@ pub struct Attachment {
     pub slot: u32,
     /// Where the program runs.
     pub mode: XdpMode,
-    link: FdLink,
+    /// `None` once the program was taken off.
+    link: Option<FdLink>,
 }
 
 /// What was taken off.
@@ -72,18 +73,26 @@ pub fn attach(
         interface: interface.clone(),
         slot,
         mode,
-        link: link.into(),
+        link: Some(link.into()),
     })
 }
 
 impl Attachment {
-    /// The program that the link runs.
+    /// The program that the link runs; `None` once it was taken off.
     ///
     /// # Errors
     ///
     /// When the kernel does not tell.
-    pub fn program_id(&self) -> anyhow::Result<u32> {
-        Ok(self.link.info().context("reading the link")?.program_id())
+    pub fn program_id(&self) -> anyhow::Result<Option<u32>> {
+        let info = self.link.as_ref().map(FdLink::info).transpose();
+        Ok(info
+            .context("reading the link")?
+            .map(|info| info.program_id()))
+    }
+
+    /// Lets the link go, whose pin is removed.
+    pub fn release(&mut self) {
+        self.link = None;
     }
 }
 

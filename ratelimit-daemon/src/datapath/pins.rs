@@ -131,7 +131,15 @@ impl Pins {
     /// The first file that cannot be removed.
     pub fn remove_all(&self) -> anyhow::Result<()> {
         let layout = self.layout();
-        fs::remove_dir_all(&layout).with_context(|| format!("removing {}", layout.display()))
+        match fs::remove_dir_all(&layout) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("removing {}", layout.display()));
+            }
+            _ => {}
+        }
+        // Another layout may still have its directory there.
+        let _ = fs::remove_dir(&self.root);
+        Ok(())
     }
 
     fn layout(&self) -> PathBuf {
