@@ -33,9 +33,10 @@ pub fn after(duration: Duration) -> Instant {
 pub fn to_wall(instant: Instant) -> Timestamp {
     let ahead = i128::from(instant.as_nanos()) - i128::from(now().as_nanos());
     let ahead = SignedDuration::from_nanos(i64::try_from(ahead).unwrap_or(i64::MAX));
-    Timestamp::now()
+    let time = Timestamp::now()
         .saturating_add(ahead)
-        .unwrap_or(Timestamp::MAX)
+        .unwrap_or(Timestamp::MAX);
+    time.round(jiff::Unit::Millisecond).unwrap_or(time)
 }
 
 /// The point on the monotonic clock at which the wall clock shows `time`; the first one where that is before boot.

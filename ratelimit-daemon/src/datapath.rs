@@ -1,6 +1,6 @@
 //! The datapath: what the control plane can do to the tables that packets are judged by.
 //!
-//! [`Kernel`] is the one in BPF maps, [`Memory`] the one that tests look into.
+//! [`Kernel`] is the one in BPF maps, [`Shared`] the one in memory that tests look into.
 
 mod batch;
 mod family_maps;
@@ -18,7 +18,7 @@ pub use interface::{InterfaceState, XdpMode};
 pub use ip_address::IpAddress;
 pub use kernel::Kernel;
 pub use link::{Attachment, Detachment};
-pub use memory::Memory;
+pub use memory::{Memory, Shared};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{

@@ -604,3 +604,6 @@ fn target(prefix: Option<Prefix>) -> String {
         |prefix| prefix.to_string(),
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,10 @@
 //! A datapath in memory, for tests of the control plane.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::BTreeMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use ratelimit_common::{ListEntry, Policy, Record, Settings, Strikes, guard::Guard};
 
@@ -28,46 +32,64 @@ pub struct Memory {
     pub strikes: BTreeMap<IpAddr, Strikes>,
 }
 
-impl Datapath for Memory {
+/// The tables, of which the test keeps a hold.
+#[derive(Clone, Debug)]
+pub struct Shared(Arc<Mutex<Memory>>);
+
+impl From<&Arc<Mutex<Memory>>> for Shared {
+    fn from(memory: &Arc<Mutex<Memory>>) -> Self {
+        Self(Arc::clone(memory))
+    }
+}
+
+impl Shared {
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Datapath for Shared {
     fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError> {
-        self.policies.insert(index, *policy);
+        self.memory().policies.insert(index, *policy);
         Ok(())
     }
 
     fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError> {
-        self.settings = settings;
+        self.memory().settings = settings;
         Ok(())
     }
 
     fn settings(&self) -> Result<Settings, DatapathError> {
-        Ok(self.settings)
+        Ok(self.memory().settings)
     }
 
     fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError> {
-        let full = self.entries_max != 0 && self.entries.len() >= self.entries_max;
-        if full && !self.entries.contains_key(&prefix) {
-            let capacity = u32::try_from(self.entries_max).unwrap_or(u32::MAX);
+        let mut memory = self.memory();
+        let full = memory.entries_max != 0 && memory.entries.len() >= memory.entries_max;
+        if full && !memory.entries.contains_key(&prefix) {
+            let capacity = u32::try_from(memory.entries_max).unwrap_or(u32::MAX);
             return Err(DatapathError::Full {
                 map: "ADDRESSES_V4",
                 capacity,
             });
         }
-        self.entries.insert(prefix, entry);
+        memory.entries.insert(prefix, entry);
         Ok(())
     }
 
     fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
-        self.entries.remove(&prefix);
+        self.memory().entries.remove(&prefix);
         Ok(())
     }
 
     fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError> {
-        self.guards.insert(family, *guard);
+        self.memory().guards.insert(family, *guard);
         Ok(())
     }
 
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {
         Ok(self
+            .memory()
             .entries
             .iter()
             .map(|(prefix, entry)| (*prefix, *entry))
@@ -76,6 +98,7 @@ impl Datapath for Memory {
 
     fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
         Ok(self
+            .memory()
             .policies
             .iter()
             .map(|(index, policy)| (*index, *policy))
@@ -87,22 +110,23 @@ impl Datapath for Memory {
     }
 
     fn record(&self, source: IpAddr, scope: u32) -> Result<Option<Record>, DatapathError> {
-        Ok(self.records.get(&(source, scope)).copied())
+        Ok(self.memory().records.get(&(source, scope)).copied())
     }
 
     fn strikes(&self, source: IpAddr) -> Result<Option<Strikes>, DatapathError> {
-        Ok(self.strikes.get(&source).copied())
+        Ok(self.memory().strikes.get(&source).copied())
     }
 
     fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError> {
-        self.strikes
+        self.memory()
+            .strikes
             .iter()
             .for_each(|(source, strikes)| visit(*source, *strikes));
         Ok(())
     }
 
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
-        for (&(source, scope), &record) in &self.records {
+        for (&(source, scope), &record) in &self.memory().records {
             visit(SourceRow {
                 source,
                 scope,

@@ -1,0 +1,366 @@
+//! The controller over a datapath in memory.
+
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use jiff::SignedDuration;
+use ratelimit_common::{Instant, ListEntry};
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    api::{Ban, Origin},
+    config::{Interface, Mode, OnStop, Paths, PolicyConfig, Source},
+    datapath::{Memory, Shared},
+    limit::{Algorithm, LimitSpec, LimitUnit},
+};
+
+#[test]
+fn a_ban_is_in_the_datapath_in_the_database_and_in_the_list() {
+    let mut lab = Lab::new(config());
+    let changed = lab
+        .ban(&["192.0.2.1", "198.51.100.0/24"], Some(600.0))
+        .unwrap();
+    assert_eq!((changed.added, changed.until.is_some()), (2, true));
+    assert!(lab.is_banned("192.0.2.1") && lab.is_banned("198.51.100.0/24"));
+    let bans = lab.controller.bans();
+    assert_eq!(
+        bans.iter()
+            .map(|ban| ban.prefix.to_string())
+            .collect::<Vec<_>>(),
+        ["192.0.2.1", "198.51.100.0/24"]
+    );
+    assert_eq!(
+        (bans[0].reason.as_deref(), bans[0].author.as_str()),
+        (Some("test"), "root")
+    );
+    lab.restart();
+    for (before, after) in bans.iter().zip(lab.controller.bans()) {
+        let moved = before
+            .until
+            .unwrap()
+            .duration_since(after.until.unwrap())
+            .abs();
+        assert!(
+            moved <= SignedDuration::from_millis(1),
+            "an end moved by {moved}"
+        );
+        assert_eq!(
+            Ban {
+                until: before.until,
+                ..after
+            },
+            *before
+        );
+    }
+}
+
+#[test]
+fn a_list_of_bans_that_does_not_fit_leaves_everything_as_it_was() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    let before = lab.entries();
+    lab.memory.lock().unwrap().entries_max = before.len() + 1;
+    let refused = lab
+        .ban(&["192.0.2.1", "192.0.2.2", "192.0.2.3"], Some(600.0))
+        .unwrap_err();
+    assert!(
+        refused.error.contains("is full: it holds"),
+        "{}",
+        refused.error
+    );
+    assert_eq!(lab.entries(), before);
+    assert_eq!(lab.controller.bans().len(), 1);
+    assert_eq!(lab.controller.bans()[0].until, None);
+    lab.memory.lock().unwrap().entries_max = 0;
+    lab.restart();
+    assert_eq!(lab.controller.bans().len(), 1);
+}
+
+#[test]
+fn a_ban_that_has_ended_is_forgotten_and_a_longer_one_takes_its_place() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], Some(0.01)).unwrap();
+    lab.ban(&["192.0.2.2"], Some(0.01)).unwrap();
+    lab.ban(&["192.0.2.2"], Some(600.0)).unwrap();
+    thread::sleep(Duration::from_millis(20));
+    lab.controller.tick();
+    assert_eq!(lab.controller.bans().len(), 1);
+    assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
+}
+
+#[test]
+fn the_ban_of_a_wide_prefix_reaches_the_entries_inside() {
+    let mut lab = Lab::new(config());
+    lab.limit(Some("10.1.0.0/16"), 5).unwrap();
+    lab.ban(&["10.0.0.0/8"], None).unwrap();
+    assert!(lab.is_banned("10.1.0.0/16"));
+    let request = PrefixesRequest {
+        prefixes: vec![prefix("10.0.0.0/8"), prefix("172.16.0.1")],
+    };
+    let changed = lab.controller.unban(request, "root").unwrap();
+    assert_eq!(
+        (changed.removed, changed.absent),
+        (1, vec![prefix("172.16.0.1")])
+    );
+    assert!(!lab.is_banned("10.1.0.0/16"));
+}
+
+#[test]
+fn every_address_is_not_banned_and_an_odd_duration_is_refused() {
+    let mut lab = Lab::new(config());
+    for (prefixes, seconds) in [
+        (["0.0.0.0/0"], None),
+        (["192.0.2.1"], Some(-1.0)),
+        (["192.0.2.1"], Some(f64::NAN)),
+        (["192.0.2.1"], Some(0.0)),
+        (["192.0.2.1"], Some(1e30)),
+    ] {
+        lab.ban(&prefixes, seconds).unwrap_err();
+    }
+    assert!(lab.controller.bans().is_empty());
+}
+
+#[test]
+fn limits_set_by_hand_hold_over_those_of_the_configuration_until_they_are_removed() {
+    let mut lab = Lab::new(config());
+    let configured = lab.policy_amount("203.0.113.7");
+    lab.limit(Some("203.0.113.0/24"), 77).unwrap();
+    assert_eq!((configured, lab.policy_amount("203.0.113.7")), (50, 77));
+    lab.restart();
+    assert_eq!(lab.policy_amount("203.0.113.7"), 77);
+    let target = LimitTarget {
+        prefix: Some(prefix("203.0.113.0/24")),
+    };
+    lab.controller.remove_limits(&target, "root").unwrap();
+    assert_eq!(lab.policy_amount("203.0.113.7"), 50);
+    lab.controller.remove_limits(&target, "root").unwrap_err();
+}
+
+#[test]
+fn the_default_policy_is_changed_by_one_word() {
+    let mut lab = Lab::new(config());
+    let entries = lab.entries();
+    lab.limit(None, 9).unwrap();
+    assert_eq!(lab.policy_amount("192.0.2.1"), 9);
+    assert_eq!(lab.entries(), entries);
+    let origin = lab
+        .controller
+        .limits()
+        .into_iter()
+        .find(|policy| policy.name == "default")
+        .unwrap()
+        .origin;
+    assert_eq!(origin, Origin::Manual);
+}
+
+#[test]
+fn a_policy_of_another_customer_keeps_its_index_and_so_its_state() {
+    let mut lab = Lab::new(config());
+    lab.limit(Some("192.0.2.0/24"), 5).unwrap();
+    let before = lab.policy_index("192.0.2.1");
+    lab.limit(Some("198.51.100.0/24"), 6).unwrap();
+    lab.limit(None, 1000).unwrap();
+    assert_eq!(lab.policy_index("192.0.2.1"), before);
+}
+
+#[test]
+fn an_entry_that_somebody_took_out_of_the_kernel_is_put_back() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    let before = lab.entries();
+    lab.memory.lock().unwrap().entries.clear();
+    lab.controller.reconcile();
+    assert_eq!(lab.entries(), before);
+}
+
+#[test]
+fn a_prefix_that_the_configuration_allows_is_not_taken_off_by_hand() {
+    let mut lab = Lab::new(config());
+    let request = PrefixesRequest {
+        prefixes: vec![prefix("192.0.2.10")],
+    };
+    let refused = lab.controller.disallow(request, "root").unwrap_err();
+    assert!(refused.error.contains("configuration"), "{}", refused.error);
+}
+
+#[test]
+fn check_tells_the_rule_that_decides() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["203.0.0.0/16"], Some(600.0)).unwrap();
+    lab.check(
+        "203.0.113.1",
+        "drop",
+        "banned",
+        Some("203.0.0.0/16"),
+        "partner",
+    );
+    lab.check(
+        "192.0.2.10",
+        "pass",
+        "allowed",
+        Some("192.0.2.10"),
+        "default",
+    );
+    lab.check("8.8.8.8", "pass", "conforming", None, "default");
+    lab.check("2001:db8::1", "pass", "conforming", None, "default");
+}
+
+/// A controller, and the tables that it fills.
+struct Lab {
+    controller: Controller,
+    memory: Arc<Mutex<Memory>>,
+    config: Config,
+    state: TempDir,
+}
+
+impl Lab {
+    fn new(config: Config) -> Self {
+        let memory = Arc::new(Mutex::new(Memory::default()));
+        let state = tempfile::tempdir().unwrap();
+        let controller = controller(&config, &memory, &state);
+        Self {
+            controller,
+            memory,
+            config,
+            state,
+        }
+    }
+
+    /// A new daemon over the same tables and database.
+    fn restart(&mut self) {
+        let entries = self.entries();
+        self.controller = controller(&self.config, &self.memory, &self.state);
+        assert_eq!(
+            self.entries(),
+            entries,
+            "a restart changes nothing in the datapath"
+        );
+    }
+
+    fn ban(&mut self, prefixes: &[&str], seconds: Option<f64>) -> Result<Changed, Refused> {
+        let prefixes = prefixes.iter().map(|text| prefix(text)).collect();
+        let request = BanRequest {
+            prefixes,
+            seconds,
+            reason: Some("test".into()),
+        };
+        self.controller.ban(request, "root")
+    }
+
+    fn limit(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {
+        let request = LimitRequest {
+            prefix: target.map(prefix),
+            limits: vec![limit(amount)],
+            observe: false,
+        };
+        self.controller.set_limits(request, "root")
+    }
+
+    fn check(&self, address: &str, action: &str, reason: &str, rule: Option<&str>, policy: &str) {
+        let check = self.controller.check(address.parse().unwrap()).unwrap();
+        let found = (
+            check.action.as_str(),
+            check.reason.as_str(),
+            check.rule,
+            check.policy.as_str(),
+        );
+        assert_eq!(
+            found,
+            (action, reason, rule.map(prefix), policy),
+            "{address}"
+        );
+    }
+
+    fn entries(&self) -> BTreeMap<Prefix, ListEntry> {
+        self.memory.lock().unwrap().entries.clone()
+    }
+
+    fn is_banned(&self, text: &str) -> bool {
+        let entry = self
+            .entries()
+            .get(&prefix(text))
+            .copied()
+            .unwrap_or_default();
+        entry.is_banned(Instant::from_nanos(clock::now().as_nanos()))
+    }
+
+    /// The index of the policy of an address, as the datapath finds it.
+    fn policy_index(&self, address: &str) -> u32 {
+        let address = Prefix::from(address.parse::<IpAddr>().unwrap());
+        let memory = self.memory.lock().unwrap();
+        let longest = memory
+            .entries
+            .iter()
+            .filter(|(prefix, _)| prefix.covers(address))
+            .max_by_key(|(prefix, _)| prefix.len());
+        longest
+            .and_then(|(_, entry)| entry.policy())
+            .unwrap_or(memory.settings.default_policy())
+    }
+
+    fn policy_amount(&self, address: &str) -> u64 {
+        let index = self.policy_index(address);
+        self.memory.lock().unwrap().policies[&index]
+            .limit(0)
+            .unwrap()
+            .algorithm()
+            .amount()
+    }
+}
+
+fn controller(config: &Config, memory: &Arc<Mutex<Memory>>, state: &TempDir) -> Controller {
+    let store = Store::open(state.path()).unwrap();
+    Controller::new(config.clone(), store, Box::new(Shared::from(memory))).unwrap()
+}
+
+fn config() -> Config {
+    let partner = PolicyConfig {
+        sources: vec![prefix("203.0.113.0/24")],
+        limits: vec![limit(50)],
+        observe: false,
+    };
+    Config {
+        files: Vec::new(),
+        interfaces: vec![Interface {
+            name: "eth0".into(),
+            mode: Mode::Auto,
+        }],
+        source: Source {
+            ipv4_prefix: 32,
+            ipv6_prefix: 64,
+            capacity: 1024,
+        },
+        default_policy: PolicyConfig {
+            limits: vec![limit(10)],
+            ..PolicyConfig::default()
+        },
+        policies: [("partner".to_owned(), partner)].into(),
+        allow: vec![prefix("192.0.2.10")],
+        observe: false,
+        on_stop: OnStop::Keep,
+        paths: Paths {
+            pins: "".into(),
+            state: "".into(),
+            runtime: "".into(),
+        },
+        metrics: None,
+    }
+}
+
+fn limit(amount: u64) -> LimitSpec {
+    LimitSpec::new(
+        amount,
+        LimitUnit::Packets,
+        Duration::from_secs(1),
+        Algorithm::FixedWindow,
+    )
+    .unwrap()
+}
+
+fn prefix(text: &str) -> Prefix {
+    text.parse().unwrap()
+}
