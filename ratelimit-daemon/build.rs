@@ -7,7 +7,7 @@
 //! It installs nothing: where something is missing it says what, and `cargo xtask setup` installs it.
 
 use std::{
-    env, fs,
+    env, fs, io,
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
@@ -15,6 +15,9 @@ use std::{
 const TARGET: &str = "bpfel-unknown-none";
 const PROFILE: &str = "bpf";
 const OBJECT: &str = "ratelimit";
+
+/// `RATELIMIT_BPF_LOG=off` builds the released object for a debug build; tests do.
+const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
 
 /// What the object is made of, seen from the root of the repository.
 const INPUTS: [&str; 7] = [
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), String> {
     let root = Path::new("..");
+    println!("cargo::rustc-check-cfg=cfg(bpf_log)");
     for input in INPUTS {
         println!("cargo::rerun-if-changed={}", root.join(input).display());
     }
@@ -54,10 +58,30 @@ fn run() -> Result<(), String> {
     require_linker()?;
     let out_dir = PathBuf::from(variable("OUT_DIR")?);
     let object = build(root, &rustc, &target_dir(&out_dir))?;
-    let embedded = out_dir.join(OBJECT);
-    fs::copy(&object, &embedded)
-        .map(drop)
+    embed(&object, &out_dir.join(OBJECT))
         .map_err(|error| format!("cannot copy {}: {error}", object.display()))
+}
+
+/// Copies the object, with a name that the kernel's BTF check takes: aya-log's level is in a `MaybeUninit<u8>`, a union, and
+/// bpf-linker mends the names of structs only.
+fn embed(object: &Path, embedded: &Path) -> io::Result<()> {
+    const REFUSED: &[u8] = b"MaybeUninit<u8>";
+    const TAKEN: &[u8] = b"MaybeUninit_u8_";
+    let mut bytes = fs::read(object)?;
+    while let Some(at) = bytes
+        .windows(REFUSED.len())
+        .position(|name| name == REFUSED)
+    {
+        bytes[at..at + TAKEN.len()].copy_from_slice(TAKEN);
+    }
+    fs::write(embedded, bytes)
+}
+
+/// Whether the program logs through aya-log: in debug builds, unless somebody wants the object as it is released.
+fn logs() -> bool {
+    println!("cargo::rerun-if-env-changed={LOG_SWITCH}");
+    let is_off = env::var(LOG_SWITCH).is_ok_and(|value| value == "off");
+    env::var("PROFILE").is_ok_and(|profile| profile == "debug") && !is_off
 }
 
 /// The compiler of the outer build where it has the sources of `core`, otherwise that of the distribution where it has them.
@@ -112,6 +136,11 @@ fn build(root: &Path, rustc: &Path, target_dir: &Path) -> Result<PathBuf, String
         .env("RUSTC", rustc)
         .env("CARGO_TARGET_DIR", target_dir)
         .env("CARGO_BUILD_BUILD_DIR", target_dir);
+    if logs() {
+        cargo.args(["--features", "log"]);
+        // The daemon reads the log only where there is one.
+        println!("cargo::rustc-cfg=bpf_log");
+    }
     for leak in LEAKS {
         cargo.env_remove(leak);
     }

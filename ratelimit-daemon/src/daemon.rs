@@ -38,6 +38,7 @@ const RECONCILE: Duration = Duration::from_secs(60);
 pub struct Daemon {
     controller: Controller,
     events: Option<datapath::Events>,
+    logs: Vec<datapath::Log>,
     control: std::os::unix::net::UnixListener,
     observe: Option<std::net::TcpListener>,
     socket: PathBuf,
@@ -62,6 +63,7 @@ impl Daemon {
         let observe = config.metrics.map(bind_observe).transpose()?;
         let mut kernel = Kernel::load(&config)?;
         let events = kernel.take_events();
+        let logs = kernel.take_logs()?;
         let on_stop = config.on_stop;
         let mut controller = Controller::new(config, store, Box::new(kernel))?;
         controller.attach()?;
@@ -71,6 +73,7 @@ impl Daemon {
         Ok(Self {
             controller,
             events,
+            logs,
             control,
             observe,
             socket,
@@ -117,6 +120,9 @@ impl Daemon {
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
         if let Some(events) = self.events {
             tasks.spawn(events::log(events, stop.clone()));
+        }
+        for log in self.logs {
+            tasks.spawn(events::forward(log, stop.clone()));
         }
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);

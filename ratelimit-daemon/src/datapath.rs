@@ -30,6 +30,9 @@ use crate::{api::MapStatus, config::Interface, prefix::Prefix};
 /// The ring of sampled drops.
 pub type Events = aya::maps::RingBuf<aya::maps::MapData>;
 
+/// What a program of a debug build logs.
+pub type Log = aya_log::EbpfLogger<&'static dyn log::Log>;
+
 /// A family of addresses that has tables of its own.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum IpFamily {

@@ -1,4 +1,4 @@
-//! The sampled drops, from the kernel's ring to the log.
+//! What the kernel tells, into the log: sampled drops, and in debug builds what the program logs.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use zerocopy::FromBytes;
 
-use crate::datapath::Events;
+use crate::datapath::{Events, Log};
 
 /// Logs each event until `stop`.
 ///
@@ -31,6 +31,26 @@ pub async fn log(events: Events, stop: CancellationToken) -> anyhow::Result<()> 
                 show(&event);
             }
         }
+        ready.clear_ready();
+    }
+}
+
+/// Passes on what the program of a debug build logs, until `stop`.
+///
+/// # Errors
+///
+/// When the ring cannot be waited for.
+pub async fn forward(log: Log, stop: CancellationToken) -> anyhow::Result<()> {
+    // SAFETY: the log owns its descriptor, and keeps it open and the same as long as it lives.
+    let mut log = unsafe { AsyncFd::register(log) }
+        .map_err(std::io::Error::from)
+        .context("waiting for the log of the program")?;
+    loop {
+        let mut ready = tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            ready = log.readable_mut() => ready.context("waiting for the log of the program")?,
+        };
+        ready.get_inner_mut().flush();
         ready.clear_ready();
     }
 }

@@ -29,6 +29,14 @@ pub fn sample<A: Address>(source: A, refusal: Refusal, interface: u32, now: Inst
         limit: refusal.limit,
         reserved: 0,
     };
+    #[cfg(feature = "log")]
+    aya_log_ebpf::debug!(
+        (),
+        "refused: reason {}, limit {}, interface {}",
+        event.reason,
+        event.limit,
+        event.interface
+    );
     match EVENTS.output_untyped::<DropEvent>(event, 0) {
         Ok(()) => sampler.sent = sampler.sent.wrapping_add(1),
         Err(_) => sampler.lost = sampler.lost.wrapping_add(1),

@@ -32,7 +32,7 @@ Examples:
   ratelimitd --config /etc/ratelimit/config.toml
 
 Signals: SIGHUP reads the configuration again, SIGTERM and SIGINT stop.
-The log goes to stderr; RUST_LOG=debug shows sampled drops.";
+The log goes to stderr; RUST_LOG=ratelimit_daemon=debug shows sampled drops.";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

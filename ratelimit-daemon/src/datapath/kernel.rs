@@ -22,7 +22,7 @@ use ratelimit_common::{
 
 use super::{
     Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpAddress,
-    IpFamily, OBJECT, Pins, SourceRow, Totals, batch,
+    IpFamily, Log, OBJECT, Pins, SourceRow, Totals, batch,
     family_maps::{self, FamilyMaps, failed, unreadable},
     interface, link,
     pins::{self, LinkPin},
@@ -119,6 +119,23 @@ impl Kernel {
     /// The ring of sampled drops, for its one reader.
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
+    }
+
+    /// What the loaded programs log, in debug builds only.
+    ///
+    /// # Errors
+    ///
+    /// When the ring of the log cannot be opened.
+    pub fn take_logs(&mut self) -> anyhow::Result<Vec<Log>> {
+        if cfg!(not(bpf_log)) {
+            return Ok(Vec::new());
+        }
+        let logs = self
+            .loaded
+            .iter_mut()
+            .map(|loaded| Log::init(&mut loaded.ebpf));
+        logs.collect::<Result<_, _>>()
+            .context("opening the log of the program")
     }
 }
 
@@ -402,7 +419,7 @@ fn slots(interfaces: &[Interface], links: &[LinkPin]) -> anyhow::Result<Vec<(Int
 /// The sizes of the maps. The kernel tells the memory of a map in the `fdinfo` of its descriptor.
 fn statuses(ebpf: &Ebpf) -> anyhow::Result<Vec<MapStatus>> {
     let mut statuses = Vec::new();
-    for (name, map) in ebpf.maps().filter(|(name, _)| !name.starts_with('.')) {
+    for (name, map) in ebpf.maps().filter(|(name, _)| pins::is_shared(name)) {
         let data = data_of(map)?;
         let info = data
             .info()

@@ -155,13 +155,15 @@ impl Pins {
     }
 }
 
-/// The maps of an object that are pinned: all but the constants of one program.
+/// The maps of an object that are pinned.
 pub fn pinnable(object: &Object) -> impl Iterator<Item = (&str, &aya_obj::Map)> {
-    object
-        .maps
-        .iter()
-        .map(|(name, map)| (name.as_str(), map))
-        .filter(|(name, _)| !name.starts_with('.'))
+    let maps = object.maps.iter().map(|(name, map)| (name.as_str(), map));
+    maps.filter(|(name, _)| is_shared(name))
+}
+
+/// Whether a map is shared by the programs of all interfaces, and outlives them: all but the constants and the log of one.
+pub fn is_shared(name: &str) -> bool {
+    !name.starts_with('.') && name != "AYA_LOGS"
 }
 
 /// What differs between a map in the kernel and its declaration.
