@@ -1,0 +1,244 @@
+//! `ratelimitd` and `rlctl` as they are installed: the binaries, in the near namespace of a lab.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use crate::lab::{INTERFACE, Lab};
+
+/// How long a daemon may take to answer, or to end: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A daemon with paths of its own, on the near end of a lab.
+pub struct Service {
+    directory: TempDir,
+    pins: PathBuf,
+    namespace: String,
+    child: Option<Child>,
+}
+
+/// What `rlctl` said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    /// Its exit code.
+    pub code: i32,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+impl Service {
+    /// A service that does not run yet, with the configuration `toml`. Interface, paths and metrics are its own.
+    pub fn new(lab: &Lab, toml: &str) -> Result<Self> {
+        static SERVICES: AtomicU32 = AtomicU32::new(0);
+        let unique = format!("rltest-{}-{}", std::process::id(), SERVICES.fetch_add(1, Relaxed));
+        let service = Self {
+            directory: tempfile::tempdir()?,
+            pins: Path::new("/sys/fs/bpf").join(unique),
+            namespace: format!("/run/netns/{}", lab.near.name()),
+            child: None,
+        };
+        service.configure(toml)?;
+        Ok(service)
+    }
+
+    /// A service that runs.
+    pub fn started(lab: &Lab, toml: &str) -> Result<Self> {
+        let mut service = Self::new(lab, toml)?;
+        service.start()?;
+        Ok(service)
+    }
+
+    /// Replaces the configuration file. What it does not say of interface and paths is added.
+    pub fn configure(&self, toml: &str) -> Result<()> {
+        let own = format!(
+            "{toml}\n[paths]\npins = {:?}\nstate = {:?}\nruntime = {:?}\n",
+            self.pins,
+            self.path("state"),
+            self.path("run"),
+        );
+        let own = if toml.contains("[[interface]]") {
+            own
+        } else {
+            format!("{own}[[interface]]\nname = \"{INTERFACE}\"\n")
+        };
+        fs::write(self.config(), own).context("writing the configuration")
+    }
+
+    /// Where the configuration file is.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.path("config.toml")
+    }
+
+    /// Where pins are.
+    #[must_use]
+    pub fn pins(&self) -> &Path {
+        &self.pins
+    }
+
+    /// Starts the daemon, and waits until it takes commands.
+    pub fn start(&mut self) -> Result<()> {
+        self.child = Some(self.spawn()?);
+        let deadline = Instant::now() + PATIENCE;
+        while self.rlctl(&["status"])?.code != 0 {
+            let child = self.child.as_mut().expect("it was just spawned");
+            if let Some(status) = child.try_wait()? {
+                self.child = None;
+                bail!("ratelimitd ended with {status}: {}", self.log());
+            }
+            ensure!(Instant::now() < deadline, "ratelimitd does not answer: {}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// Starts a daemon that is expected to refuse, and answers what it said.
+    pub fn refusal(&self) -> Result<String> {
+        let mut child = self.spawn()?;
+        let deadline = Instant::now() + PATIENCE;
+        while child.try_wait()?.is_none() {
+            if Instant::now() > deadline {
+                child.kill()?;
+                bail!("ratelimitd did not refuse: {}", self.log());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        ensure!(!child.wait()?.success(), "ratelimitd ended in success: {}", self.log());
+        Ok(self.log())
+    }
+
+    /// Sends a signal: `-KILL`, `-HUP`.
+    pub fn signal(&self, signal: &str) -> Result<()> {
+        let id = self.pid()?.to_string();
+        let status = Command::new("kill").args([signal, &id]).status()?;
+        ensure!(status.success(), "kill {signal} {id}: {status}");
+        Ok(())
+    }
+
+    /// Sends a signal and waits for the end.
+    pub fn stop(&mut self, signal: &str) -> Result<()> {
+        self.signal(signal)?;
+        if let Some(mut child) = self.child.take() {
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Runs `rlctl`.
+    pub fn rlctl(&self, arguments: &[&str]) -> Result<Said> {
+        let socket = self.path("run/control.sock");
+        let output = self
+            .inside(&binary("rlctl"))
+            .arg("--socket")
+            .arg(socket)
+            .args(arguments)
+            .env("NO_COLOR", "1")
+            .output()
+            .context("running rlctl")?;
+        Ok(Said::from(output))
+    }
+
+    /// Runs `rlctl`, which must succeed, and answers what it printed.
+    pub fn rlctl_ok(&self, arguments: &[&str]) -> Result<String> {
+        let said = self.rlctl(arguments)?;
+        ensure!(said.code == 0, "rlctl {}: {said:?}", arguments.join(" "));
+        Ok(said.stdout)
+    }
+
+    /// What `GET path` on the metrics listener answers, head and body.
+    pub fn get(&self, path: &str, accept: &str) -> Result<String> {
+        let url = format!("http://127.0.0.1:9798{path}");
+        let output = self
+            .inside(Path::new("curl"))
+            .args(["--silent", "--include", "--max-time", "10", "--header"])
+            .arg(format!("Accept: {accept}"))
+            .arg(url)
+            .output()
+            .context("running curl")?;
+        ensure!(output.status.success(), "curl {path}: {}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// A command that runs in the namespace of the daemon, with the bpffs of everybody.
+    #[must_use]
+    pub fn inside(&self, program: &Path) -> Command {
+        // Not `ip netns exec`, which hides the bpffs behind a /sys of its own.
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.namespace)).arg(program);
+        command
+    }
+
+    /// A file of this service.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The process of the daemon.
+    pub fn pid(&self) -> Result<u32> {
+        Ok(self.child.as_ref().context("it does not run")?.id())
+    }
+
+    /// Waits until the log has a line with `part`.
+    pub fn wait_for_log(&self, part: &str) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.log().contains(part) {
+            ensure!(Instant::now() < deadline, "`{part}` is not logged: {}", self.log());
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+
+    /// What the daemon logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    fn spawn(&self) -> Result<Child> {
+        let log = fs::File::options().create(true).append(true).open(self.path("log"))?;
+        let mut command = self.inside(&binary("ratelimitd"));
+        command.arg("--config").arg(self.config());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().context("running ratelimitd")
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            // A panic may have come first; what fails here is a process left behind.
+            let _ = self.stop("-KILL");
+        }
+        let _ = fs::remove_dir_all(&self.pins);
+    }
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// A binary of this workspace, built beside the test that runs.
+#[must_use]
+pub fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a process knows its program");
+    let directory = test.ancestors().nth(2).expect("tests stand in a directory of the profile");
+    let binary = directory.join(name);
+    assert!(binary.exists(), "{} is not built: run `cargo xtask test`", binary.display());
+    binary
+}

@@ -1,0 +1,88 @@
+//! Where the program runs, and that everybody is told.
+
+use ratelimit_tests::{Lab, lab::INTERFACE, require_root, service::Service};
+
+const POLICY: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
+
+#[test]
+fn native_is_what_auto_gets_where_the_driver_can() {
+    check("auto", INTERFACE, "native");
+}
+
+#[test]
+fn generic_is_what_is_asked_for() {
+    check("generic", INTERFACE, "generic");
+}
+
+#[test]
+fn a_driver_that_cannot_is_said_in_the_log_the_status_and_a_metric() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    lab.near.ip(&["link", "set", "lo", "up"]).unwrap();
+    let service = Service::started(&lab, &toml("auto", "lo")).unwrap();
+    assert!(service.log().contains("falling back to generic mode"), "{}", service.log());
+    assert_mode(&service, "lo", "generic");
+}
+
+#[test]
+fn a_driver_that_cannot_is_an_error_where_native_was_asked_for() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::new(&lab, &toml("native", "lo")).unwrap();
+    let said = service.refusal().unwrap();
+    assert!(said.contains("attaching to lo in native mode"), "{said}");
+}
+
+#[test]
+fn several_interfaces_share_the_lists_and_are_counted_apart() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    lab.near.ip(&["link", "set", "lo", "up"]).unwrap();
+    let second = "[[interface]]\nname = \"lo\"\nmode = \"generic\"\n";
+    let service = Service::started(&lab, &format!("{}{second}", toml("native", INTERFACE))).unwrap();
+    assert_mode(&service, INTERFACE, "native");
+    assert_mode(&service, "lo", "generic");
+    service.rlctl_ok(&["ban", "127.0.0.9"]).unwrap();
+    let ping = service.inside("python3".as_ref()).args(["-c", PING]).status().unwrap();
+    assert!(ping.success());
+    let stats = service.rlctl_ok(&["--json", "stats"]).unwrap();
+    assert!(stats.contains("\"lo\""), "{stats}");
+}
+
+/// A datagram from an address of the loopback network that is not banned, and one that is: only the first arrives.
+const PING: &str = "
+import socket
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.bind(('127.0.0.1', 9))
+receiver.settimeout(1)
+def arrives(source):
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.bind((source, 0))
+    sender.sendto(b'x', ('127.0.0.1', 9))
+    try:
+        return receiver.recvfrom(9)[1][0] == source
+    except TimeoutError:
+        return False
+assert arrives('127.0.0.8')
+assert not arrives('127.0.0.9')
+";
+
+fn check(mode: &str, interface: &str, got: &str) {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &toml(mode, interface)).unwrap();
+    assert_mode(&service, interface, got);
+}
+
+fn assert_mode(service: &Service, interface: &str, mode: &str) {
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let sample = format!("ratelimit_interface_attached{{interface=\"{interface}\",mode=\"{mode}\"}} 1");
+    assert!(metrics.contains(&sample), "{metrics}");
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    let line = status.lines().find(|line| line.contains(interface)).unwrap_or_default();
+    assert!(line.contains(mode), "{status}");
+}
+
+fn toml(mode: &str, interface: &str) -> String {
+    format!("{POLICY}[[interface]]\nname = \"{interface}\"\nmode = \"{mode}\"\n")
+}

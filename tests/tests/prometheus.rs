@@ -1,0 +1,181 @@
+//! The metrics, as `promtool` and a real Prometheus server read them.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    path::Path,
+    process::{Child, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{
+    Frame, Lab,
+    lab::Sender,
+    require_command, require_root,
+    service::Service,
+};
+
+const TOML: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n[source]\ncapacity = 4096\n";
+const CLASSIC: &str = "text/plain";
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn promtool_has_nothing_to_say_about_the_metrics() {
+    require_root!();
+    require_command!("promtool");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    traffic(&lab, 20, 5);
+    let metrics = service.path("metrics");
+    fs::write(&metrics, body(&service.get("/metrics", CLASSIC).unwrap())).unwrap();
+    let output = service
+        .inside(Path::new("promtool"))
+        .args(["check", "metrics"])
+        .stdin(fs::File::open(&metrics).unwrap())
+        .output()
+        .unwrap();
+    assert!(output.status.success() && output.stderr.is_empty() && output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
+fn the_format_is_negotiated() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let classic = service.get("/metrics", CLASSIC).unwrap();
+    assert!(classic.contains("content-type: text/plain; version=0.0.4") && !classic.contains("# EOF"), "{classic}");
+    let open = service.get("/metrics", OPENMETRICS).unwrap();
+    assert!(open.contains("content-type: application/openmetrics-text") && open.ends_with("# EOF\n"), "{open}");
+}
+
+#[test]
+fn received_is_the_sum_over_verdicts() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.0/30"]).unwrap();
+    let sent = traffic(&lab, 20, 5);
+    let text = service.get("/metrics", CLASSIC).unwrap();
+    let packets: Vec<(String, u64)> = samples(&text, "ratelimit_packets_total");
+    let of = |part: &str| packets.iter().filter(|(labels, _)| labels.contains(part)).map(|(_, value)| value).sum::<u64>();
+    assert_eq!(of("family=\"ipv4\""), sent);
+    assert_eq!((of("banned"), of("conforming"), of("limited")), (4 * 5, 16 * 3, 16 * 2));
+    let bytes: u64 = samples(&text, "ratelimit_bytes_total").iter().filter(|(labels, _)| labels.contains("ipv4")).map(|(_, value)| value).sum();
+    assert_eq!(bytes, sent * 60);
+    assert_eq!(samples(&text, "ratelimit_bans"), [(String::new(), 1)]);
+}
+
+#[test]
+fn the_number_of_series_does_not_grow_with_the_sources() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let series = |text: &str| body(text).lines().filter(|line| !line.starts_with('#')).count();
+    traffic(&lab, 2, 5);
+    let few = series(&service.get("/metrics", CLASSIC).unwrap());
+    traffic(&lab, 6000, 1);
+    let text = service.get("/metrics", CLASSIC).unwrap();
+    assert!(series(&text) <= few + 4 && series(&text) < 200, "{few}, then {}", series(&text));
+    let inserted = samples(&text, "ratelimit_sources_inserted_total");
+    assert!(inserted.iter().map(|(_, value)| value).sum::<u64>() >= 6000, "{inserted:?}");
+}
+
+#[test]
+fn sources_that_gave_way_are_counted() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    traffic(&lab, 6000, 1);
+    let text = service.get("/metrics", CLASSIC).unwrap();
+    let evicted: u64 = samples(&text, "ratelimit_sources_evicted_total").iter().map(|(_, value)| value).sum();
+    let held: u64 = samples(&text, "ratelimit_map_entries").iter().filter(|(labels, _)| labels.contains("SOURCES_V4")).map(|(_, value)| value).sum();
+    assert!(held <= 4096 && evicted + held == 6000, "{evicted} + {held}");
+}
+
+#[test]
+fn health_is_lost_with_the_program() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    assert!(service.get("/healthz", CLASSIC).unwrap().starts_with("HTTP/1.1 200"));
+    service.rlctl_ok(&["detach"]).unwrap();
+    assert!(service.get("/healthz", CLASSIC).unwrap().starts_with("HTTP/1.1 503"));
+}
+
+#[test]
+fn a_prometheus_server_scrapes_what_was_counted() {
+    require_root!();
+    require_command!("prometheus");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    traffic(&lab, 20, 5);
+    let _server = Prometheus::start(&service);
+    let deadline = Instant::now() + PATIENCE;
+    let query = "sum(ratelimit_packets_total{family=\"ipv4\",verdict=\"drop\"})";
+    loop {
+        let answer = Prometheus::query(&service, query);
+        if answer.contains("\"40\"") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{answer}");
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// A server that scrapes the service every second.
+struct Prometheus(Child);
+
+impl Prometheus {
+    fn start(service: &Service) -> Self {
+        let config = service.path("prometheus.yml");
+        let jobs = "global: {scrape_interval: 1s}\nscrape_configs:\n  - job_name: ratelimit\n    static_configs: [{targets: ['127.0.0.1:9798']}]\n";
+        fs::write(&config, jobs).unwrap();
+        let mut command = service.inside(Path::new("prometheus"));
+        command.arg(format!("--config.file={}", config.display()));
+        command.arg(format!("--storage.tsdb.path={}", service.path("tsdb").display()));
+        command.arg("--web.listen-address=127.0.0.1:9090");
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn query(service: &Service, query: &str) -> String {
+        let output = service
+            .inside(Path::new("curl"))
+            .args(["--silent", "--get", "http://127.0.0.1:9090/api/v1/query", "--data-urlencode"])
+            .arg(format!("query={query}"))
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Sends `each` packets of each of `sources` sources, and answers how many that were.
+fn traffic(lab: &Lab, sources: u32, each: u32) -> u64 {
+    let sender = Sender::new(&lab.far).unwrap();
+    for _ in 0..each {
+        for source in 0..sources {
+            let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(203, 0, 113, 0)) + source);
+            sender.send(&Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()).unwrap();
+        }
+    }
+    u64::from(sources) * u64::from(each)
+}
+
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+}
+
+/// The labels and values of a metric.
+fn samples(text: &str, name: &str) -> Vec<(String, u64)> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(name));
+    let pairs = lines.filter(|rest| rest.starts_with(['{', ' '])).filter_map(|rest| rest.rsplit_once(' '));
+    pairs.map(|(labels, value)| (labels.trim().to_owned(), value.parse().unwrap())).collect()
+}

@@ -1,0 +1,165 @@
+//! What the daemon refuses at its start, in words that say what to do, with nothing left attached.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    time::Duration,
+};
+
+use aya::programs::xdp::XdpMode;
+use ratelimit_tests::{
+    Lab, Program,
+    lab::INTERFACE,
+    program::Constants,
+    require_root,
+    service::Service,
+};
+
+const TOML: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
+
+#[test]
+fn an_interface_that_does_not_exist() {
+    check(&format!("{TOML}[[interface]]\nname = \"nope0\"\n"), "there is no interface nope0");
+}
+
+#[test]
+fn one_interface_of_two_that_does_not_exist_leaves_the_other_alone() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let both = format!("{TOML}[[interface]]\nname = \"{INTERFACE}\"\n[[interface]]\nname = \"nope0\"\n");
+    let service = Service::new(&lab, &both).unwrap();
+    let said = service.refusal().unwrap();
+    assert!(said.contains("nope0"), "{said}");
+    assert!(!has_program(&lab));
+}
+
+#[test]
+fn somebody_elses_program_is_named_and_left_alone() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut theirs = Program::load(&Constants::default()).unwrap();
+    lab.near.enter(|| theirs.xdp_mut().attach(INTERFACE, XdpMode::Driver).map(drop)).unwrap();
+    let service = Service::new(&lab, TOML).unwrap();
+    let said = service.refusal().unwrap();
+    for part in ["already runs the native XDP program `ratelimit`", "ip link set dev"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(has_program(&lab));
+}
+
+#[test]
+fn a_second_daemon() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let said = service.refusal().unwrap();
+    assert!(said.contains("another ratelimitd is running"), "{said}");
+    service.rlctl_ok(&["status"]).unwrap();
+}
+
+#[test]
+fn a_directory_for_pins_that_is_no_bpffs() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::new(&lab, TOML).unwrap();
+    let elsewhere = format!("pins = {:?}", service.path("pins"));
+    let text = fs::read_to_string(service.config()).unwrap();
+    let pins = format!("pins = {:?}", service.pins());
+    fs::write(service.config(), text.replace(&pins, &elsewhere)).unwrap();
+    let said = service.refusal().unwrap();
+    assert!(said.contains("mount -t bpf bpf"), "{said}");
+}
+
+#[test]
+fn a_process_without_capabilities() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::new(&lab, TOML).unwrap();
+    let output = service
+        .inside(Path::new("setpriv"))
+        .args(["--bounding-set=-all", "--inh-caps=-all"])
+        .arg(ratelimit_tests::service::binary("ratelimitd"))
+        .arg("--config")
+        .arg(service.config())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("missing CAP_BPF and CAP_NET_ADMIN"), "{said}");
+}
+
+#[test]
+fn a_ready_daemon_keeps_no_capability_in_any_thread() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let threads = format!("/proc/{}/task", service.pid().unwrap());
+    for thread in fs::read_dir(threads).unwrap() {
+        let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+            assert!(status.contains(&format!("{set}:\t0000000000000000")), "{set}: {status}");
+        }
+    }
+}
+
+#[test]
+fn a_request_over_64_kib() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let body = format!("{{\"prefixes\":[\"192.0.2.1\"],\"reason\":\"{}\"}}", "x".repeat(70_000));
+    let said = raw_request(&service, &body);
+    assert!(said.starts_with("HTTP/1.1 413") && said.contains("larger than 65536 bytes"), "{said}");
+    assert!(service.rlctl_ok(&["--json", "list", "bans"]).unwrap().trim() == "[]");
+}
+
+#[test]
+fn a_body_that_is_no_request() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    for (body, part) in [
+        ("{\"prefixes\":[\"10.0.0.1/24\"]}", "did you mean 10.0.0.0/24 or 10.0.0.1?"),
+        ("{\"prefixes\":[]}", "no prefix was given"),
+        ("{\"prefixes\":[\"192.0.2.1\"],\"until\":5}", "unknown field `until`"),
+        ("nonsense", "expected"),
+    ] {
+        let said = raw_request(&service, body);
+        assert!(said.starts_with("HTTP/1.1 4") && said.contains(part), "{body}: {said}");
+    }
+}
+
+#[test]
+fn a_client_that_hangs_holds_nobody_up() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    let hanging: Vec<UnixStream> = (0..32).map(|_| UnixStream::connect(service.path("run/control.sock")).unwrap()).collect();
+    service.rlctl_ok(&["status"]).unwrap();
+    service.stop("-TERM").unwrap();
+    drop(hanging);
+}
+
+fn check(toml: &str, part: &str) {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let said = Service::new(&lab, toml).unwrap().refusal().unwrap();
+    assert!(said.contains(part), "{said}");
+}
+
+fn has_program(lab: &Lab) -> bool {
+    lab.near.ip(&["-details", "link", "show", INTERFACE]).unwrap().contains("prog/xdp")
+}
+
+fn raw_request(service: &Service, body: &str) -> String {
+    let mut stream = UnixStream::connect(service.path("run/control.sock")).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let head = format!("POST /v1/bans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).unwrap();
+    // The daemon may answer before it has read everything.
+    let _ = stream.write_all(body.as_bytes());
+    let mut said = Vec::new();
+    let _ = stream.read_to_end(&mut said);
+    String::from_utf8_lossy(&said).into_owned()
+}

@@ -1,0 +1,142 @@
+//! The daemon dies and comes back: what was forbidden stays forbidden, and what was set by hand is there.
+
+use std::{
+    net::Ipv4Addr,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
+
+use ratelimit_tests::{
+    Frame, Lab,
+    lab::{Receiver, Sender},
+    require_root,
+    service::Service,
+};
+
+const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const LIMITED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+const LIMIT: u64 = 20;
+/// How long a frame that has passed takes at most.
+const LATE: Duration = Duration::from_millis(500);
+
+#[test]
+fn killed_under_traffic_the_daemon_lets_no_forbidden_packet_pass() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    // One window for the whole test: what passes of the limited source is the limit, however often the daemon starts.
+    let toml = format!("[policy.default]\nlimits = [{{ packets = {LIMIT}, per = \"10m\" }}]\n");
+    let mut service = Service::started(&lab, &toml).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.0/24", "--for", "1h", "--reason", "test"]).unwrap();
+    let by_hand = ["limit", "set", "--prefix", "192.0.2.0/24", "--packets", "7", "--per", "1m"];
+    service.rlctl_ok(&by_hand).unwrap();
+    let before = intent(&service);
+
+    let mut receiver = Receiver::new(&lab.near).unwrap();
+    let stop = AtomicBool::new(false);
+    let sent = thread::scope(|scope| {
+        let traffic = scope.spawn(|| send_until(&lab, &stop));
+        for _ in 0..3 {
+            service.stop("-KILL").unwrap();
+            thread::sleep(Duration::from_millis(50));
+            service.start().unwrap();
+        }
+        stop.store(true, Relaxed);
+        traffic.join().unwrap()
+    });
+
+    let mut arrived = Vec::new();
+    while let Some(frame) = receiver.next(LATE).unwrap() {
+        arrived.push(source(&frame));
+    }
+    assert!(sent > 10 * LIMIT, "{sent} packets are too few to tell");
+    assert_eq!(arrived.iter().filter(|source| **source == BANNED).count(), 0);
+    assert_eq!(arrived.iter().filter(|source| **source == LIMITED).count() as u64, LIMIT);
+    assert_eq!(intent(&service), before);
+}
+
+#[test]
+fn a_daemon_that_stops_leaves_the_kernel_enforcing() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    service.stop("-TERM").unwrap();
+    assert!(!passes(&lab, BANNED));
+    assert!(passes(&lab, LIMITED));
+}
+
+#[test]
+fn on_stop_detach_leaves_nothing() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let toml = "on_stop = \"detach\"\n[policy.default]\nlimits = []\n";
+    let mut service = Service::started(&lab, toml).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    assert!(!passes(&lab, BANNED));
+    service.stop("-TERM").unwrap();
+    assert!(passes(&lab, BANNED));
+    assert!(!service.pins().exists());
+}
+
+#[test]
+fn after_rlctl_detach_everything_passes_and_the_next_start_attaches_again() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    service.rlctl_ok(&["detach"]).unwrap();
+    assert!(passes(&lab, BANNED));
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    assert!(!passes(&lab, BANNED));
+}
+
+#[test]
+fn pinned_maps_of_another_size_are_made_anew_without_losing_a_ban() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let toml = |capacity| format!("[policy.default]\nlimits = []\n[source]\ncapacity = {capacity}\n");
+    let mut service = Service::started(&lab, &toml(1000)).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    service.stop("-TERM").unwrap();
+    service.configure(&toml(2000)).unwrap();
+    service.start().unwrap();
+    assert!(service.log().contains("does not fit and is made anew"), "{}", service.log());
+    assert!(!passes(&lab, BANNED));
+    let status = service.rlctl_ok(&["--json", "status"]).unwrap();
+    assert!(status.contains("\"capacity\": 2000"), "{status}");
+}
+
+/// What is intended, as `rlctl` lists it; the ends of bans to the minute.
+fn intent(service: &Service) -> Vec<String> {
+    ["bans", "allows", "limits"].map(|list| service.rlctl_ok(&["list", list]).unwrap()).into()
+}
+
+fn send_until(lab: &Lab, stop: &AtomicBool) -> u64 {
+    let sender = Sender::new(&lab.far).unwrap();
+    let mut sent = 0;
+    while !stop.load(Relaxed) {
+        for source in [BANNED, LIMITED] {
+            sender.send(&frame(source)).unwrap();
+            sent += 1;
+        }
+        thread::sleep(Duration::from_micros(500));
+    }
+    sent
+}
+
+fn passes(lab: &Lab, source: Ipv4Addr) -> bool {
+    let mut receiver = Receiver::new(&lab.near).unwrap();
+    Sender::new(&lab.far).unwrap().send(&frame(source)).unwrap();
+    receiver.next(LATE).unwrap().is_some()
+}
+
+fn frame(source: Ipv4Addr) -> Vec<u8> {
+    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+}
+
+fn source(frame: &[u8]) -> Ipv4Addr {
+    let octets: [u8; 4] = frame[26..30].try_into().unwrap();
+    octets.into()
+}
