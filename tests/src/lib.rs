@@ -6,6 +6,7 @@
 
 pub mod cpu;
 pub mod family;
+pub mod lab;
 pub mod mutation;
 pub mod packet;
 pub mod program;
@@ -14,6 +15,7 @@ pub mod scene;
 pub mod shapes;
 pub mod skip;
 
+pub use lab::Lab;
 pub use packet::Frame;
 pub use program::Program;
 pub use scene::Scene;

@@ -130,7 +130,7 @@ fn more_sources_than_have_room_are_judged_and_counted_all_the_same() {
 }
 
 /// Longer than any race takes.
-const WINDOW: Duration = Duration::from_secs(60);
+const WINDOW: Duration = Duration::from_mins(1);
 /// More than the sources of any race.
 const ROOM: u32 = 1 << 17;
 

@@ -1,0 +1,140 @@
+//! A network of its own: two namespaces, joined by a veth pair, without a route to anywhere else.
+//!
+//! The names are unique, and everything goes when the lab is dropped, also by a panic.
+
+mod raw;
+
+use std::{
+    fs::{self, File},
+    os::fd::AsRawFd,
+    process::{self, Command},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    thread,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use ratelimit_common::layout::Counter;
+
+pub use raw::{Receiver, Sender};
+
+/// The name of the interface in each namespace.
+pub const INTERFACE: &str = "rl0";
+/// Room for a jumbo frame with two VLAN tags.
+const MTU: &str = "9200";
+
+/// Two namespaces joined by a link.
+#[derive(Debug)]
+pub struct Lab {
+    /// Where the program is.
+    pub near: Namespace,
+    /// Where packets come from.
+    pub far: Namespace,
+}
+
+impl Lab {
+    /// Makes the namespaces and the link.
+    pub fn new() -> Result<Self> {
+        static LABS: AtomicU32 = AtomicU32::new(0);
+        let unique = format!("rl-{}-{}", process::id(), LABS.fetch_add(1, Relaxed));
+        let lab = Self {
+            near: Namespace::new(format!("{unique}-near"))?,
+            far: Namespace::new(format!("{unique}-far"))?,
+        };
+        let far = lab.far.name.as_str();
+        let pair = ["type", "veth", "peer", "name", INTERFACE, "netns", far];
+        lab.near
+            .ip(&[&["link", "add", INTERFACE], &pair[..]].concat())?;
+        for namespace in [&lab.near, &lab.far] {
+            namespace.ip(&["link", "set", INTERFACE, "mtu", MTU, "up"])?;
+        }
+        Ok(lab)
+    }
+}
+
+/// A network namespace, which goes when this is dropped.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// A namespace that says nothing by itself.
+    fn new(name: String) -> Result<Self> {
+        run("ip", &["netns", "add", &name])?;
+        let namespace = Self { name };
+        namespace.enter(|| {
+            let silence = |of| fs::write(format!("/proc/sys/net/ipv6/conf/{of}/disable_ipv6"), "1");
+            silence("all").and_then(|()| silence("default"))
+        })?;
+        Ok(namespace)
+    }
+
+    /// The name that `ip netns` knows.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs `ip` on this namespace.
+    pub fn ip(&self, arguments: &[&str]) -> Result<String> {
+        run("ip", &[&["-netns", &self.name], arguments].concat())
+    }
+
+    /// Runs a command in this namespace, and answers what it printed.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
+        run(
+            "ip",
+            &[&["netns", "exec", &self.name, program], arguments].concat(),
+        )
+    }
+
+    /// Does something on a thread that is in this namespace.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let enter = || {
+            let path = format!("/run/netns/{}", self.name);
+            let namespace = File::open(&path).expect("the namespace exists");
+            // SAFETY: the descriptor is open. It is this thread that moves, and it ends here.
+            let result = unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) };
+            assert_eq!(result, 0, "{path} can be entered");
+            work()
+        };
+        thread::scope(|scope| scope.spawn(enter).join().expect("the work does not panic"))
+    }
+
+    /// What the interface received, as `ip -s link` shows it.
+    pub fn received(&self) -> Result<Counter> {
+        let text = self.ip(&["-oneline", "-stats", "link", "show", INTERFACE])?;
+        let numbers = text.split("RX:").nth(1).context("no RX statistics")?;
+        let numbers = numbers.split('\\').nth(1).context("no RX numbers")?;
+        let mut numbers = numbers.split_whitespace().map(str::parse::<u64>);
+        let mut next = || Ok::<_, anyhow::Error>(numbers.next().context("a number is missing")??);
+        let bytes = next()?;
+        Ok(Counter {
+            packets: next()?,
+            bytes,
+        })
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        // What fails here is a namespace left behind; the test has said all that it had to.
+        let _ = run("ip", &["netns", "delete", &self.name]);
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<String> {
+    let command = || format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .with_context(command)?;
+    ensure!(
+        output.status.success(),
+        "{}: {}",
+        command(),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

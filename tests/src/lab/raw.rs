@@ -1,0 +1,158 @@
+//! Whole frames, in and out of the interface of a namespace.
+//!
+//! A socket stays in the namespace that it was opened in, so only opening it takes a thread there.
+
+use std::{
+    ffi::CString,
+    io::Error,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{INTERFACE, Namespace};
+
+/// Bytes of frames that wait to be received.
+const BUFFER_BYTES: libc::c_int = 8 << 20;
+
+/// Sends frames out of the interface of a namespace.
+#[derive(Debug)]
+pub struct Sender(OwnedFd);
+
+impl Sender {
+    /// A sender in `namespace`.
+    pub fn new(namespace: &Namespace) -> Result<Self> {
+        // A socket of no protocol receives nothing.
+        namespace.enter(|| socket(0)).map(Self)
+    }
+
+    /// Sends a frame.
+    pub fn send(&self, frame: &[u8]) -> Result<()> {
+        // SAFETY: the frame outlives the call.
+        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        ensure!(
+            usize::try_from(sent).ok() == Some(frame.len()),
+            "sending: {}",
+            Error::last_os_error()
+        );
+        Ok(())
+    }
+
+    /// Sends `frame` as often as `per_second` demands, for so long; answers how often that was.
+    pub fn send_at_rate(&self, frame: &[u8], per_second: u32, duration: Duration) -> Result<u64> {
+        let start = Instant::now();
+        let interval = Duration::from_secs(1) / per_second;
+        let (mut sent, mut due) = (0, start);
+        while due < start + duration {
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            self.send(frame)?;
+            sent += 1;
+            due += interval;
+        }
+        Ok(sent)
+    }
+}
+
+/// Receives the frames that come in at the interface of a namespace, behind the program.
+#[derive(Debug)]
+pub struct Receiver(OwnedFd);
+
+impl Receiver {
+    /// A receiver in `namespace`; it sees what arrives from here on.
+    pub fn new(namespace: &Namespace) -> Result<Self> {
+        let socket = namespace.enter(|| socket(libc::ETH_P_ALL))?;
+        set(&socket, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
+        Ok(Self(socket))
+    }
+
+    /// The next frame, without the VLAN tag that the kernel takes off; `None` when none comes for so long.
+    pub fn next(&mut self, patience: Duration) -> Result<Option<Vec<u8>>> {
+        if !self.is_readable(patience)? {
+            return Ok(None);
+        }
+        let mut frame = vec![0; 1 << 16];
+        let buffer = frame.as_mut_ptr().cast();
+        // SAFETY: the buffer outlives the call, and is as long as it says.
+        let bytes = unsafe { libc::recv(self.0.as_raw_fd(), buffer, frame.len(), 0) };
+        let bytes = usize::try_from(bytes)
+            .map_err(|_| Error::last_os_error())
+            .context("receiving")?;
+        frame.truncate(bytes);
+        Ok(Some(frame))
+    }
+
+    /// Receives until nothing comes for so long; answers how many frames that were.
+    pub fn count(&mut self, patience: Duration) -> Result<u64> {
+        let mut frames = 0;
+        while self.next(patience)?.is_some() {
+            frames += 1;
+        }
+        Ok(frames)
+    }
+
+    fn is_readable(&self, patience: Duration) -> Result<bool> {
+        let mut poll = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let patience = patience.as_millis().try_into()?;
+        // SAFETY: the one descriptor outlives the call.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, patience) };
+        ensure!(ready >= 0, "waiting: {}", Error::last_os_error());
+        Ok(ready > 0)
+    }
+}
+
+/// A raw socket on the interface of this thread's namespace.
+fn socket(protocol: libc::c_int) -> Result<OwnedFd> {
+    let protocol = u16::try_from(protocol)?.to_be();
+    // SAFETY: takes no pointers.
+    let socket = unsafe {
+        libc::socket(
+            libc::AF_PACKET,
+            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
+            protocol.into(),
+        )
+    };
+    ensure!(
+        socket >= 0,
+        "opening a raw socket: {}",
+        Error::last_os_error()
+    );
+    // SAFETY: the descriptor is new and nobody else's.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let name = CString::new(INTERFACE)?;
+    // SAFETY: the name is a terminated string that outlives the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    // SAFETY: zeroes are a valid address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET.try_into()?;
+    address.sll_protocol = protocol;
+    address.sll_ifindex = index.try_into()?;
+    let bytes = libc::socklen_t::try_from(size_of_val(&address))?;
+    // SAFETY: the address outlives the call, and is as long as it says.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), bytes) };
+    ensure!(
+        result == 0,
+        "binding to {INTERFACE}: {}",
+        Error::last_os_error()
+    );
+    Ok(socket)
+}
+
+fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> Result<()> {
+    let bytes = libc::socklen_t::try_from(size_of::<T>())?;
+    let value = std::ptr::from_ref(value).cast();
+    // SAFETY: the value outlives the call, and is as long as it says.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, value, bytes) };
+    ensure!(
+        result == 0,
+        "setting option {option}: {}",
+        Error::last_os_error()
+    );
+    Ok(())
+}
