@@ -12,6 +12,7 @@ pub mod packet;
 pub mod program;
 pub mod random;
 pub mod scene;
+pub mod service;
 pub mod shapes;
 pub mod skip;
 

@@ -1,7 +1,5 @@
 //! The XDP program, loaded without pins, and run on frames by `BPF_PROG_TEST_RUN`.
 
-mod object;
-
 use std::net::IpAddr;
 
 use anyhow::{Context, Result, ensure};
@@ -15,7 +13,7 @@ use ratelimit_common::{
     event::{DropEvent, Sampler},
     layout::{self, Counter, clock, counter_index},
 };
-use ratelimit_daemon::prefix::Prefix;
+use ratelimit_daemon::{datapath::OBJECT, prefix::Prefix};
 use zerocopy::FromBytes;
 
 use crate::family::{FamilyMaps, take_map};
@@ -102,7 +100,7 @@ impl Program {
             .map_max_entries("SOURCES_V4", constants.sources)
             .map_max_entries("SOURCES_V6", constants.sources)
             .map_max_entries("EVENTS", constants.events_bytes)
-            .load(&object::read()?)
+            .load(OBJECT)
             .context("reading the object")?;
         let program = ebpf
             .program_mut(layout::PROGRAM)

@@ -40,7 +40,11 @@ impl Service {
     /// A service that does not run yet, with the configuration `toml`. Interface, paths and metrics are its own.
     pub fn new(lab: &Lab, toml: &str) -> Result<Self> {
         static SERVICES: AtomicU32 = AtomicU32::new(0);
-        let unique = format!("rltest-{}-{}", std::process::id(), SERVICES.fetch_add(1, Relaxed));
+        let unique = format!(
+            "rltest-{}-{}",
+            std::process::id(),
+            SERVICES.fetch_add(1, Relaxed)
+        );
         let service = Self {
             directory: tempfile::tempdir()?,
             pins: Path::new("/sys/fs/bpf").join(unique),
@@ -48,6 +52,8 @@ impl Service {
             child: None,
         };
         service.configure(toml)?;
+        // The metrics are served on the loopback interface.
+        lab.near.ip(&["link", "set", "lo", "up"])?;
         Ok(service)
     }
 
@@ -96,7 +102,11 @@ impl Service {
                 self.child = None;
                 bail!("ratelimitd ended with {status}: {}", self.log());
             }
-            ensure!(Instant::now() < deadline, "ratelimitd does not answer: {}", self.log());
+            ensure!(
+                Instant::now() < deadline,
+                "ratelimitd does not answer: {}",
+                self.log()
+            );
             thread::sleep(Duration::from_millis(10));
         }
         Ok(())
@@ -113,7 +123,11 @@ impl Service {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        ensure!(!child.wait()?.success(), "ratelimitd ended in success: {}", self.log());
+        ensure!(
+            !child.wait()?.success(),
+            "ratelimitd ended in success: {}",
+            self.log()
+        );
         Ok(self.log())
     }
 
@@ -174,7 +188,9 @@ impl Service {
     pub fn inside(&self, program: &Path) -> Command {
         // Not `ip netns exec`, which hides the bpffs behind a /sys of its own.
         let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", self.namespace)).arg(program);
+        command
+            .arg(format!("--net={}", self.namespace))
+            .arg(program);
         command
     }
 
@@ -193,7 +209,11 @@ impl Service {
     pub fn wait_for_log(&self, part: &str) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !self.log().contains(part) {
-            ensure!(Instant::now() < deadline, "`{part}` is not logged: {}", self.log());
+            ensure!(
+                Instant::now() < deadline,
+                "`{part}` is not logged: {}",
+                self.log()
+            );
             thread::sleep(Duration::from_millis(10));
         }
         Ok(())
@@ -206,10 +226,18 @@ impl Service {
     }
 
     fn spawn(&self) -> Result<Child> {
-        let log = fs::File::options().create(true).append(true).open(self.path("log"))?;
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("log"))?;
         let mut command = self.inside(&binary("ratelimitd"));
         command.arg("--config").arg(self.config());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().context("running ratelimitd")
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("running ratelimitd")
     }
 }
 
@@ -237,8 +265,15 @@ impl From<Output> for Said {
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a process knows its program");
-    let directory = test.ancestors().nth(2).expect("tests stand in a directory of the profile");
+    let directory = test
+        .ancestors()
+        .nth(2)
+        .expect("tests stand in a directory of the profile");
     let binary = directory.join(name);
-    assert!(binary.exists(), "{} is not built: run `cargo xtask test`", binary.display());
+    assert!(
+        binary.exists(),
+        "{} is not built: run `cargo xtask test`",
+        binary.display()
+    );
     binary
 }

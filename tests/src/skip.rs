@@ -32,6 +32,24 @@ macro_rules! require_cpus {
     };
 }
 
+/// Leaves the test that has no program of this name to run.
+#[macro_export]
+macro_rules! require_command {
+    ($name:literal) => {
+        if !$crate::skip::has_command($name) {
+            $crate::skip::report(concat!("needs the program ", $name));
+            return;
+        }
+    };
+}
+
+/// Whether a program of this name can be run.
+#[must_use]
+pub fn has_command(name: &str) -> bool {
+    let directories = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&directories).any(|directory| directory.join(name).is_file())
+}
+
 /// Whether programs can be loaded and namespaces made.
 #[must_use]
 pub fn is_root() -> bool {

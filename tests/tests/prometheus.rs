@@ -9,14 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{
-    Frame, Lab,
-    lab::Sender,
-    require_command, require_root,
-    service::Service,
-};
+use ratelimit_tests::{Frame, Lab, lab::Sender, require_command, require_root, service::Service};
 
-const TOML: &str = "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n[source]\ncapacity = 4096\n";
+const TOML: &str =
+    "[policy.default]\nlimits = [{ packets = 3, per = \"1m\" }]\n[source]\ncapacity = 4096\n";
 const CLASSIC: &str = "text/plain";
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0";
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,7 +32,10 @@ fn promtool_has_nothing_to_say_about_the_metrics() {
         .stdin(fs::File::open(&metrics).unwrap())
         .output()
         .unwrap();
-    assert!(output.status.success() && output.stderr.is_empty() && output.stdout.is_empty(), "{output:?}");
+    assert!(
+        output.status.success() && output.stderr.is_empty() && output.stdout.is_empty(),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -45,9 +44,15 @@ fn the_format_is_negotiated() {
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, TOML).unwrap();
     let classic = service.get("/metrics", CLASSIC).unwrap();
-    assert!(classic.contains("content-type: text/plain; version=0.0.4") && !classic.contains("# EOF"), "{classic}");
+    assert!(
+        classic.contains("content-type: text/plain; version=0.0.4") && !classic.contains("# EOF"),
+        "{classic}"
+    );
     let open = service.get("/metrics", OPENMETRICS).unwrap();
-    assert!(open.contains("content-type: application/openmetrics-text") && open.ends_with("# EOF\n"), "{open}");
+    assert!(
+        open.contains("content-type: application/openmetrics-text") && open.ends_with("# EOF\n"),
+        "{open}"
+    );
 }
 
 #[test]
@@ -59,10 +64,23 @@ fn received_is_the_sum_over_verdicts() {
     let sent = traffic(&lab, 20, 5);
     let text = service.get("/metrics", CLASSIC).unwrap();
     let packets: Vec<(String, u64)> = samples(&text, "ratelimit_packets_total");
-    let of = |part: &str| packets.iter().filter(|(labels, _)| labels.contains(part)).map(|(_, value)| value).sum::<u64>();
+    let of = |part: &str| {
+        packets
+            .iter()
+            .filter(|(labels, _)| labels.contains(part))
+            .map(|(_, value)| value)
+            .sum::<u64>()
+    };
     assert_eq!(of("family=\"ipv4\""), sent);
-    assert_eq!((of("banned"), of("conforming"), of("limited")), (4 * 5, 16 * 3, 16 * 2));
-    let bytes: u64 = samples(&text, "ratelimit_bytes_total").iter().filter(|(labels, _)| labels.contains("ipv4")).map(|(_, value)| value).sum();
+    assert_eq!(
+        (of("banned"), of("conforming"), of("limited")),
+        (4 * 5, 16 * 3, 16 * 2)
+    );
+    let bytes: u64 = samples(&text, "ratelimit_bytes_total")
+        .iter()
+        .filter(|(labels, _)| labels.contains("ipv4"))
+        .map(|(_, value)| value)
+        .sum();
     assert_eq!(bytes, sent * 60);
     assert_eq!(samples(&text, "ratelimit_bans"), [(String::new(), 1)]);
 }
@@ -72,14 +90,26 @@ fn the_number_of_series_does_not_grow_with_the_sources() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, TOML).unwrap();
-    let series = |text: &str| body(text).lines().filter(|line| !line.starts_with('#')).count();
+    let series = |text: &str| {
+        body(text)
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .count()
+    };
     traffic(&lab, 2, 5);
     let few = series(&service.get("/metrics", CLASSIC).unwrap());
     traffic(&lab, 6000, 1);
     let text = service.get("/metrics", CLASSIC).unwrap();
-    assert!(series(&text) <= few + 4 && series(&text) < 200, "{few}, then {}", series(&text));
+    assert!(
+        series(&text) <= few + 4 && series(&text) < 200,
+        "{few}, then {}",
+        series(&text)
+    );
     let inserted = samples(&text, "ratelimit_sources_inserted_total");
-    assert!(inserted.iter().map(|(_, value)| value).sum::<u64>() >= 6000, "{inserted:?}");
+    assert!(
+        inserted.iter().map(|(_, value)| value).sum::<u64>() >= 6000,
+        "{inserted:?}"
+    );
 }
 
 #[test]
@@ -89,8 +119,15 @@ fn sources_that_gave_way_are_counted() {
     let service = Service::started(&lab, TOML).unwrap();
     traffic(&lab, 6000, 1);
     let text = service.get("/metrics", CLASSIC).unwrap();
-    let evicted: u64 = samples(&text, "ratelimit_sources_evicted_total").iter().map(|(_, value)| value).sum();
-    let held: u64 = samples(&text, "ratelimit_map_entries").iter().filter(|(labels, _)| labels.contains("SOURCES_V4")).map(|(_, value)| value).sum();
+    let evicted: u64 = samples(&text, "ratelimit_sources_evicted_total")
+        .iter()
+        .map(|(_, value)| value)
+        .sum();
+    let held: u64 = samples(&text, "ratelimit_map_entries")
+        .iter()
+        .filter(|(labels, _)| labels.contains("SOURCES_V4"))
+        .map(|(_, value)| value)
+        .sum();
     assert!(held <= 4096 && evicted + held == 6000, "{evicted} + {held}");
 }
 
@@ -99,9 +136,19 @@ fn health_is_lost_with_the_program() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, TOML).unwrap();
-    assert!(service.get("/healthz", CLASSIC).unwrap().starts_with("HTTP/1.1 200"));
+    assert!(
+        service
+            .get("/healthz", CLASSIC)
+            .unwrap()
+            .starts_with("HTTP/1.1 200")
+    );
     service.rlctl_ok(&["detach"]).unwrap();
-    assert!(service.get("/healthz", CLASSIC).unwrap().starts_with("HTTP/1.1 503"));
+    assert!(
+        service
+            .get("/healthz", CLASSIC)
+            .unwrap()
+            .starts_with("HTTP/1.1 503")
+    );
 }
 
 #[test]
@@ -134,15 +181,29 @@ impl Prometheus {
         fs::write(&config, jobs).unwrap();
         let mut command = service.inside(Path::new("prometheus"));
         command.arg(format!("--config.file={}", config.display()));
-        command.arg(format!("--storage.tsdb.path={}", service.path("tsdb").display()));
+        command.arg(format!(
+            "--storage.tsdb.path={}",
+            service.path("tsdb").display()
+        ));
         command.arg("--web.listen-address=127.0.0.1:9090");
-        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Self(
+            command
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
     }
 
     fn query(service: &Service, query: &str) -> String {
         let output = service
             .inside(Path::new("curl"))
-            .args(["--silent", "--get", "http://127.0.0.1:9090/api/v1/query", "--data-urlencode"])
+            .args([
+                "--silent",
+                "--get",
+                "http://127.0.0.1:9090/api/v1/query",
+                "--data-urlencode",
+            ])
             .arg(format!("query={query}"))
             .output()
             .unwrap();
@@ -163,7 +224,9 @@ fn traffic(lab: &Lab, sources: u32, each: u32) -> u64 {
     for _ in 0..each {
         for source in 0..sources {
             let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(203, 0, 113, 0)) + source);
-            sender.send(&Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()).unwrap();
+            sender
+                .send(&Frame::ethernet().ipv4(source).udp(53).pad_to(60).build())
+                .unwrap();
         }
     }
     u64::from(sources) * u64::from(each)
@@ -176,6 +239,10 @@ fn body(answer: &str) -> &str {
 /// The labels and values of a metric.
 fn samples(text: &str, name: &str) -> Vec<(String, u64)> {
     let lines = text.lines().filter_map(|line| line.strip_prefix(name));
-    let pairs = lines.filter(|rest| rest.starts_with(['{', ' '])).filter_map(|rest| rest.rsplit_once(' '));
-    pairs.map(|(labels, value)| (labels.trim().to_owned(), value.parse().unwrap())).collect()
+    let pairs = lines
+        .filter(|rest| rest.starts_with(['{', ' ']))
+        .filter_map(|rest| rest.rsplit_once(' '));
+    pairs
+        .map(|(labels, value)| (labels.trim().to_owned(), value.parse().unwrap()))
+        .collect()
 }

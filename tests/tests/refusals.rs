@@ -10,25 +10,25 @@ use std::{
 
 use aya::programs::xdp::XdpMode;
 use ratelimit_tests::{
-    Lab, Program,
-    lab::INTERFACE,
-    program::Constants,
-    require_root,
-    service::Service,
+    Lab, Program, lab::INTERFACE, program::Constants, require_root, service::Service,
 };
 
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 
 #[test]
 fn an_interface_that_does_not_exist() {
-    check(&format!("{TOML}[[interface]]\nname = \"nope0\"\n"), "there is no interface nope0");
+    check(
+        &format!("{TOML}[[interface]]\nname = \"nope0\"\n"),
+        "there is no interface nope0",
+    );
 }
 
 #[test]
 fn one_interface_of_two_that_does_not_exist_leaves_the_other_alone() {
     require_root!();
     let lab = Lab::new().unwrap();
-    let both = format!("{TOML}[[interface]]\nname = \"{INTERFACE}\"\n[[interface]]\nname = \"nope0\"\n");
+    let both =
+        format!("{TOML}[[interface]]\nname = \"{INTERFACE}\"\n[[interface]]\nname = \"nope0\"\n");
     let service = Service::new(&lab, &both).unwrap();
     let said = service.refusal().unwrap();
     assert!(said.contains("nope0"), "{said}");
@@ -40,10 +40,20 @@ fn somebody_elses_program_is_named_and_left_alone() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut theirs = Program::load(&Constants::default()).unwrap();
-    lab.near.enter(|| theirs.xdp_mut().attach(INTERFACE, XdpMode::Driver).map(drop)).unwrap();
+    lab.near
+        .enter(|| {
+            theirs
+                .xdp_mut()
+                .attach(INTERFACE, XdpMode::Driver)
+                .map(drop)
+        })
+        .unwrap();
     let service = Service::new(&lab, TOML).unwrap();
     let said = service.refusal().unwrap();
-    for part in ["already runs the native XDP program `ratelimit`", "ip link set dev"] {
+    for part in [
+        "already runs the native XDP program `ratelimit`",
+        "ip link set dev",
+    ] {
         assert!(said.contains(part), "{said}");
     }
     assert!(has_program(&lab));
@@ -86,7 +96,10 @@ fn a_process_without_capabilities() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("missing CAP_BPF and CAP_NET_ADMIN"), "{said}");
+    assert!(
+        !output.status.success() && said.contains("missing CAP_BPF and CAP_NET_ADMIN"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -98,7 +111,10 @@ fn a_ready_daemon_keeps_no_capability_in_any_thread() {
     for thread in fs::read_dir(threads).unwrap() {
         let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
         for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
-            assert!(status.contains(&format!("{set}:\t0000000000000000")), "{set}: {status}");
+            assert!(
+                status.contains(&format!("{set}:\t0000000000000000")),
+                "{set}: {status}"
+            );
         }
     }
 }
@@ -108,10 +124,22 @@ fn a_request_over_64_kib() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, TOML).unwrap();
-    let body = format!("{{\"prefixes\":[\"192.0.2.1\"],\"reason\":\"{}\"}}", "x".repeat(70_000));
+    let body = format!(
+        "{{\"prefixes\":[\"192.0.2.1\"],\"reason\":\"{}\"}}",
+        "x".repeat(70_000)
+    );
     let said = raw_request(&service, &body);
-    assert!(said.starts_with("HTTP/1.1 413") && said.contains("larger than 65536 bytes"), "{said}");
-    assert!(service.rlctl_ok(&["--json", "list", "bans"]).unwrap().trim() == "[]");
+    assert!(
+        said.starts_with("HTTP/1.1 413") && said.contains("larger than 65536 bytes"),
+        "{said}"
+    );
+    assert!(
+        service
+            .rlctl_ok(&["--json", "list", "bans"])
+            .unwrap()
+            .trim()
+            == "[]"
+    );
 }
 
 #[test]
@@ -120,13 +148,22 @@ fn a_body_that_is_no_request() {
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, TOML).unwrap();
     for (body, part) in [
-        ("{\"prefixes\":[\"10.0.0.1/24\"]}", "did you mean 10.0.0.0/24 or 10.0.0.1?"),
+        (
+            "{\"prefixes\":[\"10.0.0.1/24\"]}",
+            "did you mean 10.0.0.0/24 or 10.0.0.1?",
+        ),
         ("{\"prefixes\":[]}", "no prefix was given"),
-        ("{\"prefixes\":[\"192.0.2.1\"],\"until\":5}", "unknown field `until`"),
+        (
+            "{\"prefixes\":[\"192.0.2.1\"],\"until\":5}",
+            "unknown field `until`",
+        ),
         ("nonsense", "expected"),
     ] {
         let said = raw_request(&service, body);
-        assert!(said.starts_with("HTTP/1.1 4") && said.contains(part), "{body}: {said}");
+        assert!(
+            said.starts_with("HTTP/1.1 4") && said.contains(part),
+            "{body}: {said}"
+        );
     }
 }
 
@@ -135,7 +172,9 @@ fn a_client_that_hangs_holds_nobody_up() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut service = Service::started(&lab, TOML).unwrap();
-    let hanging: Vec<UnixStream> = (0..32).map(|_| UnixStream::connect(service.path("run/control.sock")).unwrap()).collect();
+    let hanging: Vec<UnixStream> = (0..32)
+        .map(|_| UnixStream::connect(service.path("run/control.sock")).unwrap())
+        .collect();
     service.rlctl_ok(&["status"]).unwrap();
     service.stop("-TERM").unwrap();
     drop(hanging);
@@ -149,13 +188,21 @@ fn check(toml: &str, part: &str) {
 }
 
 fn has_program(lab: &Lab) -> bool {
-    lab.near.ip(&["-details", "link", "show", INTERFACE]).unwrap().contains("prog/xdp")
+    lab.near
+        .ip(&["-details", "link", "show", INTERFACE])
+        .unwrap()
+        .contains("prog/xdp")
 }
 
 fn raw_request(service: &Service, body: &str) -> String {
     let mut stream = UnixStream::connect(service.path("run/control.sock")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    let head = format!("POST /v1/bans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let head = format!(
+        "POST /v1/bans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
     stream.write_all(head.as_bytes()).unwrap();
     // The daemon may answer before it has read everything.
     let _ = stream.write_all(body.as_bytes());

@@ -14,7 +14,11 @@ fn a_reload_says_what_it_changed() {
     let service = Service::started(&lab, OLD).unwrap();
     service.configure(NEW).unwrap();
     let said = service.rlctl_ok(&["reload"]).unwrap();
-    for change in ["100 packets per 1s -> 200 packets per 1s", "policy partner: added", "allow list: +1 -0"] {
+    for change in [
+        "100 packets per 1s -> 200 packets per 1s",
+        "policy partner: added",
+        "allow list: +1 -0",
+    ] {
         assert!(said.contains(change), "{said}");
     }
     check(&service, "192.0.2.7", "5 packets per 1m");
@@ -37,7 +41,9 @@ fn a_file_that_is_wrong_is_refused_by_line_and_the_old_one_stays() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, OLD).unwrap();
-    service.configure("[policy.default]\nlimits = [{ packets = 0, per = \"1s\" }]\n").unwrap();
+    service
+        .configure("[policy.default]\nlimits = [{ packets = 0, per = \"1s\" }]\n")
+        .unwrap();
     let said = service.rlctl(&["reload"]).unwrap();
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.stderr.contains("config.toml:2:"), "{said:?}");
@@ -46,7 +52,12 @@ fn a_file_that_is_wrong_is_refused_by_line_and_the_old_one_stays() {
     assert!(status.contains("config.toml:2:"), "{status}");
     service.configure(OLD).unwrap();
     service.rlctl_ok(&["reload"]).unwrap();
-    assert!(!service.rlctl_ok(&["status"]).unwrap().contains("config.toml:2:"));
+    assert!(
+        !service
+            .rlctl_ok(&["status"])
+            .unwrap()
+            .contains("config.toml:2:")
+    );
 }
 
 #[test]
@@ -54,10 +65,15 @@ fn what_needs_a_restart_is_named_and_nothing_is_applied() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, OLD).unwrap();
-    service.configure(&format!("{NEW}\n[source]\nipv4_prefix = 24\n")).unwrap();
+    service
+        .configure(&format!("{NEW}\n[source]\nipv4_prefix = 24\n"))
+        .unwrap();
     let said = service.rlctl(&["reload"]).unwrap();
     assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.stderr.contains("[source]") && said.stderr.contains("restart"), "{said:?}");
+    assert!(
+        said.stderr.contains("[source]") && said.stderr.contains("restart"),
+        "{said:?}"
+    );
     check(&service, "192.0.2.7", "100 packets per 1s");
 }
 

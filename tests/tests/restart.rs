@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use jiff::Unit;
+use ratelimit_daemon::api::Ban;
 use ratelimit_tests::{
     Frame, Lab,
     lab::{Receiver, Sender},
@@ -27,8 +29,19 @@ fn killed_under_traffic_the_daemon_lets_no_forbidden_packet_pass() {
     // One window for the whole test: what passes of the limited source is the limit, however often the daemon starts.
     let toml = format!("[policy.default]\nlimits = [{{ packets = {LIMIT}, per = \"10m\" }}]\n");
     let mut service = Service::started(&lab, &toml).unwrap();
-    service.rlctl_ok(&["ban", "203.0.113.0/24", "--for", "1h", "--reason", "test"]).unwrap();
-    let by_hand = ["limit", "set", "--prefix", "192.0.2.0/24", "--packets", "7", "--per", "1m"];
+    service
+        .rlctl_ok(&["ban", "203.0.113.0/24", "--for", "1h", "--reason", "test"])
+        .unwrap();
+    let by_hand = [
+        "limit",
+        "set",
+        "--prefix",
+        "192.0.2.0/24",
+        "--packets",
+        "7",
+        "--per",
+        "1m",
+    ];
     service.rlctl_ok(&by_hand).unwrap();
     let before = intent(&service);
 
@@ -50,8 +63,14 @@ fn killed_under_traffic_the_daemon_lets_no_forbidden_packet_pass() {
         arrived.push(source(&frame));
     }
     assert!(sent > 10 * LIMIT, "{sent} packets are too few to tell");
-    assert_eq!(arrived.iter().filter(|source| **source == BANNED).count(), 0);
-    assert_eq!(arrived.iter().filter(|source| **source == LIMITED).count() as u64, LIMIT);
+    assert_eq!(
+        arrived.iter().filter(|source| **source == BANNED).count(),
+        0
+    );
+    assert_eq!(
+        arrived.iter().filter(|source| **source == LIMITED).count() as u64,
+        LIMIT
+    );
     assert_eq!(intent(&service), before);
 }
 
@@ -96,21 +115,36 @@ fn after_rlctl_detach_everything_passes_and_the_next_start_attaches_again() {
 fn pinned_maps_of_another_size_are_made_anew_without_losing_a_ban() {
     require_root!();
     let lab = Lab::new().unwrap();
-    let toml = |capacity| format!("[policy.default]\nlimits = []\n[source]\ncapacity = {capacity}\n");
+    let toml =
+        |capacity| format!("[policy.default]\nlimits = []\n[source]\ncapacity = {capacity}\n");
     let mut service = Service::started(&lab, &toml(1000)).unwrap();
     service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
     service.stop("-TERM").unwrap();
     service.configure(&toml(2000)).unwrap();
     service.start().unwrap();
-    assert!(service.log().contains("does not fit and is made anew"), "{}", service.log());
+    assert!(
+        service.log().contains("does not fit and is made anew"),
+        "{}",
+        service.log()
+    );
     assert!(!passes(&lab, BANNED));
     let status = service.rlctl_ok(&["--json", "status"]).unwrap();
     assert!(status.contains("\"capacity\": 2000"), "{status}");
 }
 
-/// What is intended, as `rlctl` lists it; the ends of bans to the minute.
-fn intent(service: &Service) -> Vec<String> {
-    ["bans", "allows", "limits"].map(|list| service.rlctl_ok(&["list", list]).unwrap()).into()
+/// What is intended, as `rlctl` lists it. The ends of bans are on the kernel's clock, and shown on the wall's to a millisecond:
+/// they are compared to the second, the nearest one.
+fn intent(service: &Service) -> Vec<serde_json::Value> {
+    let list = |list| service.rlctl_ok(&["--json", "list", list]).unwrap();
+    let mut bans: Vec<Ban> = serde_json::from_str(&list("bans")).unwrap();
+    for ban in &mut bans {
+        ban.until = ban.until.map(|until| until.round(Unit::Second).unwrap());
+    }
+    let others = ["allows", "limits"].map(|name| serde_json::from_str(&list(name)).unwrap());
+    [serde_json::to_value(bans).unwrap()]
+        .into_iter()
+        .chain(others)
+        .collect()
 }
 
 fn send_until(lab: &Lab, stop: &AtomicBool) -> u64 {

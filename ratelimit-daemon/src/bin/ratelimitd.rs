@@ -2,12 +2,12 @@
 
 use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 
-use anyhow::Context;
 use clap::Parser;
 use ratelimit_daemon::{
-    config::{self, Config},
+    config::{self, Config, ConfigError},
     daemon::Daemon,
 };
+use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
 /// Limits packets by source address in the kernel, before the network stack sees them.
@@ -15,15 +15,19 @@ use tracing_subscriber::EnvFilter;
 /// Reads /etc/ratelimit/config.toml and conf.d/*.toml beside it, loads the XDP program, and stays to take commands from
 /// rlctl and to serve metrics. When it stops, the kernel goes on enforcing unless the configuration says otherwise.
 #[derive(Parser)]
-#[command(version, after_help = AFTER_HELP)]
-struct Arguments {
+#[command(name = "ratelimitd", version, after_help = AFTER_HELP)]
+struct Command {
     /// The configuration file.
     #[arg(
         long,
         value_name = "FILE",
         default_value = "/etc/ratelimit/config.toml"
     )]
+    #[arg(conflicts_with = "interfaces")]
     config: PathBuf,
+
+    #[command(flatten)]
+    without_file: config::Arguments,
 }
 
 const AFTER_HELP: &str = "\
@@ -35,23 +39,36 @@ Signals: SIGHUP reads the configuration again, SIGTERM and SIGINT stop.
 The log goes to stderr; RUST_LOG=ratelimit_daemon=debug shows sampled drops.";
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Command::parse();
     start_log();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            // An error of the configuration says itself that it is one, for each place.
+            if error.is::<ConfigError>() {
+                eprintln!("{error}");
+            } else {
+                eprintln!("error: {error:#}");
+            }
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<()> {
+fn run(arguments: &Command) -> anyhow::Result<()> {
     Daemon::build(config(arguments)?)?.run()
 }
 
-fn config(arguments: &Arguments) -> anyhow::Result<Config> {
-    config::load(&arguments.config).context("reading the configuration")
+/// The configuration of the command line where that names an interface, else that of the files.
+fn config(arguments: &Command) -> anyhow::Result<Config> {
+    if arguments.without_file != config::Arguments::default() {
+        return Ok(config::from_command_line(&arguments.without_file)?);
+    }
+    let (config, warnings) = config::inspect(&arguments.config)?;
+    for warning in warnings {
+        warn!("{warning}");
+    }
+    Ok(config)
 }
 
 fn start_log() {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What the command line says in place of a file.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
 pub struct Arguments {
     /// Interface to protect; may be given several times
     #[arg(long = "interface", value_name = "NAME")]

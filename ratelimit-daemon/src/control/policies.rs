@@ -76,11 +76,6 @@ impl Policies {
         Ok(index)
     }
 
-    /// Forgets a name.
-    pub fn remove(&mut self, name: &str) {
-        self.by_name.remove(name);
-    }
-
     /// Keeps the names that `keep` says, and forgets the others.
     pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.by_name.retain(|name, _| keep(name));
@@ -109,12 +104,6 @@ impl Policies {
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_name.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
     }
 
     /// What the datapath is to hold, by index.
