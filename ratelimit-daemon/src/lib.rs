@@ -5,3 +5,4 @@ pub mod config;
 pub mod limit;
 pub mod prefix;
 pub mod quantity;
+pub mod rlctl;

@@ -1,0 +1,3 @@
+//! What stands behind `rlctl`.
+
+pub mod limit_arguments;
