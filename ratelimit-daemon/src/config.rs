@@ -94,3 +94,8 @@ pub struct Paths {
     /// The control socket and the lock: `/run/ratelimit`.
     pub runtime: PathBuf,
 }
+
+/// Temporary.
+pub fn load(path: &std::path::Path) -> anyhow::Result<Config> {
+    anyhow::bail!("{}", path.display())
+}
