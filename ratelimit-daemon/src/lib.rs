@@ -16,3 +16,4 @@ pub mod memory_tables;
 pub mod metrics;
 pub mod prefix;
 pub mod quantity;
+pub mod rlctl;

@@ -1,0 +1,272 @@
+//! The command line as people type it, and the help that teaches it.
+
+use std::{net::IpAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::rlctl::{exit_code, limit_arguments::LimitArguments, term::Term};
+
+/// Asks and tells the rate limiter on this host.
+///
+/// `rlctl` talks to the daemon `ratelimitd` over a Unix socket. What is changed with it holds at once,
+/// and survives a restart of the daemon: the configuration file is not touched.
+///
+/// For each packet, allow beats ban beats limit: a source on the allow list is never dropped, a banned
+/// one always, and any other as its limits say.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rlctl",
+    version,
+    arg_required_else_help = true,
+    after_help = exit_code::help(),
+    after_long_help = format!("{EXAMPLES}\n\n{}", exit_code::help()),
+)]
+pub struct Arguments {
+    /// Print the answer as one JSON document; errors too, on stderr
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub json: bool,
+    /// The socket of the daemon
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        value_name = "PATH",
+        env = "RATELIMIT_SOCKET",
+        default_value = "/run/ratelimit/control.sock"
+    )]
+    pub socket: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rlctl status                            is it on, on which interfaces, with what
+  rlctl check 203.0.113.7                 why does this address not get through
+  rlctl ban 203.0.113.7 --for 10m         drop all its packets for ten minutes
+  rlctl top                               who is busy at the moment";
+
+/// What `rlctl` can do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Show whether the limiter works: interfaces, configuration, how full it is
+    #[command(after_help = "Examples:\n  rlctl status\n  rlctl status --json | jq .interfaces")]
+    Status,
+    /// Drop every packet of addresses or prefixes
+    Ban(BanArguments),
+    /// Take bans away
+    #[command(
+        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n\nEnds with 1 when none of them was banned."
+    )]
+    Unban(PrefixesArguments),
+    /// Exempt addresses and prefixes from bans and limits
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow list"
+    )]
+    Allow(AllowVerb),
+    /// Set limits at run time, in place of what the configuration says
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit rm"
+    )]
+    Limit(LimitVerb),
+    /// List bans, allows or limits
+    #[command(
+        after_help = "Examples:\n  rlctl list bans\n  rlctl list limits --json | jq '.[].name'"
+    )]
+    List {
+        /// Which list
+        kind: ListKind,
+    },
+    /// Tell what would happen to a packet of an address now, and why
+    #[command(
+        after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nEnds with 3 when its packets are dropped, with 0 when they pass; a dry run passes."
+    )]
+    Check {
+        /// The address, without a prefix length
+        #[arg(value_name = "IP")]
+        address: IpAddr,
+    },
+    /// Show the sources that are busy at the moment
+    #[command(after_help = "Examples:\n  rlctl top\n  watch rlctl top --count 5")]
+    Top {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+        count: u32,
+    },
+    /// Show packets and bytes by interface, family, verdict and reason
+    #[command(after_help = "Examples:\n  rlctl stats\n  rlctl stats --all")]
+    Stats {
+        /// Show what has not happened, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Read the configuration again; a wrong one is refused, and the old one goes on
+    #[command(
+        after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload"
+    )]
+    Reload,
+    /// Take the program off all interfaces: nothing is dropped any more, bans included
+    #[command(
+        after_help = "Examples:\n  rlctl detach\n\nIt does not ask back. The daemon goes on running; `systemctl restart ratelimitd` attaches again."
+    )]
+    Detach,
+    /// Look at a configuration file without a daemon
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml"
+    )]
+    Config(ConfigVerb),
+}
+
+/// Prefixes, in any of the ways to give them.
+#[derive(Args, Debug)]
+pub struct PrefixesArguments {
+    /// Addresses and prefixes; `@FILE` reads them from a file, `-` from stdin
+    ///
+    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. A file has one on each line,
+    /// and comments behind `#`. If one of them is wrong, nothing is done.
+    #[arg(value_name = "PREFIX", required = true)]
+    pub prefixes: Vec<String>,
+}
+
+/// `ban PREFIX... [--for TIME] [--reason TEXT]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d"
+)]
+pub struct BanArguments {
+    /// Whom.
+    #[command(flatten)]
+    pub prefixes: PrefixesArguments,
+    /// For how long: 90 (seconds), 10m, 1h30m, 1d, or forever
+    #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+    pub term: Term,
+    /// Why, for whoever finds the ban later
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+/// What can be done to the allow list.
+#[derive(Debug, Subcommand)]
+pub enum AllowVerb {
+    /// Put addresses and prefixes on the allow list
+    #[command(
+        after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add @offices.txt"
+    )]
+    Add {
+        /// Whom.
+        #[command(flatten)]
+        prefixes: PrefixesArguments,
+        /// Why, for whoever finds the entry later
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    /// Take addresses and prefixes off the allow list
+    #[command(
+        after_help = "Examples:\n  rlctl allow rm 192.0.2.10\n\nEnds with 1 when none of them was on it."
+    )]
+    Rm(PrefixesArguments),
+    /// Show the allow list
+    #[command(after_help = "Examples:\n  rlctl allow list")]
+    List,
+}
+
+/// What can be done to limits.
+#[derive(Debug, Subcommand)]
+pub enum LimitVerb {
+    /// Give a prefix, or every source without a policy of its own, limits
+    Set(LimitSetArguments),
+    /// Take limits set by hand away, so that the configuration holds again
+    #[command(after_help = "Examples:\n  rlctl limit rm --prefix 203.0.113.0/24\n  rlctl limit rm")]
+    Rm {
+        /// Whose [default: the sources without a policy of their own]
+        #[arg(long, value_name = "PREFIX")]
+        prefix: Option<String>,
+    },
+    /// Show all policies and their limits
+    #[command(after_help = "Examples:\n  rlctl limit list")]
+    List,
+}
+
+/// `limit set [--prefix P] --packets N --per TIME ...`
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "rlctl limit set [--prefix <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> ... [--observe]",
+    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --bytes 50MB --per 1s\n  rlctl limit set --packets 100 --per 1s --observe\n\nSeveral limits: each `--packets` or `--bytes` belongs to the `--per` behind it, and a packet passes when all limits have room. Each source of the prefix has the limits for itself."
+)]
+pub struct LimitSetArguments {
+    /// Whose [default: the sources without a policy of their own]
+    #[arg(long, value_name = "PREFIX")]
+    pub prefix: Option<String>,
+    /// The limits.
+    #[command(flatten)]
+    pub limits: LimitArguments,
+    /// Count what the limits would drop, and let it pass
+    #[arg(long)]
+    pub observe: bool,
+}
+
+/// The lists that there are.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ListKind {
+    /// Who is banned, until when, by whom and why
+    Bans,
+    /// Who is exempt
+    Allows,
+    /// The policies and their limits
+    Limits,
+}
+
+/// What can be done to a configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigVerb {
+    /// Say whether a file is a configuration, and if not, where it is wrong
+    #[command(after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml")]
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_has_an_example_that_is_understood() {
+        check(&Arguments::command());
+    }
+
+    /// Parses every line of help that begins with `  rlctl`, up to a shell operator.
+    fn check(command: &clap::Command) {
+        let help = command.get_after_long_help().or(command.get_after_help());
+        let help = help.map(ToString::to_string).unwrap_or_default();
+        let examples: Vec<&str> = help.lines().filter_map(example).collect();
+        assert!(!examples.is_empty(), "{}", command.get_name());
+        for example in examples {
+            let line = example.replace('\'', "");
+            let parsed = Arguments::try_parse_from(line.split_whitespace());
+            assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+        }
+        for verb in command.get_subcommands() {
+            check(verb);
+        }
+    }
+
+    /// The command of a line, without redirections and what is said about it.
+    fn example(line: &str) -> Option<&str> {
+        let example = line.strip_prefix("  rlctl").map(|_| line.trim())?;
+        let ends = ["   ", " |", " >", " &&"].map(|end| example.find(end).unwrap_or(example.len()));
+        ends.into_iter().min().map(|end| &example[..end])
+    }
+}

@@ -1,0 +1,56 @@
+//! A file for each verb: arguments become a request, the answer becomes a report.
+
+mod allow;
+mod ban;
+mod check;
+mod config;
+mod detach;
+mod limit;
+mod list;
+mod reload;
+mod removal;
+mod stats;
+mod status;
+mod top;
+mod unban;
+
+use jiff::Zoned;
+
+use crate::rlctl::{
+    arguments::{AllowVerb, ConfigVerb, LimitVerb, ListKind, Verb},
+    client::Client,
+    failure::Failure,
+    report::Report,
+};
+
+/// Carries out a verb. Times are told as somebody says them at `now`.
+pub fn run(verb: Verb, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    match verb {
+        Verb::Status => status::run(client, now),
+        Verb::Ban(arguments) => ban::run(&arguments, client, now),
+        Verb::Unban(arguments) => unban::run(&arguments, client),
+        Verb::Allow(AllowVerb::Add { prefixes, reason }) => {
+            allow::add(&prefixes, reason.as_deref(), client)
+        }
+        Verb::Allow(AllowVerb::Rm(arguments)) => allow::rm(&arguments, client),
+        Verb::Limit(LimitVerb::Set(arguments)) => limit::set(&arguments, client),
+        Verb::Limit(LimitVerb::Rm { prefix }) => limit::rm(prefix.as_deref(), client),
+        Verb::List { kind } => list(kind, client, now),
+        Verb::Allow(AllowVerb::List) => list(ListKind::Allows, client, now),
+        Verb::Limit(LimitVerb::List) => list(ListKind::Limits, client, now),
+        Verb::Check { address } => check::run(address, client, now),
+        Verb::Top { count } => top::run(count, client),
+        Verb::Stats { all } => stats::run(all, client),
+        Verb::Reload => reload::run(client),
+        Verb::Detach => detach::run(client),
+        Verb::Config(ConfigVerb::Check { file }) => config::check(&file),
+    }
+}
+
+fn list(kind: ListKind, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    match kind {
+        ListKind::Bans => list::bans(client, now),
+        ListKind::Allows => list::allows(client, now),
+        ListKind::Limits => list::limits(client),
+    }
+}

@@ -1,0 +1,43 @@
+//! `rlctl allow add` and `rlctl allow rm`: who is exempt from bans and limits.
+
+use crate::{
+    api::AllowRequest,
+    rlctl::{
+        arguments::PrefixesArguments,
+        chunks,
+        client::Client,
+        commands::{ban, removal::Removal},
+        failure::Failure,
+        phrase, prefixes,
+        report::Report,
+    },
+};
+
+/// Puts the prefixes on the allow list.
+pub fn add(
+    arguments: &PrefixesArguments,
+    reason: Option<&str>,
+    client: &Client,
+) -> Result<Report, Failure> {
+    let prefixes = prefixes::read(&arguments.prefixes)?;
+    let answer = chunks::send(&prefixes, |prefixes| {
+        let reason = reason.map(str::to_owned);
+        client.post("/v1/allows", &AllowRequest { prefixes, reason })
+    })?;
+    let whom = phrase::whom(&prefixes);
+    let novelty = ban::novelty(prefixes.len(), &answer.value);
+    let mut report = Report::new(answer, format!("allowed {whom}{novelty}"));
+    report.notes.extend(chunks::note(&prefixes));
+    Ok(report)
+}
+
+/// Takes the prefixes off the allow list.
+pub fn rm(arguments: &PrefixesArguments, client: &Client) -> Result<Report, Failure> {
+    let removal = Removal {
+        path: "/v1/allows",
+        done: |whom| format!("took {whom} off the allow list"),
+        absent: "is not on the allow list",
+        absent_many: "are not on the allow list",
+    };
+    removal.run(arguments, client)
+}

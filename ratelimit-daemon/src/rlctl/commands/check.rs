@@ -1,0 +1,151 @@
+//! `rlctl check`: the questions of an operator whose customer does not get through.
+//!
+//! Does it pass? By which rule? Until when, by whom, since when and why? How much of the limits is used, and was
+//! anything refused before?
+
+use std::net::IpAddr;
+
+use jiff::Zoned;
+
+use crate::{
+    api::{Ban, Check, LimitState, Origin},
+    limit::LimitUnit,
+    quantity,
+    rlctl::{
+        client::{Answer, Client},
+        exit_code::ExitCode,
+        failure::Failure,
+        output::{BAD, GOOD, WARNING, printable, styled},
+        phrase,
+        report::Report,
+    },
+};
+
+/// Asks about an address. It ends as `Blocked` when its packets are dropped.
+pub fn run(address: IpAddr, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let answer: Answer<Check> = client.get(&format!("/v1/check/{address}"))?;
+    let code = match answer.value.action.as_str() {
+        "drop" => ExitCode::Blocked,
+        _ => ExitCode::Done,
+    };
+    let text = sentences(&answer.value, now).join("\n");
+    let mut report = Report::new(answer, text);
+    report.code = code;
+    Ok(report)
+}
+
+fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
+    let mut sentences = vec![verdict(check)];
+    if !check.source.is_address() {
+        sentences.push(format!("source: it counts as one of {}", check.source));
+    }
+    sentences.push(format!("rule: {}", rule(check)));
+    if let Some(ban) = &check.ban {
+        sentences.extend(circumstances(ban, now));
+    }
+    let limits = check.limits.iter();
+    sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
+    sentences.push(format!("refused: {}", refusals(check, now)));
+    sentences
+}
+
+/// Whether packets pass, and the reason as the metrics call it.
+fn verdict(check: &Check) -> String {
+    let Check {
+        address, reason, ..
+    } = check;
+    let reason = printable(reason);
+    match check.action.as_str() {
+        "drop" => format!(
+            "packets from {address} are {} ({reason})",
+            styled(BAD, "dropped")
+        ),
+        "observe" => format!(
+            "packets from {address} {}, but only because of the dry run: they would be dropped ({reason})",
+            styled(WARNING, "pass")
+        ),
+        _ => format!("packets from {address} {} ({reason})", styled(GOOD, "pass")),
+    }
+}
+
+/// What decides.
+fn rule(check: &Check) -> String {
+    let policy = printable(&check.policy);
+    match (check.reason.as_str(), &check.ban, check.rule) {
+        (_, Some(ban), _) => format!("the ban of {}", ban.prefix),
+        ("allowed", _, Some(prefix)) => format!("the allow list has {prefix}"),
+        (_, _, Some(prefix)) => format!("the policy `{policy}`, which is for {prefix}"),
+        (_, _, None) => {
+            format!("the policy `{policy}`, as for every source without one of its own")
+        }
+    }
+}
+
+/// Until when, by whom, since when and why.
+fn circumstances(ban: &Ban, now: &Zoned) -> Vec<String> {
+    let until = match ban.until {
+        Some(until) => format!(
+            "until: {} ({} left)",
+            phrase::moment(until, now),
+            phrase::span(now.timestamp(), until)
+        ),
+        None => "until: forever".to_owned(),
+    };
+    let author = match ban.origin {
+        Origin::Config => "the configuration".to_owned(),
+        Origin::Manual => printable(&ban.author),
+    };
+    let since = phrase::moment(ban.since, now);
+    let reason = ban.reason.as_deref().map(printable);
+    vec![
+        until,
+        format!("banned: by {author}, since {since}"),
+        format!("why: {}", reason.as_deref().unwrap_or("nobody said")),
+    ]
+}
+
+/// `1000 packets per 1s: 37 used, the window closes in 0.4s`
+fn usage(state: &LimitState) -> String {
+    let limit = state.limit;
+    let used = match limit.unit() {
+        LimitUnit::Packets => format!("{} used", state.used),
+        LimitUnit::Bytes => format!("{} used", quantity::bytes(state.used)),
+    };
+    if state.used == 0 {
+        return format!("{limit}: nothing used");
+    }
+    let full = if state.used >= limit.amount() {
+        ", full"
+    } else {
+        ""
+    };
+    format!(
+        "{limit}: {used}{full}, the window closes in {}",
+        short(state.closes_in_seconds)
+    )
+}
+
+/// Seconds to a tenth while that matters.
+fn short(seconds: f64) -> String {
+    if seconds < 60.0 {
+        return format!("{seconds:.1}s");
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a window has at most 31 days"
+    )]
+    let seconds = seconds as i64;
+    let start = jiff::Timestamp::UNIX_EPOCH;
+    phrase::span(start, start + jiff::SignedDuration::from_secs(seconds))
+}
+
+fn refusals(check: &Check, now: &Zoned) -> String {
+    match (check.refused_packets, check.refused_last) {
+        (0, _) => "nothing that is remembered".to_owned(),
+        (packets, None) => format!("{packets} packets by limits"),
+        (packets, Some(last)) => format!(
+            "{packets} packets by limits, the last at {}",
+            phrase::moment(last, now)
+        ),
+    }
+}

@@ -1,0 +1,108 @@
+//! `rlctl list`: bans, allows and limits as tables. An empty list is an empty table without its head.
+
+use jiff::{Timestamp, Zoned};
+
+use crate::{
+    api::{Allow, Ban, Origin, PolicyView},
+    rlctl::{
+        client::{Answer, Client},
+        failure::Failure,
+        phrase,
+        report::Report,
+        table::{Table, left},
+    },
+};
+
+/// Lists who is banned.
+pub fn bans(client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let answer: Answer<Vec<Ban>> = client.get("/v1/bans")?;
+    if answer.value.is_empty() {
+        return Ok(Report::new(answer, "").note("nobody is banned"));
+    }
+    let columns = ["PREFIX", "UNTIL", "LEFT", "SINCE", "BY", "REASON"];
+    let mut table = Table::new(columns.map(left));
+    for ban in &answer.value {
+        table.row([
+            ban.prefix.to_string(),
+            phrase::end(ban.until, now),
+            remaining(ban.until, now),
+            phrase::moment(ban.since, now),
+            author(ban.origin, Some(&ban.author)),
+            ban.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    Ok(Report::new(answer, table.to_string()))
+}
+
+/// Lists who is exempt.
+pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let answer: Answer<Vec<Allow>> = client.get("/v1/allows")?;
+    if answer.value.is_empty() {
+        return Ok(Report::new(answer, "").note("nobody is on the allow list"));
+    }
+    let mut table = Table::new(["PREFIX", "SINCE", "BY", "REASON"].map(left));
+    for allow in &answer.value {
+        let since = allow.since.map(|since| phrase::moment(since, now));
+        table.row([
+            allow.prefix.to_string(),
+            since.unwrap_or_default(),
+            author(allow.origin, allow.author.as_deref()),
+            allow.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    Ok(Report::new(answer, table.to_string()))
+}
+
+/// Lists policies: a line for each of their limits and prefixes, side by side.
+pub fn limits(client: &Client) -> Result<Report, Failure> {
+    let answer: Answer<Vec<PolicyView>> = client.get("/v1/limits")?;
+    let mut table = Table::new(["POLICY", "PREFIX", "LIMIT", "MODE", "BY"].map(left));
+    for policy in &answer.value {
+        policy_rows(policy, &mut table);
+    }
+    Ok(Report::new(answer, table.to_string()))
+}
+
+fn policy_rows(policy: &PolicyView, table: &mut Table) {
+    let mode = if policy.observe { "observe" } else { "enforce" };
+    let first = |text: &str, row| if row == 0 { text } else { "" }.to_owned();
+    for row in 0..policy.limits.len().max(policy.prefixes.len()).max(1) {
+        let prefix = policy.prefixes.get(row).map(ToString::to_string);
+        let limit = policy.limits.get(row).map(ToString::to_string);
+        table.row([
+            first(&policy.name, row),
+            prefix.unwrap_or_else(|| first(default_for(policy), row)),
+            limit.unwrap_or_else(|| first(no_limit(policy), row)),
+            first(mode, row),
+            first(&author(policy.origin, None), row),
+        ]);
+    }
+}
+
+/// Whom a policy without prefixes is for.
+fn default_for(policy: &PolicyView) -> &'static str {
+    if policy.prefixes.is_empty() {
+        "all others"
+    } else {
+        ""
+    }
+}
+
+fn no_limit(policy: &PolicyView) -> &'static str {
+    if policy.limits.is_empty() {
+        "unlimited"
+    } else {
+        ""
+    }
+}
+
+fn remaining(until: Option<Timestamp>, now: &Zoned) -> String {
+    until.map_or_else(String::new, |until| phrase::span(now.timestamp(), until))
+}
+
+fn author(origin: Origin, author: Option<&str>) -> String {
+    match origin {
+        Origin::Config => "config".to_owned(),
+        Origin::Manual => author.unwrap_or("rlctl").to_owned(),
+    }
+}

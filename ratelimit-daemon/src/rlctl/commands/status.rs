@@ -1,0 +1,127 @@
+//! `rlctl status`: whether the limiter works, on what, and how full it is.
+
+use jiff::Zoned;
+
+use crate::{
+    api::{InterfaceStatus, MapStatus, Status},
+    rlctl::{
+        client::{Answer, Client},
+        failure::Failure,
+        output::{BAD, WARNING, printable, printable_lines, styled},
+        phrase,
+        report::Report,
+        table::{Table, left, right},
+    },
+};
+
+/// Shows the state of the daemon and its datapath.
+pub fn run(client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let answer: Answer<Status> = client.get("/v1/status")?;
+    let text = [
+        summary(&answer.value, now).join("\n"),
+        interfaces(&answer.value.interfaces).to_string(),
+        maps(&answer.value.maps).to_string(),
+    ]
+    .join("\n\n");
+    Ok(Report::new(answer, text))
+}
+
+fn summary(status: &Status, now: &Zoned) -> Vec<String> {
+    let mut lines = vec![
+        format!(
+            "ratelimitd {}, process {}, running for {}",
+            printable(&status.version),
+            status.pid,
+            phrase::span(status.started, now.timestamp())
+        ),
+        format!(
+            "configuration: {}, applied {}",
+            source(&status.config_files),
+            phrase::moment(status.config_applied, now)
+        ),
+    ];
+    if let Some(error) = &status.config_error {
+        let refused = styled(BAD, "the last reload was refused");
+        lines.push(format!(
+            "{refused}, the configuration before it holds:\n{}",
+            printable_lines(error)
+        ));
+    }
+    if status.observe {
+        let dry_run = styled(WARNING, "dry run");
+        lines.push(format!(
+            "{dry_run}: what would be dropped is counted and passes"
+        ));
+    }
+    lines.push(format!(
+        "{}, {}, {}",
+        phrase::count(status.bans, "ban", "bans"),
+        phrase::count(status.allows, "allow", "allows"),
+        phrase::count(status.policies, "policy", "policies")
+    ));
+    lines
+}
+
+fn source(files: &[String]) -> String {
+    match files {
+        [] => "from the command line".to_owned(),
+        files => printable(&phrase::and(files)),
+    }
+}
+
+fn interfaces(interfaces: &[InterfaceStatus]) -> Table {
+    let mut table = Table::new(["INTERFACE", "STATE", "MODE"].map(left));
+    for interface in interfaces {
+        let state = if interface.attached {
+            "attached"
+        } else {
+            "NOT ATTACHED"
+        };
+        table.row([interface.name.clone(), state.to_owned(), mode(interface)]);
+    }
+    table
+}
+
+/// The mode that the kernel runs, and whether that is what was hoped for.
+fn mode(interface: &InterfaceStatus) -> String {
+    let wanted = interface.mode_wanted.as_str();
+    match interface.mode.as_deref() {
+        None => String::new(),
+        Some("generic") if wanted == "auto" => {
+            "generic (slower: the driver has no native mode)".to_owned()
+        }
+        Some(mode) => mode.to_owned(),
+    }
+}
+
+fn maps(maps: &[MapStatus]) -> Table {
+    let mut table = Table::new([
+        left("MAP"),
+        right("ENTRIES"),
+        right("CAPACITY"),
+        right("FULL"),
+        right("MEMORY"),
+    ]);
+    for map in maps {
+        let entries = map.entries.map(|entries| entries.to_string());
+        table.row([
+            map.name.clone(),
+            entries.unwrap_or_else(|| "-".to_owned()),
+            map.capacity.to_string(),
+            fill(map),
+            phrase::size(map.memory_bytes),
+        ]);
+    }
+    table
+}
+
+/// How full a map is, rounded down: only a full one is at 100%.
+fn fill(map: &MapStatus) -> String {
+    map.entries.map_or_else(
+        || "-".to_owned(),
+        |entries| {
+            let percent = u128::from(entries) * 100 / u128::from(map.capacity.max(1));
+            format!("{percent}%")
+        },
+    )
+}

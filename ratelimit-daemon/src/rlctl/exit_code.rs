@@ -1,0 +1,86 @@
+//! What `rlctl` tells a script: one number for each way in which it can end.
+
+use std::{fmt::Write, process};
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum ExitCode {
+    /// What was asked for is done.
+    Done = 0,
+    /// The daemon refused, or there was nothing to do it to.
+    Refused = 1,
+    /// The command line is wrong; nothing was sent.
+    Usage = 2,
+    /// `check` found an address whose packets are dropped.
+    Blocked = 3,
+    /// No daemon answers.
+    NoDaemon = 4,
+    /// The user may not talk to the daemon.
+    NoPermission = 5,
+}
+
+impl ExitCode {
+    /// Every way.
+    pub const ALL: [Self; 6] = [
+        Self::Done,
+        Self::Refused,
+        Self::Usage,
+        Self::Blocked,
+        Self::NoDaemon,
+        Self::NoPermission,
+    ];
+
+    /// The line in `--help`.
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Refused => "refused: the daemon says why, or none of what was named is there",
+            Self::Usage => "usage: the command line or a list is wrong, nothing was sent",
+            Self::Blocked => "blocked: `check` found that packets of the address are dropped",
+            Self::NoDaemon => "no daemon answers on the socket",
+            Self::NoPermission => "no permission to talk to the daemon",
+        }
+    }
+}
+
+impl From<ExitCode> for process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// The section of `--help`.
+pub(super) fn help() -> String {
+    ExitCode::ALL
+        .iter()
+        .fold("Exit codes:".to_owned(), |mut help, code| {
+            write!(help, "\n  {}  {}", *code as u8, code.meaning()).expect("a string takes it");
+            help
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_what_scripts_rely_on() {
+        let numbers = ExitCode::ALL.map(|code| code as u8);
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(ExitCode::Done as u8, 0);
+        assert_eq!(ExitCode::Refused as u8, 1);
+        assert_eq!(ExitCode::Usage as u8, 2);
+        assert_eq!(ExitCode::Blocked as u8, 3);
+        assert_eq!(ExitCode::NoDaemon as u8, 4);
+        assert_eq!(ExitCode::NoPermission as u8, 5);
+    }
+
+    #[test]
+    fn the_help_names_every_number() {
+        let help = help();
+        for code in ExitCode::ALL {
+            assert!(help.contains(&format!("\n  {}  ", code as u8)), "{help}");
+        }
+    }
+}

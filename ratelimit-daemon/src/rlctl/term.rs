@@ -1,0 +1,68 @@
+//! How long a ban holds.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use crate::quantity;
+
+/// A time, or forever.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Term {
+    /// Until somebody takes it away.
+    Forever,
+    /// So long.
+    Lasting(Duration),
+}
+
+impl Term {
+    /// The form in a request.
+    pub fn seconds(self) -> Option<f64> {
+        match self {
+            Self::Forever => None,
+            Self::Lasting(duration) => Some(duration.as_secs_f64()),
+        }
+    }
+}
+
+impl FromStr for Term {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "forever" {
+            return Ok(Self::Forever);
+        }
+        let duration = quantity::parse_duration(text).map_err(|error| error.to_string())?;
+        if duration.is_zero() {
+            return Err("a ban of no time bans nobody".to_owned());
+        }
+        Ok(Self::Lasting(duration))
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Forever => formatter.write_str("forever"),
+            Self::Lasting(duration) => write!(formatter, "for {}", quantity::duration(*duration)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_term_is_a_time_or_forever() {
+        check("forever", Ok((None, "forever")));
+        check("10m", Ok((Some(600.0), "for 10m")));
+        check("90", Ok((Some(90.0), "for 1m30s")));
+        check("0s", Err("a ban of no time bans nobody"));
+    }
+
+    fn check(text: &str, expected: Result<(Option<f64>, &str), &str>) {
+        let term = text.parse::<Term>();
+        let term = term.map(|term| (term.seconds(), term.to_string()));
+        let expected = expected.map(|(seconds, text)| (seconds, text.to_owned()));
+        assert_eq!(term, expected.map_err(str::to_owned));
+    }
+}

@@ -1,0 +1,296 @@
+//! The verbs that change something.
+
+use ratelimit_daemon::api::{Changed, Detached, Reloaded};
+
+use crate::{
+    Expected, check,
+    daemon::{Daemon, ScriptedDaemon, answers},
+    moment, run,
+};
+
+#[test]
+fn ban_says_whom_for_how_long_and_until_when() {
+    let (until, told) = moment(1);
+    check(
+        &["ban", "1.2.3.4", "--for", "10m", "--reason", "port scan"],
+        answers(&Changed {
+            until: Some(until),
+            ..changed(1, 0)
+        }),
+        &Expected {
+            request: r#"POST /v1/bans {"prefixes":["1.2.3.4"],"seconds":600.0,"reason":"port scan"}"#,
+            stdout: &format!("banned 1.2.3.4 for 10m (until {told})"),
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn ban_is_forever_when_no_time_is_given() {
+    check(
+        &["ban", "2001:db8::/48"],
+        answers(&changed(1, 0)),
+        &Expected {
+            request: r#"POST /v1/bans {"prefixes":["2001:db8::/48"],"seconds":null,"reason":null}"#,
+            stdout: "banned 2001:db8::/48 forever",
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn ban_takes_a_list_from_a_file() {
+    check(
+        &["ban", "@$DIR/list.txt", "--for", "forever"],
+        answers(&changed(2, 0)),
+        &Expected {
+            request: r#"POST /v1/bans {"prefixes":["192.0.2.1","192.0.2.0/24"],"seconds":null,"reason":null}"#,
+            stdout: "banned 2 prefixes forever",
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn ban_sends_a_long_list_from_stdin_in_parts_and_says_so() {
+    let daemon = ScriptedDaemon::start(answers(&changed(600, 0)));
+    let list: Vec<String> = (0..1200)
+        .map(|n| format!("10.0.{}.{}", n / 200, n % 200))
+        .collect();
+    let output = run(&daemon, &["ban", "-"], &list.join("\n"), &[]);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "banned 1200 prefixes forever\n"
+    );
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "note: sent in 2 requests of at most 1000 prefixes, each carried out whole or not at all\n"
+    );
+    assert_eq!(daemon.requests().len(), 2);
+}
+
+#[test]
+fn unban_says_who_was_banned_and_who_was_not() {
+    check(
+        &["unban", "192.0.2.1", "192.0.2.2"],
+        answers(&removed(1, &["192.0.2.2"])),
+        &Expected {
+            request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1","192.0.2.2"]}"#,
+            stdout: "unbanned 192.0.2.1",
+            stderr: "note: 192.0.2.2 is not banned",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn unban_is_refused_when_nobody_was_banned() {
+    check(
+        &["unban", "192.0.2.2"],
+        answers(&removed(0, &["192.0.2.2"])),
+        &Expected {
+            request: r#"DELETE /v1/bans {"prefixes":["192.0.2.2"]}"#,
+            stdout: "",
+            stderr: "error: 192.0.2.2 is not banned\nhint: `rlctl check 192.0.2.2` says what holds",
+            code: 1,
+        },
+    );
+    check(
+        &["unban", "@$DIR/list.txt"],
+        answers(&removed(0, &["192.0.2.1", "192.0.2.0/24"])),
+        &Expected {
+            request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1","192.0.2.0/24"]}"#,
+            stdout: "",
+            stderr: "error: all 2 prefixes are not banned",
+            code: 1,
+        },
+    );
+}
+
+#[test]
+fn allow_add_says_who_is_allowed() {
+    check(
+        &["allow", "add", "192.0.2.10", "--reason", "monitoring"],
+        answers(&changed(1, 0)),
+        &Expected {
+            request: r#"POST /v1/allows {"prefixes":["192.0.2.10"],"reason":"monitoring"}"#,
+            stdout: "allowed 192.0.2.10",
+            stderr: "",
+            code: 0,
+        },
+    );
+    check(
+        &["allow", "add", "192.0.2.10"],
+        answers(&changed(0, 0)),
+        &Expected {
+            request: r#"POST /v1/allows {"prefixes":["192.0.2.10"],"reason":null}"#,
+            stdout: "allowed 192.0.2.10, as it was before",
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn allow_rm_says_who_is_off_the_list() {
+    let request = r#"DELETE /v1/allows {"prefixes":["192.0.2.10"]}"#;
+    check(
+        &["allow", "rm", "192.0.2.10"],
+        answers(&removed(1, &[])),
+        &Expected {
+            request,
+            stdout: "took 192.0.2.10 off the allow list",
+            stderr: "",
+            code: 0,
+        },
+    );
+    check(
+        &["allow", "rm", "192.0.2.10"],
+        answers(&removed(0, &["192.0.2.10"])),
+        &Expected {
+            request,
+            stdout: "",
+            stderr: "error: 192.0.2.10 is not on the allow list\nhint: `rlctl check 192.0.2.10` says what holds",
+            code: 1,
+        },
+    );
+}
+
+#[test]
+fn limit_set_sends_each_amount_with_its_window() {
+    check(
+        &[
+            "limit",
+            "set",
+            "--prefix",
+            "203.0.113.0/24",
+            "--packets",
+            "1000",
+            "--per",
+            "1s",
+            "--bytes",
+            "50MB",
+            "--per",
+            "1m",
+        ],
+        answers(&changed(1, 0)),
+        &Expected {
+            request: concat!(
+                r#"POST /v1/limits {"prefix":"203.0.113.0/24","limits":["#,
+                r#"{"packets":1000,"per":"1s","algorithm":"fixed-window"},"#,
+                r#"{"bytes":50000000,"per":"1m","algorithm":"fixed-window"}],"observe":false}"#
+            ),
+            stdout: "limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1m",
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn limit_set_of_the_default_policy_can_be_a_dry_run() {
+    check(
+        &["limit", "set", "--packets", "5", "--per", "1s", "--observe"],
+        answers(&changed(1, 0)),
+        &Expected {
+            request: concat!(
+                r#"POST /v1/limits {"prefix":null,"limits":["#,
+                r#"{"packets":5,"per":"1s","algorithm":"fixed-window"}],"observe":true}"#
+            ),
+            stdout: "counting what 5 packets per 1s would drop of the default policy; it passes",
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn limit_rm_says_whether_there_was_a_limit() {
+    check(
+        &["limit", "rm", "--prefix", "203.0.113.0/24"],
+        answers(&removed(1, &[])),
+        &Expected {
+            request: r#"DELETE /v1/limits {"prefix":"203.0.113.0/24"}"#,
+            stdout: "took the limits of 203.0.113.0/24 away: the configuration holds again",
+            stderr: "",
+            code: 0,
+        },
+    );
+    check(
+        &["limit", "rm"],
+        answers(&removed(0, &[])),
+        &Expected {
+            request: r#"DELETE /v1/limits {"prefix":null}"#,
+            stdout: "",
+            stderr: "error: no limits of the default policy were set by hand\nhint: `rlctl limit list` shows those that were",
+            code: 1,
+        },
+    );
+}
+
+#[test]
+fn reload_says_what_is_different() {
+    let reloaded = |changes: &[&str]| {
+        answers(&Reloaded {
+            files: vec!["/etc/ratelimit/config.toml".to_owned()],
+            changes: changes.iter().map(ToString::to_string).collect(),
+        })
+    };
+    check_call(
+        "reload",
+        reloaded(&[]),
+        "reloaded /etc/ratelimit/config.toml: nothing is different",
+    );
+    check_call(
+        "reload",
+        reloaded(&["allow: 192.0.2.10 added", "interface eth1: removed"]),
+        "reloaded /etc/ratelimit/config.toml: 2 changes\n  allow: 192.0.2.10 added\n  interface eth1: removed",
+    );
+}
+
+#[test]
+fn detach_says_from_what() {
+    let interfaces = vec!["eth0".to_owned(), "eth1".to_owned()];
+    check_call(
+        "detach",
+        answers(&Detached { interfaces }),
+        "detached from eth0 and eth1: nothing is limited or banned there any more",
+    );
+}
+
+/// Checks a verb without arguments.
+fn check_call(verb: &str, daemon: Daemon, stdout: &str) {
+    let request = &format!("POST /v1/{verb}");
+    let (stderr, code) = ("", 0);
+    check(
+        &[verb],
+        daemon,
+        &Expected {
+            request,
+            stdout,
+            stderr,
+            code,
+        },
+    );
+}
+
+fn changed(added: usize, updated: usize) -> Changed {
+    Changed {
+        added,
+        updated,
+        removed: 0,
+        absent: Vec::new(),
+        until: None,
+    }
+}
+
+fn removed(removed: usize, absent: &[&str]) -> Changed {
+    Changed {
+        removed,
+        absent: absent.iter().map(|text| text.parse().unwrap()).collect(),
+        ..changed(0, 0)
+    }
+}

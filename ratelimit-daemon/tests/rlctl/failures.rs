@@ -1,0 +1,340 @@
+//! What is not carried out, each way with its exit code; and the forms in which it is said.
+
+use std::{
+    fs,
+    io::Read,
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    Expected, check,
+    daemon::{Daemon, ScriptedDaemon, answers, refuses},
+    run,
+};
+
+#[test]
+fn a_prefix_with_host_bits_is_a_usage_error_that_names_both_readings() {
+    check_usage(
+        &["ban", "10.0.0.1/24"],
+        "error: invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or 10.0.0.1?",
+    );
+    check_usage(
+        &["limit", "rm", "--prefix", "10.0.0.1/24"],
+        "error: invalid prefix `10.0.0.1/24`: host bits are set, did you mean 10.0.0.0/24 or 10.0.0.1?",
+    );
+}
+
+#[test]
+fn a_list_with_wrong_prefixes_is_not_sent() {
+    check_usage(
+        &["unban", "192.0.2.1", "1.2.3.400", "::/129"],
+        "error: 2 prefixes are wrong, nothing was sent\n  \
+         invalid prefix `1.2.3.400`: not an IPv4 or IPv6 address or prefix\n  \
+         invalid prefix `::/129`: IPv6 prefixes have at most 128 bits",
+    );
+    check_usage(
+        &["ban", "@$DIR/none.txt"],
+        "error: cannot read $DIR/none.txt: No such file or directory (os error 2)",
+    );
+}
+
+#[test]
+fn an_amount_without_its_window_is_a_usage_error() {
+    check_usage(
+        &[
+            "limit",
+            "set",
+            "--packets",
+            "5",
+            "--bytes",
+            "1MB",
+            "--per",
+            "1s",
+        ],
+        "error: `--packets 5` has no `--per` behind it: write for example `--packets 5 --per 1s`",
+    );
+}
+
+#[test]
+fn what_clap_refuses_is_a_usage_error() {
+    let daemon = ScriptedDaemon::start(Daemon::Absent);
+    for arguments in [
+        &["bna"][..],
+        &[],
+        &["ban", "::1", "--for", "10x"],
+        &["check", "::/0"],
+    ] {
+        let output = run(&daemon, arguments, "", &[]);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+        assert!(!output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_refusal_ends_with_1_and_is_told_with_its_hint() {
+    check(
+        &["reload"],
+        refuses(
+            422,
+            "config.toml:3:1: unknown key `limit`",
+            Some("did you mean `limits`?"),
+        ),
+        &Expected {
+            request: "POST /v1/reload",
+            stdout: "",
+            stderr: "error: config.toml:3:1: unknown key `limit`\nhint: did you mean `limits`?",
+            code: 1,
+        },
+    );
+}
+
+#[test]
+fn an_error_that_is_no_refusal_is_told_by_its_status() {
+    check(
+        &["stats"],
+        Daemon::Answers(500, "oh".to_owned()),
+        &Expected {
+            request: "GET /v1/stats",
+            stdout: "",
+            stderr: "error: the daemon answers 500 Internal Server Error",
+            code: 1,
+        },
+    );
+}
+
+#[test]
+fn an_answer_that_is_not_understood_is_refused() {
+    check(
+        &["reload"],
+        answers(&json!({"files": []})),
+        &Expected {
+            request: "POST /v1/reload",
+            stdout: "",
+            stderr: "error: the daemon's answer is not understood: missing field `changes`\n\
+                     hint: are rlctl and ratelimitd of the same version? compare `--version`",
+            code: 1,
+        },
+    );
+}
+
+#[test]
+fn no_socket_ends_with_4() {
+    check(
+        &["status"],
+        Daemon::Absent,
+        &Expected {
+            request: "",
+            stdout: "",
+            stderr: "error: no daemon answers on $DIR/control.sock\n\
+                     hint: is ratelimitd running? systemctl status ratelimitd",
+            code: 4,
+        },
+    );
+}
+
+#[test]
+fn a_daemon_that_hangs_up_ends_with_4() {
+    check(
+        &["detach"],
+        Daemon::HangsUp,
+        &Expected {
+            request: "POST /v1/detach",
+            stdout: "",
+            stderr: "error: whoever listens on $DIR/control.sock broke the connection off: connection closed before message completed\n\
+                     hint: a change may have been made all the same: see `rlctl list`",
+            code: 4,
+        },
+    );
+}
+
+#[test]
+fn a_daemon_that_does_not_know_the_user_ends_with_5() {
+    check(
+        &["ban", "::1"],
+        refuses(403, "user 1000 may not change anything", None),
+        &Expected {
+            request: r#"POST /v1/bans {"prefixes":["::1"],"seconds":null,"reason":null}"#,
+            stdout: "",
+            stderr: "error: user 1000 may not change anything\n\
+                     hint: use sudo, or join the group that the socket belongs to",
+            code: 5,
+        },
+    );
+}
+
+#[test]
+fn json_prints_the_answer_itself_for_every_verb() {
+    let changed = json!({"added": 1, "updated": 0, "removed": 1, "absent": [], "more": true});
+    let check_answer = json!({
+        "address": "::1", "source": "::1", "action": "drop", "reason": "banned", "rule": null, "until": null,
+        "ban": null, "policy": "default", "limits": [], "refused_packets": 0, "refused_last": null
+    });
+    let status = json!({
+        "version": "0.1.0", "pid": 1, "started": "2026-03-02T14:32:07Z", "config_files": [],
+        "config_applied": "2026-03-02T14:32:07Z", "config_error": null, "observe": false, "interfaces": [],
+        "maps": [], "bans": 0, "allows": 0, "policies": 1
+    });
+    for verb in [
+        "ban ::1",
+        "unban ::1",
+        "allow add ::1",
+        "allow rm ::1",
+        "limit rm",
+    ] {
+        check_json(verb, &changed, 0);
+    }
+    check_json("limit set --packets 1 --per 1s", &changed, 0);
+    for verb in [
+        "list bans",
+        "list allows",
+        "list limits",
+        "allow list",
+        "limit list",
+        "top",
+        "stats",
+    ] {
+        check_json(verb, &json!([]), 0);
+    }
+    check_json("status", &status, 0);
+    check_json("check ::1", &check_answer, 3);
+    check_json("reload", &json!({"files": [], "changes": []}), 0);
+    check_json("detach", &json!({"interfaces": []}), 0);
+}
+
+#[test]
+fn json_errors_are_json_on_stderr() {
+    let daemon = ScriptedDaemon::start(refuses(409, "no", Some("why")));
+    check_json_error(
+        &daemon,
+        &["--json", "reload"],
+        1,
+        &json!({"error": "no", "hint": "why"}),
+    );
+    let error = "invalid prefix `x`: not an IPv4 or IPv6 address or prefix";
+    check_json_error(
+        &daemon,
+        &["ban", "x", "--json"],
+        2,
+        &json!({"error": error}),
+    );
+    let error = "unrecognized subcommand 'bna'";
+    let hint = "Usage: rlctl [OPTIONS] <COMMAND>\n\nFor more information, try '--help'.";
+    check_json_error(
+        &daemon,
+        &["bna", "--json"],
+        2,
+        &json!({"error": error, "hint": hint}),
+    );
+}
+
+#[test]
+fn config_check_needs_no_daemon() {
+    let daemon = ScriptedDaemon::start(Daemon::Absent);
+    let file = |name: &str, text: &str| {
+        fs::write(daemon.directory().join(name), text).unwrap();
+        run(
+            &daemon,
+            &["config", "check", &format!("$DIR/{name}")],
+            "",
+            &[],
+        )
+    };
+    let right = "[[interface]]\nname = \"eth0\"\n\n[policy.default]\nlimits = [{ packets = 5, per = \"1s\" }]\n";
+    let output = file("right.toml", right);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let told = "right.toml is a configuration: 1 interface, 1 policy, 0 allows\n";
+    assert!(stdout.ends_with(told), "{stdout}");
+
+    let output = file("wrong.toml", &format!("bogus = 1\n{right}"));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(output.stdout.is_empty());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.starts_with("error: "), "{stderr}");
+    assert!(stderr.contains("wrong.toml:1:1"), "{stderr}");
+}
+
+#[test]
+fn colour_is_for_terminals_and_only_without_no_color() {
+    let daemon = ScriptedDaemon::start(refuses(409, "no", None));
+    let stderr = |environment| {
+        let output = run(&daemon, &["reload"], "", environment);
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(stderr(&[]), "error: no\n");
+    assert_eq!(
+        stderr(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]),
+        "error: no\n"
+    );
+    assert!(stderr(&[("CLICOLOR_FORCE", "1")]).contains('\x1b'));
+}
+
+#[test]
+fn a_reader_that_has_read_enough_is_no_error() {
+    let rows: Vec<Value> = (0..20_000)
+        .map(|n| json!({"prefix": format!("10.0.{}.{}", n / 200, n % 200), "since": null, "reason": null, "author": null, "origin": "config"}))
+        .collect();
+    let daemon = ScriptedDaemon::start(answers(&rows));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rlctl"))
+        .args(["list", "allows"])
+        .env("RATELIMIT_SOCKET", daemon.socket())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 6];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(&first, b"PREFIX");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn help_and_version_are_results() {
+    let daemon = ScriptedDaemon::start(Daemon::Absent);
+    let help = run(&daemon, &["--help"], "", &[]);
+    assert_eq!(help.status.code(), Some(0));
+    let stdout = String::from_utf8(help.stdout).unwrap();
+    assert!(stdout.contains("Exit codes:\n  0  done\n"), "{stdout}");
+    let version = run(&daemon, &["--version"], "", &[]);
+    let stdout = String::from_utf8(version.stdout).unwrap();
+    assert_eq!(stdout, format!("rlctl {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+fn check_usage(arguments: &[&str], stderr: &str) {
+    let (request, stdout, code) = ("", "", 2);
+    let daemon = answers(&json!({}));
+    check(
+        arguments,
+        daemon,
+        &Expected {
+            request,
+            stdout,
+            stderr,
+            code,
+        },
+    );
+}
+
+fn check_json(line: &str, answer: &Value, code: i32) {
+    let daemon = ScriptedDaemon::start(answers(answer));
+    let arguments: Vec<&str> = line.split(' ').chain(["--json"]).collect();
+    let output = run(&daemon, &arguments, "", &[]);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let pretty = serde_json::to_string_pretty(answer).unwrap();
+    assert_eq!(stdout, format!("{pretty}\n"), "{line}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{line}");
+    assert_eq!(output.status.code(), Some(code), "{line}");
+}
+
+fn check_json_error(daemon: &ScriptedDaemon, arguments: &[&str], code: i32, error: &Value) {
+    let output = run(daemon, arguments, "", &[]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?}");
+    let stderr: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(stderr, *error, "{arguments:?}");
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+}

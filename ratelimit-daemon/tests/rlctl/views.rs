@@ -1,0 +1,448 @@
+//! The verbs that show something.
+
+use std::time::Duration;
+
+use ratelimit_daemon::{
+    api::{
+        Allow, Ban, Check, InterfaceStatus, LimitState, MapStatus, Origin, PolicyView, StatsRow,
+        Status, TopSource,
+    },
+    limit::{Algorithm, LimitSpec, LimitUnit},
+};
+
+use crate::{
+    Expected, check,
+    daemon::{Daemon, answers},
+    moment,
+};
+
+#[test]
+fn status_shows_interfaces_configuration_and_maps() {
+    let (past, told) = moment(-1);
+    let stdout = format!(
+        "ratelimitd 0.1.0, process 812, running for 10d 12h
+configuration: /etc/ratelimit/config.toml, applied {told}
+1 ban, 3 allows, 2 policies
+
+INTERFACE  STATE         MODE
+eth0       attached      generic (slower: the driver has no native mode)
+eth1       NOT ATTACHED
+
+MAP        ENTRIES  CAPACITY  FULL   MEMORY
+BANS_IPV4      512      1024   50%  1.5 MiB
+STATES           -   1000000     -    640 B"
+    );
+    check_view(
+        &["status"],
+        answers(&status(past)),
+        "GET /v1/status",
+        &stdout,
+    );
+}
+
+#[test]
+fn status_shows_a_dry_run_and_a_refused_reload() {
+    let (past, told) = moment(-1);
+    let status = Status {
+        observe: true,
+        config_files: Vec::new(),
+        config_error: Some("config.toml:3:1: unknown key `limit`\n3 | limit = 1".to_owned()),
+        interfaces: Vec::new(),
+        maps: Vec::new(),
+        ..status(past)
+    };
+    let stdout = format!(
+        "ratelimitd 0.1.0, process 812, running for 10d 12h
+configuration: from the command line, applied {told}
+the last reload was refused, the configuration before it holds:
+config.toml:3:1: unknown key `limit`
+3 | limit = 1
+dry run: what would be dropped is counted and passes
+1 ban, 3 allows, 2 policies
+
+INTERFACE  STATE  MODE
+
+MAP  ENTRIES  CAPACITY  FULL  MEMORY"
+    );
+    check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+}
+
+#[test]
+fn list_bans_shows_until_when_by_whom_and_why() {
+    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let mut forever = ban("2001:db8::/48", since);
+    forever.origin = Origin::Config;
+    forever.reason = None;
+    let mut ten_days = ban("203.0.113.7", since);
+    ten_days.until = Some(until);
+    let stdout = format!(
+        "PREFIX         UNTIL                LEFT     SINCE                BY      REASON
+203.0.113.7    {until_told}  10d 12h  {since_told}  alice   port scan
+2001:db8::/48  forever                       {since_told}  config"
+    );
+    check_view(
+        &["list", "bans"],
+        answers(&[ten_days, forever]),
+        "GET /v1/bans",
+        &stdout,
+    );
+}
+
+#[test]
+fn an_empty_list_is_no_line_on_stdout() {
+    check_empty("bans", "note: nobody is banned");
+    check_empty("allows", "note: nobody is on the allow list");
+}
+
+#[test]
+fn list_allows_and_allow_list_show_the_same() {
+    let (since, told) = moment(-1);
+    let allows = [
+        allow("192.0.2.10", None),
+        Allow {
+            since: Some(since),
+            reason: Some("monitoring".to_owned()),
+            author: Some("alice".to_owned()),
+            origin: Origin::Manual,
+            ..allow("198.51.100.0/24", None)
+        },
+    ];
+    let stdout = format!(
+        "PREFIX           SINCE                BY      REASON
+192.0.2.10                            config
+198.51.100.0/24  {told}  alice   monitoring"
+    );
+    check_view(
+        &["list", "allows"],
+        answers(&allows),
+        "GET /v1/allows",
+        &stdout,
+    );
+    check_view(
+        &["allow", "list"],
+        answers(&allows),
+        "GET /v1/allows",
+        &stdout,
+    );
+}
+
+#[test]
+fn list_limits_shows_prefixes_and_limits_side_by_side() {
+    let stdout = "\
+POLICY   PREFIX          LIMIT                MODE     BY
+default  all others      1000 packets per 1s  enforce  config
+                         50MB per 1s
+partner  203.0.113.0/24  unlimited            observe  rlctl
+         2001:db8::/48";
+    check_view(
+        &["list", "limits"],
+        answers(&policies()),
+        "GET /v1/limits",
+        stdout,
+    );
+    check_view(
+        &["limit", "list"],
+        answers(&policies()),
+        "GET /v1/limits",
+        stdout,
+    );
+}
+
+#[test]
+fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
+    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let mut ban = ban("203.0.113.0/24", since);
+    ban.until = Some(until);
+    let answer = Check {
+        action: "drop".to_owned(),
+        reason: "banned".to_owned(),
+        rule: Some(ban.prefix),
+        until: Some(until),
+        ban: Some(ban),
+        refused_packets: 12,
+        refused_last: Some(since),
+        ..passing("203.0.113.7")
+    };
+    let stdout = format!(
+        "packets from 203.0.113.7 are dropped (banned)
+rule: the ban of 203.0.113.0/24
+until: {until_told} (10d 12h left)
+banned: by alice, since {since_told}
+why: port scan
+limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
+limit: 50MB per 1s: nothing used
+refused: 12 packets by limits, the last at {since_told}"
+    );
+    check_blocked(answers(&answer), &stdout);
+}
+
+#[test]
+fn check_of_a_limited_address_ends_with_3_and_tells_the_full_limit() {
+    let mut answer = Check {
+        action: "drop".to_owned(),
+        reason: "limited".to_owned(),
+        refused_packets: 7,
+        ..passing("203.0.113.7")
+    };
+    answer.limits[0].used = 1000;
+    let stdout = "\
+packets from 203.0.113.7 are dropped (limited)
+rule: the policy `default`, as for every source without one of its own
+limit: 1000 packets per 1s: 1000 used, full, the window closes in 0.4s
+limit: 50MB per 1s: nothing used
+refused: 7 packets by limits";
+    check_blocked(answers(&answer), stdout);
+}
+
+#[test]
+fn check_of_an_address_that_passes_ends_with_0() {
+    let answer = Check {
+        source: "2001:db8::/64".parse().unwrap(),
+        rule: Some("2001:db8::/48".parse().unwrap()),
+        policy: "partner".to_owned(),
+        limits: Vec::new(),
+        ..passing("2001:db8::1")
+    };
+    let stdout = "\
+packets from 2001:db8::1 pass (conforming)
+source: it counts as one of 2001:db8::/64
+rule: the policy `partner`, which is for 2001:db8::/48
+refused: nothing that is remembered";
+    let request = "GET /v1/check/2001:db8::1";
+    check_view(&["check", "2001:db8::1"], answers(&answer), request, stdout);
+}
+
+#[test]
+fn check_of_an_allowed_address_tells_the_entry() {
+    let answer = Check {
+        reason: "allowed".to_owned(),
+        rule: Some("203.0.113.0/24".parse().unwrap()),
+        limits: Vec::new(),
+        ..passing("203.0.113.7")
+    };
+    let stdout = "\
+packets from 203.0.113.7 pass (allowed)
+rule: the allow list has 203.0.113.0/24
+refused: nothing that is remembered";
+    let request = "GET /v1/check/203.0.113.7";
+    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+}
+
+#[test]
+fn check_under_a_dry_run_ends_with_0() {
+    let answer = Check {
+        action: "observe".to_owned(),
+        reason: "limited".to_owned(),
+        limits: Vec::new(),
+        ..passing("203.0.113.7")
+    };
+    let stdout = "\
+packets from 203.0.113.7 pass, but only because of the dry run: they would be dropped (limited)
+rule: the policy `default`, as for every source without one of its own
+refused: nothing that is remembered";
+    let request = "GET /v1/check/203.0.113.7";
+    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+}
+
+#[test]
+fn top_shows_how_much_of_their_limits_sources_have_used() {
+    let sources = [
+        top("203.0.113.7", Some(limits().remove(0)), 12),
+        top("2001:db8::/64", None, 0),
+    ];
+    let stdout = "\
+SOURCE         POLICY   LIMIT                USED  %  REFUSED
+203.0.113.7    default  1000 packets per 1s    37  3       12
+2001:db8::/64  default                                      0";
+    check_view(&["top"], answers(&sources), "GET /v1/top?count=20", stdout);
+    let request = "GET /v1/top?count=2";
+    check_view(&["top", "--count", "2"], answers(&sources), request, stdout);
+}
+
+#[test]
+fn stats_hides_what_did_not_happen_unless_asked() {
+    let rows = [
+        counter("pass", "conforming", 123_456),
+        counter("drop", "banned", 0),
+        counter("drop", "limited", 7),
+    ];
+    let short = "\
+INTERFACE  FAMILY  ACTION  REASON      PACKETS     BYTES
+eth0       ipv4    pass    conforming   123456  12345600
+eth0       ipv4    drop    limited           7       700";
+    check_view(&["stats"], answers(&rows), "GET /v1/stats", short);
+    let long = "\
+INTERFACE  FAMILY  ACTION  REASON      PACKETS     BYTES
+eth0       ipv4    pass    conforming   123456  12345600
+eth0       ipv4    drop    banned            0         0
+eth0       ipv4    drop    limited           7       700";
+    check_view(&["stats", "--all"], answers(&rows), "GET /v1/stats", long);
+}
+
+fn check_view(arguments: &[&str], daemon: Daemon, request: &str, stdout: &str) {
+    let (stderr, code) = ("", 0);
+    check(
+        arguments,
+        daemon,
+        &Expected {
+            request,
+            stdout,
+            stderr,
+            code,
+        },
+    );
+}
+
+fn check_empty(list: &str, stderr: &str) {
+    let request = &format!("GET /v1/{list}");
+    let (stdout, code) = ("", 0);
+    let nothing: [(); 0] = [];
+    check(
+        &["list", list],
+        answers(&nothing),
+        &Expected {
+            request,
+            stdout,
+            stderr,
+            code,
+        },
+    );
+}
+
+fn check_blocked(daemon: Daemon, stdout: &str) {
+    let request = "GET /v1/check/203.0.113.7";
+    let (stderr, code) = ("", 3);
+    check(
+        &["check", "203.0.113.7"],
+        daemon,
+        &Expected {
+            request,
+            stdout,
+            stderr,
+            code,
+        },
+    );
+}
+
+fn status(past: jiff::Timestamp) -> Status {
+    let interface = |name: &str, mode: Option<&str>| InterfaceStatus {
+        name: name.to_owned(),
+        attached: mode.is_some(),
+        mode_wanted: "auto".to_owned(),
+        mode: mode.map(str::to_owned),
+    };
+    let map = |name: &str, entries, capacity, memory_bytes| MapStatus {
+        name: name.to_owned(),
+        entries,
+        capacity,
+        memory_bytes,
+    };
+    Status {
+        version: "0.1.0".to_owned(),
+        pid: 812,
+        started: past,
+        config_files: vec!["/etc/ratelimit/config.toml".to_owned()],
+        config_applied: past,
+        config_error: None,
+        observe: false,
+        interfaces: vec![interface("eth0", Some("generic")), interface("eth1", None)],
+        maps: vec![
+            map("BANS_IPV4", Some(512), 1024, 1_572_864),
+            map("STATES", None, 1_000_000, 640),
+        ],
+        bans: 1,
+        allows: 3,
+        policies: 2,
+    }
+}
+
+fn ban(prefix: &str, since: jiff::Timestamp) -> Ban {
+    Ban {
+        prefix: prefix.parse().unwrap(),
+        until: None,
+        since,
+        reason: Some("port scan".to_owned()),
+        author: "alice".to_owned(),
+        origin: Origin::Manual,
+    }
+}
+
+fn allow(prefix: &str, since: Option<jiff::Timestamp>) -> Allow {
+    Allow {
+        prefix: prefix.parse().unwrap(),
+        since,
+        reason: None,
+        author: None,
+        origin: Origin::Config,
+    }
+}
+
+fn policies() -> [PolicyView; 2] {
+    let default = PolicyView {
+        name: "default".to_owned(),
+        prefixes: Vec::new(),
+        limits: limits().iter().map(|state| state.limit).collect(),
+        observe: false,
+        origin: Origin::Config,
+    };
+    let partner = PolicyView {
+        name: "partner".to_owned(),
+        prefixes: vec![
+            "203.0.113.0/24".parse().unwrap(),
+            "2001:db8::/48".parse().unwrap(),
+        ],
+        limits: Vec::new(),
+        observe: true,
+        origin: Origin::Manual,
+    };
+    [default, partner]
+}
+
+fn passing(address: &str) -> Check {
+    Check {
+        address: address.parse().unwrap(),
+        source: address.parse().unwrap(),
+        action: "pass".to_owned(),
+        reason: "conforming".to_owned(),
+        rule: None,
+        until: None,
+        ban: None,
+        policy: "default".to_owned(),
+        limits: limits(),
+        refused_packets: 0,
+        refused_last: None,
+    }
+}
+
+fn limits() -> Vec<LimitState> {
+    let state = |amount, unit, used| LimitState {
+        limit: LimitSpec::new(amount, unit, Duration::from_secs(1), Algorithm::FixedWindow)
+            .unwrap(),
+        used,
+        closes_in_seconds: 0.4,
+    };
+    vec![
+        state(1000, LimitUnit::Packets, 37),
+        state(50_000_000, LimitUnit::Bytes, 0),
+    ]
+}
+
+fn top(source: &str, limit: Option<LimitState>, refused_packets: u64) -> TopSource {
+    TopSource {
+        source: source.parse().unwrap(),
+        policy: "default".to_owned(),
+        limit,
+        refused_packets,
+    }
+}
+
+fn counter(action: &str, reason: &str, packets: u64) -> StatsRow {
+    StatsRow {
+        interface: "eth0".to_owned(),
+        family: "ipv4".to_owned(),
+        action: action.to_owned(),
+        reason: reason.to_owned(),
+        packets,
+        bytes: packets * 100,
+    }
+}
