@@ -33,11 +33,7 @@ pub const STRIKES_MAX: u32 = 1 << 16;
 pub const EVENTS_BYTES: u32 = 1 << 17;
 
 /// Counters, one for each interface, family and verdict.
-#[expect(
-    clippy::arithmetic_side_effects,
-    clippy::cast_possible_truncation,
-    reason = "evaluated at compile time"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "evaluated at compile time")]
 pub const COUNTERS: u32 = INTERFACES_MAX * (Family::ALL.len() * VERDICTS) as u32;
 
 /// The place of a counter, below [`COUNTERS`] for an interface below [`INTERFACES_MAX`].

@@ -7,7 +7,7 @@ use crate::{
     guard::Guard, layout::Counter,
 };
 
-// SAFETY, for all of them: `repr(C)` without padding, valid for any bytes, no pointers.
+// SAFETY: `repr(C)` without padding, valid for any bytes, no pointers; so are all that follow.
 unsafe impl Pod for Counter {}
 // SAFETY: as above.
 unsafe impl Pod for Guard {}

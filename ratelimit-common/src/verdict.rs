@@ -48,7 +48,6 @@ pub enum DropReason {
 }
 
 /// The number of verdicts that are counted apart.
-#[expect(clippy::arithmetic_side_effects, reason = "evaluated at compile time")]
 pub const VERDICTS: usize = PassReason::ALL.len() + 2 * DropReason::ALL.len();
 
 impl Verdict {

@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_point_on_one_clock_is_found_again_on_the_other() {
-        let instant = after(Duration::from_secs(3600));
+        let instant = after(Duration::from_hours(1));
         let back = from_wall(to_wall(instant));
         assert!(back.as_nanos().abs_diff(instant.as_nanos()) < 50_000_000);
     }

@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How often bans that ended are forgotten.
 const TICK: Duration = Duration::from_secs(1);
 /// How often the kernel's tables are compared with what is intended.
-const RECONCILE: Duration = Duration::from_secs(60);
+const RECONCILE: Duration = Duration::from_mins(1);
 
 /// Everything that needs capabilities, done; nothing runs yet.
 pub struct Daemon {
@@ -106,7 +106,10 @@ impl Daemon {
             http::control_router(controller.clone()),
             stop.clone(),
         );
-        tasks.spawn(async { Ok(serve.await) });
+        tasks.spawn(async {
+            serve.await;
+            Ok(())
+        });
         if let Some(observe) = self.observe {
             let observe = listen_tcp(observe)?;
             let serve = http::serve_observe(
@@ -114,7 +117,10 @@ impl Daemon {
                 http::observe_router(controller.clone()),
                 stop.clone(),
             );
-            tasks.spawn(async { Ok(serve.await) });
+            tasks.spawn(async {
+                serve.await;
+                Ok(())
+            });
         }
         tasks.spawn(keep_time(controller.clone(), stop.clone()));
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));

@@ -27,7 +27,7 @@ fn traffic(exposition: &mut Exposition, snapshot: &Snapshot) {
         "Packets received, by what happened to them and why.",
     );
     each_counter(snapshot, |labels, count| {
-        packets.labelled(labels, count.packets)
+        packets.labelled(labels, count.packets);
     });
     let mut bytes = exposition.family(
         "ratelimit_bytes",
@@ -35,7 +35,7 @@ fn traffic(exposition: &mut Exposition, snapshot: &Snapshot) {
         "Bytes of the frames received, by what happened to them and why.",
     );
     each_counter(snapshot, |labels, count| {
-        bytes.labelled(labels, count.bytes)
+        bytes.labelled(labels, count.bytes);
     });
 }
 

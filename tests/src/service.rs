@@ -1,6 +1,7 @@
 //! `ratelimitd` and `rlctl` as they are installed: the binaries, in the near namespace of a lab.
 
 use std::{
+    fmt::Write,
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
@@ -66,17 +67,18 @@ impl Service {
 
     /// Replaces the configuration file. What it does not say of interface and paths is added.
     pub fn configure(&self, toml: &str) -> Result<()> {
-        let own = format!(
-            "{toml}\n[paths]\npins = {:?}\nstate = {:?}\nruntime = {:?}\n",
-            self.pins,
-            self.path("state"),
-            self.path("run"),
-        );
-        let own = if toml.contains("[[interface]]") {
-            own
-        } else {
-            format!("{own}[[interface]]\nname = \"{INTERFACE}\"\n")
-        };
+        let mut own = toml.to_owned();
+        own.push_str("\n[paths]\n");
+        for (key, path) in [
+            ("pins", self.pins.clone()),
+            ("state", self.path("state")),
+            ("runtime", self.path("run")),
+        ] {
+            writeln!(own, "{key} = \"{}\"", path.display())?;
+        }
+        if !toml.contains("[[interface]]") {
+            writeln!(own, "[[interface]]\nname = \"{INTERFACE}\"")?;
+        }
         fs::write(self.config(), own).context("writing the configuration")
     }
 

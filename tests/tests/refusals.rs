@@ -74,9 +74,9 @@ fn a_directory_for_pins_that_is_no_bpffs() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::new(&lab, TOML).unwrap();
-    let elsewhere = format!("pins = {:?}", service.path("pins"));
+    let elsewhere = format!("pins = \"{}\"", service.path("pins").display());
     let text = fs::read_to_string(service.config()).unwrap();
-    let pins = format!("pins = {:?}", service.pins());
+    let pins = format!("pins = \"{}\"", service.pins().display());
     fs::write(service.config(), text.replace(&pins, &elsewhere)).unwrap();
     let said = service.refusal().unwrap();
     assert!(said.contains("mount -t bpf bpf"), "{said}");

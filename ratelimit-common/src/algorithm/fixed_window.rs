@@ -293,7 +293,7 @@ mod tests {
         };
         assert!(FixedWindow::new(amount_max, second).is_ok());
         assert!(FixedWindow::new(amount_max + 1, second).is_err());
-        assert!(FixedWindow::new(6_000_000, Duration::from_secs(31 * 86_400)).is_ok());
+        assert!(FixedWindow::new(6_000_000, Duration::from_hours(744)).is_ok());
         assert!(FixedWindow::new(100, Duration::from_millis(10)).is_ok());
     }
 

@@ -24,7 +24,7 @@ const HOP_LIMIT_ON_LINK: u8 = 255;
 
 #[derive(FromBytes, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct FixedHeader {
     version_class_label: [u8; 4],
     payload_length: [u8; 2],
     next_header: u8,
@@ -50,7 +50,7 @@ struct UpperLayer {
 /// The flow of the packet at `cursor`; `None` when its fixed header is cut.
 #[inline(always)]
 pub(super) fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv6>> {
-    let header: &Header = cursor.take()?;
+    let header: &FixedHeader = cursor.take()?;
     Some(Flow {
         source: header.source,
         content: content(cursor, header),
@@ -58,7 +58,7 @@ pub(super) fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv6>> {
 }
 
 #[inline(always)]
-fn content(cursor: &mut Cursor<'_>, header: &Header) -> Content {
+fn content(cursor: &mut Cursor<'_>, header: &FixedHeader) -> Content {
     let Some(upper) = upper_layer(cursor, header.next_header) else {
         return Content::TooDeep;
     };

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// The longest ban that is not forever: 100 years.
-const BAN_MAX: Duration = Duration::from_secs(100 * 365 * 86_400);
+const BAN_MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
 /// Requests that may wait for their turn.
 const QUEUE: usize = 64;
@@ -187,11 +187,9 @@ impl Controller {
             reason: request.reason,
             author: author.to_owned(),
         };
-        let edits = request
-            .prefixes
-            .iter()
-            .map(|prefix| Edit::Ban(*prefix, Some(row.clone())));
-        let mut changed = self.edit(edits.collect())?;
+        let edit = |prefix: &Prefix| Edit::Ban(*prefix, Some(row.clone()));
+        let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        let mut changed = self.edit(&edits)?;
         changed.until = (until != FOREVER).then(|| clock::to_wall(until));
         info!(prefixes = request.prefixes.len(), author, until = ?changed.until, "banned");
         Ok(changed)
@@ -205,11 +203,11 @@ impl Controller {
     pub fn unban(&mut self, request: PrefixesRequest, author: &str) -> Result<Changed, Refused> {
         let (present, absent) =
             self.partition(request, |intent, prefix| intent.bans().contains_key(prefix));
-        let edits = present
+        let edits: Vec<Edit> = present
             .iter()
             .map(|prefix| Edit::Ban(*prefix, None))
             .collect();
-        let changed = self.edit(edits)?;
+        let changed = self.edit(&edits)?;
         info!(prefixes = present.len(), author, "unbanned");
         Ok(Changed { absent, ..changed })
     }
@@ -225,11 +223,9 @@ impl Controller {
             reason: request.reason,
             author: author.to_owned(),
         };
-        let edits = request
-            .prefixes
-            .iter()
-            .map(|prefix| Edit::Allow(*prefix, Some(row.clone())));
-        let changed = self.edit(edits.collect())?;
+        let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
+        let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        let changed = self.edit(&edits)?;
         info!(prefixes = request.prefixes.len(), author, "allowed");
         Ok(changed)
     }
@@ -252,11 +248,11 @@ impl Controller {
         let (present, absent) = self.partition(request, |intent, prefix| {
             intent.allows().contains_key(prefix)
         });
-        let edits = present
+        let edits: Vec<Edit> = present
             .iter()
             .map(|prefix| Edit::Allow(*prefix, None))
             .collect();
-        let changed = self.edit(edits)?;
+        let changed = self.edit(&edits)?;
         info!(prefixes = present.len(), author, "taken off the allow list");
         Ok(Changed { absent, ..changed })
     }
@@ -282,7 +278,7 @@ impl Controller {
             since: Timestamp::now(),
             author: author.to_owned(),
         };
-        let changed = self.edit(vec![Edit::Limits(request.prefix, Some(row))])?;
+        let changed = self.edit(&[Edit::Limits(request.prefix, Some(row))])?;
         info!(target = %target(request.prefix), author, "limits set");
         Ok(changed)
     }
@@ -303,7 +299,7 @@ impl Controller {
                 target(request.prefix)
             )));
         }
-        let changed = self.edit(vec![Edit::Limits(request.prefix, None)])?;
+        let changed = self.edit(&[Edit::Limits(request.prefix, None)])?;
         info!(target = %target(request.prefix), author, "limits set by hand taken away");
         Ok(changed)
     }
@@ -418,13 +414,13 @@ impl Controller {
     }
 
     /// Makes changes by hand: in the database, in the datapath, and here, or nowhere.
-    fn edit(&mut self, edits: Vec<Edit>) -> Result<Changed, Refused> {
+    fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
         let reverse: Vec<Edit> = edits
             .iter()
             .cloned()
             .map(|edit| self.intent.edit(edit))
             .collect();
-        if let Err(error) = self.try_edit(&edits) {
+        if let Err(error) = self.try_edit(edits) {
             for edit in reverse.iter().rev() {
                 self.intent.edit(edit.clone());
             }
@@ -437,7 +433,7 @@ impl Controller {
             }
             return Err(error.into());
         }
-        Ok(summary(&edits, &reverse))
+        Ok(summary(edits, &reverse))
     }
 
     fn try_edit(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
@@ -544,11 +540,11 @@ impl Controller {
             return Ok(());
         }
         let count = ended.len();
-        let edits = ended
+        let edits: Vec<Edit> = ended
             .into_iter()
             .map(|prefix| Edit::Ban(prefix, None))
             .collect();
-        self.edit(edits)
+        self.edit(&edits)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
         info!(count, "bans ended");
         Ok(())

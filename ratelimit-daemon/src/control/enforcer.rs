@@ -187,18 +187,15 @@ impl Enforcer {
             return Ok(());
         }
         let guard = self.guards.entry(family(prefix)).or_default();
-        match entry {
-            Some(entry) => {
-                self.datapath.set_entry(prefix, entry)?;
-                if self.entries.insert(prefix, entry).is_none() {
-                    guard.add(prefix);
-                }
+        if let Some(entry) = entry {
+            self.datapath.set_entry(prefix, entry)?;
+            if self.entries.insert(prefix, entry).is_none() {
+                guard.add(prefix);
             }
-            None => {
-                self.datapath.remove_entry(prefix)?;
-                self.entries.remove(&prefix);
-                guard.remove(prefix);
-            }
+        } else {
+            self.datapath.remove_entry(prefix)?;
+            self.entries.remove(&prefix);
+            guard.remove(prefix);
         }
         undo.push(Undo::Entry(prefix, before));
         Ok(())

@@ -15,6 +15,9 @@ use crate::{config::Source, datapath::IpAddress};
 /// A small frame, as a packet of the source that is asked about.
 const FRAME_BYTES: usize = 64;
 
+/// No next header (RFC 8200, 4.7).
+const NO_NEXT_HEADER: u8 = 59;
+
 /// The verdict on a packet of `address` at `now`.
 #[must_use]
 pub fn preview(
@@ -42,8 +45,6 @@ fn frame(address: IpAddr) -> [u8; FRAME_BYTES] {
         IpAddr::V4(_) => (0x0800, 0x45, 26),
         IpAddr::V6(_) => (0x86dd, 0x60, 22),
     };
-    /// No next header (RFC 8200, 4.7).
-    const NO_NEXT_HEADER: u8 = 59;
     frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
     frame[14] = version;
     match address {

@@ -28,7 +28,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             (None, Some(_)) => lines.push(format!("policy {name}: added")),
             (Some(_), None) => lines.push(format!("policy {name}: removed")),
             (Some(before), Some(after)) if before != after => {
-                lines.push(policy_change(name, before, after))
+                lines.push(policy_change(name, before, after));
             }
             _ => {}
         };

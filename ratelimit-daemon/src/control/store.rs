@@ -344,7 +344,7 @@ mod tests {
     fn what_was_written_is_there_after_opening_the_file_again() {
         let directory = tempfile::tempdir().unwrap();
         let ban = BanRow {
-            until: clock::after(Duration::from_secs(60)),
+            until: clock::after(Duration::from_mins(1)),
             since: now(),
             reason: Some("flood".into()),
             author: "root".into(),
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn after_a_reboot_the_wall_clock_tells_when_a_ban_ends() {
         let directory = tempfile::tempdir().unwrap();
-        let until = clock::after(Duration::from_secs(3600));
+        let until = clock::after(Duration::from_hours(1));
         let ban = BanRow {
             until,
             since: now(),

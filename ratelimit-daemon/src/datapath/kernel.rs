@@ -234,13 +234,12 @@ impl Datapath for Kernel {
     }
 
     fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError> {
-        self.v4
-            .for_each_struck(|address, strikes| visit(address, strikes))?;
+        self.v4.for_each_struck(&mut *visit)?;
         self.v6.for_each_struck(visit)
     }
 
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
-        self.v4.for_each_source(|row| visit(row))?;
+        self.v4.for_each_source(&mut *visit)?;
         self.v6.for_each_source(visit)
     }
 

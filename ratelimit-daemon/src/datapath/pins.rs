@@ -83,14 +83,15 @@ impl Pins {
                     .file_name()
                     .and_then(|name| name.to_str())
                     .and_then(parse_link_name);
-                match name {
-                    Some((slot, interface)) => links.push(LinkPin {
-                        path,
-                        slot,
-                        interface,
-                    }),
-                    None => warn!(path = %path.display(), "a pin that is not ours, left alone"),
-                }
+                let Some((slot, interface)) = name else {
+                    warn!(path = %path.display(), "a pin that is not ours, left alone");
+                    continue;
+                };
+                links.push(LinkPin {
+                    path,
+                    slot,
+                    interface,
+                });
             }
         }
         Ok(links)
@@ -131,12 +132,12 @@ impl Pins {
     /// The first file that cannot be removed.
     pub fn remove_all(&self) -> anyhow::Result<()> {
         let layout = self.layout();
-        match fs::remove_dir_all(&layout) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("removing {}", layout.display()));
-            }
-            _ => {}
-        }
+        fs::remove_dir_all(&layout)
+            .or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => Ok(()),
+                _ => Err(error),
+            })
+            .with_context(|| format!("removing {}", layout.display()))?;
         // Another layout may still have its directory there.
         let _ = fs::remove_dir(&self.root);
         Ok(())

@@ -8,7 +8,11 @@ use axum::{
     routing::get,
 };
 
-use crate::{control::Handle, exposition::Format, metrics};
+use crate::{
+    control::{Controller, Handle},
+    exposition::Format,
+    metrics,
+};
 
 /// `/metrics` and `/healthz`.
 pub fn router(controller: Handle) -> Router {
@@ -24,7 +28,7 @@ async fn metrics_page(State(controller): State<Handle>, headers: HeaderMap) -> R
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let format = Format::negotiate(accept);
-    match controller.call(|controller| controller.snapshot()).await {
+    match controller.call(Controller::snapshot).await {
         Ok(Ok(snapshot)) => {
             let text = metrics::render(&snapshot, format);
             ([(header::CONTENT_TYPE, format.content_type())], text).into_response()

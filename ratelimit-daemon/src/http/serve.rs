@@ -23,7 +23,7 @@ const CONNECTIONS_MAX: usize = 64;
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection may last.
-const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long an error of `accept` (too many open files) is waited out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
