@@ -82,6 +82,7 @@ pub struct Program {
     policies: Array<MapData, Policy>,
     clock: Array<MapData, u64>,
     counters: PerCpuArray<MapData, Counter>,
+    inserted: PerCpuArray<MapData, u64>,
     samplers: PerCpuArray<MapData, Sampler>,
     /// The lists and sources of IPv4.
     pub ipv4: FamilyMaps<Ipv4>,
@@ -114,6 +115,7 @@ impl Program {
             policies: take_map(&mut ebpf, "POLICIES")?.try_into()?,
             clock: take_map(&mut ebpf, "MANUAL_CLOCK")?.try_into()?,
             counters: take_map(&mut ebpf, "VERDICTS")?.try_into()?,
+            inserted: take_map(&mut ebpf, "INSERTED")?.try_into()?,
             samplers: take_map(&mut ebpf, "SAMPLER")?.try_into()?,
             ipv4: FamilyMaps::take(&mut ebpf)?,
             ipv6: FamilyMaps::take(&mut ebpf)?,
@@ -233,6 +235,11 @@ impl Program {
                 packets: sum.packets + counter.packets,
                 bytes: sum.bytes + counter.bytes,
             }))
+    }
+
+    /// How many sources of `family` got state.
+    pub fn inserted(&self, family: Family) -> Result<u64> {
+        Ok(self.inserted.get(&(family as u32), 0)?.iter().sum())
     }
 
     /// What every CPU remembers of its events.

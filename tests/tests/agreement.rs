@@ -116,6 +116,8 @@ struct Duel {
     readable_bytes: usize,
     /// The kernel's counters when the round began.
     counters: Vec<Counter>,
+    /// The sources that had got state when the round began.
+    inserted: [u64; 2],
     now: Instant,
 }
 
@@ -132,6 +134,7 @@ impl Duel {
             constants,
             kernel,
             counters: vec![],
+            inserted: [0; 2],
             now: Instant::default(),
         }
     }
@@ -142,6 +145,7 @@ impl Duel {
         scene.set_up(&mut self.kernel).unwrap();
         self.host = scene.in_memory(&self.constants);
         self.counters = self.kernel_counters();
+        self.inserted = self.kernel_inserted();
         self.set_time(now);
     }
 
@@ -183,6 +187,15 @@ impl Duel {
             );
         }
         let (kernel, host) = (&self.kernel, &self.host);
+        let sources = [host.ipv4().records().len(), host.ipv6().records().len()];
+        for ((after, before), sources) in self
+            .kernel_inserted()
+            .iter()
+            .zip(self.inserted)
+            .zip(sources)
+        {
+            assert_eq!(after - before, sources as u64, "sources that got state");
+        }
         same(
             "IPv4 records",
             kernel.ipv4.records().unwrap(),
@@ -203,6 +216,10 @@ impl Duel {
             kernel.ipv6.strikes().unwrap(),
             host.ipv6().strikes(),
         );
+    }
+
+    fn kernel_inserted(&self) -> [u64; 2] {
+        [Family::Ipv4, Family::Ipv6].map(|family| self.kernel.inserted(family).unwrap())
     }
 
     fn kernel_counters(&self) -> Vec<Counter> {

@@ -1,10 +1,14 @@
 //! A limit is a limit on any number of CPUs: not a packet more, not a packet less.
 
 use std::{
+    hint::spin_loop,
     net::{Ipv4Addr, Ipv6Addr},
-    sync::atomic::{AtomicUsize, Ordering::SeqCst},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ratelimit_common::{Family, Limit, Unit, layout::clock};
@@ -183,15 +187,29 @@ fn race(
     left
 }
 
-/// Waits, busily, for the other CPU to come here for the `round`th time.
+/// Waits for the other CPU to come here for the `round`th time: busily, as waking up takes longer than a race.
 fn meet(arrived: &AtomicUsize, round: usize) {
+    const SPINS: usize = 10_000;
     arrived.fetch_add(1, SeqCst);
-    while arrived.load(SeqCst) < 2 * (round + 1) {
-        std::hint::spin_loop();
+    let start = Instant::now();
+    let is_alone = || arrived.load(SeqCst) < 2 * (round + 1);
+    while is_alone() {
+        for _ in 0..SPINS {
+            if !is_alone() {
+                return;
+            }
+            spin_loop();
+        }
+        // Something else runs on the other CPU, or its worker has panicked.
+        assert!(start.elapsed() < WINDOW / 2, "the other CPU does not come");
+        thread::yield_now();
     }
 }
 
+/// Does the work on two CPUs; one pair of workers at a time, as pairs would only wait for each other.
 fn on_two_cpus<T: Send>(work: impl Fn(usize) -> T + Sync) -> [T; 2] {
+    static CPUS: Mutex<()> = Mutex::new(());
+    let _both = CPUS.lock().unwrap_or_else(PoisonError::into_inner);
     let pinned = |cpu| {
         cpu::pin(cpu);
         work(cpu)

@@ -88,8 +88,8 @@ fn check(mode: XdpMode, entry: ListEntry, arrives: fn(Class) -> bool) {
         sent.bytes += frame.len() as u64;
         wait_until(|| total(&program) == sent, name);
         let patience = if arrives(class) { LATE } else { SOON };
-        let arrived = receiver.next(patience).unwrap().is_some();
-        assert_eq!(arrived, arrives(class), "{mode:?}: {name} arrives");
+        let is_there = receiver.next(patience).unwrap().is_some();
+        assert_eq!(is_there, arrives(class), "{mode:?}: {name} arrives");
     }
     assert_eq!(
         receiver.count(LATE).unwrap(),

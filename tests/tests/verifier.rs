@@ -1,0 +1,48 @@
+//! The verifier takes the program, with room to spare, whatever constants it is loaded with.
+
+use ratelimit_common::layout::clock;
+use ratelimit_tests::{
+    Program,
+    program::{Constants, source_masks},
+    require_root,
+};
+
+/// The verifier gives up after a million.
+const INSTRUCTIONS_MAX: u32 = 500_000;
+
+#[test]
+fn the_program_loads_with_every_combination_of_constants() {
+    require_root!();
+    for clock in [clock::PRECISE, clock::MANUAL] {
+        for interface in [0, 31, u32::MAX] {
+            for (ipv4, ipv6) in [(32, 64), (24, 48), (1, 128)] {
+                let constants = Constants {
+                    clock,
+                    interface,
+                    masks: source_masks(ipv4, ipv6),
+                    sources: 1_024,
+                    ..Constants::default()
+                };
+                check(&constants);
+            }
+        }
+    }
+}
+
+/// The verifier refuses more than 512 bytes of stack by itself.
+fn check(constants: &Constants) {
+    let program =
+        Program::load(constants).unwrap_or_else(|error| panic!("{constants:?}: {error:?}"));
+    let info = program.xdp().info().unwrap();
+    let verified = info
+        .verified_instruction_count()
+        .expect("kernel 5.16 and later count them");
+    println!(
+        "verified {verified} instructions, compiled to {} bytes",
+        info.size_jitted()
+    );
+    assert!(
+        verified < INSTRUCTIONS_MAX,
+        "{verified} instructions, {constants:?}"
+    );
+}
