@@ -209,3 +209,35 @@ fn errno(error: &MapError) -> Option<i32> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aya::sys::SyscallError;
+
+    use super::*;
+
+    #[test]
+    fn a_full_map_is_told_from_other_failures() {
+        check(
+            libc::E2BIG,
+            "the map PREFIXES_V4 is full: it holds 7 entries",
+        );
+        check(
+            libc::ENOSPC,
+            "the map PREFIXES_V4 is full: it holds 7 entries",
+        );
+        check(libc::EPERM, "writing the map PREFIXES_V4");
+    }
+
+    fn check(errno: i32, expected: &str) {
+        let io_error = io::Error::from_raw_os_error(errno);
+        let error = MapError::SyscallError(SyscallError {
+            call: "bpf_map_update_elem",
+            io_error,
+        });
+        assert_eq!(
+            failed("writing", "PREFIXES_V4", 7)(error).to_string(),
+            expected
+        );
+    }
+}

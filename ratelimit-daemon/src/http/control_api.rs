@@ -13,7 +13,7 @@ use axum::{
     routing::{get, post},
 };
 use serde::{Deserialize, de::DeserializeOwned};
-use tokio::net::UnixStream;
+use tokio::net::{UnixStream, unix::UCred};
 
 use crate::{
     api::{
@@ -63,8 +63,8 @@ impl Peer {
         let credentials = stream.peer_cred().ok();
         let credentials = credentials.as_ref();
         Self {
-            uid: credentials.map(|peer| peer.uid()),
-            gid: credentials.map(|peer| peer.gid()),
+            uid: credentials.map(UCred::uid),
+            gid: credentials.map(UCred::gid),
         }
     }
 
