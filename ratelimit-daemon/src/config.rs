@@ -1,8 +1,89 @@
 //! The configuration: TOML files become a [`Config`] that cannot be wrong, or an error that says where and what to write.
+//!
+//! ```text
+//! file -> syntax -> document (each value read, and located) -> merge -> compile -> Config
+//! ```
+//!
+//! Nothing here looks at the machine beyond the files: whether an interface exists is found out when it is attached to.
 
-use std::{collections::BTreeMap, path::PathBuf};
+mod arguments;
+mod compile;
+mod diagnostic;
+mod document;
+mod file;
+mod interface;
+mod limit;
+mod policy;
+mod prefixes;
+mod report;
+mod suggestion;
+mod syntax;
+mod table;
+#[cfg(test)]
+mod tests;
+mod warning;
 
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+};
+
+use ratelimit_common::layout::SOURCES_DEFAULT;
+
+pub use self::{
+    arguments::{Arguments, from_command_line},
+    diagnostic::{ConfigError, Diagnostic, Position, Problem},
+};
+use self::{document::Document, file::File, report::Report};
 use crate::{limit::LimitSpec, prefix::Prefix};
+
+/// Reads the file at `path`, and `conf.d/*.toml` beside it.
+///
+/// # Errors
+///
+/// Every problem that could be found.
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    inspect(path).map(|(config, _)| config)
+}
+
+/// Reads what [`load`] reads, and says also what in it is legal and probably not meant.
+///
+/// # Errors
+///
+/// Every problem that could be found.
+pub fn inspect(path: &Path) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
+    let files = file::read_all(path).map_err(ConfigError::new)?;
+    let mut report = Report::new(&files);
+    let document = read(&files, &mut report);
+    // What a broken file says is not known: nothing can be said of the whole.
+    let Some(document) = document else {
+        return Err(ConfigError::new(report.into_diagnostics()));
+    };
+    let config = compile::compile(&files, &document, &mut report);
+    if !report.is_empty() {
+        return Err(ConfigError::new(report.into_diagnostics()));
+    }
+    let mut warnings = Report::new(&files);
+    warning::find(&document, &mut warnings);
+    Ok((config, warnings.into_diagnostics()))
+}
+
+/// What all files say; `None` when one of them is no TOML.
+fn read(files: &[File], report: &mut Report) -> Option<Document> {
+    let tables: Vec<_> = files
+        .iter()
+        .enumerate()
+        .map(|(index, file)| syntax::parse(index, file, report))
+        .collect();
+    let tables: Option<Vec<_>> = tables.into_iter().collect();
+    let mut whole = Document::default();
+    for (index, table) in tables?.into_iter().enumerate() {
+        let document = Document::read(index, table, report);
+        whole = whole.merge(document, report);
+    }
+    Some(whole)
+}
 
 /// What the daemon is to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +107,7 @@ pub struct Config {
     /// Where the daemon keeps things.
     pub paths: Paths,
     /// Where metrics are served; `None` is nowhere.
-    pub metrics: Option<std::net::SocketAddr>,
+    pub metrics: Option<SocketAddr>,
 }
 
 /// An interface to limit traffic on.
@@ -62,6 +143,16 @@ pub struct Source {
     pub capacity: u32,
 }
 
+impl Default for Source {
+    fn default() -> Self {
+        Self {
+            ipv4_prefix: 32,
+            ipv6_prefix: 64,
+            capacity: SOURCES_DEFAULT,
+        }
+    }
+}
+
 /// A policy.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PolicyConfig {
@@ -93,4 +184,19 @@ pub struct Paths {
     pub state: PathBuf,
     /// The control socket and the lock: `/run/ratelimit`.
     pub runtime: PathBuf,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            pins: "/sys/fs/bpf/ratelimit".into(),
+            state: "/var/lib/ratelimit".into(),
+            runtime: "/run/ratelimit".into(),
+        }
+    }
+}
+
+/// Where metrics are served unless the configuration says otherwise.
+fn default_metrics() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 9798).into()
 }

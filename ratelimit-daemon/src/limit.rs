@@ -13,7 +13,7 @@ use crate::quantity;
 /// The shortest window.
 pub const WINDOW_MIN: Duration = Duration::from_millis(10);
 /// The longest window.
-pub const WINDOW_MAX: Duration = Duration::from_secs(31 * 86_400);
+pub const WINDOW_MAX: Duration = Duration::from_hours(31 * 24);
 
 /// One limit that the datapath can enforce.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
@@ -96,6 +96,10 @@ impl LimitSpec {
     }
 
     /// The limit in the form that the datapath reads.
+    ///
+    /// # Panics
+    ///
+    /// Never: what cannot be compiled was refused by [`new`](Self::new).
     #[must_use]
     pub fn compile(&self) -> Limit {
         let Algorithm::FixedWindow = self.algorithm;

@@ -1,0 +1,92 @@
+//! Whether what the files say fits together.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    Config, Interface, PolicyConfig, default_metrics,
+    diagnostic::Problem,
+    document::Document,
+    file::File,
+    interface,
+    policy::{self, Policy},
+    prefixes::Places,
+    report::{At, Report, Spot},
+};
+
+/// The configuration that `document` is. It counts only when nothing was reported.
+pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Config {
+    let mut places = Places::default();
+    for policy in &document.policies {
+        places.enter(&policy.title, &policy.sources, report);
+    }
+    Places::default().enter("[allow]", &document.allow, report);
+    let mut policies = policies(&document.policies, report);
+    let default_policy = policies.remove(policy::DEFAULT);
+    if default_policy.is_none() {
+        report.add_absent(Problem::new(
+            "no [policy.default]",
+            "write limits = [] there if sources without a policy are to be unlimited",
+        ));
+    }
+    let metrics = document.metrics.as_ref().map(|metrics| metrics.value);
+    Config {
+        files: files.iter().map(|file| file.path.clone()).collect(),
+        interfaces: interfaces(&document.interfaces, report),
+        source: value_or_default(document.source.as_ref()),
+        default_policy: default_policy.unwrap_or_default(),
+        policies,
+        allow: values(&document.allow),
+        observe: value_or_default(document.observe.as_ref()),
+        on_stop: value_or_default(document.on_stop.as_ref()),
+        paths: value_or_default(document.paths.as_ref()),
+        metrics: metrics.unwrap_or_else(|| Some(default_metrics())),
+    }
+}
+
+fn policies(located: &[Policy], report: &mut Report) -> BTreeMap<String, PolicyConfig> {
+    let mut policies = BTreeMap::new();
+    let mut places: HashMap<&str, &Spot> = HashMap::new();
+    for policy in located {
+        if let Some(first) = places.insert(&policy.name, &policy.spot) {
+            let what = format!("{} is defined twice", policy.title);
+            let hint = "make them one, or give one another name";
+            report.add_repeated(&policy.spot, first, &what, hint);
+        }
+        let compiled = PolicyConfig {
+            sources: values(&policy.sources),
+            limits: values(&policy.limits),
+            observe: policy.observe,
+        };
+        policies.insert(policy.name.clone(), compiled);
+    }
+    policies
+}
+
+fn interfaces(located: &[Option<At<Interface>>], report: &mut Report) -> Vec<Interface> {
+    if located.is_empty() {
+        report.add_absent(Problem::new(
+            "no interface",
+            "write [[interface]], and under it name = \"eth0\"",
+        ));
+    }
+    let located: Vec<&At<Interface>> = located.iter().flatten().collect();
+    let mut places: HashMap<&str, &Spot> = HashMap::new();
+    for At { value, spot } in &located {
+        if let Some(first) = places.insert(&value.name, spot) {
+            let what = format!("the interface `{}` stands twice", value.name);
+            report.add_repeated(spot, first, &what, "remove one of them");
+        }
+    }
+    if let (Err(problem), Some(last)) = (interface::check_count(located.len()), located.last()) {
+        report.add(&last.spot, problem);
+    }
+    located.iter().map(|at| at.value.clone()).collect()
+}
+
+fn values<T: Clone>(located: &[At<T>]) -> Vec<T> {
+    located.iter().map(|at| at.value.clone()).collect()
+}
+
+fn value_or_default<T: Clone + Default>(located: Option<&At<T>>) -> T {
+    located.map(|at| at.value.clone()).unwrap_or_default()
+}

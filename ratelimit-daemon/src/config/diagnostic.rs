@@ -1,0 +1,178 @@
+//! What is to be said about a configuration: where, what is wrong, what to write instead. Three short lines, as rustc does it.
+
+use std::{
+    fmt,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+/// The most characters of a line that are shown.
+const EXCERPT_MAX: usize = 110;
+/// The most of them that stand before the place.
+const EXCERPT_BEFORE_MAX: usize = 60;
+
+/// What is wrong, and what to write instead.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Problem {
+    /// What was written, and why it is wrong. No full stop.
+    pub message: String,
+    /// What to write instead.
+    pub hint: String,
+}
+
+/// One problem of a configuration, and where it is.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Diagnostic {
+    /// The file; `None` for the command line.
+    pub file: Option<PathBuf>,
+    /// The place in the file; `None` where something is absent as a whole.
+    #[serde(flatten)]
+    pub position: Option<Position>,
+    /// What it is.
+    #[serde(flatten)]
+    pub problem: Problem,
+}
+
+/// A place in a file.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Position {
+    /// The line, from 1.
+    pub line: usize,
+    /// The character in the line, from 1.
+    pub column: usize,
+    #[serde(skip)]
+    excerpt: Excerpt,
+}
+
+/// The line, as it is shown, and what is marked in it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Excerpt {
+    text: String,
+    mark: Range<usize>,
+}
+
+/// Why a configuration is refused; every problem that could be found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConfigError {
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Problem {
+    pub(super) fn new(message: impl AsRef<str>, hint: impl AsRef<str>) -> Self {
+        let shown = |text: &str| text.chars().map(printable).collect();
+        Self {
+            message: shown(message.as_ref()),
+            hint: shown(hint.as_ref()),
+        }
+    }
+}
+
+impl Diagnostic {
+    /// A problem of a file as a whole.
+    pub(super) fn of_file(file: &Path, problem: Problem) -> Self {
+        Self {
+            file: Some(file.to_owned()),
+            position: None,
+            problem,
+        }
+    }
+}
+
+impl Position {
+    /// The place of `span`, in bytes, in `text`.
+    pub(super) fn new(text: &str, span: &Range<usize>) -> Self {
+        let start = text.floor_char_boundary(span.start);
+        let (before, behind) = text.split_at(start);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line_length = behind.find('\n').unwrap_or(behind.len());
+        let line = text[line_start..start + line_length].trim_end_matches('\r');
+        let column = text[line_start..start].chars().count();
+        let marked_end = text.floor_char_boundary(span.end.min(line_start + line.len()));
+        let marked = text.get(start..marked_end).unwrap_or_default();
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: column + 1,
+            excerpt: Excerpt::new(line, column..column + marked.chars().count().max(1)),
+        }
+    }
+}
+
+impl Excerpt {
+    /// `mark` counts characters of `line`.
+    fn new(line: &str, mark: Range<usize>) -> Self {
+        let length = line.chars().count();
+        let skipped = if length > EXCERPT_MAX {
+            mark.start.saturating_sub(EXCERPT_BEFORE_MAX)
+        } else {
+            0
+        };
+        let shown = line.chars().skip(skipped).take(EXCERPT_MAX);
+        let mut text: String = shown.map(printable).collect();
+        let mut mark = mark.start - skipped..mark.end.min(skipped + EXCERPT_MAX) - skipped;
+        if skipped + EXCERPT_MAX < length {
+            text.push('…');
+        }
+        if skipped > 0 {
+            text.insert(0, '…');
+            mark = mark.start + 1..mark.end + 1;
+        }
+        Self { text, mark }
+    }
+}
+
+/// One column for each character: a tab would move the mark, a control character the cursor.
+fn printable(c: char) -> char {
+    match c {
+        '\t' => ' ',
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    }
+}
+
+impl ConfigError {
+    pub(super) fn new(diagnostics: Vec<Diagnostic>) -> Self {
+        Self { diagnostics }
+    }
+
+    /// The problems, in the order of the files; at least one.
+    #[must_use]
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, diagnostic) in self.diagnostics.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(formatter, "{separator}{diagnostic}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(formatter, "{}:", file.display())?;
+        }
+        if let Some(position) = &self.position {
+            write!(formatter, "{}:{}:", position.line, position.column)?;
+        }
+        let space = if self.file.is_some() { " " } else { "" };
+        let Problem { message, hint } = &self.problem;
+        writeln!(formatter, "{space}{message}")?;
+        let Some(Position { line, excerpt, .. }) = &self.position else {
+            return write!(formatter, "hint: {hint}");
+        };
+        let gutter = " ".repeat(line.to_string().len());
+        let margin = " ".repeat(excerpt.mark.start);
+        let mark = "^".repeat(excerpt.mark.len());
+        writeln!(formatter, "{line} | {}", excerpt.text)?;
+        write!(formatter, "{gutter} | {margin}{mark} {hint}")
+    }
+}

@@ -1,0 +1,107 @@
+//! What is legal, and probably not what was meant.
+
+use std::{collections::HashMap, time::Duration};
+
+use super::{
+    diagnostic::Problem,
+    document::Document,
+    policy::Policy,
+    report::{At, Report, Spot},
+};
+use crate::{
+    limit::{LimitSpec, LimitUnit},
+    prefix::Prefix,
+    quantity,
+};
+
+/// Bytes of the largest frame on a link with the usual MTU of 1500.
+const FRAME_BYTES: u64 = 1514;
+
+/// Reports what is suspicious in `document`.
+pub fn find(document: &Document, warnings: &mut Report) {
+    let allowed: HashMap<Prefix, &Spot> = document
+        .allow
+        .iter()
+        .map(|at| (at.value, &at.spot))
+        .collect();
+    for At { value, spot } in &document.allow {
+        if value.is_empty() {
+            let message = format!("{value} allows every source of its family");
+            let hint = "to limit nothing, write limits = []; to try limits out, observe = true";
+            warnings.add(spot, Problem::new(message, hint));
+        }
+    }
+    for policy in &document.policies {
+        for source in &policy.sources {
+            warn_of_allowed_source(source, &policy.title, &allowed, warnings);
+        }
+        warn_of_idle_limits(policy, warnings);
+        warn_of_tiny_limits(policy, warnings);
+    }
+}
+
+fn warn_of_allowed_source(
+    source: &At<Prefix>,
+    title: &str,
+    allowed: &HashMap<Prefix, &Spot>,
+    warnings: &mut Report,
+) {
+    let At { value, spot } = source;
+    let around = (0..=value.len()).filter_map(|length| Prefix::around(value.address(), length));
+    let entry = around
+        .into_iter()
+        .find_map(|prefix| allowed.get_key_value(&prefix));
+    if let Some((prefix, place)) = entry {
+        let place = warnings.name(place);
+        let message = format!("{title} never limits {value}: {prefix} is allowed at {place}");
+        let hint = "remove it here, or from [allow]";
+        warnings.add(spot, Problem::new(message, hint));
+    }
+}
+
+/// Warns of limits that never refuse a packet because another one refuses it first; of equal ones the first is kept.
+fn warn_of_idle_limits(policy: &Policy, warnings: &mut Report) {
+    for (index, limit) in policy.limits.iter().enumerate() {
+        let stricter = policy.limits.iter().enumerate().find(|(other, stricter)| {
+            let counts = stricter.value != limit.value || *other < index;
+            counts && is_idle_beside(limit.value, stricter.value)
+        });
+        if let Some((_, stricter)) = stricter {
+            let (limit_text, stricter_text) = (limit.value, stricter.value);
+            let message = format!("{limit_text} are never reached beside {stricter_text}");
+            warnings.add(&limit.spot, Problem::new(message, "remove one of them"));
+        }
+    }
+}
+
+/// Whether `stricter` lets less through, in every window of `limit`, than `limit` would.
+fn is_idle_beside(limit: LimitSpec, stricter: LimitSpec) -> bool {
+    if limit.unit() != stricter.unit() {
+        return false;
+    }
+    let windows = windows_within(limit.window(), stricter.window());
+    u128::from(stricter.amount()) * windows <= u128::from(limit.amount())
+}
+
+/// How many windows of the length `inner` one of the length `outer` can touch. Windows of one length open together, with
+/// the same packet; otherwise one may be open already.
+fn windows_within(outer: Duration, inner: Duration) -> u128 {
+    if outer == inner {
+        1
+    } else {
+        outer.as_nanos().div_ceil(inner.as_nanos()) + 1
+    }
+}
+
+/// Warns of limits into which a full frame never fits.
+fn warn_of_tiny_limits(policy: &Policy, warnings: &mut Report) {
+    for At { value, spot } in &policy.limits {
+        if value.unit() == LimitUnit::Bytes && value.amount() < FRAME_BYTES {
+            let amount = quantity::bytes(value.amount());
+            let message =
+                format!("{amount} hold no full frame of {FRAME_BYTES} bytes: none passes");
+            let hint = format!("write at least {FRAME_BYTES}; a plain number is bytes");
+            warnings.add(spot, Problem::new(message, hint));
+        }
+    }
+}
