@@ -2,6 +2,7 @@
 
 mod accepted;
 mod command_line;
+mod contrib;
 mod files;
 mod limits;
 mod places;
