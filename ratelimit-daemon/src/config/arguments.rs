@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     Config, ConfigError, Interface, Mode, OnStop, Paths, PolicyConfig, Source, default_metrics,
     diagnostic::{Diagnostic, Problem},
-    interface,
-    limit::{self, Part},
+    interface, limit,
 };
 use crate::{
     limit::{Algorithm, LimitSpec, LimitUnit},
@@ -106,7 +105,7 @@ fn limits(arguments: &Arguments, problems: &mut Vec<Diagnostic>) -> Vec<LimitSpe
         problems.push(of_option("--per", "is missing", "add `--per 1s`"));
         return vec![];
     };
-    let window = quantity::parse_duration(per).map_err(Problem::from);
+    let window = limit::parse_window(per);
     let Some(window) = accept(&format!("--per {per}"), window, problems) else {
         return vec![];
     };
@@ -127,14 +126,11 @@ fn limit(
         Ok(limit) => return Some(limit),
         Err(error) => error,
     };
-    let (part, problem) = limit::explain(&error, unit, window);
-    let option = match (part, unit) {
-        (Part::Window, _) => format!("--per {}", arguments.per.as_deref().unwrap_or_default()),
-        (Part::Amount, LimitUnit::Packets) => format!("--packets {amount}"),
-        (Part::Amount, LimitUnit::Bytes) => {
-            format!("--bytes {}", arguments.bytes.as_deref().unwrap_or_default())
-        }
+    let option = match unit {
+        LimitUnit::Packets => format!("--packets {amount}"),
+        LimitUnit::Bytes => format!("--bytes {}", arguments.bytes.as_deref().unwrap_or_default()),
     };
+    let problem = limit::explain(&error, unit, window);
     accept(&option, Err(problem), problems)
 }
 
@@ -143,18 +139,12 @@ fn accept<T>(
     result: Result<T, Problem>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<T> {
-    let problem = match result {
-        Ok(value) => return Some(value),
-        Err(problem) => of_option(option, &problem.message, problem.hint),
-    };
-    // Two limits share a window, and would complain of it both.
-    if !problems.contains(&problem) {
-        problems.push(problem);
-    }
-    None
+    result
+        .map_err(|problem| problems.push(of_option(option, &problem.message, problem.hint)))
+        .ok()
 }
 
-fn of_option(option: &str, message: &str, hint: impl Into<String>) -> Diagnostic {
+fn of_option(option: &str, message: &str, hint: impl AsRef<str>) -> Diagnostic {
     Diagnostic {
         file: None,
         position: None,

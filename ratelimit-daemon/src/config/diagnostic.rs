@@ -60,10 +60,11 @@ pub struct ConfigError {
 }
 
 impl Problem {
-    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl AsRef<str>, hint: impl AsRef<str>) -> Self {
+        let shown = |text: &str| text.chars().map(printable).collect();
         Self {
-            message: message.into(),
-            hint: hint.into(),
+            message: shown(message.as_ref()),
+            hint: shown(hint.as_ref()),
         }
     }
 }

@@ -90,7 +90,7 @@ fn read_source(mut section: Section<'_>, report: &mut Report) -> At<Source> {
     let default = Source::default();
     let mut integer = |key, range, default| {
         let value = section.take(key);
-        let value = value.and_then(|value: Value<'_>| value.integer_in(range, report));
+        let value = value.and_then(|value: Value<'_>| value.integer_in(range, default, report));
         value.unwrap_or(default)
     };
     let ipv4_prefix = integer("ipv4_prefix", 1..=32, default.ipv4_prefix.into());

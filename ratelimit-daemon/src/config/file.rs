@@ -36,6 +36,11 @@ pub fn read_all(path: &Path) -> Result<Vec<File>, Vec<Diagnostic>> {
 fn read(path: &Path) -> Result<File, Box<Diagnostic>> {
     let bytes = fs::read(path).map_err(|error| Box::new(unreadable(path, &error)))?;
     let text = String::from_utf8(bytes).map_err(|error| Box::new(not_utf8(path, &error)))?;
+    // The mark that some editors put at the front would count as a character of the first line.
+    let text = match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    };
     Ok(File {
         path: path.to_owned(),
         text,
@@ -69,7 +74,10 @@ fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
         ),
         io::ErrorKind::IsADirectory => Problem::new(
             "is a directory",
-            "name a file, such as the `config.toml` in it",
+            format!(
+                "name a file, such as {}",
+                path.join("config.toml").display()
+            ),
         ),
         _ => Problem::new(
             format!("cannot be read: {error}"),

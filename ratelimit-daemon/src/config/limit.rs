@@ -8,20 +8,11 @@ use super::{
     table::{Section, Value},
 };
 use crate::{
-    limit::{Algorithm, LimitError, LimitSpec, LimitUnit},
+    limit::{Algorithm, LimitError, LimitSpec, LimitUnit, WINDOW_MAX, WINDOW_MIN},
     quantity::{self, QuantityError},
 };
 
 const EXAMPLE: &str = "{ packets = 1000, per = \"1s\" }";
-
-/// What a limit says of itself that can be wrong by itself.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Part {
-    /// So many packets or bytes.
-    Amount,
-    /// In so long a window.
-    Window,
-}
 
 /// Reads a limit.
 pub fn read(value: Value<'_>, report: &mut Report) -> Option<At<LimitSpec>> {
@@ -39,12 +30,8 @@ pub fn read(value: Value<'_>, report: &mut Report) -> Option<At<LimitSpec>> {
     match LimitSpec::new(units, unit, window.value, algorithm?) {
         Ok(value) => Some(At { value, spot }),
         Err(error) => {
-            let (part, problem) = explain(&error, unit, window.value);
-            let spot = match part {
-                Part::Amount => amount.spot,
-                Part::Window => window.spot,
-            };
-            report.add(&spot, problem);
+            let problem = explain(&error, unit, window.value);
+            report.add(&amount.spot, problem);
             None
         }
     }
@@ -76,7 +63,7 @@ fn read_amount(section: &mut Section<'_>, report: &mut Report) -> Option<At<(u64
 
 fn read_count(value: Value<'_>, example: &str, report: &mut Report) -> Option<At<u64>> {
     let count = value.integer(example, report)?;
-    if count.value < 0 {
+    if count.value < 1 {
         report.add(&count.spot, nothing_passes(count.value));
         return None;
     }
@@ -90,6 +77,10 @@ fn read_size(value: Value<'_>, report: &mut Report) -> Option<At<u64>> {
     }
     let text = value.text("", report)?;
     match quantity::parse_bytes(&text.value) {
+        Ok(0) => {
+            report.add(&text.spot, nothing_passes(0));
+            None
+        }
         Ok(size) => Some(text.map(|_| size)),
         Err(error) => {
             report.add(&text.spot, error.into());
@@ -105,13 +96,30 @@ fn read_window(section: &mut Section<'_>, report: &mut Report) -> Option<At<Dura
     };
     let example = format!("per = \"{}s\"", value.digits().unwrap_or("1"));
     let text = value.text(&example, report)?;
-    match quantity::parse_duration(&text.value) {
+    match parse_window(&text.value) {
         Ok(window) => Some(text.map(|_| window)),
-        Err(error) => {
-            report.add(&text.spot, error.into());
+        Err(problem) => {
+            report.add(&text.spot, problem);
             None
         }
     }
+}
+
+/// Reads the length of a window that can be kept.
+pub fn parse_window(text: &str) -> Result<Duration, Problem> {
+    let window = quantity::parse_duration(text)?;
+    let shown = quantity::duration(window);
+    if window < WINDOW_MIN {
+        let message = format!("a window of {shown} is too short to be kept");
+        let hint = format!("write at least {}", quantity::duration(WINDOW_MIN));
+        return Err(Problem::new(message, hint));
+    }
+    if window > WINDOW_MAX {
+        let message = format!("a window of {shown} is too long to be kept");
+        let hint = format!("write at most {}", quantity::duration(WINDOW_MAX));
+        return Err(Problem::new(message, hint));
+    }
+    Ok(window)
 }
 
 fn read_algorithm(value: Value<'_>, report: &mut Report) -> Option<Algorithm> {
@@ -125,31 +133,22 @@ fn read_algorithm(value: Value<'_>, report: &mut Report) -> Option<Algorithm> {
     None
 }
 
-/// Why a limit of `window` cannot be enforced, and which part of it is to blame.
-pub fn explain(error: &LimitError, unit: LimitUnit, window: Duration) -> (Part, Problem) {
-    let window = quantity::duration(window);
+/// Why there is no limit of this amount in a good `window`.
+pub fn explain(error: &LimitError, unit: LimitUnit, window: Duration) -> Problem {
     match *error {
-        LimitError::ZeroAmount => (Part::Amount, nothing_passes(0)),
+        LimitError::ZeroAmount => nothing_passes(0),
         LimitError::Unrepresentable { amount_max } => {
+            let window = quantity::duration(window);
             let amount_max = match unit {
                 LimitUnit::Packets => amount_max.to_string(),
                 LimitUnit::Bytes => quantity::bytes(amount_max).to_string(),
             };
             let message = format!("one word of state cannot count so many in {window}");
             let hint = format!("write at most {amount_max}, or a longer window");
-            (Part::Amount, Problem::new(message, hint))
+            Problem::new(message, hint)
         }
-        LimitError::WindowTooShort => {
-            let message = format!("a window of {window} is too short to be kept");
-            (Part::Window, Problem::new(message, "write at least 10ms"))
-        }
-        LimitError::WindowTooLong => {
-            let message = format!("a window of {window} is too long to be kept");
-            (Part::Window, Problem::new(message, "write at most 31d"))
-        }
-        LimitError::Unit => {
-            let hint = format!("write {EXAMPLE}");
-            (Part::Amount, Problem::new(error.to_string(), hint))
+        LimitError::Unit | LimitError::WindowTooShort | LimitError::WindowTooLong => {
+            Problem::new(error.to_string(), format!("write {EXAMPLE}"))
         }
     }
 }

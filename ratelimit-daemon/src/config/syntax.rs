@@ -1,5 +1,7 @@
 //! A file that is no TOML.
 
+use std::ops::Range;
+
 use toml::de::{DeTable, DeValue, Error};
 
 use super::{
@@ -19,35 +21,66 @@ pub fn parse<'f>(index: usize, file: &'f File, report: &mut Report) -> Option<De
     };
     let span = error.span().unwrap_or_default();
     let spot = Spot::new(index, &span);
-    let written = file.text.get(span).unwrap_or_default();
-    if error.message() == "duplicate key"
-        && let Some(first) = last_key_before(&table, written, spot.start)
-    {
-        let first = Spot::new(index, &first);
-        let what = format!("`{written}` is defined twice");
-        report.add_repeated(&spot, &first, &what, "make them one");
+    let written = file.text.get(span.clone()).unwrap_or_default();
+    if error.message() != "duplicate key" {
+        report.add(&spot, explain(error.message(), written));
         return None;
     }
-    report.add(&spot, explain(error.message(), written));
+    let first = first_header(&file.text, span.start);
+    let first = first.or_else(|| last_key_before(&table, written, span.start));
+    let what = format!("`{written}` is defined twice");
+    match first {
+        Some(first) => {
+            let first = Spot::new(index, &first);
+            report.add_repeated(&spot, &first, &what, "make them one");
+        }
+        None => report.add(&spot, Problem::new(what, "make them one")),
+    }
     None
 }
 
-/// toml says what it expected behind a comma.
+/// toml says behind a comma what it expected.
 fn explain(message: &str, written: &str) -> Problem {
     let (message, expected) = message.split_once(", ").unwrap_or((message, ""));
-    let is_word = !written.is_empty() && !written.contains([' ', '"', '\'']);
-    let hint = if message == "string values must be quoted" && is_word {
-        format!("write \"{written}\"")
-    } else if expected.is_empty() {
-        "write it as in https://toml.io/en/v1.0.0".to_owned()
-    } else {
-        expected.to_owned()
-    };
-    Problem::new(format!("no TOML: {message}"), hint)
+    let problem = |message, hint| Problem::new(format!("syntax error: {message}"), hint);
+    match (message, expected) {
+        ("string values must be quoted", _) if written.is_empty() => {
+            problem("a value is missing", "write it here".to_owned())
+        }
+        ("string values must be quoted", _) if written.contains([' ', '"']) => problem(
+            "neither a number nor a string",
+            "write strings in quotes, and a comma between values".to_owned(),
+        ),
+        ("string values must be quoted", _) => {
+            let hint = format!("write \"{written}\", or a number, true or false");
+            problem("neither a number nor a string", hint)
+        }
+        (_, "" | "expected nothing") => problem(message, "remove or correct it".to_owned()),
+        _ => problem(message, expected.to_owned()),
+    }
 }
 
-/// Where the key that is written twice stood before `end`.
-fn last_key_before(table: &DeTable<'_>, name: &str, end: usize) -> Option<std::ops::Range<usize>> {
+/// Where the table whose header is at `at` had its first header; `None` when there is no header at `at`.
+fn first_header(text: &str, at: usize) -> Option<Range<usize>> {
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let header = |line: &str| Some(line[..=line.rfind(']')?].trim().to_owned());
+    let wanted = header(text[start..].lines().next()?)?;
+    if !wanted.starts_with('[') {
+        return None;
+    }
+    let mut position = 0;
+    for line in text[..start].split_inclusive('\n') {
+        if header(line).as_ref() == Some(&wanted) {
+            let indent = line.len() - line.trim_start().len();
+            return Some(position + indent..position + indent + wanted.len());
+        }
+        position += line.len();
+    }
+    None
+}
+
+/// Where the key `name` stood last before `end`.
+fn last_key_before(table: &DeTable<'_>, name: &str, end: usize) -> Option<Range<usize>> {
     let below = |value: &DeValue<'_>| match value {
         DeValue::Table(table) => last_key_before(table, name, end),
         DeValue::Array(items) => items

@@ -1,4 +1,6 @@
 //! TOML tables, read key by key. Every key that is asked for is known; what is left at the end is not.
+//!
+//! serde would stop at the first problem, and name keys of its own accord; here all of them are found, each with its place.
 
 use std::ops::RangeInclusive;
 
@@ -113,15 +115,20 @@ impl<'a> Value<'a> {
     }
 
     /// The value as an integer of `range`.
-    pub fn integer_in(self, range: RangeInclusive<u32>, report: &mut Report) -> Option<u32> {
+    pub fn integer_in(
+        self,
+        range: RangeInclusive<u32>,
+        example: u32,
+        report: &mut Report,
+    ) -> Option<u32> {
         let (first, last) = range.into_inner();
         let key = self.key.clone();
-        let At { value, spot } = self.integer(&format!("{key} = {last}"), report)?;
+        let At { value, spot } = self.integer(&format!("{key} = {example}"), report)?;
         let fitting = u32::try_from(value).ok();
         if let Some(value) = fitting.filter(|value| (first..=last).contains(value)) {
             return Some(value);
         }
-        let message = format!("`{key}` is {value}, out of range");
+        let message = format!("`{key}` is out of range");
         let hint = format!("write a number from {first} to {last}");
         report.add(&spot, Problem::new(message, hint));
         None

@@ -2,6 +2,7 @@
 
 mod accepted;
 mod command_line;
+mod contrib;
 mod files;
 mod limits;
 mod places;
@@ -56,6 +57,11 @@ fn check_warnings(toml: &str, expected: &str) {
     let (_, warnings) = answer.unwrap_or_else(|error| panic!("{error}"));
     let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     assert_eq!(without(&directory, &warnings.join("\n")), expected);
+}
+
+#[track_caller]
+fn check_warnings_behind_minimal(toml: &str, expected: &str) {
+    check_warnings(&format!("{MINIMAL}{toml}"), expected);
 }
 
 #[track_caller]

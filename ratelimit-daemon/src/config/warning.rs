@@ -59,13 +59,12 @@ fn warn_of_allowed_source(
     }
 }
 
-/// Warns of limits that never refuse a packet because another one refuses it first.
+/// Warns of limits that never refuse a packet because another one refuses it first; of equal ones the first is kept.
 fn warn_of_idle_limits(policy: &Policy, warnings: &mut Report) {
     for (index, limit) in policy.limits.iter().enumerate() {
         let stricter = policy.limits.iter().enumerate().find(|(other, stricter)| {
-            let may_count = *other != index;
-            let is_first_of_equals = stricter.value != limit.value || *other < index;
-            may_count && is_first_of_equals && is_idle_beside(limit.value, stricter.value)
+            let counts = stricter.value != limit.value || *other < index;
+            counts && is_idle_beside(limit.value, stricter.value)
         });
         if let Some((_, stricter)) = stricter {
             let (limit_text, stricter_text) = (limit.value, stricter.value);

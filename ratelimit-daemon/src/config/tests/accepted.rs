@@ -100,6 +100,17 @@ fn every_key_is_understood() {
 }
 
 #[test]
+fn the_shortest_and_the_longest_window_are_accepted() {
+    let limits = r#"{ packets = 1, per = "10ms" }, { packets = 1, per = "31d" }"#;
+    let config = load_text(&MINIMAL.replace("[]", &format!("[{limits}]")));
+    let expected = [
+        limit(1, LimitUnit::Packets, 10),
+        limit(1, LimitUnit::Packets, 31 * 86_400_000),
+    ];
+    assert_eq!(config.default_policy.limits, expected);
+}
+
+#[test]
 fn metrics_can_be_switched_off() {
     let config = load_text(&format!("{MINIMAL}[metrics]\nlisten = false\n"));
     assert_eq!(config.metrics, None);
@@ -134,18 +145,18 @@ proptest! {
         policies in prop::collection::btree_map("p[A-Za-z0-9_-]{0,8}", vec(limit_text(), 0..=8), 0..5),
         observe: bool,
     ) {
-        let mut toml = format!("observe = {observe}\n");
-        for name in &interfaces {
-            toml += &format!("[[interface]]\nname = {name:?}\nmode = {mode:?}\n");
-        }
         let (ipv4, ipv6, capacity) = prefixes;
-        toml += &format!("[source]\nipv4_prefix = {ipv4}\nipv6_prefix = {ipv6}\ncapacity = {capacity}\n");
-        toml += &format!("[policy.default]\nlimits = [{}]\n", default.join(", "));
-        for (index, (name, limits)) in policies.iter().enumerate() {
-            toml += &format!("[policy.{name}]\nlimits = [{}]\n", limits.join(", "));
-            toml += &format!("sources = [\"10.{index}.0.0/16\", \"2001:db8:{index}::/48\"]\n");
-        }
-        let config = load_text(&toml);
+        let mut toml = vec![
+            format!("observe = {observe}"),
+            format!("[source]\nipv4_prefix = {ipv4}\nipv6_prefix = {ipv6}\ncapacity = {capacity}"),
+            format!("[policy.default]\nlimits = [{}]", default.join(", ")),
+        ];
+        toml.extend(interfaces.iter().map(|name| format!("[[interface]]\nname = {name:?}\nmode = {mode:?}")));
+        toml.extend(policies.iter().enumerate().map(|(index, (name, limits))| {
+            let limits = limits.join(", ");
+            format!("[policy.{name}]\nlimits = [{limits}]\nsources = [\"10.{index}.0.0/16\", \"2001:db8:{index}::/48\"]")
+        }));
+        let config = load_text(&toml.join("\n"));
         prop_assert_eq!(config.interfaces.len(), interfaces.len());
         prop_assert_eq!(config.policies.len(), policies.len());
         prop_assert_eq!(config.default_policy.limits.len(), default.len());

@@ -1,1 +1,375 @@
 use super::*;
+
+#[test]
+fn a_file_that_is_no_toml_is_refused_with_the_place() {
+    check_behind_minimal(
+        "[allow
+",
+        "config.toml:8:7: syntax error: unclosed table
+8 | [allow
+  |       ^ expected `]`",
+    );
+    check_behind_minimal(
+        "observe = yes
+",
+        r#"config.toml:8:11: syntax error: neither a number nor a string
+8 | observe = yes
+  |           ^^^ write "yes", or a number, true or false"#,
+    );
+    check_behind_minimal(
+        "[policy.b]
+limits = [{ packets = 1, per = 10s }]
+",
+        r#"config.toml:9:32: syntax error: neither a number nor a string
+9 | limits = [{ packets = 1, per = 10s }]
+  |                                ^^^ write "10s", or a number, true or false"#,
+    );
+    check_behind_minimal(
+        "a: 1
+",
+        "config.toml:8:2: syntax error: invalid unquoted key
+8 | a: 1
+  |  ^ expected letters, numbers, `-`, `_`",
+    );
+    check_behind_minimal(
+        "observe = 
+",
+        "config.toml:8:11: syntax error: a value is missing
+8 | observe = 
+  |           ^ write it here",
+    );
+    check_behind_minimal(
+        r#"x = "a
+"#,
+        r#"config.toml:8:7: syntax error: invalid basic string
+8 | x = "a
+  |       ^ expected `"`"#,
+    );
+    check_behind_minimal(
+        "x = [1 2]
+",
+        "config.toml:8:6: syntax error: neither a number nor a string
+8 | x = [1 2]
+  |      ^^^ write strings in quotes, and a comma between values",
+    );
+    check_behind_minimal(
+        r#"x = { a = 1 b = "2" }
+"#,
+        r#"config.toml:8:11: syntax error: neither a number nor a string
+8 | x = { a = 1 b = "2" }
+  |           ^^^ write strings in quotes, and a comma between values"#,
+    );
+    check_behind_minimal(
+        "= 1
+",
+        "config.toml:8:1: syntax error: unquoted keys cannot be empty
+8 | = 1
+  | ^ expected letters, numbers, `-`, `_`",
+    );
+    check_behind_minimal(
+        "x = 007
+",
+        "config.toml:8:5: syntax error: unexpected leading zero
+8 | x = 007
+  |     ^ remove or correct it",
+    );
+    check_behind_minimal(
+        "[[policy.b]]
+[policy.b]
+",
+        "config.toml:9:9: `b` is defined twice
+9 | [policy.b]
+  |         ^ make them one",
+    );
+}
+
+#[test]
+fn a_table_that_stands_twice_is_refused_with_the_first_place() {
+    check_behind_minimal(
+        "[policy.a]
+limits = []
+[policy.b]
+limits = []
+[policy.a]
+limits = []
+",
+        "config.toml:12:9: `a` is defined twice, first at config.toml:8:1
+12 | [policy.a]
+   |         ^ make them one",
+    );
+    check_behind_minimal(
+        "[source]
+capacity = 1
+capacity = 2
+",
+        "config.toml:10:1: `capacity` is defined twice, first at config.toml:9:1
+10 | capacity = 2
+   | ^^^^^^^^ make them one",
+    );
+    check_behind_minimal(
+        r#"[[interface]]
+name = "eth1"
+[[interface]]
+name = "eth2"
+name = "eth3"
+"#,
+        r#"config.toml:12:1: `name` is defined twice, first at config.toml:11:1
+12 | name = "eth3"
+   | ^^^^ make them one"#,
+    );
+    check_behind_minimal(
+        "[policy.a] # first
+limits = []
+  [policy.a]
+",
+        "config.toml:10:11: `a` is defined twice, first at config.toml:8:1
+10 |   [policy.a]
+   |           ^ make them one",
+    );
+}
+
+#[test]
+fn files_of_conf_d_add_to_the_lists() {
+    check_files(
+        &[
+            ("config.toml", MINIMAL),
+            (
+                "conf.d/10-a.toml",
+                r#"[[interface]]
+name = "eth1"
+[allow]
+sources = ["192.0.2.1"]
+"#,
+            ),
+            (
+                "conf.d/20-b.toml",
+                r#"[policy.b]
+sources = ["10.0.0.0/8"]
+limits = []
+[allow]
+sources = ["192.0.2.2"]
+"#,
+            ),
+        ],
+        "",
+    );
+}
+
+#[test]
+fn what_is_set_in_two_files_is_refused_with_both_places() {
+    check_files(
+        &[
+            (
+                "config.toml",
+                &format!(
+                    "observe = true
+{MINIMAL}[source]
+capacity = 1
+"
+                ),
+            ),
+            (
+                "conf.d/10-a.toml",
+                r#"observe = false
+on_stop = "keep"
+[paths]
+[policy.b]
+sources = ["10.0.0.0/8"]
+limits = []
+"#,
+            ),
+            (
+                "conf.d/20-b.toml",
+                r#"on_stop = "keep"
+[source]
+[metrics]
+listen = false
+[paths]
+[policy.b]
+sources = ["10.0.0.0/8"]
+limits = []
+"#,
+            ),
+            (
+                "conf.d/30-c.toml",
+                "[metrics]
+listen = false
+",
+            ),
+        ],
+        r#"conf.d/10-a.toml:1:11: `observe` is set twice, first at config.toml:1:11
+1 | observe = false
+  |           ^^^^^ keep one of them
+conf.d/20-b.toml:1:11: `on_stop` is set twice, first at conf.d/10-a.toml:2:11
+1 | on_stop = "keep"
+  |           ^^^^^^ keep one of them
+conf.d/20-b.toml:2:1: [source] is set twice, first at config.toml:9:1
+2 | [source]
+  | ^^^^^^^^ keep one of them
+conf.d/20-b.toml:5:1: [paths] is set twice, first at conf.d/10-a.toml:3:1
+5 | [paths]
+  | ^^^^^^^ keep one of them
+conf.d/20-b.toml:6:1: [policy.b] is defined twice, first at conf.d/10-a.toml:4:1
+6 | [policy.b]
+  | ^^^^^^^^^^ make them one, or give one another name
+conf.d/20-b.toml:7:12: 10.0.0.0/8 stands twice in [policy.b], first at conf.d/10-a.toml:5:12
+7 | sources = ["10.0.0.0/8"]
+  |            ^^^^^^^^^^^^ remove it
+conf.d/30-c.toml:2:10: [metrics] is set twice, first at conf.d/20-b.toml:4:10
+2 | listen = false
+  |          ^^^^^ keep one of them"#,
+    );
+}
+
+#[test]
+fn a_prefix_in_two_files_is_refused_with_both_places() {
+    check_files(
+        &[
+            (
+                "config.toml",
+                &format!(
+                    r#"{MINIMAL}[allow]
+sources = ["192.0.2.1"]
+"#
+                ),
+            ),
+            (
+                "conf.d/10-a.toml",
+                r#"[allow]
+sources = ["192.0.2.1"]
+"#,
+            ),
+        ],
+        r#"conf.d/10-a.toml:2:12: 192.0.2.1 stands twice in [allow], first at config.toml:9:12
+2 | sources = ["192.0.2.1"]
+  |            ^^^^^^^^^^^ remove it"#,
+    );
+}
+
+#[test]
+fn every_file_that_is_no_toml_is_named_and_nothing_else() {
+    check_files(
+        &[
+            ("config.toml", "observe = yes"),
+            (
+                "conf.d/10-a.toml",
+                "x = 
+",
+            ),
+            (
+                "conf.d/20-b.toml",
+                "y = 1
+",
+            ),
+        ],
+        r#"config.toml:1:11: syntax error: neither a number nor a string
+1 | observe = yes
+  |           ^^^ write "yes", or a number, true or false
+conf.d/10-a.toml:1:5: syntax error: a value is missing
+1 | x = 
+  |     ^ write it here"#,
+    );
+}
+
+#[test]
+fn files_of_conf_d_that_do_not_end_in_toml_or_begin_with_a_point_are_left_alone() {
+    check_files(
+        &[
+            ("config.toml", MINIMAL),
+            ("conf.d/10-a.toml.bak", "x"),
+            ("conf.d/.10-a.toml", "x"),
+            ("conf.d/README", "x"),
+        ],
+        "",
+    );
+}
+
+#[test]
+fn a_directory_in_conf_d_is_refused() {
+    check_files(
+        &[("config.toml", MINIMAL), ("conf.d/10-a.toml/x", "")],
+        "conf.d/10-a.toml: is a directory
+hint: name a file, such as conf.d/10-a.toml/config.toml",
+    );
+}
+
+#[test]
+fn a_conf_d_that_is_a_file_is_refused() {
+    check_files(
+        &[("config.toml", MINIMAL), ("conf.d", "")],
+        "conf.d: cannot be listed: Not a directory (os error 20)
+hint: make it a directory that the daemon can read, or remove it",
+    );
+}
+
+#[test]
+fn a_file_that_is_absent_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    check_path(
+        &directory,
+        "config.toml",
+        "\
+config.toml: no such file
+hint: name one that exists, or none: `ratelimitd --interface eth0 --packets 1000 --per 1s`",
+    );
+}
+
+#[test]
+fn a_path_that_is_a_directory_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("ratelimit")).unwrap();
+    check_path(
+        &directory,
+        "ratelimit",
+        "\
+ratelimit: is a directory
+hint: name a file, such as ratelimit/config.toml",
+    );
+}
+
+#[test]
+fn a_file_that_is_not_utf8_is_refused_with_the_place() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("config.toml"), b"# caf\xe9 bar\n").unwrap();
+    check_path(
+        &directory,
+        "config.toml",
+        "\
+config.toml:1:6: the byte 0xe9 is not UTF-8
+1 | # caf\u{fffd} bar
+  |      ^ save the file as UTF-8",
+    );
+}
+
+#[test]
+fn the_files_are_read_in_the_order_of_their_names() {
+    let (answer, directory) = inspect_files(&[
+        ("config.toml", MINIMAL),
+        ("conf.d/20-b.toml", "[[interface]]\nname = \"b\"\n"),
+        ("conf.d/10-a.toml", "[[interface]]\nname = \"a\"\n"),
+        ("conf.d/.hidden.toml", "not read"),
+    ]);
+    let config = answer.unwrap().0;
+    let names: Vec<&str> = config
+        .interfaces
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect();
+    assert_eq!(names, ["eth0", "a", "b"]);
+    let files = ["config.toml", "conf.d/10-a.toml", "conf.d/20-b.toml"];
+    assert_eq!(config.files, files.map(|file| directory.path().join(file)));
+}
+
+#[test]
+fn a_thousand_problems_are_told_by_the_first_hundred() {
+    let sources = "\"nowhere\",\n".repeat(1000);
+    let toml = format!("{MINIMAL}[allow]\nsources = [\n{sources}]\n");
+    let (answer, _directory) = inspect_files(&[("config.toml", &toml)]);
+    assert_eq!(answer.unwrap_err().diagnostics().len(), 100);
+}
+
+#[track_caller]
+fn check_path(directory: &TempDir, name: &str, expected: &str) {
+    let error = inspect(&directory.path().join(name)).unwrap_err();
+    assert_eq!(without(directory, &error.to_string()), expected);
+}

@@ -1,1 +1,243 @@
 use super::*;
+
+#[test]
+fn a_policy_without_limits_is_refused_unless_it_says_so() {
+    check(
+        r#"[[interface]]
+name = "eth0"
+[policy.default]
+"#,
+        r#"config.toml:3:1: [policy.default] has no `limits`
+3 | [policy.default]
+  | ^^^^^^^^^^^^^^^^ write limits = [{ packets = 1000, per = "1s" }], or limits = [] to limit nothing"#,
+    );
+}
+
+#[test]
+fn a_limit_counts_packets_or_bytes() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { per = "1s" },
+  { packets = 1, bytes = 2, per = "1s" },
+]
+"#,
+        r#"config.toml:11:3: a limit has neither `packets` nor `bytes`
+11 |   { per = "1s" },
+   |   ^^^^^^^^^^^^^^ write { packets = 1000, per = "1s" }
+config.toml:12:26: a limit counts either `packets` or `bytes`, not both
+12 |   { packets = 1, bytes = 2, per = "1s" },
+   |                          ^ write two limits"#,
+    );
+}
+
+#[test]
+fn a_limit_needs_a_window() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1000 },
+]
+"#,
+        r#"config.toml:11:3: a limit has no `per`
+11 |   { packets = 1000 },
+   |   ^^^^^^^^^^^^^^^^^^ write for example per = "1s""#,
+    );
+}
+
+#[test]
+fn an_amount_of_nothing_is_refused() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 0, per = "1s" },
+  { packets = -5, per = "1s" },
+  { bytes = "0MB", per = "1s" },
+  { bytes = 0, per = "1s" },
+]
+"#,
+        r#"config.toml:11:15: with an amount of 0 nothing would ever pass
+11 |   { packets = 0, per = "1s" },
+   |               ^ write at least 1; to drop everything of a source, ban it
+config.toml:12:15: with an amount of -5 nothing would ever pass
+12 |   { packets = -5, per = "1s" },
+   |               ^^ write at least 1; to drop everything of a source, ban it
+config.toml:13:13: with an amount of 0 nothing would ever pass
+13 |   { bytes = "0MB", per = "1s" },
+   |             ^^^^^ write at least 1; to drop everything of a source, ban it
+config.toml:14:13: with an amount of 0 nothing would ever pass
+14 |   { bytes = 0, per = "1s" },
+   |             ^ write at least 1; to drop everything of a source, ban it"#,
+    );
+}
+
+#[test]
+fn an_amount_that_one_word_cannot_count_is_refused_with_the_largest() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 99999999999999999999, per = "1s" },
+  { bytes = "1TB", per = "10ms" },
+]
+"#,
+        r#"config.toml:11:15: one word of state cannot count so many in 1s
+11 |   { packets = 99999999999999999999, per = "1s" },
+   |               ^^^^^^^^^^^^^^^^^^^^ write at most 134217727, or a longer window
+config.toml:12:13: one word of state cannot count so many in 10ms
+12 |   { bytes = "1TB", per = "10ms" },
+   |             ^^^^^ write at most 2097151B, or a longer window"#,
+    );
+}
+
+#[test]
+fn a_window_under_10_ms_or_over_31_days_is_refused() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1, per = "9ms" },
+  { packets = 1, per = "5w" },
+  { packets = 1, per = "0s" },
+]
+"#,
+        r#"config.toml:11:24: a window of 9ms is too short to be kept
+11 |   { packets = 1, per = "9ms" },
+   |                        ^^^^^ write at least 10ms
+config.toml:12:24: a window of 35d is too long to be kept
+12 |   { packets = 1, per = "5w" },
+   |                        ^^^^ write at most 31d
+config.toml:13:24: a window of 0s is too short to be kept
+13 |   { packets = 1, per = "0s" },
+   |                        ^^^^ write at least 10ms"#,
+    );
+}
+
+#[test]
+fn a_wrong_unit_is_refused_with_the_right_one() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1, per = "1min" },
+  { bytes = "50M", per = "1s" },
+  { bytes = "50 megabytes", per = "1s" },
+  { packets = 1, per = "" },
+  { packets = 1, per = "20000000000w" },
+]
+"#,
+        r#"config.toml:11:24: `min` in `1min` is not a unit of time
+11 |   { packets = 1, per = "1min" },
+   |                        ^^^^^^ write w, d, h, m (minutes), s, ms, us or ns
+config.toml:12:13: `M` in `50M` is not a unit of bytes
+12 |   { bytes = "50M", per = "1s" },
+   |             ^^^^^ write `50MB` or `50MiB`
+config.toml:13:13: `megabytes` in `50 megabytes` is not a unit of bytes
+13 |   { bytes = "50 megabytes", per = "1s" },
+   |             ^^^^^^^^^^^^^^ write B, kB, MB, GB, TB, KiB, MiB, GiB or TiB
+config.toml:14:24: `` is not a duration
+14 |   { packets = 1, per = "" },
+   |                        ^^ write for example `10ms`, `90s`, `10m`, `1h30m` or `31d`
+config.toml:15:24: a window of 140000000000d is too long to be kept
+15 |   { packets = 1, per = "20000000000w" },
+   |                        ^^^^^^^^^^^^^^ write at most 31d"#,
+    );
+}
+
+#[test]
+fn an_amount_or_a_window_of_a_wrong_type_is_refused() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = "1000", per = "1s" },
+  { packets = 1000.5, per = "1s" },
+  { packets = 1000, per = 60 },
+  { packets = 1000, per = 0.5 },
+  { bytes = 1.5, per = "1s" },
+]
+"#,
+        r#"config.toml:11:15: `packets` is a string, not an integer
+11 |   { packets = "1000", per = "1s" },
+   |               ^^^^^^ write packets = 1000
+config.toml:12:15: `packets` is a fraction, not an integer
+12 |   { packets = 1000.5, per = "1s" },
+   |               ^^^^^^ write packets = 1000
+config.toml:13:27: `per` is an integer, not a string
+13 |   { packets = 1000, per = 60 },
+   |                           ^^ write per = "60s"
+config.toml:14:27: `per` is a fraction, not a string
+14 |   { packets = 1000, per = 0.5 },
+   |                           ^^^ write per = "1s"
+config.toml:15:13: `bytes` is a fraction, not an integer
+15 |   { bytes = 1.5, per = "1s" },
+   |             ^^^ write bytes = "50MB""#,
+    );
+}
+
+#[test]
+fn an_algorithm_of_another_version_is_refused() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1, per = "1s", algorithm = "token-bucket" },
+  { packets = 1, per = "1s", algorithm = 1 },
+]
+"#,
+        r#"config.toml:11:42: this version has no algorithm `token-bucket`
+11 |   { packets = 1, per = "1s", algorithm = "token-bucket" },
+   |                                          ^^^^^^^^^^^^^^ write "fixed-window", which is the only one
+config.toml:12:42: `algorithm` is an integer, not a string
+12 |   { packets = 1, per = "1s", algorithm = 1 },
+   |                                          ^ write algorithm = "fixed-window""#,
+    );
+}
+
+#[test]
+fn an_unknown_key_of_a_limit_is_refused() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1, per = "1s", match = "tcp-syn" },
+  { packet = 1, per = "1s" },
+]
+"#,
+        r#"config.toml:11:30: unknown key `match` in a limit
+11 |   { packets = 1, per = "1s", match = "tcp-syn" },
+   |                              ^^^^^ remove it; known here: packets, bytes, per, algorithm
+config.toml:12:3: a limit has neither `packets` nor `bytes`
+12 |   { packet = 1, per = "1s" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^ write { packets = 1000, per = "1s" }
+config.toml:12:5: unknown key `packet` in a limit
+12 |   { packet = 1, per = "1s" },
+   |     ^^^^^^ did you mean `packets`?"#,
+    );
+}
+
+#[test]
+fn a_ninth_limit_is_refused() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 100, per = "1s" },
+  { packets = 200, per = "2s" },
+  { packets = 300, per = "3s" },
+  { packets = 400, per = "4s" },
+  { packets = 500, per = "5s" },
+  { packets = 600, per = "6s" },
+  { packets = 700, per = "7s" },
+  { packets = 800, per = "8s" },
+  { packets = 900, per = "9s" },
+]
+"#,
+        r#"config.toml:19:3: [policy.a] has 9 limits
+19 |   { packets = 900, per = "9s" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ keep 8, the most that a policy can have"#,
+    );
+}

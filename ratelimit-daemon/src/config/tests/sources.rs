@@ -1,1 +1,148 @@
 use super::*;
+
+#[test]
+fn a_policy_needs_sources_unless_it_is_the_default_one() {
+    check_behind_minimal(
+        "[policy.a]
+limits = []
+",
+        r#"config.toml:8:1: [policy.a] has no `sources`
+8 | [policy.a]
+  | ^^^^^^^^^^ write for whom it is: sources = ["192.0.2.0/24"]"#,
+    );
+    check_behind_minimal(
+        "[policy.a]
+limits = []
+sources = []
+",
+        "config.toml:10:11: the `sources` of [policy.a] are none
+10 | sources = []
+   |           ^^ write for whom the policy is, or remove it",
+    );
+}
+
+#[test]
+fn the_default_policy_has_no_sources() {
+    check(
+        r#"[[interface]]
+name = "eth0"
+[policy.default]
+sources = ["0.0.0.0/0"]
+limits = []
+"#,
+        r#"config.toml:4:11: [policy.default] is for the sources that no other policy is for
+4 | sources = ["0.0.0.0/0"]
+  |           ^^^^^^^^^^^^^ remove `sources`, or give the policy another name"#,
+    );
+}
+
+#[test]
+fn host_bits_are_refused_with_both_readings() {
+    check_behind_minimal(
+        r#"[policy.a]
+limits = []
+sources = ["10.0.0.1/24", "2001:db8::1/64"]
+"#,
+        r#"config.toml:10:12: host bits are set in `10.0.0.1/24`
+10 | sources = ["10.0.0.1/24", "2001:db8::1/64"]
+   |            ^^^^^^^^^^^^^ write 10.0.0.0/24 or 10.0.0.1
+config.toml:10:27: host bits are set in `2001:db8::1/64`
+10 | sources = ["10.0.0.1/24", "2001:db8::1/64"]
+   |                           ^^^^^^^^^^^^^^^^ write 2001:db8::/64 or 2001:db8::1"#,
+    );
+}
+
+#[test]
+fn what_is_no_prefix_is_refused() {
+    check_behind_minimal(
+        r#"[policy.a]
+limits = []
+sources = ["1.2.3.400", "10.0.0.0/33", "::/129", ""]
+"#,
+        r#"config.toml:10:12: `1.2.3.400` is no IPv4 or IPv6 address or prefix
+10 | sources = ["1.2.3.400", "10.0.0.0/33", "::/129", ""]
+   |            ^^^^^^^^^^^ write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32
+config.toml:10:25: `10.0.0.0/33` is longer than IPv4 addresses are
+10 | sources = ["1.2.3.400", "10.0.0.0/33", "::/129", ""]
+   |                         ^^^^^^^^^^^^^ write a length up to /32
+config.toml:10:40: `::/129` is longer than IPv6 addresses are
+10 | sources = ["1.2.3.400", "10.0.0.0/33", "::/129", ""]
+   |                                        ^^^^^^^^ write a length up to /128
+config.toml:10:50: `` is no IPv4 or IPv6 address or prefix
+10 | sources = ["1.2.3.400", "10.0.0.0/33", "::/129", ""]
+   |                                                  ^^ write for example 192.0.2.1, 192.0.2.0/24 or 2001:db8::/32"#,
+    );
+}
+
+#[test]
+fn a_prefix_that_stands_twice_in_a_list_is_refused() {
+    check_behind_minimal(
+        r#"[policy.a]
+limits = []
+sources = ["10.0.0.0/8", "192.0.2.1/32", "10.0.0.0/255.0.0.0", "192.0.2.1"]
+"#,
+        r#"config.toml:10:42: 10.0.0.0/8 stands twice in [policy.a], first at config.toml:10:12
+10 | sources = ["10.0.0.0/8", "192.0.2.1/32", "10.0.0.0/255.0.0.0", "192.0.2.1"]
+   |                                          ^^^^^^^^^^^^^^^^^^^^ remove it
+config.toml:10:64: 192.0.2.1 stands twice in [policy.a], first at config.toml:10:26
+10 | sources = ["10.0.0.0/8", "192.0.2.1/32", "10.0.0.0/255.0.0.0", "192.0.2.1"]
+   |                                                                ^^^^^^^^^^^ remove it"#,
+    );
+    check_behind_minimal(
+        r#"[allow]
+sources = ["::1", "0:0::1"]
+"#,
+        r#"config.toml:9:19: ::1 stands twice in [allow], first at config.toml:9:12
+9 | sources = ["::1", "0:0::1"]
+  |                   ^^^^^^^^ remove it"#,
+    );
+}
+
+#[test]
+fn a_prefix_of_two_policies_is_refused_with_the_other_place() {
+    check_behind_minimal(
+        r#"[policy.a]
+limits = []
+sources = ["10.0.0.0/8"]
+[policy.b]
+limits = []
+sources = ["10.0.0.0/8"]
+"#,
+        r#"config.toml:13:12: 10.0.0.0/8 stands in [policy.a] and in [policy.b], first at config.toml:10:12
+13 | sources = ["10.0.0.0/8"]
+   |            ^^^^^^^^^^^^ remove it from one of them: a source has one policy"#,
+    );
+}
+
+#[test]
+fn a_prefix_in_a_policy_and_in_a_wider_prefix_of_another_is_accepted() {
+    check_behind_minimal(
+        r#"[policy.a]
+limits = []
+sources = ["10.0.0.0/8"]
+[policy.b]
+limits = []
+sources = ["10.1.0.0/16"]
+"#,
+        "",
+    );
+}
+
+#[test]
+fn a_name_that_cannot_be_a_label_is_refused() {
+    check_behind_minimal(
+        r#"[policy."10.0.0.0/8"]
+limits = []
+sources = ["10.0.0.0/8"]
+[policy.""]
+limits = []
+sources = ["10.0.1.0/24"]
+"#,
+        r#"config.toml:8:9: `10.0.0.0/8` is no name for a policy
+8 | [policy."10.0.0.0/8"]
+  |         ^^^^^^^^^^^^ write letters, digits, `-` and `_`
+config.toml:11:9: `` is no name for a policy
+11 | [policy.""]
+   |         ^^ write letters, digits, `-` and `_`"#,
+    );
+}

@@ -1,1 +1,144 @@
 use super::*;
+
+#[test]
+fn a_source_of_a_policy_that_is_allowed_is_warned_of() {
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+limits = []
+sources = ["10.1.0.0/16", "192.0.2.1", "11.0.0.0/8"]
+[allow]
+sources = ["10.0.0.0/8", "192.0.2.1", "11.1.0.0/16"]
+"#,
+        r#"config.toml:10:12: [policy.a] never limits 10.1.0.0/16: 10.0.0.0/8 is allowed at config.toml:12:12
+10 | sources = ["10.1.0.0/16", "192.0.2.1", "11.0.0.0/8"]
+   |            ^^^^^^^^^^^^^ remove it here, or from [allow]
+config.toml:10:27: [policy.a] never limits 192.0.2.1: 192.0.2.1 is allowed at config.toml:12:26
+10 | sources = ["10.1.0.0/16", "192.0.2.1", "11.0.0.0/8"]
+   |                           ^^^^^^^^^^^ remove it here, or from [allow]"#,
+    );
+}
+
+#[test]
+fn an_allow_list_of_everything_is_warned_of() {
+    check_warnings_behind_minimal(
+        r#"[allow]
+sources = ["0.0.0.0/0", "::/0"]
+"#,
+        r#"config.toml:9:12: 0.0.0.0/0 allows every source of its family
+9 | sources = ["0.0.0.0/0", "::/0"]
+  |            ^^^^^^^^^^^ to limit nothing, write limits = []; to try limits out, observe = true
+config.toml:9:25: ::/0 allows every source of its family
+9 | sources = ["0.0.0.0/0", "::/0"]
+  |                         ^^^^^^ to limit nothing, write limits = []; to try limits out, observe = true"#,
+    );
+}
+
+#[test]
+fn a_limit_behind_a_stricter_one_is_warned_of() {
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1000, per = "1s" },
+  { packets = 10, per = "1s" },
+]
+"#,
+        r#"config.toml:11:3: 1000 packets per 1s are never reached beside 10 packets per 1s
+11 |   { packets = 1000, per = "1s" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
+    );
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1000, per = "1s" },
+  { packets = 100_000, per = "1m" },
+]
+"#,
+        r#"config.toml:12:3: 100000 packets per 1m are never reached beside 1000 packets per 1s
+12 |   { packets = 100_000, per = "1m" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
+    );
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 10, per = "1m" },
+  { packets = 20, per = "1s" },
+]
+"#,
+        r#"config.toml:12:3: 20 packets per 1s are never reached beside 10 packets per 1m
+12 |   { packets = 20, per = "1s" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
+    );
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 10, per = "1s" },
+  { packets = 10, per = "1s" },
+]
+"#,
+        r#"config.toml:12:3: 10 packets per 1s are never reached beside 10 packets per 1s
+12 |   { packets = 10, per = "1s" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
+    );
+}
+
+#[test]
+fn limits_that_are_both_reached_are_not_warned_of() {
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1000, per = "1s" },
+  { packets = 60_999, per = "1m" },
+]
+"#,
+        "",
+    );
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 10, per = "1m" },
+  { packets = 19, per = "1s" },
+]
+"#,
+        "",
+    );
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 10, per = "1s" },
+  { bytes = "1MB", per = "1s" },
+]
+"#,
+        "",
+    );
+}
+
+#[test]
+fn a_limit_into_which_no_full_frame_fits_is_warned_of() {
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { bytes = 1513, per = "1s" },
+]
+"#,
+        r#"config.toml:11:3: 1513B hold no full frame of 1514 bytes: none passes
+11 |   { bytes = 1513, per = "1s" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write at least 1514; a plain number is bytes"#,
+    );
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { bytes = 1514, per = "1s" },
+]
+"#,
+        "",
+    );
+}

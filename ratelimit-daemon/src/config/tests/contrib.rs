@@ -1,0 +1,54 @@
+use super::*;
+
+const CONTRIB: &str = include_str!("../../../../contrib/config.toml");
+
+#[test]
+fn the_installed_file_says_the_defaults() {
+    let minimal = MINIMAL.replace("limits = []", "limits = [{ packets = 1000, per = \"1s\" }]");
+    let expected = Config {
+        files: vec![],
+        ..load_text(&minimal)
+    };
+    let installed = Config {
+        files: vec![],
+        ..load_text(CONTRIB)
+    };
+    assert_eq!(installed, expected);
+    check_warnings(CONTRIB, "");
+}
+
+#[test]
+fn the_examples_of_the_installed_file_are_right() {
+    let config = load_text(&with_examples());
+    assert_eq!(config.interfaces.len(), 2);
+    assert_eq!(config.default_policy.limits.len(), 3);
+    assert_eq!(config.policies["partner"].sources.len(), 2);
+    check_warnings(&with_examples(), "");
+}
+
+#[test]
+fn the_installed_file_shows_every_key() {
+    let keys = "observe on_stop interface name mode source ipv4_prefix ipv6_prefix capacity policy limits packets \
+                bytes per algorithm sources allow metrics listen paths pins state runtime";
+    let examples = with_examples();
+    let code: Vec<&str> = examples
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    for key in keys.split_whitespace() {
+        assert!(code.join("\n").contains(key), "{key} is missing");
+    }
+}
+
+/// The file with its examples switched on: lines that begin with `#` and no space, or with more than one.
+fn with_examples() -> String {
+    let lines = CONTRIB.lines().map(|line| match line.strip_prefix('#') {
+        Some(example) if is_example(example) => example,
+        _ => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn is_example(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphanumeric() || c == '[') || text.starts_with("  {")
+}
