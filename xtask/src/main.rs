@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::Parser;
 
 mod build;
+mod check;
 mod process;
 mod setup;
 mod test;
@@ -20,6 +21,8 @@ enum Command {
     /// Installs what building and testing need
     Setup,
     Build(build::Arguments),
+    /// Checks format, lints, documentation, dependencies and spelling
+    Check,
     Test(test::Arguments),
 }
 
@@ -34,6 +37,7 @@ fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Setup => setup::everything().map(|()| ExitCode::SUCCESS),
         Command::Build(arguments) => build::run(arguments).map(|()| ExitCode::SUCCESS),
+        Command::Check => check::run(),
         Command::Test(arguments) => test::run(arguments),
     }
 }

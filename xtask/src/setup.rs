@@ -10,6 +10,9 @@ mod cargo_tool;
 mod packages;
 mod rust_src;
 
+pub use cargo_tool::{CARGO_DENY, TYPOS};
+pub use rust_src::usual_compiler_has_sources;
+
 /// What building, testing and demonstrating need.
 pub fn everything() -> Result<()> {
     build()?;

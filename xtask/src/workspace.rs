@@ -16,3 +16,8 @@ pub fn target_dir() -> PathBuf {
     let chosen = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     root().join(chosen)
 }
+
+/// The programs that this repository installs for itself.
+pub fn tools_dir() -> PathBuf {
+    target_dir().join("tools")
+}

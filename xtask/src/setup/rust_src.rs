@@ -25,6 +25,11 @@ pub fn install() -> Result<()> {
     from_debian().context("installing the sources of Rust's core library")
 }
 
+/// Whether the compiler that cargo runs has the sources itself.
+pub fn usual_compiler_has_sources() -> bool {
+    has_sources(usual_rustc())
+}
+
 fn from_rustup() -> Result<()> {
     say("rustup component add rust-src");
     process::output(Command::new("rustup").args(["component", "add", "rust-src"]))?;
