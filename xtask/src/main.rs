@@ -1,1 +1,43 @@
-fn main() {}
+//! The tools of the repository: `cargo xtask COMMAND`.
+//!
+//! A file holds one command. None of them knows the other crates: they are built, and run, as a user would.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+mod build;
+mod check;
+mod process;
+mod setup;
+mod test;
+mod workspace;
+
+/// Builds, tests and checks ratelimit
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Command {
+    /// Installs what building and testing need
+    Setup,
+    Build(build::Arguments),
+    /// Checks format, lints, documentation, dependencies and spelling
+    Check,
+    Test(test::Arguments),
+}
+
+fn main() -> ExitCode {
+    run(&Command::parse()).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(command: &Command) -> Result<ExitCode> {
+    match command {
+        Command::Setup => setup::everything().map(|()| ExitCode::SUCCESS),
+        Command::Build(arguments) => build::run(arguments).map(|()| ExitCode::SUCCESS),
+        Command::Check => check::run(),
+        Command::Test(arguments) => test::run(arguments),
+    }
+}

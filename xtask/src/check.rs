@@ -1,0 +1,122 @@
+//! `cargo xtask check`: format, lints, documentation, dependencies, spelling. Every check runs, whatever the others found.
+
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+};
+
+use anyhow::Result;
+
+use crate::{
+    process,
+    setup::{self, CARGO_DENY, TYPOS},
+};
+
+/// Runs every check, and names those that failed.
+pub fn run() -> Result<ExitCode> {
+    setup::build()?;
+    let cargo_deny = CARGO_DENY.install_here()?;
+    let typos = TYPOS.install_here()?;
+
+    let mut checks = vec![
+        ("format", format()),
+        ("clippy", clippy()),
+        ("documentation", documentation()),
+        ("dependencies", dependencies(&cargo_deny)),
+        ("spelling", spelling(&typos)),
+    ];
+    if setup::usual_compiler_has_sources() {
+        checks.push(("clippy of the BPF program", clippy_bpf()));
+    } else {
+        // Clippy is part of a compiler, and reads only the core library that the same one built.
+        skip(
+            "clippy of the BPF program",
+            "it needs rust-src of the usual compiler",
+        );
+    }
+    match fetch_advisories(&cargo_deny) {
+        Ok(()) => checks.push(("advisories", advisories(&cargo_deny))),
+        Err(error) => {
+            let error = error.to_string();
+            let last_line = error.lines().next_back().unwrap_or_default();
+            skip("advisories", &format!("no database: {last_line}"));
+        }
+    }
+    report(checks)
+}
+
+fn report(checks: Vec<(&str, Command)>) -> Result<ExitCode> {
+    let mut failed = Vec::new();
+    for (name, mut command) in checks {
+        eprintln!("check: {name}");
+        if !process::status(&mut command)?.success() {
+            failed.push(name);
+        }
+    }
+    if failed.is_empty() {
+        eprintln!("check: all passed");
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("check: failed: {}", failed.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+fn skip(name: &str, why: &str) {
+    eprintln!("check: skipped: {name}: {why}");
+}
+
+fn format() -> Command {
+    let mut cargo = process::cargo();
+    cargo.args(["fmt", "--all", "--check"]);
+    cargo
+}
+
+fn clippy() -> Command {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["clippy", "--workspace", "--exclude", "ratelimit-ebpf"])
+        .args(["--all-targets", "--", "--deny", "warnings"]);
+    cargo
+}
+
+/// The BPF program is linted for its own target, as it builds for no other.
+fn clippy_bpf() -> Command {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["clippy", "--package", "ratelimit-ebpf", "--all-features"])
+        .args(["--profile", "bpf", "--target", "bpfel-unknown-none"])
+        .args(["-Z", "build-std=core", "--", "--deny", "warnings"])
+        .env("RUSTC_BOOTSTRAP", "1");
+    cargo
+}
+
+/// Private items too: most of a binary is private, and its links are read in the source.
+fn documentation() -> Command {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["doc", "--workspace", "--exclude", "ratelimit-ebpf"])
+        .args(["--no-deps", "--document-private-items"])
+        .env("RUSTDOCFLAGS", "--deny warnings");
+    cargo
+}
+
+fn dependencies(cargo_deny: &Path) -> Command {
+    let mut deny = process::in_root(cargo_deny);
+    deny.args(["check", "licenses", "bans", "sources"]);
+    deny
+}
+
+fn advisories(cargo_deny: &Path) -> Command {
+    let mut deny = process::in_root(cargo_deny);
+    deny.args(["check", "--disable-fetch", "advisories"]);
+    deny
+}
+
+/// Fetches the database of advisories, which is in a git repository and not on crates.io.
+fn fetch_advisories(cargo_deny: &Path) -> Result<()> {
+    process::output(process::in_root(cargo_deny).args(["fetch", "db"])).map(drop)
+}
+
+fn spelling(typos: &Path) -> Command {
+    process::in_root(typos)
+}

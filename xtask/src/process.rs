@@ -1,0 +1,100 @@
+//! Running other programs, with errors that say which command failed and how.
+
+use std::{
+    env,
+    ffi::OsStr,
+    fs,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+    process::{Command, ExitStatus, Output},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace;
+
+/// The cargo that runs this, in the root of the repository.
+pub fn cargo() -> Command {
+    in_root(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// `program`, in the root of the repository.
+pub fn in_root(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(workspace::root());
+    command
+}
+
+/// `program` as root: itself where this runs as root, through `sudo` otherwise.
+pub fn as_root(program: &str) -> Result<Command> {
+    if is_root()? {
+        return Ok(Command::new(program));
+    }
+    if find("sudo").is_none() {
+        bail!("`{program}` has to run as root, and there is no sudo");
+    }
+    let mut sudo = Command::new("sudo");
+    sudo.arg(program);
+    Ok(sudo)
+}
+
+/// Whether this runs as root.
+pub fn is_root() -> Result<bool> {
+    let process = fs::metadata("/proc/self").context("reading /proc/self")?;
+    Ok(process.uid() == 0)
+}
+
+/// Runs `command`, which writes to this process's terminal.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = status(command)?;
+    if !status.success() {
+        bail!("`{}` failed: {status}", line(command));
+    }
+    Ok(())
+}
+
+/// Runs `command`, which writes to this process's terminal, and answers how it ended.
+pub fn status(command: &mut Command) -> Result<ExitStatus> {
+    command.status().with_context(|| cannot_run(command))
+}
+
+/// Runs `command` and answers what it wrote to stdout. What it wrote to stderr is in the error.
+pub fn output(command: &mut Command) -> Result<String> {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().with_context(|| cannot_run(command))?;
+    if !status.success() {
+        let stderr = String::from_utf8_lossy(&stderr);
+        bail!(
+            "`{}` failed: {status}\n{}",
+            line(command),
+            stderr.trim_end()
+        );
+    }
+    Ok(String::from_utf8_lossy(&stdout).trim_end().to_owned())
+}
+
+/// Where `program` is, of the directories in `PATH` and the administrator's, which a user's `PATH` leaves out.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|directory| directory.join(program))
+        .find(|file| file.is_file())
+}
+
+fn cannot_run(command: &Command) -> String {
+    format!("running `{}`", line(command))
+}
+
+/// The command as one would type it.
+fn line(command: &Command) -> String {
+    [command.get_program()]
+        .into_iter()
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy)
+        .collect::<Vec<_>>()
+        .join(" ")
+}

@@ -1,0 +1,32 @@
+//! `cargo xtask setup`: installs what is missing, and says each thing it does.
+//!
+//! The Rust that is there is the Rust that builds: there is no `rust-toolchain.toml`, which would make rustup fetch another
+//! one under another name, or fail where it cannot.
+
+use anyhow::Result;
+
+mod bpffs;
+mod cargo_tool;
+mod packages;
+mod rust_src;
+
+pub use cargo_tool::{CARGO_DENY, TYPOS};
+pub use rust_src::usual_compiler_has_sources;
+
+/// What building, testing and demonstrating need.
+pub fn everything() -> Result<()> {
+    build()?;
+    packages::install(packages::FOR_TESTS)?;
+    bpffs::mount()
+}
+
+/// What building needs.
+pub fn build() -> Result<()> {
+    rust_src::install()?;
+    cargo_tool::BPF_LINKER.install_for_user()
+}
+
+/// Tells the user what is about to be done.
+fn say(message: &str) {
+    eprintln!("setup: {message}");
+}

@@ -1,0 +1,87 @@
+//! Programs from the distribution.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::say;
+use crate::process;
+
+/// A program, and the Debian package that has it.
+pub struct Program {
+    name: &'static str,
+    package: &'static str,
+}
+
+/// What the tests and the demo run.
+pub const FOR_TESTS: &[Program] = &[
+    Program::new("bpftool", "bpftool"),
+    Program::new("hping3", "hping3"),
+    Program::new("ip", "iproute2"),
+    Program::new("prometheus", PROMETHEUS),
+    Program::new("promtool", PROMETHEUS),
+    Program::new("tcpdump", "tcpdump"),
+    Program::new("xdp-loader", "xdp-tools"),
+];
+
+const PROMETHEUS: &str = "prometheus";
+
+impl Program {
+    const fn new(name: &'static str, package: &'static str) -> Self {
+        Self { name, package }
+    }
+}
+
+/// Installs the packages of those `programs` that are missing.
+pub fn install(programs: &[Program]) -> Result<()> {
+    let mut missing: Vec<_> = programs
+        .iter()
+        .filter(|program| process::find(program.name).is_none())
+        .map(|program| program.package)
+        .collect();
+    missing.dedup();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    apt_install(&missing)?;
+    if missing.contains(&PROMETHEUS) {
+        stop_service(PROMETHEUS)?;
+    }
+    Ok(())
+}
+
+/// Installs `packages` with apt.
+pub fn apt_install(packages: &[&str]) -> Result<()> {
+    let list = packages.join(" ");
+    if process::find("apt-get").is_none() {
+        bail!("there is no apt-get here: install what Debian calls {list} by hand");
+    }
+    say(&format!("apt-get install {list}"));
+    apt(&["update"])
+        .and_then(|()| apt(&[&["install", "--no-install-recommends"], packages].concat()))
+        .with_context(|| format!("installing {list}"))
+}
+
+fn apt(arguments: &[&str]) -> Result<()> {
+    // `env`, because sudo passes no environment on.
+    let mut apt = process::as_root("env")?;
+    apt.args([
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "--quiet",
+        "--yes",
+    ])
+    // Another apt may be running, of a new machine's own updates for example.
+    .args(["--option", "DPkg::Lock::Timeout=300"])
+    .args(arguments);
+    process::output(&mut apt).map(drop)
+}
+
+/// Undoes that Debian starts a server as soon as it is installed: the tests start their own.
+fn stop_service(service: &str) -> Result<()> {
+    if !Path::new("/run/systemd/system").is_dir() {
+        return Ok(());
+    }
+    say(&format!("systemctl disable --now {service}"));
+    process::output(process::as_root("systemctl")?.args(["disable", "--now", service])).map(drop)
+}

@@ -1,0 +1,99 @@
+//! `cargo xtask test`: every test, those that need a kernel included.
+//!
+//! A test that cannot run appends `SKIPPED: name: reason` to the file that `RATELIMIT_SKIPPED` names, and passes. The skipped
+//! ones are told at the end, so that nobody takes them for tests that ran; in CI they are failures, except where the kernel
+//! itself lacks what they test.
+
+use std::{
+    env, fs, io,
+    path::Path,
+    process::{Command, ExitCode, ExitStatus},
+};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::{process, setup, workspace};
+
+/// What a reason says when no setup could make the test run.
+const KERNEL_LACKS: &str = "kernel lacks";
+
+/// Runs every test, after installing what they need
+#[derive(Args)]
+pub struct Arguments {
+    /// Fail when a test was skipped, unless the kernel lacks what it tests (the default where CI is set)
+    #[arg(long)]
+    no_skips: bool,
+    /// Run the tests whose names contain one of these
+    filter: Vec<String>,
+}
+
+/// Runs the tests. Its exit code is that of `cargo test`.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    setup::everything()?;
+    let skipped_file = workspace::target_dir().join("skipped-tests");
+    remove(&skipped_file)?;
+    // The tests of one package cannot ask cargo for the binaries of another.
+    process::run(process::cargo().args(["build", "--package", "ratelimit-daemon", "--bins"]))?;
+    let status = process::status(&mut tests(&arguments.filter, &skipped_file)?)?;
+
+    let skipped = read(&skipped_file)?;
+    for line in skipped.lines() {
+        eprintln!("{line}");
+    }
+    let may_skip = !arguments.no_skips && env::var_os("CI").is_none();
+    if !status.success() {
+        return Ok(exit_code(status));
+    }
+    if !may_skip && skipped.lines().any(|line| !line.contains(KERNEL_LACKS)) {
+        eprintln!("error: tests were skipped that have to run here");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tests(filter: &[String], skipped_file: &Path) -> Result<Command> {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["test", "--workspace", "--exclude", "ratelimit-ebpf"])
+        .arg("--no-fail-fast")
+        .env("RATELIMIT_SKIPPED", skipped_file);
+    if !process::is_root()? {
+        run_as_root(&mut cargo);
+    }
+    cargo.arg("--").args(filter);
+    Ok(cargo)
+}
+
+/// Builds as the user and runs as root, where that can be had; the tests themselves say what they miss otherwise.
+fn run_as_root(cargo: &mut Command) {
+    if process::find("sudo").is_some() {
+        let runner = r#"target."cfg(all())".runner = ["sudo", "--preserve-env"]"#;
+        cargo.args(["--config", runner]);
+    } else {
+        eprintln!("test: not root, and no sudo: tests that need a kernel are skipped");
+    }
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+fn remove(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", file.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn read(file: &Path) -> Result<String> {
+    match fs::read_to_string(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        answer => answer.with_context(|| format!("reading {}", file.display())),
+    }
+}

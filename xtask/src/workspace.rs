@@ -1,0 +1,23 @@
+//! Where things are.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+/// The root of the repository.
+pub fn root() -> &'static Path {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask)
+}
+
+/// The directory that cargo builds into.
+pub fn target_dir() -> PathBuf {
+    let chosen = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root().join(chosen)
+}
+
+/// The programs that this repository installs for itself.
+pub fn tools_dir() -> PathBuf {
+    target_dir().join("tools")
+}
