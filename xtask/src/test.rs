@@ -15,6 +15,9 @@ use clap::Args;
 
 use crate::{process, setup, workspace};
 
+/// What is tested is the BPF object that is released: without a log, which `ratelimit-daemon/build.rs` gives debug builds.
+const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
+
 /// What a reason says when no setup could make the test run.
 const KERNEL_LACKS: &str = "kernel lacks";
 
@@ -34,7 +37,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let skipped_file = workspace::target_dir().join("skipped-tests");
     remove(&skipped_file)?;
     // The tests of one package cannot ask cargo for the binaries of another.
-    process::run(process::cargo().args(["build", "--package", "ratelimit-daemon", "--bins"]))?;
+    let mut binaries = process::cargo();
+    binaries
+        .args(["build", "--package", "ratelimit-daemon", "--bins"])
+        .env(LOG_SWITCH, "off");
+    process::run(&mut binaries)?;
     let status = process::status(&mut tests(&arguments.filter, &skipped_file)?)?;
 
     let skipped = read(&skipped_file)?;
@@ -57,6 +64,7 @@ fn tests(filter: &[String], skipped_file: &Path) -> Result<Command> {
     cargo
         .args(["test", "--workspace", "--exclude", "ratelimit-ebpf"])
         .arg("--no-fail-fast")
+        .env(LOG_SWITCH, "off")
         .env("RATELIMIT_SKIPPED", skipped_file);
     if !process::is_root()? {
         run_as_root(&mut cargo);

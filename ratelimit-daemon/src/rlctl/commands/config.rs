@@ -11,15 +11,19 @@ use crate::{
 
 /// Reads `file` as the daemon would.
 pub fn check(file: &Path) -> Result<Report, Failure> {
-    let config = config::load(file).map_err(|error| wrong(&error.to_string()))?;
+    let (config, warnings) = config::inspect(file).map_err(|error| wrong(&error.to_string()))?;
     let json = json!({
         "files": config.files,
         "interfaces": config.interfaces.len(),
         "policies": config.policies.len() + 1,
         "allows": config.allow.len(),
         "observe": config.observe,
+        "warnings": warnings,
     });
-    Ok(Report::from_json(json, sentence(file, &config)))
+    let report = Report::from_json(json, sentence(file, &config));
+    Ok(warnings
+        .iter()
+        .fold(report, |report, warning| report.note(warning.to_string())))
 }
 
 /// The error says where it is, so nothing is put before it but the word.
