@@ -32,9 +32,7 @@ pub fn run(stage: &mut Stage) -> Result<()> {
     };
     let all = sum(&|_| true);
     let passed = sum(&|counter| counter.line.contains(r#"verdict="pass""#));
-    println!(
-        "(not-ip are markers, by which the demo knows that what it sent before them is through)"
-    );
+    println!("(not-ip: markers that tell the demo when all before them is through)");
     let mut compare = |what: &str, found, beside: &str, expected| {
         let answer = stage.figures.check_exact(what, expected, found);
         let mark = stage.screen.mark(&answer);

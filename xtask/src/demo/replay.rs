@@ -55,7 +55,7 @@ fn replay(stage: &mut Stage, path: &Path) -> Result<()> {
         if stage.figures.check(&what, &expected, arrived) != "ok" {
             sums.wrong += 1;
         }
-        sums.sent += passages.len();
+        sums.sent += oracle::all(passages).start();
         sums.arrived += arrived;
     }
     let mark = match sums.wrong {
@@ -66,14 +66,18 @@ fn replay(stage: &mut Stage, path: &Path) -> Result<()> {
     let Sums { sent, arrived, .. } = sums;
     stage.screen.finish(&[
         format!("{name}: {sent} packets from {sources} sources"),
-        format!("{arrived} arrived  {}", stage.screen.mark(&mark)),
+        format!(
+            "{arrived} arrived, {} dropped  {}",
+            sent.saturating_sub(arrived),
+            stage.screen.mark(&mark)
+        ),
     ])?;
     stage.rlctl.type_in(&["limit", "rm"], 0)
 }
 
 #[derive(Default)]
 struct Sums {
-    sent: usize,
+    sent: u64,
     arrived: u64,
     wrong: usize,
 }

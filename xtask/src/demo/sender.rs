@@ -63,8 +63,9 @@ impl<'f> Lane<'f> {
             self.due = now;
         }
         let frame = &self.frames[self.passages.len() % self.frames.len()];
-        self.passages.push(wire.send(frame)?);
+        // Counted first: at no time has more arrived than was sent.
         self.sent.fetch_add(1, Ordering::Relaxed);
+        self.passages.push(wire.send(frame)?);
         self.due += self.gap;
         Ok(())
     }

@@ -105,7 +105,6 @@ impl Board {
             "ARRIVED",
         ])];
         for (index, (flow, sent)) in iter::zip(&self.flows, &self.sent).enumerate() {
-            // Arrivals were looked at before: what was sent is never less.
             let (sent, arrived) = (sent.load(Ordering::Relaxed), arrivals.of(&flow.hosts));
             let cells = row(&[
                 flow.source,
