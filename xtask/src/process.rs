@@ -31,7 +31,7 @@ pub fn as_root(program: &str) -> Result<Command> {
         return Ok(Command::new(program));
     }
     if find("sudo").is_none() {
-        bail!("`{program}` has to run as root, and there is no sudo");
+        bail!("this needs root, and there is no sudo");
     }
     let mut sudo = Command::new("sudo");
     sudo.arg(program);

@@ -32,9 +32,13 @@ pub fn usual_compiler_has_sources() -> bool {
 
 fn from_rustup() -> Result<()> {
     say("rustup component add rust-src");
-    process::output(Command::new("rustup").args(["component", "add", "rust-src"]))?;
+    process::output(
+        Command::new("rustup")
+            .args(["component", "add", "rust-src"])
+            .env("RUST_BACKTRACE", "0"),
+    )?;
     if !has_sources(usual_rustc()) {
-        bail!("rustup installed rust-src for another toolchain than the one in use");
+        bail!("rustup has rust-src installed, but not for the compiler in use");
     }
     Ok(())
 }
