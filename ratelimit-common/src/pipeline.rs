@@ -42,10 +42,18 @@ where
         return Verdict::Pass(PassReason::Allowed);
     }
     if entry.is_banned(now) {
-        return Verdict::Drop(DropReason::Banned);
+        return refuse(
+            flow.source,
+            Refusal::without_limit(DropReason::Banned),
+            tables,
+        );
     }
     if flow.content == Content::TooDeep {
-        return Verdict::Drop(DropReason::ExtensionDepth);
+        return refuse(
+            flow.source,
+            Refusal::without_limit(DropReason::ExtensionDepth),
+            tables,
+        );
     }
     let index = entry.policy().unwrap_or(tables.settings().default_policy());
     let Some(policy) = tables.policy(index).filter(|policy| !policy.is_empty()) else {
@@ -55,8 +63,8 @@ where
     match limit(policy, source, now, frame_bytes, tables) {
         Ok(()) => Verdict::Pass(PassReason::Conforming),
         Err(refusal) => {
-            tables.strike(source, refusal);
-            let verdict = Verdict::Drop(refusal.reason);
+            tables.strike(source);
+            let verdict = refuse(source, refusal, tables);
             if policy.observe() {
                 verdict.observed()
             } else {
@@ -64,6 +72,12 @@ where
             }
         }
     }
+}
+
+#[inline(always)]
+fn refuse<A: Address>(source: A, refusal: Refusal, tables: &impl FamilyTables<A>) -> Verdict {
+    tables.sample(source, refusal);
+    Verdict::Drop(refusal.reason)
 }
 
 /// Charges the packet to its source, making the source's state at its first packet.
@@ -160,6 +174,19 @@ mod tests {
     }
 
     #[test]
+    fn every_drop_of_a_source_may_be_sampled_and_no_pass() {
+        let limited = Fake::new(1, true);
+        check(
+            &limited,
+            &[CONFORMING, Verdict::Observe(DropReason::Limited)],
+        );
+        assert_eq!(*limited.samples.borrow(), [DropReason::Limited]);
+        let banned = Fake::new(1, false).listed(false, Some(LATER));
+        check(&banned, &[BANNED]);
+        assert_eq!(*banned.samples.borrow(), [DropReason::Banned]);
+    }
+
+    #[test]
     fn the_second_of_two_first_packets_is_charged_to_the_state_of_the_first() {
         let fake = Fake {
             race: Race::Lost,
@@ -218,6 +245,7 @@ mod tests {
         race: Race,
         record: RefCell<Option<Record>>,
         strikes: Cell<u32>,
+        samples: RefCell<Vec<DropReason>>,
         counted: RefCell<Vec<(Family, Verdict, u32)>>,
     }
 
@@ -231,6 +259,7 @@ mod tests {
                 race: Race::Won,
                 record: RefCell::default(),
                 strikes: Cell::default(),
+                samples: RefCell::default(),
                 counted: RefCell::new(vec![]),
             }
         }
@@ -283,8 +312,12 @@ mod tests {
             }
         }
 
-        fn strike(&self, _: Ipv4, _: Refusal) {
+        fn strike(&self, _: Ipv4) {
             self.strikes.set(self.strikes.get() + 1);
+        }
+
+        fn sample(&self, _: Ipv4, refusal: Refusal) {
+            self.samples.borrow_mut().push(refusal.reason);
         }
     }
 
@@ -308,7 +341,11 @@ mod tests {
             unreachable!()
         }
 
-        fn strike(&self, _: Ipv6, _: Refusal) {
+        fn strike(&self, _: Ipv6) {
+            unreachable!()
+        }
+
+        fn sample(&self, _: Ipv6, _: Refusal) {
             unreachable!()
         }
     }
