@@ -6,9 +6,11 @@
 //! state.db ─────┘
 //! ```
 
+mod commands;
 mod controller;
 mod enforcer;
 mod guards;
+mod handle;
 mod intent;
 mod policies;
 mod preview;
@@ -17,6 +19,7 @@ mod rules;
 mod store;
 mod views;
 
-pub use controller::{Controller, Handle, Reloads, Stopped};
+pub use controller::{Controller, Reloads};
+pub use handle::{Handle, Stopped};
 pub use store::Store;
 pub use views::Snapshot;

@@ -3,6 +3,7 @@
 use std::{
     net::IpAddr,
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    api::{Ban, Origin},
+    api::{Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
     config::{Interface, Mode, OnStop, Paths, PolicyConfig, Source},
     datapath::{Memory, Shared},
     limit::{Algorithm, LimitSpec, LimitUnit},
