@@ -9,6 +9,7 @@ use clap::Parser;
 
 mod build;
 mod check;
+mod demo;
 mod process;
 mod setup;
 mod test;
@@ -24,6 +25,7 @@ enum Command {
     /// Checks format, lints, documentation, dependencies and spelling
     Check,
     Test(test::Arguments),
+    Demo(demo::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -39,5 +41,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Build(arguments) => build::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::Check => check::run(),
         Command::Test(arguments) => test::run(arguments),
+        Command::Demo(arguments) => demo::run(arguments),
     }
 }

@@ -6,7 +6,7 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::PathBuf,
-    process::{Command, ExitStatus, Output},
+    process::{Command, ExitCode, ExitStatus, Output},
 };
 
 use anyhow::{Context, Result, bail};
@@ -74,6 +74,14 @@ pub fn output(command: &mut Command) -> Result<String> {
         );
     }
     Ok(String::from_utf8_lossy(&stdout).trim_end().to_owned())
+}
+
+/// The exit code of a program, as this one's.
+pub fn exit_code(status: ExitStatus) -> ExitCode {
+    status
+        .code()
+        .and_then(|code| u8::try_from(code).ok())
+        .map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// Where `program` is, of the directories in `PATH` and the administrator's, which a user's `PATH` leaves out.

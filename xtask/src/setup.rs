@@ -15,8 +15,14 @@ pub use rust_src::usual_compiler_has_sources;
 
 /// What building, testing and demonstrating need.
 pub fn everything() -> Result<()> {
+    demo()?;
+    packages::install(packages::FOR_TESTS)
+}
+
+/// What building and demonstrating need.
+pub fn demo() -> Result<()> {
     build()?;
-    packages::install(packages::FOR_TESTS)?;
+    packages::install(packages::FOR_DEMO)?;
     bpffs::mount()
 }
 

@@ -7,7 +7,7 @@
 use std::{
     env, fs, io,
     path::Path,
-    process::{Command, ExitCode, ExitStatus},
+    process::{Command, ExitCode},
 };
 
 use anyhow::{Context, Result};
@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let may_skip = !arguments.no_skips && env::var_os("CI").is_none();
     if !status.success() {
-        return Ok(exit_code(status));
+        return Ok(process::exit_code(status));
     }
     if !may_skip && skipped.lines().any(|line| !line.contains(KERNEL_LACKS)) {
         eprintln!("error: tests were skipped that have to run here");
@@ -81,13 +81,6 @@ fn run_as_root(cargo: &mut Command) {
     } else {
         eprintln!("test: not root, and no sudo: tests that need a kernel are skipped");
     }
-}
-
-fn exit_code(status: ExitStatus) -> ExitCode {
-    status
-        .code()
-        .and_then(|code| u8::try_from(code).ok())
-        .map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 fn remove(file: &Path) -> Result<()> {

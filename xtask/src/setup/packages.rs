@@ -13,11 +13,13 @@ pub struct Program {
     package: &'static str,
 }
 
-/// What the tests and the demo run.
+/// What the demo runs, and the tests too.
+pub const FOR_DEMO: &[Program] = &[Program::new("ip", "iproute2")];
+
+/// What the tests alone run.
 pub const FOR_TESTS: &[Program] = &[
     Program::new("bpftool", "bpftool"),
     Program::new("hping3", "hping3"),
-    Program::new("ip", "iproute2"),
     Program::new("prometheus", PROMETHEUS),
     Program::new("promtool", PROMETHEUS),
     Program::new("tcpdump", "tcpdump"),
