@@ -31,6 +31,7 @@ impl Controller {
     ///
     /// Why none of them was banned.
     pub fn ban(&mut self, request: BanRequest, author: &str) -> Result<Changed, Refused> {
+        require_prefixes(&request.prefixes)?;
         let until = match request.seconds {
             None => FOREVER,
             Some(seconds) => clock::after(ban_duration(seconds)?),
@@ -62,6 +63,7 @@ impl Controller {
     ///
     /// Why none of them was ended.
     pub fn unban(&mut self, request: PrefixesRequest, author: &str) -> Result<Changed, Refused> {
+        require_prefixes(&request.prefixes)?;
         let (present, absent) =
             self.partition(request, |intent, prefix| intent.bans().contains_key(prefix));
         let edits: Vec<Edit> = present
@@ -79,6 +81,7 @@ impl Controller {
     ///
     /// Why none of them was allowed.
     pub fn allow(&mut self, request: AllowRequest, author: &str) -> Result<Changed, Refused> {
+        require_prefixes(&request.prefixes)?;
         let row = AllowRow {
             since: Timestamp::now(),
             reason: request.reason,
@@ -97,6 +100,7 @@ impl Controller {
     ///
     /// Why none of them was taken off.
     pub fn disallow(&mut self, request: PrefixesRequest, author: &str) -> Result<Changed, Refused> {
+        require_prefixes(&request.prefixes)?;
         let configured = |prefix: &&Prefix| {
             self.intent.config.allow.contains(prefix) && !self.intent.allows().contains_key(prefix)
         };
@@ -151,7 +155,7 @@ impl Controller {
     /// When there are none.
     pub fn remove_limits(
         &mut self,
-        request: &LimitTarget,
+        request: LimitTarget,
         author: &str,
     ) -> Result<Changed, Refused> {
         if !self.intent.limits().contains_key(&request.prefix) {
@@ -237,6 +241,15 @@ impl Controller {
             .into_iter()
             .partition(|prefix| is_there(&self.intent, prefix))
     }
+}
+
+fn require_prefixes(prefixes: &[Prefix]) -> Result<(), Refused> {
+    if prefixes.is_empty() {
+        return Err(Refused::because(
+            "no prefix was given: an empty list is not taken for anything",
+        ));
+    }
+    Ok(())
 }
 
 fn ban_duration(seconds: f64) -> Result<Duration, Refused> {
