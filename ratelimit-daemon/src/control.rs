@@ -6,17 +6,20 @@
 //! state.db ─────┘
 //! ```
 
+mod check;
 mod commands;
 mod controller;
 mod enforcer;
 mod guards;
 mod handle;
 mod intent;
+mod limit_state;
 mod policies;
 mod preview;
 mod reload;
 mod rules;
 mod store;
+mod top;
 mod views;
 
 pub use controller::{Controller, Reloads};
