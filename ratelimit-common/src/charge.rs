@@ -21,21 +21,25 @@ pub trait Words {
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64>;
 }
 
-/// A packet that the limits refuse.
+/// A packet that is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Refusal {
-    /// [`Limited`](DropReason::Limited), [`Contended`](DropReason::Contended) or [`NoState`](DropReason::NoState).
+    /// Why.
     pub reason: DropReason,
-    /// The index of the limit that refused.
+    /// The index of the limit that refused; 0 where none did.
     pub limit: u8,
 }
 
 impl Refusal {
     /// The source has no state, and none could be made.
-    pub const NO_STATE: Self = Self {
-        reason: DropReason::NoState,
-        limit: 0,
-    };
+    pub const NO_STATE: Self = Self::without_limit(DropReason::NoState);
+
+    /// A refusal that no limit decided.
+    #[must_use]
+    #[inline(always)]
+    pub const fn without_limit(reason: DropReason) -> Self {
+        Self { reason, limit: 0 }
+    }
 
     #[inline(always)]
     #[expect(

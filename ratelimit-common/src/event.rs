@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The shortest time between two events of one CPU: at most 100 a second.
 pub const INTERVAL_NS: u64 = 10_000_000;
 
-/// A packet that a limit refused.
+/// A packet that was dropped, or would have been in a dry run.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct DropEvent {
@@ -19,7 +19,7 @@ pub struct DropEvent {
     pub family: u8,
     /// The reason, as the number of [`DropReason`](crate::DropReason).
     pub reason: u8,
-    /// The index of the limit that refused.
+    /// The index of the limit that refused; 0 where none did.
     pub limit: u8,
     /// Always zero.
     pub reserved: u8,

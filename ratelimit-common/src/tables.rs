@@ -51,5 +51,8 @@ pub trait FamilyTables<A: Address> {
     fn insert(&self, key: &SourceKey<A>, record: &Record) -> Result<(), InsertError>;
 
     /// Notes that a limit refused a packet of `source`.
-    fn strike(&self, source: A, refusal: Refusal);
+    fn strike(&self, source: A);
+
+    /// Shows a packet of `source` that is dropped, or would be, to whoever looks at a sample of them.
+    fn sample(&self, source: A, refusal: Refusal);
 }

@@ -84,7 +84,7 @@ pub struct LimitRequest {
 }
 
 /// Takes limits set by hand away, so that the configuration holds again.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitTarget {
     /// Whose; `None` is the default policy.

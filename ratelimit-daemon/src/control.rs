@@ -6,17 +6,23 @@
 //! state.db ─────┘
 //! ```
 
+mod check;
+mod commands;
 mod controller;
 mod enforcer;
 mod guards;
+mod handle;
 mod intent;
+mod limit_state;
 mod policies;
 mod preview;
 mod reload;
 mod rules;
 mod store;
+mod top;
 mod views;
 
-pub use controller::{Controller, Handle, Reloads, Stopped};
+pub use controller::{Controller, Reloads};
+pub use handle::{Handle, Stopped};
 pub use store::Store;
 pub use views::Snapshot;

@@ -8,6 +8,7 @@ mod interface;
 mod ip_address;
 mod kernel;
 mod link;
+mod load;
 mod memory;
 mod object;
 mod pins;

@@ -138,9 +138,12 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         A::family(self.tables).insert(key, record)
     }
 
-    fn strike(&self, source: A, _: Refusal) {
+    fn strike(&self, source: A) {
         A::family(self.tables).strike(source, self.now);
     }
+
+    /// Nobody looks at samples here: the verdicts are all there.
+    fn sample(&self, _: A, _: Refusal) {}
 }
 
 /// The address families, each with its part of the tables.

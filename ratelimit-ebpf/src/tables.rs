@@ -125,8 +125,12 @@ impl<A: SourceMask> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn strike(&self, source: A, refusal: Refusal) {
+    fn strike(&self, source: A) {
         strike(source, self.now);
+    }
+
+    #[inline(always)]
+    fn sample(&self, source: A, refusal: Refusal) {
         events::sample(source, refusal, INTERFACE.get(), self.now);
     }
 }

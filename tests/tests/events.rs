@@ -1,11 +1,15 @@
 //! Refusals are sampled: never an event a packet, and what is lost is counted.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use ratelimit_common::{
-    Address, DropReason, Family, Instant, Ipv4, Settings, Unit,
+    Address, DropReason, Family, Instant, Ipv4, ListEntry, Settings, Unit,
     event::{DropEvent, INTERVAL_NS},
 };
+use ratelimit_daemon::prefix::Prefix;
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
     program::{Constants, Events, LIMITED},
@@ -44,6 +48,20 @@ fn an_event_says_who_was_refused_where_and_why() {
         reserved: 0,
     };
     assert_eq!(ring.drain(), [expected]);
+}
+
+#[test]
+fn a_ban_sends_events_too() {
+    require_root!();
+    let (mut program, mut ring) = limited(&Constants::default());
+    let forever = Some(Instant::from_nanos(u64::MAX));
+    let prefix = Prefix::from(IpAddr::from(SOURCE));
+    let entry = ListEntry::new(false, forever, None);
+    program.set_list_entry(prefix, entry).unwrap();
+    program.set_clock(START).unwrap();
+    program.run(&frame()).unwrap();
+    let reasons: Vec<u8> = ring.drain().iter().map(|event| event.reason).collect();
+    assert_eq!(reasons, [DropReason::Banned as u8]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use ratelimit_tests::{
     Frame, Program, Scene,
     program::{Action, Constants},
     require_root,
+    scene::limit,
 };
 
 #[test]
@@ -39,24 +40,29 @@ fn the_largest_limits_that_can_be_had_end_where_they_should() {
 }
 
 #[test]
+fn a_window_in_which_too_much_was_used_admits_nothing() {
+    const AMOUNT: u64 = 5;
+    require_root!();
+    let mut source = Source::new(packets(AMOUNT));
+    let opened = source.limit.algorithm().step(0, NOW, 1).unwrap() - 1;
+    // An amount of 5 leaves its count 3 bits.
+    for used in 0..8 {
+        source.set_word(opened | used);
+        assert_eq!(
+            source.admitted(20),
+            AMOUNT.saturating_sub(used),
+            "{used} used"
+        );
+    }
+}
+
+#[test]
 fn a_word_of_any_content_admits_no_more_than_a_window() {
     const AMOUNT: u64 = 5;
     require_root!();
-    let window = FixedWindow::new(AMOUNT, Duration::from_secs(1)).unwrap();
-    let mut source = Source::new(Limit::new(window, Unit::Packets));
+    let mut source = Source::new(packets(AMOUNT));
     let mut rng = Rng::with_seed(3);
-    let edges = [
-        0,
-        1,
-        AMOUNT,
-        AMOUNT + 1,
-        7,
-        8,
-        u64::MAX,
-        u64::MAX - 1,
-        u64::MAX >> 1,
-        1 << 63,
-    ];
+    let edges = [0, 1, u64::MAX, u64::MAX - 1, u64::MAX >> 1, 1 << 63];
     for word in edges.into_iter().chain((0..2_000).map(|_| rng.u64(..))) {
         source.set_word(word);
         let admitted = source.admitted(20);
@@ -111,6 +117,10 @@ impl Source {
         let passes = |_: &u64| self.program.run(&self.frame).unwrap() == Action::Pass;
         (0..packets).filter(passes).count() as u64
     }
+}
+
+fn packets(amount: u64) -> Limit {
+    limit(amount, Unit::Packets, Duration::from_secs(1))
 }
 
 fn largest(window: Duration) -> u64 {

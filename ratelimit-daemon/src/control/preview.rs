@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ratelimit_common::{
     Cursor, Family, Instant, ListEntry, Policy, Record, Settings, SourceKey, Tables, Verdict,
-    charge::{self, Words},
+    charge::{Refusal, Words},
     decide,
     tables::{FamilyTables, InsertError},
 };
@@ -102,7 +102,9 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         Ok(())
     }
 
-    fn strike(&self, _: A, _: charge::Refusal) {}
+    fn strike(&self, _: A) {}
+
+    fn sample(&self, _: A, _: Refusal) {}
 }
 
 /// The state of a source, which stays as it is.

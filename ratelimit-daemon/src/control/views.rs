@@ -1,24 +1,17 @@
 //! What the controller tells: nothing here changes anything.
 
 use std::{
-    collections::HashMap,
     net::IpAddr,
-    time::{Duration, Instant as StdInstant},
+    time::{Duration, Instant},
 };
-
-use ratelimit_common::{DropReason, Instant, PassReason, Record, Strikes, Verdict};
 
 use super::{
     controller::{Controller, Reloads},
-    policies::{DEFAULT, Named},
-    preview,
+    policies::DEFAULT,
     store::{BanRow, FOREVER},
 };
 use crate::{
-    api::{
-        Allow, Ban, Check, InterfaceStatus, LimitState, MapStatus, Origin, PolicyView, Refused,
-        StatsRow, Status, TopSource,
-    },
+    api::{Allow, Ban, InterfaceStatus, MapStatus, Origin, PolicyView, Refused, StatsRow, Status},
     clock,
     config::Mode,
     datapath::{CounterRow, DatapathError, InterfaceState, IpFamily, Totals},
@@ -31,7 +24,7 @@ const FILL_LASTS: Duration = Duration::from_secs(10);
 /// How many sources have state, as counted a moment ago.
 #[derive(Debug, Default)]
 pub struct Fill {
-    counted: Option<StdInstant>,
+    counted: Option<Instant>,
     sources: [u64; 2],
 }
 
@@ -149,102 +142,6 @@ impl Controller {
             .collect()
     }
 
-    /// What would happen to a packet of `address`.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel's tables cannot be read.
-    pub fn check(&self, address: IpAddr) -> Result<Check, Refused> {
-        let now = clock::now();
-        let source = self.source_of(address);
-        let verdict = preview::preview(
-            address,
-            now,
-            &self.rules,
-            &self.enforcer,
-            &self.intent.config.source,
-        );
-        let matched = self.rules.longest_match(address);
-        let ban = self.ban_of(address).filter(|_| verdict_is_ban(verdict));
-        let named = matched
-            .and_then(|(_, entry)| entry.policy())
-            .and_then(|index| self.policies.at(index));
-        let named = named.or_else(|| Some((DEFAULT, self.policies.get(DEFAULT)?)));
-        let strikes = self
-            .enforcer
-            .datapath()
-            .strikes(source.address())
-            .map_err(unreadable)?;
-        let limits = match named {
-            Some((_, named)) => self.limit_states(source, named, now).map_err(unreadable)?,
-            None => Vec::new(),
-        };
-        Ok(Check {
-            address,
-            source,
-            action: verdict.action().to_owned(),
-            reason: verdict.reason().to_owned(),
-            rule: self.deciding_rule(address, verdict, ban.as_ref()),
-            until: ban.as_ref().and_then(|ban| ban.until),
-            ban,
-            policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
-            limits,
-            refused_packets: strikes.map_or(0, |strikes| strikes.packets),
-            refused_last: strikes
-                .map(|strikes| clock::to_wall(Instant::from_nanos(strikes.last_ns))),
-        })
-    }
-
-    /// The busiest sources: those whose limits are fullest, then those that were refused most.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel's tables cannot be read.
-    pub fn top(&self, count: usize) -> Result<Vec<TopSource>, Refused> {
-        let now = clock::now();
-        let mut struck: HashMap<IpAddr, Strikes> = HashMap::new();
-        let by_scope: HashMap<u32, (&str, &Named)> = self
-            .policies
-            .iter()
-            .map(|(name, named)| (named.policy.scope(), (name, named)))
-            .collect();
-        let datapath = self.enforcer.datapath();
-        datapath
-            .for_each_struck(&mut |source, strikes| {
-                struck.insert(source, strikes);
-            })
-            .map_err(unreadable)?;
-        let mut busy: Vec<(f64, TopSource)> = Vec::new();
-        datapath
-            .for_each_source(&mut |row| {
-                let Some((name, named)) = by_scope.get(&row.scope) else {
-                    return;
-                };
-                let fullest = states(named, &row.record, now)
-                    .max_by(|left, right| fill(left).total_cmp(&fill(right)));
-                let Some(limit) = fullest.filter(|limit| limit.used > 0) else {
-                    return;
-                };
-                busy.push((
-                    fill(&limit),
-                    TopSource {
-                        source: self.source_of(row.source),
-                        policy: (*name).to_owned(),
-                        limit: Some(limit),
-                        refused_packets: struck
-                            .get(&row.source)
-                            .map_or(0, |strikes| strikes.packets),
-                    },
-                ));
-                if busy.len() >= 2 * count.max(1024) {
-                    keep_busiest(&mut busy, count);
-                }
-            })
-            .map_err(unreadable)?;
-        keep_busiest(&mut busy, count);
-        Ok(busy.into_iter().map(|(_, source)| source).collect())
-    }
-
     /// The counters, a row for each verdict that was ever given.
     ///
     /// # Errors
@@ -349,14 +246,14 @@ impl Controller {
             .datapath()
             .for_each_source(&mut |row| sources[usize::from(row.source.is_ipv6())] += 1)?;
         self.fill = Fill {
-            counted: Some(StdInstant::now()),
+            counted: Some(Instant::now()),
             sources,
         };
         Ok(())
     }
 
     /// The source that an address belongs to.
-    fn source_of(&self, address: IpAddr) -> Prefix {
+    pub(super) fn source_of(&self, address: IpAddr) -> Prefix {
         let source = &self.intent.config.source;
         let length = if address.is_ipv4() {
             source.ipv4_prefix
@@ -365,85 +262,10 @@ impl Controller {
         };
         Prefix::around(address, length).unwrap_or_else(|| address.into())
     }
-
-    /// The ban that holds for an address: of those of the prefixes around it the one that ends last.
-    fn ban_of(&self, address: IpAddr) -> Option<Ban> {
-        let bans = self.intent.bans();
-        let around =
-            (0..=Prefix::from(address).len()).filter_map(|length| Prefix::around(address, length));
-        let rows = around.filter_map(|prefix| Some((prefix, bans.get(&prefix)?)));
-        rows.max_by_key(|(_, row)| row.until)
-            .map(|(prefix, row)| ban(prefix, row))
-    }
-
-    /// The prefix that the verdict comes from: of the ban, of the allow, or of the policy.
-    fn deciding_rule(
-        &self,
-        address: IpAddr,
-        verdict: Verdict,
-        ban: Option<&Ban>,
-    ) -> Option<Prefix> {
-        let around = (0..=Prefix::from(address).len())
-            .rev()
-            .filter_map(|length| Prefix::around(address, length));
-        let mut around = around;
-        match verdict {
-            Verdict::Pass(PassReason::Allowed) => {
-                around.find(|prefix| self.intent.is_allowed(*prefix))
-            }
-            Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned) => {
-                ban.map(|ban| ban.prefix)
-            }
-            _ => around.find(|prefix| self.intent.policy_name(*prefix).is_some()),
-        }
-    }
-
-    fn limit_states(
-        &self,
-        source: Prefix,
-        named: &Named,
-        now: Instant,
-    ) -> Result<Vec<LimitState>, DatapathError> {
-        let record = self
-            .enforcer
-            .datapath()
-            .record(source.address(), named.policy.scope())?;
-        Ok(states(named, &record.unwrap_or_default(), now).collect())
-    }
 }
 
-/// The state of each limit of a policy.
-fn states<'a>(
-    named: &'a Named,
-    record: &'a Record,
-    now: Instant,
-) -> impl Iterator<Item = LimitState> + 'a {
-    let limits = named.limits.iter().zip(named.policy.limits());
-    limits
-        .zip(&record.words)
-        .map(move |((spec, limit), word)| LimitState {
-            limit: *spec,
-            used: limit.algorithm().used(*word, now),
-            closes_in_seconds: Duration::from_nanos(limit.algorithm().closes_in_ns(*word, now))
-                .as_secs_f64(),
-        })
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a share for sorting")]
-fn fill(state: &LimitState) -> f64 {
-    state.used as f64 / state.limit.amount() as f64
-}
-
-fn keep_busiest(busy: &mut Vec<(f64, TopSource)>, count: usize) {
-    busy.sort_by(|(left_fill, left), (right_fill, right)| {
-        right_fill
-            .total_cmp(left_fill)
-            .then(right.refused_packets.cmp(&left.refused_packets))
-    });
-    busy.truncate(count);
-}
-
-fn ban(prefix: Prefix, row: &BanRow) -> Ban {
+/// A ban as it is told.
+pub(super) fn ban(prefix: Prefix, row: &BanRow) -> Ban {
     Ban {
         prefix,
         until: (row.until != FOREVER).then(|| clock::to_wall(row.until)),
@@ -454,13 +276,6 @@ fn ban(prefix: Prefix, row: &BanRow) -> Ban {
     }
 }
 
-fn verdict_is_ban(verdict: Verdict) -> bool {
-    matches!(
-        verdict,
-        Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned)
-    )
-}
-
 fn mode_label(mode: Mode) -> &'static str {
     match mode {
         Mode::Auto => "auto",
@@ -469,6 +284,7 @@ fn mode_label(mode: Mode) -> &'static str {
     }
 }
 
-fn unreadable(error: DatapathError) -> Refused {
+/// Tables that cannot be read, as a refusal.
+pub(super) fn unreadable(error: DatapathError) -> Refused {
     anyhow::Error::from(error).into()
 }

@@ -19,7 +19,7 @@ use ratelimit_common::{
     layout::{ADDRESSES_MAX, PREFIXES_MAX},
 };
 
-use super::{DatapathError, IpAddress, SourceRow, batch, kernel::Maps};
+use super::{DatapathError, IpAddress, SourceRow, batch, load::Maps};
 use crate::prefix::Prefix;
 
 /// The names of a family's maps.

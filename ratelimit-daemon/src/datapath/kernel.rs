@@ -3,38 +3,31 @@
 use std::{
     fs,
     net::IpAddr,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
 };
 
-use anyhow::{Context, anyhow, bail};
-use aya::{
-    Ebpf, EbpfLoader,
-    maps::{Array, Map, MapData, MapError, PerCpuArray},
-    programs::Xdp,
-};
-use aya_obj::Object;
+use anyhow::{Context, anyhow};
+use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
     Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, Strikes, Verdict,
     event::Sampler,
     guard::Guard,
-    layout::{Counter, INTERFACES_MAX, POLICIES_MAX, PROGRAM, clock, counter_index},
+    layout::{Counter, POLICIES_MAX, counter_index},
 };
 
 use super::{
-    Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpAddress,
-    IpFamily, Log, OBJECT, Pins, SourceRow, Totals, batch,
+    Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpFamily,
+    Log, Pins, SourceRow, Totals, batch,
     family_maps::{self, FamilyMaps, failed, unreadable},
     interface, link,
-    pins::{self, LinkPin},
+    load::{self, Loaded, Maps},
+    pins::LinkPin,
 };
 use crate::{
     api::MapStatus,
-    config::{Config, Interface, Source},
+    config::{Config, Interface},
     prefix::Prefix,
 };
-
-/// The maps whose size is the number of sources that are remembered.
-const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
 
 /// The pinned maps, and the programs on their interfaces.
 pub struct Kernel {
@@ -54,12 +47,6 @@ pub struct Kernel {
     maps: Vec<MapStatus>,
 }
 
-struct Loaded {
-    interface: Interface,
-    slot: u32,
-    ebpf: Ebpf,
-}
-
 impl Kernel {
     /// Loads a program for each interface of `config`, on the pinned maps where they fit. Nothing is attached yet, so the
     /// tables can be filled before the first packet.
@@ -69,27 +56,11 @@ impl Kernel {
     /// When an interface is missing or taken, a capability is missing, or the kernel refuses.
     pub fn load(config: &Config) -> anyhow::Result<Self> {
         let pins = Pins::open(&config.paths.pins)?;
-        let links = pins.all_links()?;
-        let mut object = Object::parse(OBJECT).context("parsing the BPF object")?;
-        for name in SOURCE_MAPS {
-            let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
-            map.set_max_entries(config.source.capacity);
-        }
-        pins.remove_mismatched(&object)?;
-        let mut loaded = Vec::new();
-        for (interface, slot) in slots(&config.interfaces, &links)? {
-            let ebpf = load_program(&object, &pins, &config.source, slot)
-                .with_context(|| format!("loading the program for {}", interface.name))?;
-            loaded.push(Loaded {
-                interface,
-                slot,
-                ebpf,
-            });
-        }
+        let mut loaded = load::programs(config, &pins)?;
         let first = loaded
             .first_mut()
             .ok_or_else(|| anyhow!("no interface is configured"))?;
-        let maps = statuses(&first.ebpf)?;
+        let maps = load::statuses(&first.ebpf)?;
         Self::from_maps(pins, &mut Maps(&mut first.ebpf), maps)
             .map(|kernel| Self { loaded, ..kernel })
     }
@@ -282,7 +253,7 @@ impl Datapath for Kernel {
         let links = self.pins.all_links()?;
         let pinned = |name: &str| links.iter().find(|pin| pin.interface == name);
         for loaded in &mut self.loaded {
-            let program = xdp(&mut loaded.ebpf)?;
+            let program = load::xdp(&mut loaded.ebpf)?;
             let pin = pinned(&loaded.interface.name);
             match link::attach(program, &loaded.interface, loaded.slot, &self.pins, pin) {
                 Ok(attachment) => self.attachments.push(attachment),
@@ -340,119 +311,5 @@ impl Kernel {
             packets: sum.packets.wrapping_add(cpu.packets),
             bytes: sum.bytes.wrapping_add(cpu.bytes),
         }))
-    }
-}
-
-/// The maps of a loaded object, to be taken out by name and type.
-pub(super) struct Maps<'a>(&'a mut Ebpf);
-
-impl Maps<'_> {
-    /// A descriptor of a map beside the one that aya keeps to itself.
-    pub(super) fn descriptor(&self, name: &str) -> anyhow::Result<OwnedFd> {
-        let map = self.0.map(name).ok_or_else(|| missing(name))?;
-        let descriptor = data_of(map)?.fd().as_fd().try_clone_to_owned();
-        descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))
-    }
-
-    pub(super) fn take<T: TryFrom<Map, Error = MapError>>(
-        &mut self,
-        name: &str,
-    ) -> anyhow::Result<T> {
-        let map = self.0.take_map(name).ok_or_else(|| missing(name))?;
-        T::try_from(map).with_context(|| format!("opening the map {name}"))
-    }
-}
-
-fn missing(name: &str) -> anyhow::Error {
-    anyhow!("the BPF object has no map {name}")
-}
-
-fn load_program(object: &Object, pins: &Pins, source: &Source, slot: u32) -> anyhow::Result<Ebpf> {
-    let (mask_v4, mask_v6) = (Ipv4::source_mask(source), Ipv6::source_mask(source));
-    let mut loader = EbpfLoader::new();
-    loader
-        .override_global("INTERFACE", &slot, true)
-        .override_global("CLOCK", &clock::PRECISE, true)
-        .override_global("SOURCE_MASK_V4", &mask_v4, true)
-        .override_global("SOURCE_MASK_V6", &mask_v6, true);
-    for name in SOURCE_MAPS {
-        loader.map_max_entries(name, source.capacity);
-    }
-    for (name, _) in pins::pinnable(object) {
-        loader.map_pin_path(name, pins.map(name));
-    }
-    let mut ebpf = loader.load(OBJECT).context("making the maps")?;
-    xdp(&mut ebpf)?.load().context("passing the verifier")?;
-    Ok(ebpf)
-}
-
-fn xdp(ebpf: &mut Ebpf) -> anyhow::Result<&mut Xdp> {
-    let program = ebpf
-        .program_mut(PROGRAM)
-        .ok_or_else(|| anyhow!("the BPF object has no program"))?;
-    program.try_into().context("the program is not one of XDP")
-}
-
-/// The interfaces with their slots: that of their pinned link, else the lowest that no link has.
-fn slots(interfaces: &[Interface], links: &[LinkPin]) -> anyhow::Result<Vec<(Interface, u32)>> {
-    let mut taken: Vec<u32> = links.iter().map(|pin| pin.slot).collect();
-    let mut assigned = Vec::new();
-    for interface in interfaces {
-        let kept = links
-            .iter()
-            .find(|pin| pin.interface == interface.name)
-            .map(|pin| pin.slot);
-        let Some(slot) = kept.or_else(|| (0..INTERFACES_MAX).find(|slot| !taken.contains(slot)))
-        else {
-            bail!(
-                "{} is one interface too many: at most {INTERFACES_MAX} can be counted",
-                interface.name
-            );
-        };
-        taken.push(slot);
-        assigned.push((interface.clone(), slot));
-    }
-    Ok(assigned)
-}
-
-/// The sizes of the maps. The kernel tells the memory of a map in the `fdinfo` of its descriptor.
-fn statuses(ebpf: &Ebpf) -> anyhow::Result<Vec<MapStatus>> {
-    let mut statuses = Vec::new();
-    for (name, map) in ebpf.maps().filter(|(name, _)| pins::is_shared(name)) {
-        let data = data_of(map)?;
-        let info = data
-            .info()
-            .with_context(|| format!("asking for the size of {name}"))?;
-        let memory_bytes = memory_bytes(data).unwrap_or_default();
-        let (name, capacity) = (name.to_owned(), info.max_entries());
-        statuses.push(MapStatus {
-            name,
-            entries: None,
-            capacity,
-            memory_bytes,
-        });
-    }
-    statuses.sort_by(|left, right| left.name.cmp(&right.name));
-    Ok(statuses)
-}
-
-fn memory_bytes(map: &MapData) -> Option<u64> {
-    let path = format!("/proc/self/fdinfo/{}", map.fd().as_fd().as_raw_fd());
-    let text = fs::read_to_string(path).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("memlock:"))?;
-    line.trim().parse().ok()
-}
-
-fn data_of(map: &Map) -> anyhow::Result<&MapData> {
-    match map {
-        Map::Array(data)
-        | Map::HashMap(data)
-        | Map::LpmTrie(data)
-        | Map::LruHashMap(data)
-        | Map::PerCpuArray(data)
-        | Map::RingBuf(data) => Ok(data),
-        _ => bail!("a map of a kind that this program does not have"),
     }
 }

@@ -10,16 +10,13 @@ use axum::{
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::{get, post},
+    routing::{MethodRouter, delete, get, post},
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::net::{UnixStream, unix::UCred};
 
 use crate::{
-    api::{
-        AllowRequest, BanRequest, LimitRequest, LimitTarget, PrefixesRequest, REQUEST_BYTES_MAX,
-        Refused,
-    },
+    api::{REQUEST_BYTES_MAX, Refused},
     control::{Controller, Handle},
 };
 
@@ -32,11 +29,23 @@ const TOP_MAX: usize = 10_000;
 pub fn router(controller: Handle) -> Router {
     Router::new()
         .route("/v1/status", get(status))
-        .route("/v1/bans", get(bans).post(ban).delete(unban))
-        .route("/v1/allows", get(allows).post(allow).delete(disallow))
+        .route(
+            "/v1/bans",
+            get(bans)
+                .merge(posts(Controller::ban))
+                .merge(deletes(Controller::unban)),
+        )
+        .route(
+            "/v1/allows",
+            get(allows)
+                .merge(posts(Controller::allow))
+                .merge(deletes(Controller::disallow)),
+        )
         .route(
             "/v1/limits",
-            get(limits).post(set_limits).delete(remove_limits),
+            get(limits)
+                .merge(posts(Controller::set_limits))
+                .merge(deletes(Controller::remove_limits)),
         )
         .route("/v1/check/{address}", get(check))
         .route("/v1/top", get(top))
@@ -138,80 +147,36 @@ async fn top(State(controller): State<Handle>, Query(query): Query<TopQuery>) ->
     read(&controller, move |controller| controller.top(count)).await
 }
 
-async fn ban(
-    State(controller): State<Handle>,
-    Extension(peer): Extension<Peer>,
-    Body(request): Body<BanRequest>,
-) -> Response {
-    if request.prefixes.is_empty() {
-        return no_prefix();
-    }
-    read(&controller, move |controller| {
-        controller.ban(request, &peer.author())
+/// A command with a body: a method of the controller, which is told who asks.
+type Command<Q, T> = fn(&mut Controller, Q, &str) -> Result<T, Refused>;
+
+fn posts<Q, T>(command: Command<Q, T>) -> MethodRouter<Handle>
+where
+    Q: DeserializeOwned + Send + 'static,
+    T: Serialize + Send + 'static,
+{
+    post(move |State(controller), Extension(peer), Body(request)| {
+        run(controller, peer, request, command)
     })
-    .await
 }
 
-async fn unban(
-    State(controller): State<Handle>,
-    Extension(peer): Extension<Peer>,
-    Body(request): Body<PrefixesRequest>,
-) -> Response {
-    if request.prefixes.is_empty() {
-        return no_prefix();
-    }
-    read(&controller, move |controller| {
-        controller.unban(request, &peer.author())
+fn deletes<Q, T>(command: Command<Q, T>) -> MethodRouter<Handle>
+where
+    Q: DeserializeOwned + Send + 'static,
+    T: Serialize + Send + 'static,
+{
+    delete(move |State(controller), Extension(peer), Body(request)| {
+        run(controller, peer, request, command)
     })
-    .await
 }
 
-async fn allow(
-    State(controller): State<Handle>,
-    Extension(peer): Extension<Peer>,
-    Body(request): Body<AllowRequest>,
-) -> Response {
-    if request.prefixes.is_empty() {
-        return no_prefix();
-    }
+async fn run<Q, T>(controller: Handle, peer: Peer, request: Q, command: Command<Q, T>) -> Response
+where
+    Q: Send + 'static,
+    T: Serialize + Send + 'static,
+{
     read(&controller, move |controller| {
-        controller.allow(request, &peer.author())
-    })
-    .await
-}
-
-async fn disallow(
-    State(controller): State<Handle>,
-    Extension(peer): Extension<Peer>,
-    Body(request): Body<PrefixesRequest>,
-) -> Response {
-    if request.prefixes.is_empty() {
-        return no_prefix();
-    }
-    read(&controller, move |controller| {
-        controller.disallow(request, &peer.author())
-    })
-    .await
-}
-
-async fn set_limits(
-    State(controller): State<Handle>,
-    Extension(peer): Extension<Peer>,
-    Body(request): Body<LimitRequest>,
-) -> Response {
-    read(&controller, move |controller| {
-        controller.set_limits(request, &peer.author())
-    })
-    .await
-}
-
-async fn remove_limits(
-    State(controller): State<Handle>,
-    Extension(peer): Extension<Peer>,
-    Body(request): Body<LimitTarget>,
-) -> Response {
-    read(&controller, move |controller| {
-        controller.remove_limits(&request, &peer.author())
+        command(controller, request, &peer.author())
     })
     .await
 }
@@ -234,7 +199,7 @@ async fn unknown(request: Request) -> Response {
 }
 
 /// Asks the controller, and turns its answer into JSON.
-async fn read<T: serde::Serialize + Send + 'static>(
+async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
     request: impl FnOnce(&mut Controller) -> Result<T, Refused> + Send + 'static,
 ) -> Response {
@@ -269,10 +234,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             answer(status, refused)
         })
     }
-}
-
-fn no_prefix() -> Response {
-    bad_request("no prefix was given: an empty list is not taken for anything".to_owned())
 }
 
 fn bad_request(error: String) -> Response {

@@ -163,6 +163,16 @@ fn a_daemon_that_does_not_know_the_user_ends_with_5() {
             code: 5,
         },
     );
+    check(
+        &["status"],
+        refuses(403, "user 1000 may not ask", Some("ask root")),
+        &Expected {
+            request: "GET /v1/status",
+            stdout: "",
+            stderr: "error: user 1000 may not ask\nhint: ask root",
+            code: 5,
+        },
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::{
     net::IpAddr,
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    api::{Ban, Origin},
+    api::{Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
     config::{Interface, Mode, OnStop, Paths, PolicyConfig, Source},
     datapath::{Memory, Shared},
     limit::{Algorithm, LimitSpec, LimitUnit},
@@ -125,6 +126,19 @@ fn every_address_is_not_banned_and_an_odd_duration_is_refused() {
 }
 
 #[test]
+fn an_empty_list_is_not_taken_for_anything() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    let none = || PrefixesRequest {
+        prefixes: Vec::new(),
+    };
+    lab.ban(&[], None).unwrap_err();
+    lab.controller.unban(none(), "root").unwrap_err();
+    lab.controller.disallow(none(), "root").unwrap_err();
+    assert_eq!(lab.controller.bans().len(), 1);
+}
+
+#[test]
 fn limits_set_by_hand_hold_over_those_of_the_configuration_until_they_are_removed() {
     let mut lab = Lab::new(config());
     let configured = lab.policy_amount("203.0.113.7");
@@ -135,9 +149,9 @@ fn limits_set_by_hand_hold_over_those_of_the_configuration_until_they_are_remove
     let target = LimitTarget {
         prefix: Some(prefix("203.0.113.0/24")),
     };
-    lab.controller.remove_limits(&target, "root").unwrap();
+    lab.controller.remove_limits(target, "root").unwrap();
     assert_eq!(lab.policy_amount("203.0.113.7"), 50);
-    lab.controller.remove_limits(&target, "root").unwrap_err();
+    lab.controller.remove_limits(target, "root").unwrap_err();
 }
 
 #[test]

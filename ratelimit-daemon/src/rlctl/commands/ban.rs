@@ -41,7 +41,7 @@ pub fn novelty(named: usize, changed: &Changed) -> String {
     match (named, changed.added, changed.updated) {
         (named, added, _) if added == named => String::new(),
         (1, _, 0) => ", as it was before".to_owned(),
-        (1, ..) => ", in place of what it was before".to_owned(),
+        (1, ..) => ", in place of an earlier entry".to_owned(),
         (_, added, updated) => format!(
             ": {added} new, {updated} changed, {} as before",
             named.saturating_sub(added + updated)
@@ -75,7 +75,7 @@ mod tests {
             "1.2.3.4",
             1,
             (0, 1),
-            "banned 1.2.3.4 for 10m (until 14:32:07), in place of what it was before",
+            "banned 1.2.3.4 for 10m (until 14:32:07), in place of an earlier entry",
         );
         check(
             "1.2.3.4",

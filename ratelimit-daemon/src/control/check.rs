@@ -1,0 +1,119 @@
+//! `rlctl check`: what would happen to a packet of an address, by which rule, and why.
+
+use std::net::IpAddr;
+
+use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
+
+use super::{
+    controller::Controller,
+    limit_state,
+    policies::{DEFAULT, Named},
+    preview,
+    views::{ban, unreadable},
+};
+use crate::{
+    api::{Ban, Check, LimitState, Refused},
+    clock,
+    datapath::DatapathError,
+    prefix::Prefix,
+};
+
+impl Controller {
+    /// What would happen to a packet of `address`.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel's tables cannot be read.
+    pub fn check(&self, address: IpAddr) -> Result<Check, Refused> {
+        let now = clock::now();
+        let source = self.source_of(address);
+        let verdict = preview::preview(
+            address,
+            now,
+            &self.rules,
+            &self.enforcer,
+            &self.intent.config.source,
+        );
+        let matched = self.rules.longest_match(address);
+        let ban = self.ban_of(address).filter(|_| verdict_is_ban(verdict));
+        let named = matched
+            .and_then(|(_, entry)| entry.policy())
+            .and_then(|index| self.policies.at(index));
+        let named = named.or_else(|| Some((DEFAULT, self.policies.get(DEFAULT)?)));
+        let strikes = self
+            .enforcer
+            .datapath()
+            .strikes(source.address())
+            .map_err(unreadable)?;
+        let limits = match named {
+            Some((_, named)) => self.limit_states(source, named, now).map_err(unreadable)?,
+            None => Vec::new(),
+        };
+        Ok(Check {
+            address,
+            source,
+            action: verdict.action().to_owned(),
+            reason: verdict.reason().to_owned(),
+            rule: self.deciding_rule(address, verdict, ban.as_ref()),
+            until: ban.as_ref().and_then(|ban| ban.until),
+            ban,
+            policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
+            limits,
+            refused_packets: strikes.map_or(0, |strikes| strikes.packets),
+            refused_last: strikes
+                .map(|strikes| clock::to_wall(Instant::from_nanos(strikes.last_ns))),
+        })
+    }
+
+    /// The ban that holds for an address: of those of the prefixes around it the one that ends last.
+    fn ban_of(&self, address: IpAddr) -> Option<Ban> {
+        let bans = self.intent.bans();
+        let around =
+            (0..=Prefix::from(address).len()).filter_map(|length| Prefix::around(address, length));
+        let rows = around.filter_map(|prefix| Some((prefix, bans.get(&prefix)?)));
+        rows.max_by_key(|(_, row)| row.until)
+            .map(|(prefix, row)| ban(prefix, row))
+    }
+
+    /// The prefix that the verdict comes from: of the ban, of the allow, or of the policy.
+    fn deciding_rule(
+        &self,
+        address: IpAddr,
+        verdict: Verdict,
+        ban: Option<&Ban>,
+    ) -> Option<Prefix> {
+        let around = (0..=Prefix::from(address).len())
+            .rev()
+            .filter_map(|length| Prefix::around(address, length));
+        let mut around = around;
+        match verdict {
+            Verdict::Pass(PassReason::Allowed) => {
+                around.find(|prefix| self.intent.is_allowed(*prefix))
+            }
+            Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned) => {
+                ban.map(|ban| ban.prefix)
+            }
+            _ => around.find(|prefix| self.intent.policy_name(*prefix).is_some()),
+        }
+    }
+
+    fn limit_states(
+        &self,
+        source: Prefix,
+        named: &Named,
+        now: Instant,
+    ) -> Result<Vec<LimitState>, DatapathError> {
+        let record = self
+            .enforcer
+            .datapath()
+            .record(source.address(), named.policy.scope())?;
+        Ok(limit_state::states(named, &record.unwrap_or_default(), now).collect())
+    }
+}
+
+fn verdict_is_ban(verdict: Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned)
+    )
+}

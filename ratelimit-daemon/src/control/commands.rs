@@ -1,0 +1,271 @@
+//! The commands: what `rlctl` asks for, a method each.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ratelimit_common::policy::LIMITS_MAX;
+use tracing::{info, warn};
+
+use super::{
+    controller::{Controller, Reloads},
+    intent::{Edit, Intent},
+    reload,
+    store::{AllowRow, BanRow, FOREVER, LimitRow},
+};
+use crate::{
+    api::{
+        AllowRequest, BanRequest, Changed, Detached, LimitRequest, LimitTarget, PrefixesRequest,
+        Refused, Reloaded,
+    },
+    clock, config,
+    prefix::Prefix,
+};
+
+/// The longest ban that is not forever: 100 years.
+const BAN_MAX: Duration = Duration::from_hours(100 * 365 * 24);
+
+impl Controller {
+    /// Bans prefixes.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was banned.
+    pub fn ban(&mut self, request: BanRequest, author: &str) -> Result<Changed, Refused> {
+        require_prefixes(&request.prefixes)?;
+        let until = match request.seconds {
+            None => FOREVER,
+            Some(seconds) => clock::after(ban_duration(seconds)?),
+        };
+        if let Some(everything) = request.prefixes.iter().find(|prefix| prefix.is_empty()) {
+            return Err(
+                Refused::because(format!("a ban of {everything} would cut this host off"))
+                    .hint("ban the prefixes that do harm"),
+            );
+        }
+        let since = Timestamp::now();
+        let row = BanRow {
+            until,
+            since,
+            reason: request.reason,
+            author: author.to_owned(),
+        };
+        let edit = |prefix: &Prefix| Edit::Ban(*prefix, Some(row.clone()));
+        let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        let mut changed = self.edit(&edits)?;
+        changed.until = (until != FOREVER).then(|| clock::to_wall(until));
+        info!(prefixes = request.prefixes.len(), author, until = ?changed.until, "banned");
+        Ok(changed)
+    }
+
+    /// Ends bans.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was ended.
+    pub fn unban(&mut self, request: PrefixesRequest, author: &str) -> Result<Changed, Refused> {
+        require_prefixes(&request.prefixes)?;
+        let (present, absent) =
+            self.partition(request, |intent, prefix| intent.bans().contains_key(prefix));
+        let edits: Vec<Edit> = present
+            .iter()
+            .map(|prefix| Edit::Ban(*prefix, None))
+            .collect();
+        let changed = self.edit(&edits)?;
+        info!(prefixes = present.len(), author, "unbanned");
+        Ok(Changed { absent, ..changed })
+    }
+
+    /// Puts prefixes on the allow list.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was allowed.
+    pub fn allow(&mut self, request: AllowRequest, author: &str) -> Result<Changed, Refused> {
+        require_prefixes(&request.prefixes)?;
+        let row = AllowRow {
+            since: Timestamp::now(),
+            reason: request.reason,
+            author: author.to_owned(),
+        };
+        let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
+        let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        let changed = self.edit(&edits)?;
+        info!(prefixes = request.prefixes.len(), author, "allowed");
+        Ok(changed)
+    }
+
+    /// Takes prefixes off the allow list.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was taken off.
+    pub fn disallow(&mut self, request: PrefixesRequest, author: &str) -> Result<Changed, Refused> {
+        require_prefixes(&request.prefixes)?;
+        let configured = |prefix: &&Prefix| {
+            self.intent.config.allow.contains(prefix) && !self.intent.allows().contains_key(prefix)
+        };
+        if let Some(prefix) = request.prefixes.iter().find(configured) {
+            return Err(Refused::because(format!(
+                "{prefix} is on the allow list of the configuration"
+            ))
+            .hint("remove it there, and run `rlctl reload`"));
+        }
+        let (present, absent) = self.partition(request, |intent, prefix| {
+            intent.allows().contains_key(prefix)
+        });
+        let edits: Vec<Edit> = present
+            .iter()
+            .map(|prefix| Edit::Allow(*prefix, None))
+            .collect();
+        let changed = self.edit(&edits)?;
+        info!(prefixes = present.len(), author, "taken off the allow list");
+        Ok(Changed { absent, ..changed })
+    }
+
+    /// Gives a prefix, or the default policy, limits of its own.
+    ///
+    /// # Errors
+    ///
+    /// Why it did not get them.
+    pub fn set_limits(&mut self, request: LimitRequest, author: &str) -> Result<Changed, Refused> {
+        if request.limits.is_empty() {
+            return Err(Refused::because("no limit was given")
+                .hint("to let a source through unlimited, use `rlctl allow add`"));
+        }
+        if request.limits.len() > LIMITS_MAX {
+            return Err(Refused::because(format!(
+                "a policy has at most {LIMITS_MAX} limits"
+            )));
+        }
+        let row = LimitRow {
+            limits: request.limits,
+            observe: request.observe,
+            since: Timestamp::now(),
+            author: author.to_owned(),
+        };
+        let changed = self.edit(&[Edit::Limits(request.prefix, Some(row))])?;
+        info!(target = %target(request.prefix), author, "limits set");
+        Ok(changed)
+    }
+
+    /// Takes limits set by hand away.
+    ///
+    /// # Errors
+    ///
+    /// When there are none.
+    pub fn remove_limits(
+        &mut self,
+        request: LimitTarget,
+        author: &str,
+    ) -> Result<Changed, Refused> {
+        if !self.intent.limits().contains_key(&request.prefix) {
+            return Err(Refused::because(format!(
+                "no limits were set by hand for {}",
+                target(request.prefix)
+            )));
+        }
+        let changed = self.edit(&[Edit::Limits(request.prefix, None)])?;
+        info!(target = %target(request.prefix), author, "limits set by hand taken away");
+        Ok(changed)
+    }
+
+    /// Reads the configuration again, and applies it whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Why the configuration before stays in force.
+    pub fn reload(&mut self) -> Result<Reloaded, Refused> {
+        let answer = self.try_reload();
+        match &answer {
+            Ok(reloaded) => {
+                self.reloads = Reloads {
+                    applied: Timestamp::now(),
+                    error: None,
+                };
+                info!(changes = reloaded.changes.len(), "configuration applied");
+            }
+            Err(refused) => {
+                self.reloads.error = Some(refused.error.clone());
+                warn!(
+                    error = refused.error,
+                    "the configuration was refused, the one before stays in force"
+                );
+            }
+        }
+        answer
+    }
+
+    /// Takes the programs off their interfaces. What was set by hand stays in the database.
+    ///
+    /// # Errors
+    ///
+    /// What could not be taken off.
+    pub fn detach(&mut self, author: &str) -> Result<Detached, Refused> {
+        let detachment = self.enforcer.datapath_mut().detach()?;
+        info!(interfaces = ?detachment.interfaces, author, "detached");
+        Ok(Detached {
+            interfaces: detachment.interfaces,
+        })
+    }
+
+    fn try_reload(&mut self) -> Result<Reloaded, Refused> {
+        let Some(path) = self.intent.config.files.first().cloned() else {
+            return Err(Refused::because(
+                "the configuration came from the command line: there is no file to read again",
+            ));
+        };
+        let config = config::load(&path).map_err(|error| Refused::because(error.to_string()))?;
+        if let Some(part) = reload::needs_restart(&self.intent.config, &config) {
+            return Err(Refused::because(format!(
+                "{part} is different, which takes effect at a restart only"
+            ))
+            .hint("restart ratelimitd: limits and bans go on being enforced meanwhile"));
+        }
+        let changes = reload::changes(&self.intent.config, &config);
+        let files = config
+            .files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect();
+        self.replace_config(config)?;
+        Ok(Reloaded { files, changes })
+    }
+
+    fn partition(
+        &self,
+        request: PrefixesRequest,
+        is_there: impl Fn(&Intent, &Prefix) -> bool,
+    ) -> (Vec<Prefix>, Vec<Prefix>) {
+        request
+            .prefixes
+            .into_iter()
+            .partition(|prefix| is_there(&self.intent, prefix))
+    }
+}
+
+fn require_prefixes(prefixes: &[Prefix]) -> Result<(), Refused> {
+    if prefixes.is_empty() {
+        return Err(Refused::because(
+            "no prefix was given: an empty list is not taken for anything",
+        ));
+    }
+    Ok(())
+}
+
+fn ban_duration(seconds: f64) -> Result<Duration, Refused> {
+    let duration = Duration::try_from_secs_f64(seconds).ok();
+    let duration = duration.filter(|duration| !duration.is_zero() && *duration <= BAN_MAX);
+    duration.ok_or_else(|| {
+        Refused::because(format!(
+            "a ban of {seconds} seconds is not between 1ns and 100 years"
+        ))
+        .hint("a ban without `seconds` is forever")
+    })
+}
+
+fn target(prefix: Option<Prefix>) -> String {
+    prefix.map_or_else(
+        || "the default policy".to_owned(),
+        |prefix| prefix.to_string(),
+    )
+}

@@ -1,0 +1,121 @@
+//! The database in a directory of its own.
+
+use std::time::Duration;
+
+use super::*;
+use crate::limit::{Algorithm, LimitUnit};
+
+#[test]
+fn what_was_written_is_there_after_opening_the_file_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let ban = BanRow {
+        until: clock::after(Duration::from_mins(1)),
+        since: now(),
+        reason: Some("flood".into()),
+        author: "root".into(),
+    };
+    let forever = BanRow {
+        until: FOREVER,
+        reason: None,
+        ..ban.clone()
+    };
+    let allow = AllowRow {
+        since: now(),
+        reason: None,
+        author: "root".into(),
+    };
+    let limit = LimitSpec::new(
+        5,
+        LimitUnit::Bytes,
+        Duration::from_secs(1),
+        Algorithm::FixedWindow,
+    )
+    .unwrap();
+    let limits = LimitRow {
+        limits: vec![limit],
+        observe: true,
+        since: now(),
+        author: "root".into(),
+    };
+    let (first, second) = (prefix("192.0.2.0/24"), prefix("2001:db8::1"));
+    Store::open(directory.path())
+        .unwrap()
+        .transaction(|writer| {
+            writer.write(&Edit::Ban(first, Some(ban.clone())))?;
+            writer.write(&Edit::Ban(second, Some(forever.clone())))?;
+            writer.write(&Edit::Allow(first, Some(allow.clone())))?;
+            writer.write(&Edit::Limits(None, Some(limits.clone())))?;
+            writer.write(&Edit::Limits(Some(second), Some(limits.clone())))
+        })
+        .unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!(store.bans().unwrap(), [(first, ban), (second, forever)]);
+    assert_eq!(store.allows().unwrap(), [(first, allow)]);
+    assert_eq!(
+        store.limits().unwrap(),
+        [(None, limits.clone()), (Some(second), limits)]
+    );
+}
+
+#[test]
+fn a_transaction_that_fails_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    let allow = AllowRow {
+        since: now(),
+        reason: None,
+        author: "root".into(),
+    };
+    let answer: anyhow::Result<()> = store.transaction(|writer| {
+        writer.write(&Edit::Allow(prefix("192.0.2.1"), Some(allow)))?;
+        anyhow::bail!("no")
+    });
+    assert!(answer.is_err());
+    assert_eq!(store.allows().unwrap(), []);
+}
+
+#[test]
+fn after_a_reboot_the_wall_clock_tells_when_a_ban_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let until = clock::after(Duration::from_hours(1));
+    let ban = BanRow {
+        until,
+        since: now(),
+        reason: None,
+        author: "root".into(),
+    };
+    let mut store = Store::open(directory.path()).unwrap();
+    store.boot = "another boot".into();
+    store
+        .transaction(|writer| writer.write(&Edit::Ban(prefix("192.0.2.1"), Some(ban))))
+        .unwrap();
+    let found = Store::open(directory.path()).unwrap().bans().unwrap()[0]
+        .1
+        .until;
+    assert!(found.as_nanos().abs_diff(until.as_nanos()) < 50_000_000);
+    assert_ne!(found, until);
+}
+
+#[test]
+fn a_database_of_a_newer_version_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path()).unwrap();
+    store
+        .connection
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
+    drop(store);
+    let error = format!("{:#}", Store::open(directory.path()).err().unwrap());
+    assert!(
+        error.contains("state.db") && error.contains("version 99"),
+        "{error}"
+    );
+}
+
+fn prefix(text: &str) -> Prefix {
+    text.parse().unwrap()
+}
+
+fn now() -> Timestamp {
+    Timestamp::now()
+}

@@ -1,0 +1,233 @@
+//! Loading the program: once for each interface, on the same maps, with the interface's slot as a constant.
+
+use std::{
+    fs,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+};
+
+use anyhow::{Context, anyhow, bail};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Map, MapData, MapError},
+    programs::Xdp,
+};
+use aya_obj::Object;
+use ratelimit_common::{
+    Ipv4, Ipv6,
+    layout::{INTERFACES_MAX, PROGRAM, clock},
+};
+
+use super::{
+    IpAddress, OBJECT, Pins,
+    pins::{self, LinkPin},
+};
+use crate::{
+    api::MapStatus,
+    config::{Config, Interface, Source},
+};
+
+/// The maps whose size is the number of sources that are remembered.
+const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
+
+/// A program that waits for its interface.
+pub struct Loaded {
+    /// The interface.
+    pub interface: Interface,
+    /// Its slot in the counters.
+    pub slot: u32,
+    /// The program, and its maps.
+    pub ebpf: Ebpf,
+}
+
+/// Loads a program for each interface of `config`, on the pinned maps where they fit.
+///
+/// # Errors
+///
+/// When there are too many interfaces, or the kernel refuses.
+pub fn programs(config: &Config, pins: &Pins) -> anyhow::Result<Vec<Loaded>> {
+    let links = pins.all_links()?;
+    let mut object = Object::parse(OBJECT).context("parsing the BPF object")?;
+    for name in SOURCE_MAPS {
+        let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
+        map.set_max_entries(config.source.capacity);
+    }
+    pins.remove_mismatched(&object)?;
+    let mut loaded = Vec::new();
+    for (interface, slot) in slots(&config.interfaces, &links)? {
+        let ebpf = load_program(&object, pins, &config.source, slot)
+            .with_context(|| format!("loading the program for {}", interface.name))?;
+        loaded.push(Loaded {
+            interface,
+            slot,
+            ebpf,
+        });
+    }
+    Ok(loaded)
+}
+
+/// The maps of a loaded object, to be taken out by name and type.
+pub struct Maps<'a>(pub &'a mut Ebpf);
+
+impl Maps<'_> {
+    /// A descriptor of a map beside the one that aya keeps to itself.
+    pub fn descriptor(&self, name: &str) -> anyhow::Result<OwnedFd> {
+        let map = self.0.map(name).ok_or_else(|| missing(name))?;
+        let descriptor = data_of(map)?.fd().as_fd().try_clone_to_owned();
+        descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))
+    }
+
+    /// A map, for its one owner.
+    pub fn take<T: TryFrom<Map, Error = MapError>>(&mut self, name: &str) -> anyhow::Result<T> {
+        let map = self.0.take_map(name).ok_or_else(|| missing(name))?;
+        T::try_from(map).with_context(|| format!("opening the map {name}"))
+    }
+}
+
+fn missing(name: &str) -> anyhow::Error {
+    anyhow!("the BPF object has no map {name}")
+}
+
+fn load_program(object: &Object, pins: &Pins, source: &Source, slot: u32) -> anyhow::Result<Ebpf> {
+    let (mask_v4, mask_v6) = (Ipv4::source_mask(source), Ipv6::source_mask(source));
+    let mut loader = EbpfLoader::new();
+    loader
+        .override_global("INTERFACE", &slot, true)
+        .override_global("CLOCK", &clock::PRECISE, true)
+        .override_global("SOURCE_MASK_V4", &mask_v4, true)
+        .override_global("SOURCE_MASK_V6", &mask_v6, true);
+    for name in SOURCE_MAPS {
+        loader.map_max_entries(name, source.capacity);
+    }
+    for (name, _) in pins::pinnable(object) {
+        loader.map_pin_path(name, pins.map(name));
+    }
+    let mut ebpf = loader.load(OBJECT).context("making the maps")?;
+    xdp(&mut ebpf)?.load().context("passing the verifier")?;
+    Ok(ebpf)
+}
+
+/// The entry point of a loaded object.
+///
+/// # Errors
+///
+/// When the object has none.
+pub fn xdp(ebpf: &mut Ebpf) -> anyhow::Result<&mut Xdp> {
+    let program = ebpf
+        .program_mut(PROGRAM)
+        .ok_or_else(|| anyhow!("the BPF object has no program"))?;
+    program.try_into().context("the program is not one of XDP")
+}
+
+/// The interfaces with their slots: that of their pinned link, else the lowest that no link has.
+fn slots(interfaces: &[Interface], links: &[LinkPin]) -> anyhow::Result<Vec<(Interface, u32)>> {
+    let mut taken: Vec<u32> = links.iter().map(|pin| pin.slot).collect();
+    let mut assigned = Vec::new();
+    for interface in interfaces {
+        let kept = links
+            .iter()
+            .find(|pin| pin.interface == interface.name)
+            .map(|pin| pin.slot);
+        let Some(slot) = kept.or_else(|| (0..INTERFACES_MAX).find(|slot| !taken.contains(slot)))
+        else {
+            bail!(
+                "{} is one interface too many: at most {INTERFACES_MAX} can be counted",
+                interface.name
+            );
+        };
+        taken.push(slot);
+        assigned.push((interface.clone(), slot));
+    }
+    Ok(assigned)
+}
+
+/// The sizes of the maps. The kernel tells the memory of a map in the `fdinfo` of its descriptor.
+///
+/// # Errors
+///
+/// When the kernel does not tell.
+pub fn statuses(ebpf: &Ebpf) -> anyhow::Result<Vec<MapStatus>> {
+    let mut statuses = Vec::new();
+    for (name, map) in ebpf.maps().filter(|(name, _)| pins::is_shared(name)) {
+        let data = data_of(map)?;
+        let info = data
+            .info()
+            .with_context(|| format!("asking for the size of {name}"))?;
+        let memory_bytes = memory_bytes(data).unwrap_or_default();
+        let (name, capacity) = (name.to_owned(), info.max_entries());
+        statuses.push(MapStatus {
+            name,
+            entries: None,
+            capacity,
+            memory_bytes,
+        });
+    }
+    statuses.sort_by(|left, right| left.name.cmp(&right.name));
+    Ok(statuses)
+}
+
+fn memory_bytes(map: &MapData) -> Option<u64> {
+    let path = format!("/proc/self/fdinfo/{}", map.fd().as_fd().as_raw_fd());
+    let text = fs::read_to_string(path).ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("memlock:"))?;
+    line.trim().parse().ok()
+}
+
+fn data_of(map: &Map) -> anyhow::Result<&MapData> {
+    match map {
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::LpmTrie(data)
+        | Map::LruHashMap(data)
+        | Map::PerCpuArray(data)
+        | Map::RingBuf(data) => Ok(data),
+        _ => bail!("a map of a kind that this program does not have"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+
+    #[test]
+    fn an_interface_keeps_the_slot_of_its_pinned_link_and_others_get_the_lowest_that_is_free() {
+        let pins = [pin(0, "gone"), pin(2, "eth1")];
+        assert_eq!(assigned(&["eth0", "eth1", "eth2"], &pins), [1, 2, 3]);
+    }
+
+    #[test]
+    fn one_interface_too_many_is_named() {
+        let names: Vec<String> = (0..=INTERFACES_MAX)
+            .map(|number| format!("eth{number}"))
+            .collect();
+        let interfaces: Vec<Interface> = names.iter().map(|name| interface(name)).collect();
+        let error = slots(&interfaces, &[]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("eth32 is one interface too many"),
+            "{error}"
+        );
+    }
+
+    fn assigned(names: &[&str], pins: &[LinkPin]) -> Vec<u32> {
+        let interfaces: Vec<Interface> = names.iter().map(|name| interface(name)).collect();
+        let slots = slots(&interfaces, pins).unwrap();
+        slots.into_iter().map(|(_, slot)| slot).collect()
+    }
+
+    fn interface(name: &str) -> Interface {
+        Interface {
+            name: name.to_owned(),
+            mode: Mode::Auto,
+        }
+    }
+
+    fn pin(slot: u32, interface: &str) -> LinkPin {
+        LinkPin {
+            path: "".into(),
+            slot,
+            interface: interface.to_owned(),
+        }
+    }
+}
