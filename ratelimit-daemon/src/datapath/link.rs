@@ -1,6 +1,9 @@
 //! Attaching the program to interfaces, and taking it off.
 
-use std::fs;
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, anyhow, bail};
 use aya::programs::{
@@ -15,6 +18,10 @@ use super::{
     pins::{LinkPin, Pins},
 };
 use crate::config::{Interface, Mode};
+
+/// How long the kernel may take to let a link go.
+const DETACH_TIMEOUT: Duration = Duration::from_secs(2);
+const DETACH_POLL: Duration = Duration::from_millis(2);
 
 /// A program on an interface.
 #[derive(Debug)]
@@ -104,9 +111,7 @@ fn adopt(
     state: &InterfaceState,
 ) -> anyhow::Result<Option<FdLink>> {
     let name = &interface.name;
-    let pinned = PinnedLink::from_pin(&pin.path)
-        .with_context(|| format!("opening the pinned link {}", pin.path.display()))?;
-    let link = FdLink::from(pinned);
+    let link = FdLink::from(open(pin)?);
     let linked = link.info().context("reading the pinned link")?.program_id();
     let fits = match (interface.mode, state.program) {
         (_, Some((_, running))) if running != linked => false,
@@ -210,15 +215,42 @@ fn remove(pin: &LinkPin) -> anyhow::Result<()> {
     fs::remove_file(&pin.path).with_context(|| format!("removing {}", pin.path.display()))
 }
 
-/// Removes the pin of a link, which takes its program off the interface.
+/// Removes the pin of a link, which takes its program off the interface, and waits until it is off: the kernel lets a link go
+/// when it comes to it.
 ///
 /// # Errors
 ///
-/// When the pin cannot be removed.
+/// When the pin cannot be removed, or the program stays.
 pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
+    let program = FdLink::from(open(pin)?)
+        .info()
+        .context("reading the pinned link")?
+        .program_id();
     remove(pin)?;
+    let deadline = Instant::now() + DETACH_TIMEOUT;
+    while is_on(&pin.interface, program)? {
+        if Instant::now() > deadline {
+            bail!(
+                "the program is still on {}: somebody else holds its link",
+                pin.interface
+            );
+        }
+        thread::sleep(DETACH_POLL);
+    }
     info!(interface = pin.interface, "detached");
     Ok(())
+}
+
+fn is_on(interface: &str, program: u32) -> anyhow::Result<bool> {
+    let state = interface::query(interface)?;
+    Ok(state
+        .and_then(|state| state.program)
+        .is_some_and(|(_, id)| id == program))
+}
+
+fn open(pin: &LinkPin) -> anyhow::Result<PinnedLink> {
+    PinnedLink::from_pin(&pin.path)
+        .with_context(|| format!("opening the pinned link {}", pin.path.display()))
 }
 
 /// The name and number of a program, for people.
