@@ -308,7 +308,7 @@ impl Lab {
             .limit(0)
             .unwrap()
             .algorithm()
-            .amount()
+            .capacity()
     }
 }
 
