@@ -1,9 +1,159 @@
 //! The limiting algorithms: value in, value out. Where the state is kept, and how it is made atomic, is decided elsewhere.
+//!
+//! The state of each is one word, 0 for a source that was never charged.
 
 mod fixed_window;
+mod sliding_window;
+mod token_bucket;
+
+use crate::Instant;
 
 pub use fixed_window::{FixedWindow, FixedWindowError, HORIZON_NS, TICKS_MIN};
+pub use sliding_window::{SlidingWindow, SlidingWindowError};
+pub use token_bucket::{TokenBucket, TokenBucketError};
 
 /// A packet that does not fit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Denied;
+
+/// An algorithm with its parameters.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Algorithm {
+    /// At most the amount in the window that a source's first packet opens.
+    FixedWindow(FixedWindow),
+    /// At most the amount in a window and the weighted one before it.
+    SlidingWindow(SlidingWindow),
+    /// At most a burst, and a rate behind it.
+    TokenBucket(TokenBucket),
+}
+
+impl Algorithm {
+    /// The state after a packet of `cost` at `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] when there is no room for `cost`.
+    #[inline(always)]
+    pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
+        match self {
+            Self::FixedWindow(window) => window.step(word, now, cost),
+            Self::SlidingWindow(window) => window.step(word, now, cost),
+            Self::TokenBucket(bucket) => bucket.step(word, now, cost),
+        }
+    }
+
+    /// What is in use at `now`, rounded up.
+    #[must_use]
+    pub fn used(&self, word: u64, now: Instant) -> u64 {
+        match self {
+            Self::FixedWindow(window) => window.used(word, now),
+            Self::SlidingWindow(window) => window.used(word, now),
+            Self::TokenBucket(bucket) => bucket.used(word, now),
+        }
+    }
+
+    /// The most that can be in use.
+    #[must_use]
+    pub const fn capacity(&self) -> u64 {
+        match self {
+            Self::FixedWindow(window) => window.amount(),
+            Self::SlidingWindow(window) => window.amount(),
+            Self::TokenBucket(bucket) => bucket.burst(),
+        }
+    }
+
+    /// Nanoseconds until nothing is in use, if no packet comes.
+    #[must_use]
+    pub fn clears_in_ns(&self, word: u64, now: Instant) -> u64 {
+        self.first_ns(now, |at| self.used(word, at) == 0)
+    }
+
+    /// Nanoseconds until a packet of `cost` fits, if none comes before; 0 when one fits already.
+    #[must_use]
+    pub fn room_in_ns(&self, word: u64, now: Instant, cost: u64) -> u64 {
+        self.first_ns(now, |at| self.step(word, at, cost).is_ok())
+    }
+
+    /// What a word of state means: words may only be kept under another limit when it says the same.
+    #[must_use]
+    pub const fn meaning(&self) -> [u64; 4] {
+        match self {
+            Self::FixedWindow(window) => {
+                let [a, b, c] = window.meaning();
+                [FIXED_WINDOW as u64, a, b, c]
+            }
+            Self::SlidingWindow(window) => {
+                let [a, b, c] = window.meaning();
+                [SLIDING_WINDOW as u64, a, b, c]
+            }
+            Self::TokenBucket(bucket) => {
+                let [a, b, c] = bucket.meaning();
+                [TOKEN_BUCKET as u64, a, b, c]
+            }
+        }
+    }
+
+    /// Nanoseconds from `now` to when `holds` begins to hold, which it does for good while no packet comes.
+    fn first_ns(&self, now: Instant, holds: impl Fn(Instant) -> bool) -> u64 {
+        let forgotten_in_ns = match self {
+            Self::FixedWindow(window) => window.forgets_in_ns(),
+            Self::SlidingWindow(window) => window.forgets_in_ns(),
+            Self::TokenBucket(bucket) => bucket.forgets_in_ns(),
+        };
+        let (mut low, mut high) = (0u64, forgotten_in_ns);
+        while low < high {
+            let middle = low.midpoint(high);
+            if holds(Instant::from_nanos(now.as_nanos().wrapping_add(middle))) {
+                high = middle;
+            } else {
+                low = middle.saturating_add(1);
+            }
+        }
+        low
+    }
+}
+
+impl From<FixedWindow> for Algorithm {
+    fn from(window: FixedWindow) -> Self {
+        Self::FixedWindow(window)
+    }
+}
+
+impl From<SlidingWindow> for Algorithm {
+    fn from(window: SlidingWindow) -> Self {
+        Self::SlidingWindow(window)
+    }
+}
+
+impl From<TokenBucket> for Algorithm {
+    fn from(bucket: TokenBucket) -> Self {
+        Self::TokenBucket(bucket)
+    }
+}
+
+/// An algorithm as it lies in a map: which one, and its parameters.
+pub(crate) const FIXED_WINDOW: u32 = 0;
+pub(crate) const SLIDING_WINDOW: u32 = 1;
+pub(crate) const TOKEN_BUCKET: u32 = 2;
+
+/// The parameters of any algorithm, each of which has a type of its own for them.
+pub(crate) type Parameters = [u64; 3];
+
+impl Algorithm {
+    #[inline(always)]
+    pub(crate) fn from_parts(tag: u32, parameters: Parameters) -> Self {
+        match tag {
+            FIXED_WINDOW => Self::FixedWindow(zerocopy::transmute!(parameters)),
+            SLIDING_WINDOW => Self::SlidingWindow(zerocopy::transmute!(parameters)),
+            _ => Self::TokenBucket(zerocopy::transmute!(parameters)),
+        }
+    }
+
+    pub(crate) const fn into_parts(self) -> (u32, Parameters) {
+        match self {
+            Self::FixedWindow(window) => (FIXED_WINDOW, zerocopy::transmute!(window)),
+            Self::SlidingWindow(window) => (SLIDING_WINDOW, zerocopy::transmute!(window)),
+            Self::TokenBucket(bucket) => (TOKEN_BUCKET, zerocopy::transmute!(bucket)),
+        }
+    }
+}

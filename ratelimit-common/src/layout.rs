@@ -6,7 +6,7 @@ use crate::{Family, Verdict, verdict::VERDICTS};
 
 /// The version of everything in this crate that lies in a map. Pins stand under `v<VERSION>`: a daemon with another layout
 /// never reads them.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The entry point.
 pub const PROGRAM: &str = "ratelimit";

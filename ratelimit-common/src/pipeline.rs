@@ -81,6 +81,8 @@ fn refuse<A: Address>(source: A, refusal: Refusal, tables: &impl FamilyTables<A>
 }
 
 /// Charges the packet to its source, making the source's state at its first packet.
+///
+/// When another CPU makes the state at the same time, this packet is the second, and finds it in the second round.
 #[inline(always)]
 fn limit<A: Address>(
     policy: &Policy,
@@ -89,20 +91,20 @@ fn limit<A: Address>(
     frame_bytes: u32,
     tables: &impl FamilyTables<A>,
 ) -> Result<(), Refusal> {
+    const ROUNDS: usize = 2;
     let key = SourceKey::new(source, policy.scope());
-    if let Some(words) = tables.words(&key) {
-        return charge::charge(policy, &words, now, frame_bytes);
+    for _ in 0..ROUNDS {
+        if let Some(words) = tables.words(&key) {
+            return charge::charge(policy, &words, now, frame_bytes);
+        }
+        let record = charge::first(policy, now, frame_bytes)?;
+        match tables.insert(&key, &record) {
+            Ok(()) => return Ok(()),
+            Err(InsertError::Exists) => {}
+            Err(InsertError::Full) => break,
+        }
     }
-    let record = charge::first(policy, now, frame_bytes)?;
-    match tables.insert(&key, &record) {
-        Ok(()) => Ok(()),
-        // Another CPU saw the source's first packet at the same time: this is its second.
-        Err(InsertError::Exists) => match tables.words(&key) {
-            Some(words) => charge::charge(policy, &words, now, frame_bytes),
-            None => Err(Refusal::NO_STATE),
-        },
-        Err(InsertError::Full) => Err(Refusal::NO_STATE),
-    }
+    Err(Refusal::NO_STATE)
 }
 
 #[cfg(test)]

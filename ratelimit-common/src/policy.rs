@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
     Instant,
-    algorithm::{Denied, FixedWindow},
+    algorithm::{Algorithm, Denied, Parameters},
 };
 
 /// The most limits a policy may have.
@@ -26,31 +26,35 @@ pub enum Unit {
 )]
 #[repr(C)]
 pub struct Limit {
-    window: FixedWindow,
-    unit: u64,
+    algorithm: u32,
+    unit: u32,
+    parameters: Parameters,
 }
 const _: () = assert!(size_of::<Limit>() == 32);
 
 impl Limit {
-    /// A limit of `unit` under `window`.
+    /// A limit of `unit` under `algorithm`.
     #[must_use]
-    pub const fn new(window: FixedWindow, unit: Unit) -> Self {
+    pub fn new(algorithm: impl Into<Algorithm>, unit: Unit) -> Self {
+        let (algorithm, parameters) = algorithm.into().into_parts();
         Self {
-            window,
-            unit: unit as u64,
+            algorithm,
+            unit: unit as u32,
+            parameters,
         }
     }
 
     /// The algorithm, with its parameters.
     #[must_use]
-    pub const fn algorithm(&self) -> &FixedWindow {
-        &self.window
+    #[inline(always)]
+    pub fn algorithm(&self) -> Algorithm {
+        Algorithm::from_parts(self.algorithm, self.parameters)
     }
 
     /// What the limit counts.
     #[must_use]
     pub const fn unit(&self) -> Unit {
-        if self.unit == Unit::Bytes as u64 {
+        if self.unit == Unit::Bytes as u32 {
             Unit::Bytes
         } else {
             Unit::Packets
@@ -68,7 +72,7 @@ impl Limit {
             Unit::Packets => 1,
             Unit::Bytes => u64::from(frame_bytes),
         };
-        self.window.step(word, now, cost)
+        self.algorithm().step(word, now, cost)
     }
 }
 

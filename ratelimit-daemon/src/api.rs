@@ -196,10 +196,12 @@ pub struct Check {
 pub struct LimitState {
     /// The limit.
     pub limit: LimitSpec,
-    /// What was used of the window that is open.
+    /// What is in use: of the window that is open, of it and the weighted one before, or of the tokens of a full bucket.
     pub used: u64,
-    /// Seconds until it closes.
-    pub closes_in_seconds: f64,
+    /// Seconds until there is room for a packet, of bytes for a full frame, if none comes before; 0 when there is.
+    pub room_in_seconds: f64,
+    /// Seconds until nothing is in use, if no packet comes.
+    pub clears_in_seconds: f64,
 }
 
 /// A source that is busy at this moment.

@@ -1,10 +1,13 @@
 //! A limit as people say it: so much, of this, per that.
 
-use std::{fmt, time::Duration};
+use std::{fmt, str::FromStr, time::Duration};
 
 use ratelimit_common::{
     Limit, Unit,
-    algorithm::{FixedWindow, FixedWindowError},
+    algorithm::{
+        self, FixedWindow, FixedWindowError, SlidingWindow, SlidingWindowError, TokenBucket,
+        TokenBucketError,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +15,8 @@ use crate::quantity;
 
 /// The shortest window.
 pub const WINDOW_MIN: Duration = Duration::from_millis(10);
+/// Bytes of the largest frame on a link with the usual MTU of 1500.
+pub const FRAME_BYTES: u64 = 1514;
 /// The longest window.
 pub const WINDOW_MAX: Duration = Duration::from_hours(31 * 24);
 
@@ -35,12 +40,43 @@ pub enum LimitUnit {
 }
 
 /// How a limit counts.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Algorithm {
     /// At most the amount in the window that a source's first packet opens.
     #[default]
     FixedWindow,
+    /// At most the amount in a window and the weighted one before it.
+    SlidingWindow,
+    /// At most a burst, and the amount in a window behind it, evenly.
+    TokenBucket {
+        /// What a full bucket holds.
+        burst: u64,
+    },
+}
+
+/// The name of an algorithm, by which it is chosen.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AlgorithmName {
+    /// `fixed-window`
+    #[default]
+    FixedWindow,
+    /// `sliding-window`
+    SlidingWindow,
+    /// `token-bucket`
+    TokenBucket,
+}
+
+impl Algorithm {
+    /// The name by which it is chosen.
+    #[must_use]
+    pub fn name(self) -> AlgorithmName {
+        match self {
+            Self::FixedWindow => AlgorithmName::FixedWindow,
+            Self::SlidingWindow => AlgorithmName::SlidingWindow,
+            Self::TokenBucket { .. } => AlgorithmName::TokenBucket,
+        }
+    }
 }
 
 /// Why a limit cannot be enforced.
@@ -66,7 +102,74 @@ pub enum LimitError {
         /// The largest amount for the window.
         amount_max: u64,
     },
+    /// The rate of a token bucket, which one word cannot hold exactly.
+    #[error(
+        "one word of state cannot keep this rate exactly; write a rounder amount: {amount_fits}"
+    )]
+    Inexact {
+        /// The next smaller amount that it can.
+        amount_fits: u64,
+    },
+    /// A burst of something that has none.
+    #[error("only a token-bucket has a burst: write the algorithm, or leave the burst out")]
+    BurstWithoutBucket,
+    /// No packet would ever fit.
+    #[error("the burst is 0, which would drop everything: write at least 1")]
+    ZeroBurst,
+    /// The bucket takes too long to fill.
+    #[error("the burst takes too long to fill at this rate; write at most {burst_max}")]
+    BurstTooLarge {
+        /// The largest burst at the rate.
+        burst_max: u64,
+    },
 }
+
+impl AlgorithmName {
+    /// Every algorithm.
+    pub const ALL: [Self; 3] = [Self::FixedWindow, Self::SlidingWindow, Self::TokenBucket];
+
+    /// As it is written.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::FixedWindow => "fixed-window",
+            Self::SlidingWindow => "sliding-window",
+            Self::TokenBucket => "token-bucket",
+        }
+    }
+
+    /// The algorithm for a limit of `amount`. A bucket of which nothing else is said holds the amount.
+    ///
+    /// # Errors
+    ///
+    /// When a `burst` is said of an algorithm that has none.
+    pub fn with(self, amount: u64, burst: Option<u64>) -> Result<Algorithm, LimitError> {
+        match (self, burst) {
+            (Self::TokenBucket, _) => Ok(Algorithm::TokenBucket {
+                burst: burst.unwrap_or(amount),
+            }),
+            (_, Some(_)) => Err(LimitError::BurstWithoutBucket),
+            (Self::FixedWindow, None) => Ok(Algorithm::FixedWindow),
+            (Self::SlidingWindow, None) => Ok(Algorithm::SlidingWindow),
+        }
+    }
+}
+
+impl FromStr for AlgorithmName {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(text: &str) -> Result<Self, UnknownAlgorithm> {
+        Self::ALL
+            .into_iter()
+            .find(|name| name.label() == text)
+            .ok_or(UnknownAlgorithm)
+    }
+}
+
+/// A text that names no algorithm.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("write fixed-window, sliding-window or token-bucket")]
+pub struct UnknownAlgorithm;
 
 impl LimitSpec {
     /// A limit of `amount` units in each `window`.
@@ -86,7 +189,7 @@ impl LimitSpec {
         if window > WINDOW_MAX {
             return Err(LimitError::WindowTooLong);
         }
-        fixed_window(amount, window)?;
+        compile(amount, window, algorithm)?;
         Ok(Self {
             amount,
             unit,
@@ -102,13 +205,12 @@ impl LimitSpec {
     /// Never: what cannot be compiled was refused by [`new`](Self::new).
     #[must_use]
     pub fn compile(&self) -> Limit {
-        let Algorithm::FixedWindow = self.algorithm;
-        let window = fixed_window(self.amount, self.window).expect("`new` tried it");
+        let algorithm = compile(self.amount, self.window, self.algorithm).expect("`new` tried it");
         let unit = match self.unit {
             LimitUnit::Packets => Unit::Packets,
             LimitUnit::Bytes => Unit::Bytes,
         };
-        Limit::new(window, unit)
+        Limit::new(algorithm, unit)
     }
 
     /// What one window admits.
@@ -123,6 +225,21 @@ impl LimitSpec {
         self.unit
     }
 
+    /// The most that can be in use: the amount, or the burst of a token bucket.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        match self.algorithm {
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => self.amount,
+            Algorithm::TokenBucket { burst } => burst,
+        }
+    }
+
+    /// How it counts.
+    #[must_use]
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
     /// The length of the window.
     #[must_use]
     pub fn window(&self) -> Duration {
@@ -130,28 +247,84 @@ impl LimitSpec {
     }
 }
 
-fn fixed_window(amount: u64, window: Duration) -> Result<FixedWindow, LimitError> {
-    FixedWindow::new(amount, window).map_err(|error| match error {
-        FixedWindowError::ZeroAmount => LimitError::ZeroAmount,
-        FixedWindowError::Unrepresentable { amount_max } => {
-            LimitError::Unrepresentable { amount_max }
-        }
+fn compile(
+    amount: u64,
+    window: Duration,
+    algorithm: Algorithm,
+) -> Result<algorithm::Algorithm, LimitError> {
+    Ok(match algorithm {
+        Algorithm::FixedWindow => FixedWindow::new(amount, window)?.into(),
+        Algorithm::SlidingWindow => SlidingWindow::new(amount, window)?.into(),
+        Algorithm::TokenBucket { burst } => TokenBucket::new(amount, window, burst)?.into(),
     })
 }
 
-impl fmt::Display for LimitSpec {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let window = quantity::duration(self.window);
-        match self.unit {
-            LimitUnit::Packets => write!(formatter, "{} packets per {window}", self.amount),
-            LimitUnit::Bytes => {
-                write!(formatter, "{} per {window}", quantity::bytes(self.amount))
+impl From<FixedWindowError> for LimitError {
+    fn from(error: FixedWindowError) -> Self {
+        match error {
+            FixedWindowError::ZeroAmount => Self::ZeroAmount,
+            FixedWindowError::Unrepresentable { amount_max } => {
+                Self::Unrepresentable { amount_max }
             }
         }
     }
 }
 
-/// The form in JSON: `{"packets": 1000, "per": "1s"}`.
+impl From<SlidingWindowError> for LimitError {
+    fn from(error: SlidingWindowError) -> Self {
+        match error {
+            SlidingWindowError::ZeroAmount => Self::ZeroAmount,
+            SlidingWindowError::Unrepresentable { amount_max } => {
+                Self::Unrepresentable { amount_max }
+            }
+        }
+    }
+}
+
+impl From<TokenBucketError> for LimitError {
+    fn from(error: TokenBucketError) -> Self {
+        match error {
+            TokenBucketError::ZeroAmount => Self::ZeroAmount,
+            TokenBucketError::ZeroBurst => Self::ZeroBurst,
+            TokenBucketError::Inexact { amount_fits } => Self::Inexact { amount_fits },
+            TokenBucketError::BurstTooLarge { burst_max } => Self::BurstTooLarge { burst_max },
+        }
+    }
+}
+
+impl LimitUnit {
+    /// So many of them, as people write it.
+    #[must_use]
+    pub fn amount(self, amount: u64) -> String {
+        match self {
+            Self::Packets => amount.to_string(),
+            Self::Bytes => quantity::bytes(amount).to_string(),
+        }
+    }
+}
+
+impl fmt::Display for LimitSpec {
+    /// `1000 packets per 1s`, and behind it what is not a fixed window: `50MB per 1s (token-bucket, burst 100MB)`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let window = quantity::duration(self.window);
+        let amount = self.unit.amount(self.amount);
+        match self.unit {
+            LimitUnit::Packets => write!(formatter, "{amount} packets per {window}")?,
+            LimitUnit::Bytes => write!(formatter, "{amount} per {window}")?,
+        }
+        let label = self.algorithm.name().label();
+        match self.algorithm {
+            Algorithm::FixedWindow => Ok(()),
+            Algorithm::SlidingWindow => write!(formatter, " ({label})"),
+            Algorithm::TokenBucket { burst } => {
+                write!(formatter, " ({label}, burst {})", self.unit.amount(burst))
+            }
+        }
+    }
+}
+
+/// The form in JSON: `{"packets": 1000, "per": "1s", "algorithm": "token-bucket", "burst": 2000}`. The burst is in the unit
+/// of the limit.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct LimitText {
@@ -161,7 +334,9 @@ struct LimitText {
     bytes: Option<u64>,
     per: String,
     #[serde(default)]
-    algorithm: Algorithm,
+    algorithm: AlgorithmName,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    burst: Option<u64>,
 }
 
 impl TryFrom<LimitText> for LimitSpec {
@@ -177,7 +352,7 @@ impl TryFrom<LimitText> for LimitSpec {
             amount,
             unit,
             quantity::parse_duration(&text.per)?,
-            text.algorithm,
+            text.algorithm.with(amount, text.burst)?,
         )?)
     }
 }
@@ -194,7 +369,11 @@ impl From<LimitSpec> for LimitText {
             packets,
             bytes,
             per,
-            algorithm: limit.algorithm,
+            algorithm: limit.algorithm.name(),
+            burst: match limit.algorithm {
+                Algorithm::FixedWindow | Algorithm::SlidingWindow => None,
+                Algorithm::TokenBucket { burst } => Some(burst),
+            },
         }
     }
 }

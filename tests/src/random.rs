@@ -7,7 +7,9 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{
-    Instant, Limit, ListEntry, Policy, Settings, Unit, algorithm::FixedWindow, policy::LIMITS_MAX,
+    Instant, Limit, ListEntry, Policy, Settings, Unit,
+    algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
+    policy::LIMITS_MAX,
 };
 use ratelimit_daemon::prefix::Prefix;
 
@@ -34,7 +36,7 @@ pub fn sources(rng: &mut Rng, count: usize) -> Vec<(Ipv4Addr, Ipv6Addr)> {
 /// A scene around these sources, at about `now`.
 pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> Scene {
     Scene {
-        settings: Settings::new(policy_index(rng), rng.u8(..8) == 0),
+        settings: Settings::new(policy_index(rng), rng.u8(..4) == 0),
         policies: (0..POLICIES).map(|_| policy(rng)).collect(),
         entries: (0..rng.u8(..30))
             .map(|_| (prefix(rng, sources), entry(rng, now)))
@@ -76,7 +78,15 @@ fn limit(rng: &mut Rng) -> Option<Limit> {
         4..7 => (rng.u64(1..30_000), Unit::Bytes),
         _ => (1 << rng.u8(..40), Unit::Bytes),
     };
-    Some(Limit::new(FixedWindow::new(amount, window).ok()?, unit))
+    let algorithm: Algorithm = match rng.u8(..3) {
+        0 => FixedWindow::new(amount, window).ok()?.into(),
+        1 => SlidingWindow::new(amount, window).ok()?.into(),
+        _ => {
+            let burst = rng.u64(1..=2 * amount);
+            TokenBucket::new(amount, window, burst).ok()?.into()
+        }
+    };
+    Some(Limit::new(algorithm, unit))
 }
 
 fn prefix(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)]) -> Prefix {

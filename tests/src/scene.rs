@@ -62,7 +62,7 @@ impl Scene {
     }
 }
 
-/// A limit of `amount` in `window`.
+/// A limit of `amount` in `window`, as a fixed window.
 #[must_use]
 pub fn limit(amount: u64, unit: Unit, window: Duration) -> Limit {
     let window = FixedWindow::new(amount, window).expect("a test asks for windows that can be had");

@@ -11,7 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_common::{Family, Limit, Unit, layout::clock};
+use ratelimit_common::{
+    Family, Limit, Record, SourceKey, Unit,
+    algorithm::{SlidingWindow, TokenBucket},
+    layout,
+};
+use ratelimit_daemon::clock;
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
     program::{Action, CONFORMING, Constants},
@@ -48,6 +53,65 @@ fn two_cpus_that_see_a_source_first_are_admitted_exactly_the_limit() {
         );
     }
     is_every_packet_counted(&program, 2 * 10_000 * 6);
+}
+
+#[test]
+fn two_cpus_are_admitted_exactly_what_a_sliding_window_and_a_full_bucket_hold() {
+    require_root!();
+    require_cpus!(2);
+    let month = Duration::from_hours(31 * 24);
+    let limits = [
+        Limit::new(SlidingWindow::new(100, WINDOW).unwrap(), Unit::Packets),
+        // No token flows in while the test runs.
+        Limit::new(TokenBucket::new(1, month, 100).unwrap(), Unit::Packets),
+    ];
+    for limit in limits {
+        let program = program(&[limit], ROOM);
+        for frame in [ipv4_frame, ipv6_frame] {
+            let admitted = race(&program, 400, 100, |_, source| frame(source, 60));
+            assert!(
+                admitted.iter().all(|sum| sum.packets == 100),
+                "{limit:?}: {admitted:?}"
+            );
+        }
+        is_every_packet_counted(&program, 2 * 400 * 200);
+    }
+}
+
+#[test]
+fn two_cpus_take_each_token_that_flows_in_and_no_other() {
+    const PACKETS: u32 = 1_000_000;
+    const RATE: u64 = 100_000;
+    require_root!();
+    require_cpus!(2);
+    let second = Duration::from_secs(1);
+    // Filled in ten minutes, and empty at the start: it is never full.
+    let bucket = TokenBucket::new(RATE, second, 600 * RATE).unwrap();
+    let mut program = program(&[Limit::new(bucket, Unit::Packets)], ROOM);
+    let frame = ipv4_frame(1, 60);
+    let key = SourceKey::new(Ipv4Addr::from(0x0a00_0001).into(), 0);
+    let start = clock::now();
+    let empty = bucket.step(0, start, 600 * RATE).unwrap();
+    let mut record = Record::default();
+    record.words[0] = empty;
+    program.ipv4.set_record(&key, &record).unwrap();
+
+    on_two_cpus(|_| program.run_often(&frame, PACKETS).unwrap());
+
+    let elapsed_ns = clock::now().as_nanos() - start.as_nanos();
+    let admitted = program.counter(Family::Ipv4, CONFORMING).unwrap().packets;
+    let most = elapsed_ns * RATE / 1_000_000_000;
+    assert!(admitted <= most, "{admitted} of {most}");
+    let (_, record) = program.ipv4.records().unwrap()[0];
+    // The same rate in a bucket that has room for all of them: the words mean the same.
+    let larger = TokenBucket::new(RATE, second, 900 * RATE).unwrap();
+    let charged = larger.step(empty, start, admitted).unwrap();
+    assert_eq!(record.words[0], charged, "{admitted} were admitted");
+    // Every token was taken: at the time of a packet that was refused there was none.
+    let (_, strikes) = program.ipv4.strikes().unwrap()[0];
+    let refused_at = ratelimit_common::Instant::from_nanos(strikes.last_ns);
+    assert_eq!(bucket.used(record.words[0], refused_at), 600 * RATE);
+    is_every_packet_counted(&program, 2 * u64::from(PACKETS));
 }
 
 #[test]
@@ -148,7 +212,7 @@ struct Admitted {
 /// A program on the kernel's clock, under which every source has these limits.
 fn program(limits: &[Limit], sources: u32) -> Program {
     let constants = Constants {
-        clock: clock::PRECISE,
+        clock: layout::clock::PRECISE,
         sources,
         ..Constants::default()
     };

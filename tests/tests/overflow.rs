@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, time::Duration};
 use fastrand::Rng;
 use ratelimit_common::{
     Instant, Limit, Record, SourceKey, Unit,
-    algorithm::{FixedWindow, FixedWindowError},
+    algorithm::{FixedWindow, FixedWindowError, SlidingWindow, TokenBucket},
 };
 use ratelimit_tests::{
     Frame, Program, Scene,
@@ -57,16 +57,27 @@ fn a_window_in_which_too_much_was_used_admits_nothing() {
 }
 
 #[test]
-fn a_word_of_any_content_admits_no_more_than_a_window() {
+fn a_word_of_any_content_admits_no_more_than_the_limit() {
     const AMOUNT: u64 = 5;
     require_root!();
-    let mut source = Source::new(packets(AMOUNT));
-    let mut rng = Rng::with_seed(3);
-    let edges = [0, 1, u64::MAX, u64::MAX - 1, u64::MAX >> 1, 1 << 63];
-    for word in edges.into_iter().chain((0..2_000).map(|_| rng.u64(..))) {
-        source.set_word(word);
-        let admitted = source.admitted(20);
-        assert!(admitted <= AMOUNT, "{admitted} with the word {word:#x}");
+    let second = Duration::from_secs(1);
+    let limits = [
+        packets(AMOUNT),
+        Limit::new(SlidingWindow::new(AMOUNT, second).unwrap(), Unit::Packets),
+        Limit::new(TokenBucket::new(7, second, AMOUNT).unwrap(), Unit::Packets),
+    ];
+    for limit in limits {
+        let mut source = Source::new(limit);
+        let mut rng = Rng::with_seed(3);
+        let edges = [0, 1, u64::MAX, u64::MAX - 1, u64::MAX >> 1, 1 << 63];
+        for word in edges.into_iter().chain((0..2_000).map(|_| rng.u64(..))) {
+            source.set_word(word);
+            let admitted = source.admitted(20);
+            assert!(
+                admitted <= AMOUNT,
+                "{admitted} of {limit:?} with the word {word:#x}"
+            );
+        }
     }
 }
 

@@ -26,6 +26,36 @@ fn a_reload_says_what_it_changed() {
 }
 
 #[test]
+fn a_reload_says_what_becomes_of_the_state() {
+    let to = |limit: &str| format!("[policy.default]\nlimits = [{{ {limit} }}]\n");
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &to(r#"packets = 600, per = "1s""#)).unwrap();
+    for (limit, expected) in [
+        (
+            r#"packets = 700, per = "1s""#,
+            "policy default: 600 packets per 1s -> 700 packets per 1s; what its sources have used is kept",
+        ),
+        (
+            r#"packets = 700, per = "1s", algorithm = "sliding-window""#,
+            "policy default: 700 packets per 1s -> 700 packets per 1s (sliding-window); what its sources have used starts anew",
+        ),
+        (
+            r#"packets = 700, per = "1s", algorithm = "token-bucket""#,
+            "policy default: 700 packets per 1s (sliding-window) -> 700 packets per 1s (token-bucket, burst 700); what its sources have used starts anew",
+        ),
+        (
+            r#"packets = 700, per = "1s", algorithm = "token-bucket", burst = 900"#,
+            "policy default: 700 packets per 1s (token-bucket, burst 700) -> 700 packets per 1s (token-bucket, burst 900); what its sources have used is kept",
+        ),
+    ] {
+        service.configure(&to(limit)).unwrap();
+        let said = service.rlctl_ok(&["reload"]).unwrap();
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+#[test]
 fn a_hangup_reloads_too() {
     require_root!();
     let lab = Lab::new().unwrap();

@@ -111,20 +111,19 @@ impl FixedWindow {
         self.window_at(word, now).1
     }
 
-    /// Nanoseconds until the window that is open at `now` closes; 0 when none is open.
-    #[must_use]
-    pub fn closes_in_ns(&self, word: u64, now: Instant) -> u64 {
-        let (opened, used) = self.window_at(word, now);
-        if used == 0 {
-            return 0;
-        }
-        let elapsed = self.tick(now).wrapping_sub(opened) & self.tick_mask();
-        let left = if elapsed < self.window_ticks {
-            self.window_ticks.saturating_sub(elapsed)
-        } else {
-            self.window_ticks
-        };
-        left.wrapping_shl(self.tick_shift)
+    /// The time after which no window is open.
+    pub(super) const fn forgets_in_ns(&self) -> u64 {
+        // A word of the future, up to a window early, and then the window itself.
+        self.window_ns().saturating_mul(3)
+    }
+
+    /// A word says when a window of what length opened, and has its count in these bits.
+    pub(super) const fn meaning(&self) -> [u64; 3] {
+        [
+            self.window_ticks,
+            self.tick_shift as u64,
+            self.count_bits as u64,
+        ]
     }
 
     /// The tick at which the window of a packet at `now` opened, and what was used of it before.

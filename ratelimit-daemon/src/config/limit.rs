@@ -1,4 +1,5 @@
-//! A limit of a policy: `{ packets = 1000, per = "1s" }` or `{ bytes = "50MB", per = "1s" }`.
+//! A limit of a policy: `{ packets = 1000, per = "1s" }` or
+//! `{ bytes = "50MB", per = "1s", algorithm = "token-bucket", burst = "100MB" }`.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use super::{
     table::{Section, Value},
 };
 use crate::{
-    limit::{Algorithm, LimitError, LimitSpec, LimitUnit, WINDOW_MAX, WINDOW_MIN},
+    limit::{AlgorithmName, LimitError, LimitSpec, LimitUnit, WINDOW_MAX, WINDOW_MIN},
     quantity::{self, QuantityError},
 };
 
@@ -20,18 +21,28 @@ pub fn read(value: Value<'_>, report: &mut Report) -> Option<At<LimitSpec>> {
     let amount = read_amount(&mut section, report);
     let window = read_window(&mut section, report);
     let algorithm = section.take("algorithm");
-    let algorithm = algorithm.map_or(Some(Algorithm::default()), |value| {
+    let algorithm = algorithm.map_or(Some(AlgorithmName::default()), |value| {
         read_algorithm(value, report)
     });
+    let burst = section.take("burst");
+    let burst = burst.map(|value| read_burst(value, amount.as_ref(), report));
     let spot = section.spot.clone();
     section.finish(report);
-    let (amount, window) = (amount?, window?);
+    let (amount, window, algorithm) = (amount?, window?, algorithm?);
     let (units, unit) = amount.value;
-    match LimitSpec::new(units, unit, window.value, algorithm?) {
+    let burst = match burst {
+        None => None,
+        Some(burst) => Some(burst?),
+    };
+    let spec = algorithm
+        .with(units, burst.as_ref().map(|burst| burst.value))
+        .and_then(|algorithm| LimitSpec::new(units, unit, window.value, algorithm));
+    match spec {
         Ok(value) => Some(At { value, spot }),
         Err(error) => {
             let problem = explain(&error, unit, window.value);
-            report.add(&amount.spot, problem);
+            let blamed = burst.as_ref().filter(|_| is_about_burst(&error));
+            report.add(blamed.map_or(&amount.spot, |burst| &burst.spot), problem);
             None
         }
     }
@@ -44,7 +55,7 @@ fn read_amount(section: &mut Section<'_>, report: &mut Report) -> Option<At<(u64
             Some(count.map(|count| (count, LimitUnit::Packets)))
         }
         (None, Some(bytes)) => {
-            let size = read_size(bytes, report)?;
+            let size = read_size(bytes, "bytes = \"50MB\"", report)?;
             Some(size.map(|size| (size, LimitUnit::Bytes)))
         }
         (Some(_), Some(bytes)) => {
@@ -71,9 +82,9 @@ fn read_count(value: Value<'_>, example: &str, report: &mut Report) -> Option<At
     Some(count.map(|count| u64::try_from(count).unwrap_or(u64::MAX)))
 }
 
-fn read_size(value: Value<'_>, report: &mut Report) -> Option<At<u64>> {
+fn read_size(value: Value<'_>, example: &str, report: &mut Report) -> Option<At<u64>> {
     if !value.is_text() {
-        return read_count(value, "bytes = \"50MB\"", report);
+        return read_count(value, example, report);
     }
     let text = value.text("", report)?;
     match quantity::parse_bytes(&text.value) {
@@ -86,6 +97,18 @@ fn read_size(value: Value<'_>, report: &mut Report) -> Option<At<u64>> {
             report.add(&text.spot, error.into());
             None
         }
+    }
+}
+
+/// Reads a burst, which is in the unit of the limit; where that is not known, as a size.
+fn read_burst(
+    value: Value<'_>,
+    amount: Option<&At<(u64, LimitUnit)>>,
+    report: &mut Report,
+) -> Option<At<u64>> {
+    match amount.map(|amount| amount.value.1) {
+        Some(LimitUnit::Packets) => read_count(value, "burst = 200", report),
+        Some(LimitUnit::Bytes) | None => read_size(value, "burst = \"100MB\"", report),
     }
 }
 
@@ -122,29 +145,51 @@ pub fn parse_window(text: &str) -> Result<Duration, Problem> {
     Ok(window)
 }
 
-fn read_algorithm(value: Value<'_>, report: &mut Report) -> Option<Algorithm> {
+fn read_algorithm(value: Value<'_>, report: &mut Report) -> Option<AlgorithmName> {
     let name = value.text("algorithm = \"fixed-window\"", report)?;
-    if name.value == "fixed-window" {
-        return Some(Algorithm::FixedWindow);
+    if let Ok(algorithm) = name.value.parse() {
+        return Some(algorithm);
     }
     let message = format!("this version has no algorithm `{}`", name.value);
-    let hint = "write \"fixed-window\", which is the only one";
+    let hint = "write \"fixed-window\", \"sliding-window\" or \"token-bucket\"";
     report.add(&name.spot, Problem::new(message, hint));
     None
+}
+
+fn is_about_burst(error: &LimitError) -> bool {
+    matches!(
+        error,
+        LimitError::BurstWithoutBucket | LimitError::ZeroBurst | LimitError::BurstTooLarge { .. }
+    )
 }
 
 /// Why there is no limit of this amount in a good `window`.
 pub fn explain(error: &LimitError, unit: LimitUnit, window: Duration) -> Problem {
     match *error {
-        LimitError::ZeroAmount => nothing_passes(0),
+        LimitError::ZeroAmount | LimitError::ZeroBurst => nothing_passes(0),
         LimitError::Unrepresentable { amount_max } => {
             let window = quantity::duration(window);
-            let amount_max = match unit {
-                LimitUnit::Packets => amount_max.to_string(),
-                LimitUnit::Bytes => quantity::bytes(amount_max).to_string(),
-            };
+            let amount_max = unit.amount(amount_max);
             let message = format!("one word of state cannot count so many in {window}");
             let hint = format!("write at most {amount_max}, or a longer window");
+            Problem::new(message, hint)
+        }
+        LimitError::Inexact { amount_fits: 0 } => {
+            let message = "one word of state cannot keep this rate exactly";
+            Problem::new(message, "write a larger or rounder amount")
+        }
+        LimitError::Inexact { amount_fits } => {
+            let message = "one word of state cannot keep this rate exactly";
+            let hint = format!("write a rounder amount: {}", unit.amount(amount_fits));
+            Problem::new(message, hint)
+        }
+        LimitError::BurstWithoutBucket => Problem::new(
+            "only a token bucket has a `burst`",
+            "remove it, or add algorithm = \"token-bucket\"",
+        ),
+        LimitError::BurstTooLarge { burst_max } => {
+            let message = "a bucket of this burst takes too long to fill to be kept in one word";
+            let hint = format!("write a burst of at most {}", unit.amount(burst_max));
             Problem::new(message, hint)
         }
         LimitError::Unit | LimitError::WindowTooShort | LimitError::WindowTooLong => {

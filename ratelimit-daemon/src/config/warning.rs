@@ -9,13 +9,10 @@ use super::{
     report::{At, Report, Spot},
 };
 use crate::{
-    limit::{LimitSpec, LimitUnit},
+    limit::{Algorithm, FRAME_BYTES, LimitSpec, LimitUnit},
     prefix::Prefix,
     quantity,
 };
-
-/// Bytes of the largest frame on a link with the usual MTU of 1500.
-const FRAME_BYTES: u64 = 1514;
 
 /// Reports what is suspicious in `document`.
 pub fn find(document: &Document, warnings: &mut Report) {
@@ -74,13 +71,35 @@ fn warn_of_idle_limits(policy: &Policy, warnings: &mut Report) {
     }
 }
 
-/// Whether `stricter` lets less through, in every window of `limit`, than `limit` would.
+/// Whether `stricter` refuses all that `limit` would, as far as that is easily said: of two algorithms it is only where
+/// `limit` is a fixed window, of which all that matters is what comes in its time.
 fn is_idle_beside(limit: LimitSpec, stricter: LimitSpec) -> bool {
+    use Algorithm::{FixedWindow, SlidingWindow, TokenBucket};
     if limit.unit() != stricter.unit() {
         return false;
     }
-    let windows = windows_within(limit.window(), stricter.window());
-    u128::from(stricter.amount()) * windows <= u128::from(limit.amount())
+    let amount = u128::from(stricter.amount());
+    let (window, inner) = (limit.window(), stricter.window());
+    match (limit.algorithm(), stricter.algorithm()) {
+        (FixedWindow, FixedWindow) => {
+            amount * windows_within(window, inner) <= u128::from(limit.amount())
+        }
+        (FixedWindow, SlidingWindow) => {
+            let windows = window.as_nanos().div_ceil(inner.as_nanos()) + 1;
+            amount * windows <= u128::from(limit.amount())
+        }
+        (FixedWindow, TokenBucket { burst }) => {
+            let flown_in = (amount * window.as_nanos()).div_ceil(inner.as_nanos());
+            u128::from(burst) + flown_in <= u128::from(limit.amount())
+        }
+        (SlidingWindow, SlidingWindow) => window == inner && amount <= u128::from(limit.amount()),
+        (TokenBucket { burst: larger }, TokenBucket { burst }) => {
+            burst <= larger
+                && amount * window.as_nanos() <= u128::from(limit.amount()) * inner.as_nanos()
+        }
+        (SlidingWindow, FixedWindow | TokenBucket { .. })
+        | (TokenBucket { .. }, FixedWindow | SlidingWindow) => false,
+    }
 }
 
 /// How many windows of the length `inner` one of the length `outer` can touch. Windows of one length open together, with
@@ -96,8 +115,8 @@ fn windows_within(outer: Duration, inner: Duration) -> u128 {
 /// Warns of limits into which a full frame never fits.
 fn warn_of_tiny_limits(policy: &Policy, warnings: &mut Report) {
     for At { value, spot } in &policy.limits {
-        if value.unit() == LimitUnit::Bytes && value.amount() < FRAME_BYTES {
-            let amount = quantity::bytes(value.amount());
+        if value.unit() == LimitUnit::Bytes && value.capacity() < FRAME_BYTES {
+            let amount = quantity::bytes(value.capacity());
             let message =
                 format!("{amount} hold no full frame of {FRAME_BYTES} bytes: none passes");
             let hint = format!("write at least {FRAME_BYTES}; a plain number is bytes");

@@ -107,7 +107,7 @@ impl Controller {
             .enforcer
             .datapath()
             .record(source.address(), named.policy.scope())?;
-        Ok(limit_state::states(named, &record.unwrap_or_default(), now).collect())
+        Ok(limit_state::states(named, &record.unwrap_or_default(), now))
     }
 }
 

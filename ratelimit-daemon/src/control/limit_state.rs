@@ -1,25 +1,36 @@
-//! How much of its limits a source has used.
+//! How much of its limits a source has used, and when there is room again.
 
 use std::time::Duration;
 
 use ratelimit_common::{Instant, Record};
 
 use super::policies::Named;
-use crate::api::LimitState;
+use crate::{
+    api::LimitState,
+    limit::{FRAME_BYTES, LimitUnit},
+};
 
 /// The state of each limit of a policy.
-pub fn states<'a>(
-    named: &'a Named,
-    record: &'a Record,
-    now: Instant,
-) -> impl Iterator<Item = LimitState> + 'a {
-    let limits = named.limits.iter().zip(named.policy.limits());
-    limits
-        .zip(&record.words)
-        .map(move |((spec, limit), word)| LimitState {
-            limit: *spec,
-            used: limit.algorithm().used(*word, now),
-            closes_in_seconds: Duration::from_nanos(limit.algorithm().closes_in_ns(*word, now))
-                .as_secs_f64(),
-        })
+pub fn states(named: &Named, record: &Record, now: Instant) -> Vec<LimitState> {
+    let words = record.words.iter().enumerate().take(named.limits.len());
+    words
+        .map(|(index, word)| state(named, index, *word, now))
+        .collect()
+}
+
+/// The state of the limit at `index`, whose word is `word`.
+pub fn state(named: &Named, index: usize, word: u64, now: Instant) -> LimitState {
+    let spec = named.limits[index];
+    let algorithm = spec.compile().algorithm();
+    let packet = match spec.unit() {
+        LimitUnit::Packets => 1,
+        LimitUnit::Bytes => FRAME_BYTES.min(spec.capacity()),
+    };
+    let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
+    LimitState {
+        limit: spec,
+        used: algorithm.used(word, now),
+        room_in_seconds: seconds(algorithm.room_in_ns(word, now, packet)),
+        clears_in_seconds: seconds(algorithm.clears_in_ns(word, now)),
+    }
 }

@@ -133,6 +133,13 @@ impl Policies {
     }
 }
 
+/// Whether what sources have used under a policy is kept when its limits change from `before` to `after`.
+#[must_use]
+pub fn keeps_state(before: &[LimitSpec], after: &[LimitSpec]) -> bool {
+    let scope = |limits| compile("", limits, false).scope();
+    scope(before) == scope(after)
+}
+
 fn compile(name: &str, limits: &[LimitSpec], observe: bool) -> Policy {
     let limits: Vec<_> = limits.iter().map(LimitSpec::compile).collect();
     Policy::new(&limits, scope(name, &limits), observe)
@@ -141,16 +148,18 @@ fn compile(name: &str, limits: &[LimitSpec], observe: bool) -> Policy {
 
 /// What the state of a policy's sources is kept under.
 ///
-/// It is derived from the name and the layout of the words, so it is the same after a restart: what sources have used is
-/// kept. A change of an amount that leaves the words their meaning keeps it too. Two policies with the same scope, one pair
+/// It is derived from the name and the meaning of the words, so it is the same after a restart: what sources have used is
+/// kept. A change of an amount or a burst that leaves the words their meaning keeps it too; another algorithm, window or
+/// rate of a bucket does not, and what sources have used under it starts anew. Two policies with the same scope, one pair
 /// in 2^32, would only matter to a source that moves from one to the other.
 fn scope(name: &str, limits: &[ratelimit_common::Limit]) -> u32 {
     let mut hash = Fnv::default();
     hash.write(name.as_bytes());
     for limit in limits {
         hash.write(&[0xff, limit.unit() as u8]);
-        hash.write(&limit.algorithm().tick_ns().to_le_bytes());
-        hash.write(&limit.algorithm().window_ns().to_le_bytes());
+        for part in limit.algorithm().meaning() {
+            hash.write(&part.to_le_bytes());
+        }
     }
     hash.0
 }
@@ -214,6 +223,37 @@ mod tests {
         assert_eq!(scope("a", 600), scope("a", 1000));
         assert_ne!(scope("a", 600), scope("a", 60));
         assert_ne!(scope("a", 600), scope("b", 600));
+    }
+
+    #[test]
+    fn words_are_kept_only_where_they_mean_the_same() {
+        let second = Duration::from_secs(1);
+        let spec = |amount, window, algorithm| {
+            LimitSpec::new(amount, LimitUnit::Packets, window, algorithm).unwrap()
+        };
+        let bucket = |amount, burst| spec(amount, second, Algorithm::TokenBucket { burst });
+        let fixed = |amount| spec(amount, second, Algorithm::FixedWindow);
+        let sliding = |amount, window| spec(amount, window, Algorithm::SlidingWindow);
+        let cases = [
+            (fixed(600), fixed(1000), true),
+            // The counts of both have ticks of a nanosecond, and 7 and 8 bits.
+            (fixed(100), fixed(200), false),
+            (fixed(600), sliding(600, second), false),
+            (fixed(600), bucket(600, 600), false),
+            (sliding(600, second), sliding(1000, second), true),
+            (sliding(600, second), sliding(600, 2 * second), false),
+            (sliding(600, second), bucket(600, 600), false),
+            (bucket(600, 600), bucket(600, 900), true),
+            (bucket(600, 600), bucket(601, 600), false),
+        ];
+        for (before, after, expected) in cases {
+            assert_eq!(
+                keeps_state(&[before], &[after]),
+                expected,
+                "{before} -> {after}"
+            );
+        }
+        assert!(!keeps_state(&[fixed(9)], &[fixed(9), fixed(9)]));
     }
 
     fn limit(amount: u64) -> LimitSpec {

@@ -1,5 +1,6 @@
 //! What a new configuration changes, and what of it waits for a restart.
 
+use super::policies;
 use crate::config::{Config, PolicyConfig};
 
 /// What takes effect only at a restart and is different; `None` when nothing is.
@@ -71,6 +72,9 @@ fn policy_change(name: &str, before: &PolicyConfig, after: &PolicyConfig) -> Str
     let mut parts = Vec::new();
     if before.limits != after.limits {
         parts.push(format!("{} -> {}", limits(before), limits(after)));
+        if !before.limits.is_empty() && !after.limits.is_empty() {
+            parts.push(kept(before, after).to_owned());
+        }
     }
     if before.sources != after.sources {
         parts.push(format!(
@@ -83,6 +87,15 @@ fn policy_change(name: &str, before: &PolicyConfig, after: &PolicyConfig) -> Str
         parts.push(format!("observe {} -> {}", before.observe, after.observe));
     }
     format!("policy {name}: {}", parts.join("; "))
+}
+
+/// What becomes of the state of the policy's sources.
+fn kept(before: &PolicyConfig, after: &PolicyConfig) -> &'static str {
+    if policies::keeps_state(&before.limits, &after.limits) {
+        "what its sources have used is kept"
+    } else {
+        "what its sources have used starts anew"
+    }
 }
 
 fn limits(policy: &PolicyConfig) -> String {

@@ -2,11 +2,11 @@
 
 use std::{collections::HashMap, net::IpAddr};
 
-use ratelimit_common::Strikes;
+use ratelimit_common::{Instant, Record, Strikes, algorithm::Algorithm};
 
 use super::{controller::Controller, limit_state, policies::Named, views::unreadable};
 use crate::{
-    api::{LimitState, Refused, TopSource},
+    api::{Refused, TopSource},
     clock,
 };
 
@@ -30,47 +30,73 @@ impl Controller {
                 struck.insert(source, strikes);
             })
             .map_err(unreadable)?;
-        let mut busy: Vec<(f64, TopSource)> = Vec::new();
+        let mut busy: Vec<Busy<'_>> = Vec::new();
         datapath
             .for_each_source(&mut |row| {
                 let Some((name, named)) = by_scope.get(&row.scope) else {
                     return;
                 };
-                let fullest = limit_state::states(named, &row.record, now)
-                    .max_by(|left, right| fill(left).total_cmp(&fill(right)));
-                let Some(limit) = fullest.filter(|limit| limit.used > 0) else {
+                let Some((fill, limit)) = fullest(named, &row.record, now) else {
                     return;
                 };
-                busy.push((
-                    fill(&limit),
-                    TopSource {
-                        source: self.source_of(row.source),
-                        policy: (*name).to_owned(),
-                        limit: Some(limit),
-                        refused_packets: struck
-                            .get(&row.source)
-                            .map_or(0, |strikes| strikes.packets),
-                    },
-                ));
+                let refused = struck.get(&row.source);
+                busy.push(Busy {
+                    fill,
+                    source: row.source,
+                    policy: name,
+                    named,
+                    limit,
+                    word: row.record.words[limit],
+                    refused_packets: refused.map_or(0, |strikes| strikes.packets),
+                });
                 if busy.len() >= 2 * count.max(1024) {
                     keep_busiest(&mut busy, count);
                 }
             })
             .map_err(unreadable)?;
         keep_busiest(&mut busy, count);
-        Ok(busy.into_iter().map(|(_, source)| source).collect())
+        let told = busy.into_iter().map(|busy| TopSource {
+            source: self.source_of(busy.source),
+            policy: busy.policy.to_owned(),
+            limit: Some(limit_state::state(busy.named, busy.limit, busy.word, now)),
+            refused_packets: busy.refused_packets,
+        });
+        Ok(told.collect())
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a share for sorting")]
-fn fill(state: &LimitState) -> f64 {
-    state.used as f64 / state.limit.amount() as f64
+/// A source under limits, while it is not yet known whether it is among the busiest.
+struct Busy<'a> {
+    fill: f64,
+    source: IpAddr,
+    policy: &'a str,
+    named: &'a Named,
+    /// The index of the limit with the least room.
+    limit: usize,
+    word: u64,
+    refused_packets: u64,
 }
 
-fn keep_busiest(busy: &mut Vec<(f64, TopSource)>, count: usize) {
-    busy.sort_by(|(left_fill, left), (right_fill, right)| {
-        right_fill
-            .total_cmp(left_fill)
+/// The share in use of the fullest limit that is in use at all, and its index.
+fn fullest(named: &Named, record: &Record, now: Instant) -> Option<(f64, usize)> {
+    let fills = named.policy.limits().zip(&record.words);
+    fills
+        .map(|(limit, word)| fill(limit.algorithm(), *word, now))
+        .zip(0..)
+        .filter(|(fill, _)| *fill > 0.0)
+        .max_by(|(left, _), (right, _)| left.total_cmp(right))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share for sorting")]
+fn fill(algorithm: Algorithm, word: u64, now: Instant) -> f64 {
+    algorithm.used(word, now) as f64 / algorithm.capacity() as f64
+}
+
+fn keep_busiest(busy: &mut Vec<Busy<'_>>, count: usize) {
+    busy.sort_by(|left, right| {
+        right
+            .fill
+            .total_cmp(&left.fill)
             .then(right.refused_packets.cmp(&left.refused_packets))
     });
     busy.truncate(count);

@@ -1,25 +1,28 @@
-//! Limits on a command line: `--packets 1000 --per 1s --bytes 50MB --per 1s`.
+//! Limits on a command line: `--packets 1000 --per 1s --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB`.
 //!
-//! Each `--packets` or `--bytes` belongs to the `--per` behind it, so the order in which they were typed matters.
+//! Each `--packets` or `--bytes` belongs to the `--per` behind it, and `--algorithm` and `--burst` to the limit before them,
+//! so the order in which they were typed matters.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::{
-    limit::{Algorithm, LimitError, LimitSpec, LimitUnit},
+    limit::{AlgorithmName, LimitError, LimitSpec, LimitUnit},
     quantity,
 };
 
-/// `--packets`, `--bytes` and `--per` in the order in which they were typed.
+/// The options of limits in the order in which they were typed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LimitArguments(Vec<Word>);
 
 /// One of the options.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 enum Word {
     Amount(u64, LimitUnit),
     Per(Duration),
+    Algorithm(AlgorithmName),
+    Burst(String),
 }
 
 /// Why the options are no limits.
@@ -36,13 +39,24 @@ pub enum LimitArgumentsError {
         "`{0}` has no `--packets` or `--bytes` before it: write for example `--packets 1000 {0}`"
     )]
     NoAmount(String),
-    /// A pair that cannot be enforced.
-    #[error("`{amount} {per}`: {error}")]
+    /// An algorithm or a burst that no limit is before, or that stands twice behind one.
+    #[error(
+        "`{0}` has no limit of its own before it: write for example `--packets 1000 --per 1s {0}`"
+    )]
+    NoLimit(String),
+    /// A burst that is no amount of what the limit counts.
+    #[error("`--burst {burst}`: {error}")]
+    Burst {
+        /// What was typed.
+        burst: String,
+        /// Why not.
+        error: String,
+    },
+    /// A limit that cannot be enforced.
+    #[error("`{limit}`: {error}")]
     Limit {
-        /// The first option of the pair.
-        amount: String,
-        /// The second one.
-        per: String,
+        /// Its options.
+        limit: String,
         /// Why not.
         error: LimitError,
     },
@@ -54,16 +68,31 @@ impl LimitArguments {
         let mut limits = Vec::new();
         let mut words = self.0.iter();
         while let Some(word) = words.next() {
-            let Word::Amount(amount, unit) = *word else {
-                return Err(LimitArgumentsError::NoAmount(word.text()));
+            let (amount, unit) = match word {
+                Word::Amount(amount, unit) => (*amount, *unit),
+                Word::Per(_) => return Err(LimitArgumentsError::NoAmount(word.text())),
+                Word::Algorithm(_) | Word::Burst(_) => {
+                    return Err(LimitArgumentsError::NoLimit(word.text()));
+                }
             };
             let Some(per @ Word::Per(window)) = words.next() else {
                 return Err(LimitArgumentsError::NoWindow(word.text()));
             };
-            let limit = LimitSpec::new(amount, unit, *window, Algorithm::default());
+            let mut texts = vec![word.text(), per.text()];
+            let (mut algorithm, mut burst) = (None, None);
+            while let Some(word) = words.as_slice().first() {
+                match word {
+                    Word::Algorithm(name) if algorithm.is_none() => algorithm = Some(*name),
+                    Word::Burst(text) if burst.is_none() => burst = Some(read_burst(text, unit)?),
+                    _ => break,
+                }
+                texts.push(word.text());
+                words.next();
+            }
+            let algorithm = algorithm.unwrap_or_default().with(amount, burst);
+            let limit = algorithm.and_then(|it| LimitSpec::new(amount, unit, *window, it));
             limits.push(limit.map_err(|error| LimitArgumentsError::Limit {
-                amount: word.text(),
-                per: per.text(),
+                limit: texts.join(" "),
                 error,
             })?);
         }
@@ -81,15 +110,31 @@ impl LimitArguments {
 }
 
 impl Word {
-    fn text(self) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Amount(amount, LimitUnit::Packets) => format!("--packets {amount}"),
             Self::Amount(amount, LimitUnit::Bytes) => {
-                format!("--bytes {}", quantity::bytes(amount))
+                format!("--bytes {}", quantity::bytes(*amount))
             }
-            Self::Per(window) => format!("--per {}", quantity::duration(window)),
+            Self::Per(window) => format!("--per {}", quantity::duration(*window)),
+            Self::Algorithm(name) => format!("--algorithm {}", name.label()),
+            Self::Burst(text) => format!("--burst {text}"),
         }
     }
+}
+
+/// A burst is in the unit of its limit.
+fn read_burst(text: &str, unit: LimitUnit) -> Result<u64, LimitArgumentsError> {
+    let burst = match unit {
+        LimitUnit::Packets => text
+            .parse()
+            .map_err(|_| "write a number of packets".to_owned()),
+        LimitUnit::Bytes => quantity::parse_bytes(text).map_err(|error| error.to_string()),
+    };
+    burst.map_err(|error| LimitArgumentsError::Burst {
+        burst: text.to_owned(),
+        error,
+    })
 }
 
 impl clap::Args for LimitArguments {
@@ -119,6 +164,22 @@ impl clap::Args for LimitArguments {
                 )
                 .value_parser(quantity::parse_duration),
             )
+            .arg(
+                option(
+                    "algorithm",
+                    "NAME",
+                    "How the limit before it counts: fixed-window, sliding-window or token-bucket",
+                )
+                .value_parser(value_parser!(AlgorithmName)),
+            )
+            .arg(
+                option(
+                    "burst",
+                    "AMOUNT",
+                    "What a token bucket holds, in the unit of its limit [default: the amount]",
+                )
+                .value_parser(value_parser!(String)),
+            )
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -144,6 +205,8 @@ impl clap::FromArgMatches for LimitArguments {
             Word::Amount(amount, LimitUnit::Bytes)
         }));
         words.extend(typed(matches, "per", Word::Per));
+        words.extend(typed(matches, "algorithm", Word::Algorithm));
+        words.extend(typed(matches, "burst", Word::Burst));
         Ok(Self(words.into_values().collect()))
     }
 
@@ -214,6 +277,50 @@ mod tests {
             "--packets 5 --per 9ms",
             Err(
                 "`--packets 5 --per 9ms`: the window is shorter than 10ms, the shortest that can be kept",
+            ),
+        );
+    }
+
+    #[test]
+    fn an_algorithm_belongs_to_the_limit_before_it() {
+        check(
+            "--packets 9 --per 1s --bytes 5MB --per 1s --burst 9MB --algorithm token-bucket --packets 7 --per 1d --algorithm sliding-window",
+            Ok(
+                "9 packets per 1s, 5MB per 1s (token-bucket, burst 9MB), 7 packets per 1d (sliding-window)",
+            ),
+        );
+        check(
+            "--packets 9 --per 1s --algorithm token-bucket",
+            Ok("9 packets per 1s (token-bucket, burst 9)"),
+        );
+        check(
+            "--algorithm token-bucket --packets 9 --per 1s",
+            Err(
+                "`--algorithm token-bucket` has no limit of its own before it: write for example `--packets 1000 --per 1s --algorithm token-bucket`",
+            ),
+        );
+        check(
+            "--packets 9 --per 1s --burst 1 --burst 2",
+            Err(
+                "`--packets 9 --per 1s --burst 1`: only a token-bucket has a burst: write the algorithm, or leave the burst out",
+            ),
+        );
+    }
+
+    #[test]
+    fn a_burst_is_in_the_unit_of_its_limit() {
+        check(
+            "--packets 9 --per 1s --algorithm token-bucket --burst 1MB",
+            Err("`--burst 1MB`: write a number of packets"),
+        );
+        check(
+            "--bytes 9MB --per 1s --algorithm token-bucket --burst 1M",
+            Err("`--burst 1M`: `M` in `1M` is not a unit of bytes: write `1MB` or `1MiB`"),
+        );
+        check(
+            "--packets 9 --per 1s --algorithm token-bucket --burst 0",
+            Err(
+                "`--packets 9 --per 1s --algorithm token-bucket --burst 0`: the burst is 0, which would drop everything: write at least 1",
             ),
         );
     }

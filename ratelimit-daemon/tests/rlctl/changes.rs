@@ -175,15 +175,19 @@ fn limit_set_sends_each_amount_with_its_window() {
             "50MB",
             "--per",
             "1m",
+            "--algorithm",
+            "token-bucket",
+            "--burst",
+            "100MB",
         ],
         answers(&changed(1, 0)),
         &Expected {
             request: concat!(
                 r#"POST /v1/limits {"prefix":"203.0.113.0/24","limits":["#,
                 r#"{"packets":1000,"per":"1s","algorithm":"fixed-window"},"#,
-                r#"{"bytes":50000000,"per":"1m","algorithm":"fixed-window"}],"observe":false}"#
+                r#"{"bytes":50000000,"per":"1m","algorithm":"token-bucket","burst":100000000}],"observe":false}"#
             ),
-            stdout: "limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1m",
+            stdout: "limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1m (token-bucket, burst 100MB)",
             stderr: "",
             code: 0,
         },

@@ -185,13 +185,44 @@ fn check_of_a_limited_address_ends_with_3_and_tells_the_full_limit() {
         ..passing("203.0.113.7")
     };
     answer.limits[0].used = 1000;
+    answer.limits[0].room_in_seconds = 0.4;
     let stdout = "\
 packets from 203.0.113.7 are dropped (limited)
 rule: the policy `default`, as for every source without one of its own
-limit: 1000 packets per 1s: 1000 used, full, the window closes in 0.4s
+limit: 1000 packets per 1s: 1000 used, room in 0.4s, the window closes in 0.4s
 limit: 50MB per 1s: nothing used
 refused: 7 packets by limits";
     check_blocked(answers(&answer), stdout);
+}
+
+#[test]
+fn check_tells_the_level_of_each_algorithm() {
+    let state = |unit, algorithm, used, room| LimitState {
+        limit: LimitSpec::new(50_000, unit, Duration::from_secs(1), algorithm).unwrap(),
+        used,
+        room_in_seconds: room,
+        clears_in_seconds: 1.5,
+    };
+    let bucket = Algorithm::TokenBucket { burst: 100_000 };
+    let answer = Check {
+        limits: vec![
+            state(LimitUnit::Packets, Algorithm::SlidingWindow, 7, 0.0),
+            state(LimitUnit::Packets, Algorithm::SlidingWindow, 50_000, 0.2),
+            state(LimitUnit::Bytes, bucket, 60_000, 0.0),
+            state(LimitUnit::Bytes, bucket, 99_000, 0.1),
+        ],
+        ..passing("203.0.113.7")
+    };
+    let stdout = "\
+packets from 203.0.113.7 pass (conforming)
+rule: the policy `default`, as for every source without one of its own
+limit: 50000 packets per 1s (sliding-window): 7 used, all forgotten in 1.5s
+limit: 50000 packets per 1s (sliding-window): 50000 used, room in 0.2s, all forgotten in 1.5s
+limit: 50kB per 1s (token-bucket, burst 100kB): 60kB of 100kB used, the bucket is full again in 1.5s
+limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, room in 0.1s, the bucket is full again in 1.5s
+refused: nothing that is remembered";
+    let request = "GET /v1/check/203.0.113.7";
+    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
 
 #[test]
@@ -419,7 +450,8 @@ fn limits() -> Vec<LimitState> {
         limit: LimitSpec::new(amount, unit, Duration::from_secs(1), Algorithm::FixedWindow)
             .unwrap(),
         used,
-        closes_in_seconds: 0.4,
+        room_in_seconds: 0.0,
+        clears_in_seconds: 0.4,
     };
     vec![
         state(1000, LimitUnit::Packets, 37),

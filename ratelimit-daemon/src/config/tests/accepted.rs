@@ -52,6 +52,10 @@ fn every_key_is_understood() {
           { packets = 0x1000, per = "60", algorithm = "fixed-window" },
           { bytes = "50MB", per = "1h30m" },
           { bytes = 5000, per = "500ms" },
+          { packets = 20_000, per = "1m", algorithm = "sliding-window" },
+          { packets = 100, per = "1s", algorithm = "token-bucket" },
+          { packets = 100, per = "1s", algorithm = "token-bucket", burst = 200 },
+          { burst = "100MB", algorithm = "token-bucket", per = "1s", bytes = "50MB" },
         ]
         [policy.partner]
         sources = ["203.0.113.0/24", "2001:db8:40::/48", "198.51.100.0/255.255.255.0"]
@@ -84,6 +88,10 @@ fn every_key_is_understood() {
         limit(4096, LimitUnit::Packets, 60_000),
         limit(50_000_000, LimitUnit::Bytes, 5_400_000),
         limit(5000, LimitUnit::Bytes, 500),
+        with(20_000, LimitUnit::Packets, 60_000, Algorithm::SlidingWindow),
+        with(100, LimitUnit::Packets, 1000, bucket(100)),
+        with(100, LimitUnit::Packets, 1000, bucket(200)),
+        with(50_000_000, LimitUnit::Bytes, 1000, bucket(100_000_000)),
     ];
     assert_eq!(config.default_policy.limits, limits);
     assert!(!config.default_policy.observe);
@@ -131,8 +139,15 @@ fn interface(name: &str, mode: Mode) -> Interface {
 }
 
 fn limit(amount: u64, unit: LimitUnit, window_ms: u64) -> LimitSpec {
-    let window = Duration::from_millis(window_ms);
-    LimitSpec::new(amount, unit, window, Algorithm::FixedWindow).unwrap()
+    with(amount, unit, window_ms, Algorithm::FixedWindow)
+}
+
+fn with(amount: u64, unit: LimitUnit, window_ms: u64, algorithm: Algorithm) -> LimitSpec {
+    LimitSpec::new(amount, unit, Duration::from_millis(window_ms), algorithm).unwrap()
+}
+
+fn bucket(burst: u64) -> Algorithm {
+    Algorithm::TokenBucket { burst }
 }
 
 proptest! {

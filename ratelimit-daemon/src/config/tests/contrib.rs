@@ -29,7 +29,7 @@ fn the_examples_of_the_installed_file_are_right() {
 #[test]
 fn the_installed_file_shows_every_key() {
     let keys = "observe on_stop interface name mode source ipv4_prefix ipv6_prefix capacity policy limits packets \
-                bytes per algorithm sources allow metrics listen paths pins state runtime";
+                bytes per algorithm burst sources allow metrics listen paths pins state runtime";
     let examples = with_examples();
     let code: Vec<&str> = examples
         .lines()

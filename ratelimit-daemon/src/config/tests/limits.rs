@@ -184,16 +184,85 @@ fn an_algorithm_of_another_version_is_refused() {
         r#"[policy.a]
 sources = ["10.0.0.0/8"]
 limits = [
-  { packets = 1, per = "1s", algorithm = "token-bucket" },
+  { packets = 1, per = "1s", algorithm = "leaky-bucket" },
   { packets = 1, per = "1s", algorithm = 1 },
 ]
 "#,
-        r#"config.toml:11:42: this version has no algorithm `token-bucket`
-11 |   { packets = 1, per = "1s", algorithm = "token-bucket" },
-   |                                          ^^^^^^^^^^^^^^ write "fixed-window", which is the only one
+        r#"config.toml:11:42: this version has no algorithm `leaky-bucket`
+11 |   { packets = 1, per = "1s", algorithm = "leaky-bucket" },
+   |                                          ^^^^^^^^^^^^^^ write "fixed-window", "sliding-window" or "token-bucket"
 config.toml:12:42: `algorithm` is an integer, not a string
 12 |   { packets = 1, per = "1s", algorithm = 1 },
    |                                          ^ write algorithm = "fixed-window""#,
+    );
+}
+
+#[test]
+fn only_a_token_bucket_has_a_burst() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1, per = "1s", burst = 5 },
+  { packets = 1, per = "1s", burst = 5, algorithm = "sliding-window" },
+]
+"#,
+        r#"config.toml:11:38: only a token bucket has a `burst`
+11 |   { packets = 1, per = "1s", burst = 5 },
+   |                                      ^ remove it, or add algorithm = "token-bucket"
+config.toml:12:38: only a token bucket has a `burst`
+12 |   { packets = 1, per = "1s", burst = 5, algorithm = "sliding-window" },
+   |                                      ^ remove it, or add algorithm = "token-bucket""#,
+    );
+}
+
+#[test]
+fn a_burst_below_one_packet_or_of_another_unit_is_refused() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1, per = "1s", algorithm = "token-bucket", burst = 0 },
+  { bytes = 9000, per = "1s", algorithm = "token-bucket", burst = "0kB" },
+  { packets = 1, per = "1s", algorithm = "token-bucket", burst = "5MB" },
+  { bytes = 9000, per = "1s", algorithm = "token-bucket", burst = "5M" },
+]
+"#,
+        r#"config.toml:11:66: with an amount of 0 nothing would ever pass
+11 |   { packets = 1, per = "1s", algorithm = "token-bucket", burst = 0 },
+   |                                                                  ^ write at least 1; to drop everything of a source, ban it
+config.toml:12:67: with an amount of 0 nothing would ever pass
+12 |   { bytes = 9000, per = "1s", algorithm = "token-bucket", burst = "0kB" },
+   |                                                                   ^^^^^ write at least 1; to drop everything of a source, ban it
+config.toml:13:66: `burst` is a string, not an integer
+13 |   { packets = 1, per = "1s", algorithm = "token-bucket", burst = "5MB" },
+   |                                                                  ^^^^^ write burst = 200
+config.toml:14:67: `M` in `5M` is not a unit of bytes
+14 |   { bytes = 9000, per = "1s", algorithm = "token-bucket", burst = "5M" },
+   |                                                                   ^^^^ write `5MB` or `5MiB`"#,
+    );
+}
+
+#[test]
+fn a_bucket_that_one_word_cannot_keep_exactly_is_refused_with_one_that_it_can() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { bytes = 999_999_999_989, per = "1s", algorithm = "token-bucket" },
+  { packets = 1, per = "31d", algorithm = "token-bucket", burst = 100_000_000 },
+  { packets = 600_000_000, per = "1s", algorithm = "sliding-window" },
+]
+"#,
+        r#"config.toml:11:13: one word of state cannot keep this rate exactly
+11 |   { bytes = 999_999_999_989, per = "1s", algorithm = "token-bucket" },
+   |             ^^^^^^^^^^^^^^^ write a rounder amount: 999GB
+config.toml:12:67: a bucket of this burst takes too long to fill to be kept in one word
+12 |   { packets = 1, per = "31d", algorithm = "token-bucket", burst = 100_000_000 },
+   |                                                                   ^^^^^^^^^^^ write a burst of at most 14105037
+config.toml:13:15: one word of state cannot count so many in 1s
+13 |   { packets = 600_000_000, per = "1s", algorithm = "sliding-window" },
+   |               ^^^^^^^^^^^ write at most 536870911, or a longer window"#,
     );
 }
 
@@ -209,7 +278,7 @@ limits = [
 "#,
         r#"config.toml:11:30: unknown key `match` in a limit
 11 |   { packets = 1, per = "1s", match = "tcp-syn" },
-   |                              ^^^^^ remove it; known here: packets, bytes, per, algorithm
+   |                              ^^^^^ remove it; known here: packets, bytes, per, algorithm, burst
 config.toml:12:3: a limit has neither `packets` nor `bytes`
 12 |   { packet = 1, per = "1s" },
    |   ^^^^^^^^^^^^^^^^^^^^^^^^^^ write { packets = 1000, per = "1s" }

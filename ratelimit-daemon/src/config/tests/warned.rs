@@ -120,6 +120,70 @@ limits = [
 }
 
 #[test]
+fn limits_of_other_algorithms_are_warned_of_where_it_is_certain() {
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 10, per = "1s", algorithm = "token-bucket", burst = 5 },
+  { packets = 15, per = "1s" },
+  { packets = 600, per = "1m", algorithm = "token-bucket", burst = 6 },
+]
+"#,
+        r#"config.toml:12:3: 15 packets per 1s are never reached beside 10 packets per 1s (token-bucket, burst 5)
+12 |   { packets = 15, per = "1s" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
+config.toml:13:3: 600 packets per 1m (token-bucket, burst 6) are never reached beside 10 packets per 1s (token-bucket, burst 5)
+13 |   { packets = 600, per = "1m", algorithm = "token-bucket", burst = 6 },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
+    );
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 10, per = "1s", algorithm = "token-bucket", burst = 5 },
+  { packets = 14, per = "1s" },
+  { packets = 14, per = "1s", algorithm = "sliding-window" },
+  { packets = 540, per = "1m", algorithm = "token-bucket", burst = 16 },
+]
+"#,
+        "",
+    );
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 10, per = "1s", algorithm = "sliding-window" },
+  { packets = 20, per = "1s" },
+  { packets = 11, per = "1s", algorithm = "sliding-window" },
+]
+"#,
+        r#"config.toml:12:3: 20 packets per 1s are never reached beside 10 packets per 1s (sliding-window)
+12 |   { packets = 20, per = "1s" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
+config.toml:13:3: 11 packets per 1s (sliding-window) are never reached beside 10 packets per 1s (sliding-window)
+13 |   { packets = 11, per = "1s", algorithm = "sliding-window" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
+    );
+}
+
+#[test]
+fn a_burst_into_which_no_full_frame_fits_is_warned_of() {
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { bytes = "1MB", per = "1s", algorithm = "token-bucket", burst = 1513 },
+  { bytes = 1000, per = "1s", algorithm = "token-bucket", burst = 1514 },
+]
+"#,
+        r#"config.toml:11:3: 1513B hold no full frame of 1514 bytes: none passes
+11 |   { bytes = "1MB", per = "1s", algorithm = "token-bucket", burst = 1513 },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write at least 1514; a plain number is bytes"#,
+    );
+}
+
+#[test]
 fn a_limit_into_which_no_full_frame_fits_is_warned_of() {
     check_warnings_behind_minimal(
         r#"[policy.a]

@@ -322,7 +322,7 @@ impl Lab {
             .limit(0)
             .unwrap()
             .algorithm()
-            .amount()
+            .capacity()
     }
 }
 

@@ -9,8 +9,7 @@ use jiff::Zoned;
 
 use crate::{
     api::{Ban, Check, LimitState, Origin},
-    limit::LimitUnit,
-    quantity,
+    limit::Algorithm,
     rlctl::{
         client::{Answer, Client},
         exit_code::ExitCode,
@@ -107,22 +106,27 @@ fn circumstances(ban: &Ban, now: &Zoned) -> Vec<String> {
 /// `1000 packets per 1s: 37 used, the window closes in 0.4s`
 fn usage(state: &LimitState) -> String {
     let limit = state.limit;
-    let used = match limit.unit() {
-        LimitUnit::Packets => format!("{} used", state.used),
-        LimitUnit::Bytes => format!("{} used", quantity::bytes(state.used)),
-    };
     if state.used == 0 {
         return format!("{limit}: nothing used");
     }
-    let full = if state.used >= limit.amount() {
-        ", full"
-    } else {
-        ""
+    let used = limit.unit().amount(state.used);
+    let used = match limit.algorithm() {
+        Algorithm::FixedWindow | Algorithm::SlidingWindow => format!("{used} used"),
+        Algorithm::TokenBucket { burst } => {
+            format!("{used} of {} used", limit.unit().amount(burst))
+        }
     };
-    format!(
-        "{limit}: {used}{full}, the window closes in {}",
-        short(state.closes_in_seconds)
-    )
+    let clears = short(state.clears_in_seconds);
+    let clears = match limit.algorithm() {
+        Algorithm::FixedWindow => format!("the window closes in {clears}"),
+        Algorithm::SlidingWindow => format!("all forgotten in {clears}"),
+        Algorithm::TokenBucket { .. } => format!("the bucket is full again in {clears}"),
+    };
+    if state.room_in_seconds > 0.0 {
+        let room = short(state.room_in_seconds);
+        return format!("{limit}: {used}, room in {room}, {clears}");
+    }
+    format!("{limit}: {used}, {clears}")
 }
 
 /// Seconds to a tenth while that matters.

@@ -40,5 +40,5 @@ pub fn run(count: u32, client: &Client) -> Result<Report, Failure> {
 
 /// The used part of a limit, rounded down: only a full one is 100.
 fn percent(state: &LimitState) -> u128 {
-    u128::from(state.used) * 100 / u128::from(state.limit.amount().max(1))
+    u128::from(state.used) * 100 / u128::from(state.limit.capacity().max(1))
 }

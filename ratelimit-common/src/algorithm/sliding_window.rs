@@ -1,0 +1,567 @@
+//! Sliding window: at most `amount` in a window and what weighs of the one before it.
+//!
+//! What was used at a fraction x of a window is estimated as what it holds, and (1 - x) of what the window before held. The
+//! windows of all sources lie at multiples of one length: then the word needs to hold the number of a window, and not the
+//! time at which it began, which leaves ten more bits to the counts. A boundary is not felt, since the window before weighs
+//! fully there.
+//!
+//! # The bound of the error
+//!
+//! Let the window before hold p. Of these, the true last window holds between none and all; the estimate takes (1 - x) p of
+//! them. So the estimate is at most x p too small, and at most (1 - x) p too large, and exact when they came evenly. In any
+//! time of the length of a window less than `amount` + x p, so less than twice the amount, are admitted; twice only to a
+//! source that sends nothing, then all at the end of one window, then all that it can as that weighs less. In any time of k
+//! windows it is (k + 1) times the amount. Use a fixed window or a token bucket where a burst matters.
+//!
+//! Rounding is always up, so no more is admitted than the definition says: what the window before held is kept in shares of
+//! 1/1024 of the amount or finer (exactly below 2,048), and its weight in parts of 2^32, or of 2^(63 - bits of the amount).
+//! The length of a window is rounded up by less than 0.01 %.
+//!
+//! # The word
+//!
+//! The number of the window on top, then 12 bits for the window before, then the count. The number wraps after 2.3 years
+//! where the count leaves room for it, and after 2^52 ns, 52 days, at least: only a source that was silent for a
+//! multiple of that, to two windows, could find old counts in force. It would be given less then, and never more.
+//!
+//! A packet that is stamped up to [`EARLY_NS`] before the window of the word is counted in that window, as if at its start.
+
+use core::time::Duration;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{Denied, token_bucket::EARLY_NS};
+use crate::Instant;
+
+/// The number of a window wraps after this time, or later.
+const HORIZON_BITS: u32 = 52;
+/// The time after which it wraps where there is room.
+const HORIZON_BITS_WANTED: u32 = 56;
+
+/// Fewer windows would be too easily taken for each other.
+const INDEX_BITS_MIN: u32 = 4;
+/// What the window before held, in shares that are a power of two.
+const PREVIOUS_BITS: u32 = 12;
+/// Finer weights do not show.
+const WEIGHT_BITS_MAX: u32 = 32;
+
+/// The parameters of a sliding window.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct SlidingWindow {
+    amount: u64,
+    /// 2^`phase_bits` by the ticks of a window: multiplied with it, a tick has the number of its window on top, and how much
+    /// of it is over below. There is no division.
+    reciprocal: u32,
+    early_windows: u32,
+    tick_shift: u16,
+    phase_bits: u16,
+    count_bits: u16,
+    weight_bits: u16,
+}
+
+/// Why a sliding window cannot be had.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SlidingWindowError {
+    /// Nothing could ever pass.
+    ZeroAmount,
+    /// The amount leaves too few bits for the time: at most `amount_max` fits into one word with this window.
+    Unrepresentable {
+        /// The largest amount for this window.
+        amount_max: u64,
+    },
+}
+
+/// What a word says of the time of a packet.
+struct Sight {
+    /// The number of the window that the packet is counted in.
+    index: u64,
+    /// What the window before held, in shares.
+    previous: u64,
+    /// What the window holds.
+    count: u64,
+    /// What is left of the window, in parts of 2^`phase_bits`.
+    left: u64,
+}
+
+impl SlidingWindow {
+    /// A window of the length `window` that admits `amount`.
+    ///
+    /// # Errors
+    ///
+    /// See [`SlidingWindowError`].
+    pub fn new(amount: u64, window: Duration) -> Result<Self, SlidingWindowError> {
+        if amount == 0 {
+            return Err(SlidingWindowError::ZeroAmount);
+        }
+        let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        let window_bits = window_ns.checked_ilog2().unwrap_or(0);
+        let index_bits_min = HORIZON_BITS.saturating_sub(window_bits).max(INDEX_BITS_MIN);
+        let count_bits_max = u64::BITS
+            .saturating_sub(PREVIOUS_BITS)
+            .saturating_sub(index_bits_min);
+        let count_bits = u64::BITS.saturating_sub(amount.leading_zeros());
+        if count_bits > count_bits_max || window_bits > HORIZON_BITS || count_bits_max == 0 {
+            let unused = u64::BITS.saturating_sub(count_bits_max);
+            let amount_max = u64::MAX.checked_shr(unused).unwrap_or(0);
+            return Err(SlidingWindowError::Unrepresentable { amount_max });
+        }
+        let index_bits = HORIZON_BITS_WANTED.saturating_sub(window_bits).clamp(
+            index_bits_min,
+            count_bits_max
+                .saturating_sub(count_bits)
+                .saturating_add(index_bits_min),
+        );
+        let phase_bits = u64::BITS.saturating_sub(index_bits);
+        // Half of the bits of a phase are ticks, and half are what a tick is worth: both round equally little.
+        let tick_shift = window_bits.saturating_add(1).saturating_sub(phase_bits / 2);
+        let weight_bits = WEIGHT_BITS_MAX
+            .min(phase_bits)
+            .min(63u32.saturating_sub(count_bits));
+        let early_windows = EARLY_NS
+            .checked_div(window_ns)
+            .unwrap_or(0)
+            .saturating_add(2);
+        Ok(Self {
+            amount,
+            reciprocal: reciprocal(phase_bits.saturating_add(tick_shift), window_ns),
+            early_windows: u32::try_from(early_windows).unwrap_or(u32::MAX),
+            tick_shift: bits(tick_shift),
+            phase_bits: bits(phase_bits),
+            count_bits: bits(count_bits),
+            weight_bits: bits(weight_bits),
+        })
+    }
+
+    /// What one window admits.
+    #[must_use]
+    pub const fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// The length of the window in nanoseconds, rounded up.
+    #[must_use]
+    pub fn window_ns(&self) -> u64 {
+        let ticks = 1u64
+            .wrapping_shl(self.phase_bits.into())
+            .div_ceil(u64::from(self.reciprocal).max(1));
+        ticks.wrapping_shl(self.tick_shift.into())
+    }
+
+    /// The state after a packet of `cost` at `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`] when the window has no room for `cost`.
+    #[inline(always)]
+    pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
+        let sight = self.sight(word, now);
+        let count = sight.count.saturating_add(cost);
+        if count.saturating_add(self.weighed(&sight)) > self.amount {
+            return Err(Denied);
+        }
+        Ok(sight.index.wrapping_shl(self.phase_bits.into())
+            | sight.previous.wrapping_shl(self.count_bits.into())
+            | count)
+    }
+
+    /// The estimate of what was used at `now`.
+    #[must_use]
+    pub fn used(&self, word: u64, now: Instant) -> u64 {
+        let sight = self.sight(word, now);
+        sight.count.saturating_add(self.weighed(&sight))
+    }
+
+    /// The time after which no window weighs any more.
+    pub(super) fn forgets_in_ns(&self) -> u64 {
+        let windows = u64::from(self.early_windows).saturating_add(3);
+        self.window_ns().saturating_mul(windows)
+    }
+
+    /// A word says in which window of what length, and has its counts at these places.
+    pub(super) const fn meaning(&self) -> [u64; 3] {
+        [
+            self.reciprocal as u64,
+            self.tick_shift as u64,
+            (self.phase_bits as u64).wrapping_shl(32) | self.count_bits as u64,
+        ]
+    }
+
+    #[inline(always)]
+    fn sight(&self, word: u64, now: Instant) -> Sight {
+        let phase_bits = u32::from(self.phase_bits);
+        let position = now
+            .as_nanos()
+            .wrapping_shr(self.tick_shift.into())
+            .wrapping_mul(self.reciprocal.into());
+        let index = position.wrapping_shr(phase_bits);
+        let whole = 1u64.wrapping_shl(phase_bits);
+        let left = whole.wrapping_sub(position & whole.wrapping_sub(1));
+
+        let counted_in = word.wrapping_shr(phase_bits);
+        let previous = word.wrapping_shr(self.count_bits.into()) & PREVIOUS_MASK;
+        let count = word & !u64::MAX.wrapping_shl(self.count_bits.into());
+        let index_mask = u64::MAX.wrapping_shr(phase_bits);
+        let windows = index.wrapping_sub(counted_in) & index_mask;
+        if word == 0 {
+            Sight {
+                index,
+                previous: 0,
+                count: 0,
+                left,
+            }
+        } else if windows == 0 {
+            Sight {
+                index,
+                previous,
+                count,
+                left,
+            }
+        } else if windows == 1 {
+            let round_up = 1u64.wrapping_shl(self.share_shift()).wrapping_sub(1);
+            let previous = count
+                .wrapping_add(round_up)
+                .wrapping_shr(self.share_shift());
+            Sight {
+                index,
+                previous,
+                count: 0,
+                left,
+            }
+        } else if windows > index_mask.wrapping_sub(self.early_windows.into()) {
+            Sight {
+                index: counted_in,
+                previous,
+                count,
+                left: whole,
+            }
+        } else {
+            Sight {
+                index,
+                previous: 0,
+                count: 0,
+                left,
+            }
+        }
+    }
+
+    /// What the window before weighs, rounded up.
+    #[inline(always)]
+    fn weighed(&self, sight: &Sight) -> u64 {
+        let weight_bits = u32::from(self.weight_bits);
+        let shift = u32::from(self.phase_bits).wrapping_sub(weight_bits);
+        let round_up = 1u64.wrapping_shl(shift).wrapping_sub(1);
+        let weight = sight.left.wrapping_add(round_up).wrapping_shr(shift);
+        // At most 2^count_bits by at most 2^weight_bits, the sum of which is at most 63.
+        let previous = sight.previous.wrapping_shl(self.share_shift());
+        let round_up = 1u64.wrapping_shl(weight_bits).wrapping_sub(1);
+        previous
+            .wrapping_mul(weight)
+            .wrapping_add(round_up)
+            .wrapping_shr(weight_bits)
+    }
+
+    /// A share of the window before is worth two to this power.
+    #[inline(always)]
+    fn share_shift(&self) -> u32 {
+        u32::from(self.count_bits).saturating_sub(PREVIOUS_BITS - 1)
+    }
+}
+
+const PREVIOUS_MASK: u64 = (1 << PREVIOUS_BITS) - 1;
+
+fn bits(bits: u32) -> u16 {
+    u16::try_from(bits).unwrap_or(u16::MAX)
+}
+
+/// 2^`exponent` by `divisor`, rounded down, by long division: the quotient has 32 bits, the dividend up to 90.
+fn reciprocal(exponent: u32, divisor: u64) -> u32 {
+    let (mut quotient, mut rest) = (0u32, 1u64);
+    for _ in 0..exponent {
+        rest = rest.wrapping_shl(1);
+        quotient = quotient.wrapping_shl(1);
+        if rest >= divisor {
+            rest = rest.wrapping_sub(divisor);
+            quotient |= 1;
+        }
+    }
+    quotient
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "arrivals need not be exact"
+)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn the_amount_passes_at_once_and_then_as_the_window_before_weighs_less() {
+        let at = Times::of(100);
+        check(
+            100,
+            &[
+                (at.share(3, 0), 100, true),
+                (at.share(3, 0), 1, false),
+                (at.share(3, 999), 1, false),
+                (at.share(4, 1), 1, false),
+                (at.share(4, 251), 25, true),
+                (at.share(4, 251), 1, false),
+                (at.share(4, 501), 26, false),
+                (at.share(4, 501), 25, true),
+                (at.share(5, 1), 50, true),
+                (at.share(5, 1), 1, false),
+                (at.share(7, 1), 100, true),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_packet_that_does_not_fit_leaves_the_rest_for_a_smaller_one() {
+        check(
+            100,
+            &[(0, 60, true), (0, 60, false), (0, 40, true), (0, 1, false)],
+        );
+    }
+
+    #[test]
+    fn a_cost_near_the_top_of_u64_is_denied_and_does_not_wrap() {
+        for cost in [u64::MAX, u64::MAX / 2, 1 << 63, 101] {
+            check(100, &[(0, cost, false), (0, 100, true), (1, cost, false)]);
+        }
+    }
+
+    #[test]
+    fn a_packet_stamped_before_its_window_is_counted_in_it() {
+        let at = Times::of(2);
+        for early in [1, 50, SECOND, 3 * SECOND, EARLY_NS] {
+            check(
+                2,
+                &[
+                    (at.share(9, 1), 1, true),
+                    (at.share(9, 0) - early, 1, true),
+                    (at.share(9, 0) - early, 1, false),
+                    (at.share(9, 1), 1, false),
+                ],
+            );
+        }
+    }
+
+    #[test]
+    fn odd_times_are_times_like_others() {
+        for base in [
+            0,
+            1 << 31,
+            (1 << 32) - 1,
+            1 << 32,
+            (1 << 32) + 1,
+            1 << 56,
+            (1 << 63) - 1,
+            1 << 63,
+            u64::MAX - 4 * SECOND,
+        ] {
+            check(
+                2,
+                &[
+                    (base, 1, true),
+                    (base + 9, 1, true),
+                    (base + 10, 1, false),
+                    (base + 2 * SECOND + 90_000, 2, true),
+                ],
+            );
+        }
+    }
+
+    #[test]
+    fn idleness_does_not_matter() {
+        for idle in [3, 3600, 52 * 86_400, 365 * 86_400, 2 * 365 * 86_400] {
+            check(1, &[(1000, 1, true), (1000 + idle * SECOND, 1, true)]);
+        }
+        for days in 1..52 {
+            let idle = days * 86_400 * SECOND;
+            let most = (1 << 29) - 1;
+            check(most, &[(1000, most, true), (1000 + idle, most, true)]);
+        }
+    }
+
+    #[test]
+    fn what_the_word_cannot_hold_is_refused_with_the_largest_that_fits() {
+        assert_eq!(
+            SlidingWindow::new(0, Duration::from_secs(1)),
+            Err(SlidingWindowError::ZeroAmount)
+        );
+        for (window, expected) in [
+            (Duration::from_millis(10), (1 << 23) - 1),
+            (Duration::from_secs(1), (1 << 29) - 1),
+            (Duration::from_mins(1), (1 << 35) - 1),
+            (Duration::from_hours(744), (1 << 48) - 1),
+        ] {
+            let Err(SlidingWindowError::Unrepresentable { amount_max }) =
+                SlidingWindow::new(u64::MAX, window)
+            else {
+                panic!("2^64 fit into {window:?}");
+            };
+            assert_eq!(amount_max, expected, "{window:?}");
+            assert!(SlidingWindow::new(amount_max, window).is_ok());
+            assert!(SlidingWindow::new(amount_max + 1, window).is_err());
+        }
+    }
+
+    /// The definition, in rational arithmetic, and the log of all that was admitted.
+    struct Oracle {
+        window: SlidingWindow,
+        admitted: Vec<(u128, u64)>,
+    }
+
+    impl Oracle {
+        /// A time in windows, in parts of 2^-`phase_bits`.
+        fn position(&self, at: u64) -> u128 {
+            u128::from(at >> self.window.tick_shift) * u128::from(self.window.reciprocal)
+        }
+
+        fn whole(&self) -> u128 {
+            1 << self.window.phase_bits
+        }
+
+        /// What the window before held, what this one holds, and what is left of it.
+        fn counts(&self, position: u128) -> (u128, u128, u128) {
+            let index = position / self.whole();
+            let of = |wanted| {
+                let inside = self
+                    .admitted
+                    .iter()
+                    .filter(|(at, _)| at / self.whole() == wanted);
+                inside.map(|(_, cost)| u128::from(*cost)).sum()
+            };
+            let previous = if index == 0 { 0 } else { of(index - 1) };
+            (previous, of(index), self.whole() - position % self.whole())
+        }
+
+        /// What the sliding log holds: all of the last window.
+        fn log(&self, position: u128) -> u128 {
+            let inside = self
+                .admitted
+                .iter()
+                .filter(|(at, _)| at + self.whole() > position);
+            inside.map(|(_, cost)| u128::from(*cost)).sum()
+        }
+    }
+
+    proptest! {
+        /// Never more than the definition admits, hardly less, and against the sliding log within the bound above.
+        #[test]
+        fn agrees_with_the_obvious_definition_within_its_bound(
+            amount in prop_oneof![1u64..50, 1u64..5_000, 1u64..8_000_000],
+            window_ms in prop_oneof![10u64..20, 10u64..5_000, 1_000u64..31 * 86_400_000],
+            start: u32,
+            arrivals in prop::collection::vec((0.0f64..1.0, 0.0f64..1.1), 1..200),
+        ) {
+            let window = SlidingWindow::new(amount, Duration::from_millis(window_ms)).unwrap();
+            let mut oracle = Oracle { window, admitted: Vec::new() };
+            let (mut word, mut now) = (0, u64::from(start));
+            for (gap, share) in arrivals {
+                let cost = ((amount as f64 * share * share * share) as u64).max(1);
+                now += (gap * gap * gap * gap * 2.5 * window.window_ns() as f64) as u64;
+                let position = oracle.position(now);
+                let (previous, count, left) = oracle.counts(position);
+                // In parts: the estimate and the packet, and the limit.
+                let estimate = previous * left + (count + u128::from(cost)) * oracle.whole();
+                let most = u128::from(amount) * oracle.whole();
+                let answer = window.step(word, Instant::from_nanos(now), cost);
+                if let Ok(next) = answer {
+                    word = next;
+                    prop_assert!(estimate <= most, "more than the definition admits");
+                    oracle.admitted.push((position, cost));
+                    let elapsed = oracle.whole() - left;
+                    let bound = most + previous * elapsed;
+                    prop_assert!(oracle.log(position) * oracle.whole() <= bound, "more than the bound");
+                } else {
+                    // A share of the window before, a part of its weight, and the whole that both are rounded to.
+                    let rounding = (u128::from(amount) / 1024 + 1 + u128::from(amount > 2047)) * oracle.whole();
+                    prop_assert!(estimate + rounding > most, "refused without need");
+                    let bound = (oracle.log(position) + u128::from(cost)) * oracle.whole() + previous * left;
+                    prop_assert!(bound + rounding > most, "refused beyond the bound");
+                }
+            }
+        }
+
+        #[test]
+        fn a_source_that_keeps_to_its_limit_is_never_refused(
+            amount in 4u64..20_000, window_ms in 10u64..50_000, start: u32,
+        ) {
+            let window = SlidingWindow::new(amount, Duration::from_millis(window_ms)).unwrap();
+            // A packet less than the amount may lie in a window, and another one is lost to rounding for each 1024.
+            let kept = amount - 2 - amount / 512;
+            let gap = (window.window_ns() + (1 << window.tick_shift)).div_ceil(kept);
+            let mut word = 0;
+            for packet in 0..3 * amount {
+                let now = Instant::from_nanos(u64::from(start) + packet * gap);
+                word = window.step(word, now, 1).expect("within the limit");
+            }
+        }
+
+        #[test]
+        fn a_word_of_any_content_admits_no_more_than_the_amount(word: u64, now: u64) {
+            let window = SlidingWindow::new(5, Duration::from_secs(1)).unwrap();
+            let mut word = word;
+            let mut admitted = 0;
+            while let Ok(next) = window.step(word, Instant::from_nanos(now), 1) {
+                word = next;
+                admitted += 1;
+            }
+            prop_assert!(admitted <= 5);
+        }
+
+        #[test]
+        fn a_window_is_as_long_as_was_asked_for_or_hardly_longer(
+            amount in 1u64..8_000_000, window_ns in 10_000_000u64..31 * 86_400 * SECOND,
+        ) {
+            let window = SlidingWindow::new(amount, Duration::from_nanos(window_ns)).unwrap();
+            prop_assert!(window.window_ns() >= window_ns);
+            prop_assert!(window.window_ns() - window_ns < window_ns / 10_000);
+            prop_assert!(1u64 << window.tick_shift < window_ns / 10_000);
+        }
+    }
+
+    /// Times by the windows of a limit in seconds.
+    struct Times(SlidingWindow);
+
+    impl Times {
+        fn of(amount: u64) -> Self {
+            Self(SlidingWindow::new(amount, Duration::from_secs(1)).unwrap())
+        }
+
+        /// The first nanosecond that is so many thousandths into a window.
+        fn share(&self, index: u64, thousandths: u64) -> u64 {
+            let whole = 1u128 << self.0.phase_bits;
+            let position =
+                u128::from(index) * whole + (u128::from(thousandths) * whole).div_ceil(1000);
+            let tick = position.div_ceil(self.0.reciprocal.into());
+            u64::try_from(tick).unwrap() << self.0.tick_shift
+        }
+    }
+
+    /// Packets of (time, cost, whether it passes) against a window of a second.
+    fn check(amount: u64, packets: &[(u64, u64, bool)]) {
+        let window = SlidingWindow::new(amount, Duration::from_secs(1)).unwrap();
+        let mut word = 0;
+        let mut answers = Vec::new();
+        for &(at, cost, _) in packets {
+            let answer = window.step(word, Instant::from_nanos(at), cost);
+            answers.push(answer.is_ok());
+            word = answer.unwrap_or(word);
+        }
+        let expected: Vec<bool> = packets.iter().map(|packet| packet.2).collect();
+        assert_eq!(answers, expected, "{packets:?}");
+    }
+}
