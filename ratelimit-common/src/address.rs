@@ -40,6 +40,10 @@ pub trait Address: Copy + Eq + 'static {
     #[must_use]
     fn masked(self, mask: Self) -> Self;
 
+    /// The first `bits` bits of `self`, and the others 0.
+    #[must_use]
+    fn prefix(self, bits: u8) -> Self;
+
     /// The bit of the [guard](crate::guard::Guard) that stands for this address, below [`guard::BITS`](crate::guard::BITS).
     fn guard_bit(self) -> u32;
 
@@ -112,6 +116,12 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
+    fn prefix(self, bits: u8) -> Self {
+        let behind = u32::MAX.checked_shr(bits.into()).unwrap_or(0);
+        Self((u32::from_be_bytes(self.0) & !behind).to_be_bytes())
+    }
+
+    #[inline(always)]
     fn guard_bit(self) -> u32 {
         u32::from_be_bytes(self.0) >> 16
     }
@@ -129,6 +139,20 @@ impl Address for Ipv6 {
     #[inline(always)]
     fn masked(self, mask: Self) -> Self {
         Self((u128::from_ne_bytes(self.0) & u128::from_ne_bytes(mask.0)).to_ne_bytes())
+    }
+
+    #[inline(always)]
+    fn prefix(self, bits: u8) -> Self {
+        // In halves: a shift of 128 bits by a variable is a call that BPF does not have.
+        let behind = |bits: u8| u64::MAX.checked_shr(bits.into()).unwrap_or(0);
+        let [high, low] = zerocopy::transmute!(self.0);
+        let [high, low]: [u64; 2] = [u64::from_be_bytes(high), u64::from_be_bytes(low)];
+        let high = high & !behind(bits.min(64));
+        let low = low & !behind(bits.saturating_sub(64));
+        Self(zerocopy::transmute!([
+            high.to_be_bytes(),
+            low.to_be_bytes()
+        ]))
     }
 
     #[inline(always)]
@@ -165,5 +189,28 @@ impl From<Ipv4> for Ipv4Addr {
 impl From<Ipv6> for Ipv6Addr {
     fn from(address: Ipv6) -> Self {
         address.0.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_keeps_its_bits_and_no_others() {
+        for bits in 0..=32 {
+            let expected = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+            assert_eq!(
+                Ipv4::new([0xff; 4]).prefix(bits),
+                Ipv4::new(expected.to_be_bytes())
+            );
+        }
+        for bits in 0..=128 {
+            let expected = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+            assert_eq!(
+                Ipv6::new([0xff; 16]).prefix(bits),
+                Ipv6::new(expected.to_be_bytes())
+            );
+        }
     }
 }

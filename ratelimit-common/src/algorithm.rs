@@ -1,14 +1,16 @@
 //! The limiting algorithms: value in, value out. Where the state is kept, and how it is made atomic, is decided elsewhere.
 //!
-//! The state of each is one word, 0 for a source that was never charged.
+//! The state of each is one word, 0 for a source that was never charged; only a sliding log has more, in a ring of its own.
 
 mod fixed_window;
+pub mod sliding_log;
 mod sliding_window;
 mod token_bucket;
 
 use crate::Instant;
 
 pub use fixed_window::{FixedWindow, FixedWindowError, HORIZON_NS, TICKS_MIN};
+pub use sliding_log::{SlidingLog, SlidingLogError};
 pub use sliding_window::{SlidingWindow, SlidingWindowError};
 pub use token_bucket::{TokenBucket, TokenBucketError};
 
@@ -25,10 +27,12 @@ pub enum Algorithm {
     SlidingWindow(SlidingWindow),
     /// At most a burst, and a rate behind it.
     TokenBucket(TokenBucket),
+    /// At most the amount in any window whatever.
+    SlidingLog(SlidingLog),
 }
 
 impl Algorithm {
-    /// The state after a packet of `cost` at `now`.
+    /// The word after a packet of `cost` at `now`. A sliding log has none: its word stays as it is.
     ///
     /// # Errors
     ///
@@ -39,16 +43,30 @@ impl Algorithm {
             Self::FixedWindow(window) => window.step(word, now, cost),
             Self::SlidingWindow(window) => window.step(word, now, cost),
             Self::TokenBucket(bucket) => bucket.step(word, now, cost),
+            Self::SlidingLog(_) => Ok(word),
         }
     }
 
-    /// What is in use at `now`, rounded up.
+    /// How long what the word says to be used at `now` counts, in nanoseconds: to the end of its window. A bucket takes
+    /// things back bit by bit.
+    #[must_use]
+    #[inline(always)]
+    pub fn counts_for_ns(&self, word: u64, now: Instant) -> u64 {
+        match self {
+            Self::FixedWindow(window) => window.ends_in_ns(word, now),
+            Self::SlidingWindow(window) => window.ends_in_ns(word, now),
+            Self::TokenBucket(_) | Self::SlidingLog(_) => u64::MAX,
+        }
+    }
+
+    /// What is in use at `now` by the word, rounded up.
     #[must_use]
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         match self {
             Self::FixedWindow(window) => window.used(word, now),
             Self::SlidingWindow(window) => window.used(word, now),
             Self::TokenBucket(bucket) => bucket.used(word, now),
+            Self::SlidingLog(_) => 0,
         }
     }
 
@@ -59,6 +77,7 @@ impl Algorithm {
             Self::FixedWindow(window) => window.amount(),
             Self::SlidingWindow(window) => window.amount(),
             Self::TokenBucket(bucket) => bucket.burst(),
+            Self::SlidingLog(log) => log.amount(),
         }
     }
 
@@ -90,6 +109,10 @@ impl Algorithm {
                 let [a, b, c] = bucket.meaning();
                 [TOKEN_BUCKET as u64, a, b, c]
             }
+            Self::SlidingLog(log) => {
+                let [a, b, c] = log.meaning();
+                [SLIDING_LOG as u64, a, b, c]
+            }
         }
     }
 
@@ -99,6 +122,7 @@ impl Algorithm {
             Self::FixedWindow(window) => window.forgets_in_ns(),
             Self::SlidingWindow(window) => window.forgets_in_ns(),
             Self::TokenBucket(bucket) => bucket.forgets_in_ns(),
+            Self::SlidingLog(_) => 0,
         };
         let (mut low, mut high) = (0u64, forgotten_in_ns);
         while low < high {
@@ -131,29 +155,38 @@ impl From<TokenBucket> for Algorithm {
     }
 }
 
+impl From<SlidingLog> for Algorithm {
+    fn from(log: SlidingLog) -> Self {
+        Self::SlidingLog(log)
+    }
+}
+
 /// An algorithm as it lies in a map: which one, and its parameters.
-pub(crate) const FIXED_WINDOW: u32 = 0;
-pub(crate) const SLIDING_WINDOW: u32 = 1;
-pub(crate) const TOKEN_BUCKET: u32 = 2;
+pub(crate) const FIXED_WINDOW: u16 = 0;
+pub(crate) const SLIDING_WINDOW: u16 = 1;
+pub(crate) const TOKEN_BUCKET: u16 = 2;
+pub(crate) const SLIDING_LOG: u16 = 3;
 
 /// The parameters of any algorithm, each of which has a type of its own for them.
 pub(crate) type Parameters = [u64; 3];
 
 impl Algorithm {
     #[inline(always)]
-    pub(crate) fn from_parts(tag: u32, parameters: Parameters) -> Self {
+    pub(crate) fn from_parts(tag: u16, parameters: Parameters) -> Self {
         match tag {
             FIXED_WINDOW => Self::FixedWindow(zerocopy::transmute!(parameters)),
             SLIDING_WINDOW => Self::SlidingWindow(zerocopy::transmute!(parameters)),
-            _ => Self::TokenBucket(zerocopy::transmute!(parameters)),
+            TOKEN_BUCKET => Self::TokenBucket(zerocopy::transmute!(parameters)),
+            _ => Self::SlidingLog(zerocopy::transmute!(parameters)),
         }
     }
 
-    pub(crate) const fn into_parts(self) -> (u32, Parameters) {
+    pub(crate) const fn into_parts(self) -> (u16, Parameters) {
         match self {
             Self::FixedWindow(window) => (FIXED_WINDOW, zerocopy::transmute!(window)),
             Self::SlidingWindow(window) => (SLIDING_WINDOW, zerocopy::transmute!(window)),
             Self::TokenBucket(bucket) => (TOKEN_BUCKET, zerocopy::transmute!(bucket)),
+            Self::SlidingLog(log) => (SLIDING_LOG, zerocopy::transmute!(log)),
         }
     }
 }

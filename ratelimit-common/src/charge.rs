@@ -1,15 +1,24 @@
 //! Charging the limits of a policy: all that have room, or none.
 
 use crate::{
-    DropReason, Instant, Limit, Policy, algorithm::Denied, policy::LIMITS_MAX, source::Record,
+    DropReason, Instant, Limit, Policy,
+    algorithm::{
+        Algorithm,
+        sliding_log::{Refused, Ring},
+    },
+    arrival::Arrival,
+    policy::LIMITS_MAX,
 };
 
 /// How often a compare-and-swap is tried before the packet is refused. Ignoring the failure would admit 1.94 times the
 /// limit on two CPUs.
 pub const ATTEMPTS: usize = 4;
 
-/// The words of one source's state, shared by all CPUs.
+/// The state of one source under one policy, shared by all CPUs: a word for each limit, and a ring for each sliding log.
 pub trait Words {
+    /// The ring of a sliding log.
+    type Ring: Ring;
+
     /// The word at `index`, which is below [`LIMITS_MAX`].
     fn load(&self, index: usize) -> u64;
 
@@ -19,6 +28,30 @@ pub trait Words {
     ///
     /// The word that stands there in truth.
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64>;
+
+    /// The ring of the limit at `index`; `None` before its first packet.
+    fn ring(&self, index: usize) -> Option<Self::Ring>;
+
+    /// The ring of the limit at `index`, made if there is none; `None` when there is no room for it.
+    fn make_ring(&self, index: usize) -> Option<Self::Ring>;
+
+    /// [`check_limit`], wherever its code is kept.
+    #[inline(always)]
+    fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome
+    where
+        Self: Sized,
+    {
+        check_limit(limit, self, index, at, cost)
+    }
+
+    /// [`charge_limit`], wherever its code is kept.
+    #[inline(always)]
+    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome
+    where
+        Self: Sized,
+    {
+        charge_limit(limit, self, index, at, cost)
+    }
 }
 
 /// A packet that is refused.
@@ -31,101 +64,240 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The source has no state, and none could be made.
-    pub const NO_STATE: Self = Self::without_limit(DropReason::NoState);
-
     /// A refusal that no limit decided.
     #[must_use]
     #[inline(always)]
     pub const fn without_limit(reason: DropReason) -> Self {
         Self { reason, limit: 0 }
     }
+}
 
+/// Whether limits let a packet pass: an `Option<Result<(), Refusal>>` in one number.
+///
+/// The verifier follows a number through calls and memory; of an enum, LLVM copies also what is not there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct Outcome(u32);
+
+/// The index of a limit stands below the reason.
+const LIMIT_BITS: u32 = 8;
+const LIMIT_MASK: u32 = (1 << LIMIT_BITS) - 1;
+/// The reason, plus one.
+const REASON_MASK: u32 = 0xff << LIMIT_BITS;
+const OBSERVED: u32 = 1 << 16;
+
+impl Outcome {
+    /// No limit counts the packet.
+    pub const UNCOUNTED: Self = Self(0);
+
+    /// All limits had room.
+    pub const PASSED: Self = Self(1);
+
+    /// The limit at `index` refused the packet.
+    #[must_use]
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
         reason = "an index is below LIMITS_MAX"
     )]
-    const fn new(reason: DropReason, index: usize) -> Self {
-        Self {
-            reason,
-            limit: index as u8,
+    pub const fn refused(reason: DropReason, index: usize) -> Self {
+        let number = (reason as u32).wrapping_add(1);
+        Self(number.wrapping_shl(LIMIT_BITS) | index as u32)
+    }
+
+    /// Whether a limit counts the packet.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_counted(self) -> bool {
+        self.0 != Self::UNCOUNTED.0
+    }
+
+    /// Whether a limit refused the packet.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_refused(self) -> bool {
+        self.0 & REASON_MASK != 0
+    }
+
+    /// Whether a limit refused the packet that is not a dry run.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_enforced(self) -> bool {
+        self.is_refused() && self.0 & OBSERVED == 0
+    }
+
+    /// The same of a policy that is a dry run, or is not.
+    #[must_use]
+    #[inline(always)]
+    pub const fn observed_if(self, observe: bool) -> Self {
+        if observe && self.is_refused() {
+            Self(self.0 | OBSERVED)
+        } else {
+            self
         }
+    }
+
+    /// The refusal, if it is one.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "cut off on purpose")]
+    pub fn refusal(self) -> Option<Refusal> {
+        let number = self.0.wrapping_shr(LIMIT_BITS).wrapping_sub(1) as u8;
+        self.is_refused().then_some(Refusal {
+            reason: DropReason::from_number(number).unwrap_or(DropReason::NoState),
+            limit: self.0 as u8,
+        })
+    }
+
+    /// The same with `reason` in place of [`DropReason::Limited`].
+    #[must_use]
+    #[inline(always)]
+    pub const fn by(self, reason: DropReason) -> Self {
+        const LIMITED: u32 = Outcome::refused(DropReason::Limited, 0).0;
+        if self.0 & REASON_MASK == LIMITED {
+            Self(Self::refused(reason, 0).0 | (self.0 & !REASON_MASK))
+        } else {
+            self
+        }
+    }
+
+    /// The same refusal by the limit at `index`.
+    #[must_use]
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an index is below LIMITS_MAX"
+    )]
+    pub const fn at(self, index: usize) -> Self {
+        Self((self.0 & !LIMIT_MASK) | index as u32)
+    }
+
+    /// The number, to be handed on.
+    #[must_use]
+    #[inline(always)]
+    pub const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The outcome that was handed on.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
     }
 }
 
-/// The state of a new source after its first packet.
-///
-/// # Errors
-///
-/// The first limit that is smaller than the packet.
+/// Whether a packet would fit if nothing were used, as of a source that was not seen before.
 #[inline(always)]
-pub fn first(policy: &Policy, now: Instant, frame_bytes: u32) -> Result<Record, Refusal> {
-    let mut record = Record::default();
-    for (index, word) in record.words.iter_mut().enumerate() {
+pub fn fits(policy: &Policy, arrival: &Arrival) -> Outcome {
+    for index in 0..LIMITS_MAX {
         let Some(limit) = policy.limit(index) else {
             break;
         };
-        *word = limit
-            .step(0, now, frame_bytes)
-            .map_err(|Denied| Refusal::new(DropReason::Limited, index))?;
+        if limit
+            .cost(arrival)
+            .is_some_and(|cost| cost > limit.capacity())
+        {
+            return Outcome::refused(DropReason::Limited, index);
+        }
     }
-    Ok(record)
+    Outcome::PASSED
 }
 
-/// Charges a packet of `frame_bytes` to a source that has state.
+/// Whether all limits have room for a packet, which is not charged; else the first that has none.
+#[inline(always)]
+pub fn check(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome {
+    for index in 0..LIMITS_MAX {
+        let Some(limit) = policy.limit(index) else {
+            break;
+        };
+        if let Some(cost) = limit.cost(arrival) {
+            let outcome = words.check(limit, index, arrival.at, cost);
+            if outcome.is_refused() {
+                return outcome.at(index);
+            }
+        }
+    }
+    Outcome::PASSED
+}
+
+/// Charges a packet to a source that has state, or says which limit refuses it.
 ///
 /// All limits are read first; only if all have room are they charged. When another CPU takes the last room in between, the
 /// packet is refused and what was charged stays charged: never more than the limit, at most a packet a CPU less.
-///
-/// # Errors
-///
-/// The first limit that refuses.
 #[inline(always)]
-pub fn charge(
-    policy: &Policy,
-    words: &impl Words,
-    now: Instant,
-    frame_bytes: u32,
-) -> Result<(), Refusal> {
+pub fn charge(policy: &Policy, words: &impl Words, arrival: &Arrival) -> Outcome {
     if policy.len() > 1 {
-        for index in 0..LIMITS_MAX {
-            let Some(limit) = policy.limit(index) else {
-                break;
-            };
-            limit
-                .step(words.load(index), now, frame_bytes)
-                .map_err(|Denied| Refusal::new(DropReason::Limited, index))?;
+        let outcome = check(policy, words, arrival);
+        if outcome.is_refused() {
+            return outcome;
         }
     }
     for index in 0..LIMITS_MAX {
         let Some(limit) = policy.limit(index) else {
             break;
         };
-        charge_one(limit, words, index, now, frame_bytes)?;
+        if let Some(cost) = limit.cost(arrival) {
+            let outcome = words.charge(limit, index, arrival.at, cost);
+            if outcome.is_refused() {
+                return outcome.at(index);
+            }
+        }
     }
-    Ok(())
+    Outcome::PASSED
 }
 
+/// Whether the limit at `index` has room for `cost`, which is not charged. The outcome does not name the limit.
 #[inline(always)]
-fn charge_one(
+pub fn check_limit(
     limit: &Limit,
     words: &impl Words,
     index: usize,
-    now: Instant,
-    frame_bytes: u32,
-) -> Result<(), Refusal> {
+    at: Instant,
+    cost: u64,
+) -> Outcome {
+    let has_room = match limit.algorithm() {
+        Algorithm::SlidingLog(log) => words.ring(index).is_none_or(|ring| log.has_room(&ring, at)),
+        algorithm => algorithm.step(words.load(index), at, cost).is_ok(),
+    };
+    if has_room {
+        Outcome::PASSED
+    } else {
+        Outcome::refused(DropReason::Limited, 0)
+    }
+}
+
+/// Charges `cost` to the limit at `index`. The outcome does not name the limit.
+#[inline(always)]
+pub fn charge_limit(
+    limit: &Limit,
+    words: &impl Words,
+    index: usize,
+    at: Instant,
+    cost: u64,
+) -> Outcome {
+    let algorithm = limit.algorithm();
+    if let Algorithm::SlidingLog(log) = algorithm {
+        let Some(ring) = words.make_ring(index) else {
+            return Outcome::refused(DropReason::NoState, 0);
+        };
+        return match log.charge(&ring, at) {
+            Ok(()) => Outcome::PASSED,
+            Err(Refused::Denied) => Outcome::refused(DropReason::Limited, 0),
+            Err(Refused::Contended) => Outcome::refused(DropReason::Contended, 0),
+        };
+    }
     let mut word = words.load(index);
     for _ in 0..ATTEMPTS {
-        let next = limit
-            .step(word, now, frame_bytes)
-            .map_err(|Denied| Refusal::new(DropReason::Limited, index))?;
+        let Ok(next) = algorithm.step(word, at, cost) else {
+            return Outcome::refused(DropReason::Limited, 0);
+        };
         match words.compare_exchange(index, word, next) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Outcome::PASSED,
             Err(actual) => word = actual,
         }
     }
-    Err(Refusal::new(DropReason::Contended, index))
+    Outcome::refused(DropReason::Contended, 0)
 }
 
 #[cfg(test)]
@@ -138,31 +310,29 @@ mod tests {
     use std::{thread, vec::Vec};
 
     use super::*;
-    use crate::{Unit, algorithm::FixedWindow};
+    use crate::{Unit, absent::Absent, algorithm::FixedWindow, class::ClassSet};
 
     #[test]
     fn a_packet_refused_by_one_limit_is_charged_to_none() {
         let policy = policy(&[(10, Unit::Packets), (100, Unit::Bytes)]);
-        let words = Shared::from(first(&policy, NOW, 60).unwrap());
+        let words = Shared::default();
+        assert_eq!(charge(&policy, &&words, &packet(60)), Outcome::PASSED);
         assert_eq!(
-            charge(&policy, &words, NOW, 60),
-            Err(Refusal {
-                reason: DropReason::Limited,
-                limit: 1
-            })
+            charge(&policy, &&words, &packet(60)),
+            Outcome::refused(DropReason::Limited, 1)
         );
-        assert_eq!(used(&policy, &words), [1, 60]);
-        assert_eq!(charge(&policy, &words, NOW, 40), Ok(()));
-        assert_eq!(used(&policy, &words), [2, 100]);
+        assert_eq!(used(&policy, &&words), [1, 60]);
+        assert_eq!(charge(&policy, &&words, &packet(40)), Outcome::PASSED);
+        assert_eq!(used(&policy, &&words), [2, 100]);
     }
 
     #[test]
     fn two_threads_at_once_admit_exactly_the_limit() {
         let policy = policy(&[(50_000, Unit::Packets)]);
-        let words = Shared::from(first(&policy, NOW, 60).unwrap());
+        let words = Shared::default();
         let send = || {
             (0..50_000)
-                .filter(|_| charge(&policy, &words, NOW, 60).is_ok())
+                .filter(|_| !charge(&policy, &&words, &packet(60)).is_refused())
                 .count()
         };
         let admitted: usize = thread::scope(|scope| {
@@ -172,7 +342,7 @@ mod tests {
                 .map(|sender| sender.join().unwrap())
                 .sum()
         });
-        assert_eq!(admitted, 49_999);
+        assert_eq!(admitted, 50_000);
     }
 
     #[test]
@@ -180,16 +350,45 @@ mod tests {
         let policy = policy(&[(1_000, Unit::Packets)]);
         let words = Restless(Cell::new(0));
         assert_eq!(
-            charge(&policy, &words, NOW, 60),
-            Err(Refusal {
-                reason: DropReason::Contended,
-                limit: 0
-            })
+            charge(&policy, &&words, &packet(60)),
+            Outcome::refused(DropReason::Contended, 0)
         );
         assert_eq!(words.0.get(), ATTEMPTS as u64);
     }
 
+    #[test]
+    fn a_refusal_survives_as_a_number() {
+        for reason in DropReason::ALL {
+            for limit in 0..8 {
+                let outcome = Outcome::refused(reason, 0).at(usize::from(limit));
+                assert_eq!(Outcome::from_bits(outcome.to_bits()), outcome);
+                assert_eq!(outcome.refusal(), Some(Refusal { reason, limit }));
+                let by = outcome.by(DropReason::NodeLimited).refusal().unwrap();
+                let expected = match reason {
+                    DropReason::Limited => DropReason::NodeLimited,
+                    _ => reason,
+                };
+                assert_eq!((by.reason, by.limit), (expected, limit));
+                let observed = outcome.observed_if(true);
+                assert_eq!(observed.refusal(), outcome.refusal());
+                assert!(outcome.is_enforced() && !observed.is_enforced());
+            }
+        }
+        assert_eq!(Outcome::PASSED.refusal(), None);
+        assert_eq!(Outcome::UNCOUNTED.refusal(), None);
+        assert_eq!(Outcome::PASSED.observed_if(true), Outcome::PASSED);
+        assert_eq!(Outcome::PASSED.by(DropReason::NodeLimited), Outcome::PASSED);
+    }
+
     const NOW: Instant = Instant::from_nanos(5_000_000_000);
+
+    const fn packet(bytes: u32) -> Arrival {
+        Arrival {
+            at: NOW,
+            bytes,
+            classes: ClassSet::OTHER,
+        }
+    }
 
     fn policy(limits: &[(u64, Unit)]) -> Policy {
         let window = |amount| FixedWindow::new(amount, Duration::from_secs(1)).unwrap();
@@ -205,15 +404,12 @@ mod tests {
         policy.limits().enumerate().map(used).collect()
     }
 
+    #[derive(Default)]
     struct Shared([AtomicU64; LIMITS_MAX]);
 
-    impl From<Record> for Shared {
-        fn from(record: Record) -> Self {
-            Self(record.words.map(AtomicU64::new))
-        }
-    }
+    impl Words for &Shared {
+        type Ring = Absent;
 
-    impl Words for Shared {
         fn load(&self, index: usize) -> u64 {
             self.0[index].load(Relaxed)
         }
@@ -223,12 +419,22 @@ mod tests {
                 .compare_exchange(current, new, Relaxed, Relaxed)
                 .map(|_| ())
         }
+
+        fn ring(&self, _: usize) -> Option<Absent> {
+            None
+        }
+
+        fn make_ring(&self, _: usize) -> Option<Absent> {
+            None
+        }
     }
 
     /// Another CPU always comes first.
     struct Restless(Cell<u64>);
 
-    impl Words for Restless {
+    impl Words for &Restless {
+        type Ring = Absent;
+
         fn load(&self, _: usize) -> u64 {
             0
         }
@@ -236,6 +442,14 @@ mod tests {
         fn compare_exchange(&self, _: usize, _: u64, _: u64) -> Result<(), u64> {
             self.0.set(self.0.get() + 1);
             Err(self.0.get())
+        }
+
+        fn ring(&self, _: usize) -> Option<Absent> {
+            None
+        }
+
+        fn make_ring(&self, _: usize) -> Option<Absent> {
+            None
         }
     }
 }

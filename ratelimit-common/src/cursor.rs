@@ -14,6 +14,8 @@ pub struct Cursor<'a> {
     position: *const u8,
     end: *const u8,
     frame_bytes: u32,
+    /// From the front of the frame to `position`.
+    offset: u16,
     packet: PhantomData<&'a [u8]>,
 }
 
@@ -39,6 +41,7 @@ impl<'a> Cursor<'a> {
             position: start,
             end,
             frame_bytes,
+            offset: 0,
             packet: PhantomData,
         }
     }
@@ -50,8 +53,16 @@ impl<'a> Cursor<'a> {
         self.frame_bytes
     }
 
+    /// Bytes from the front of the frame to the cursor.
+    #[must_use]
+    #[inline(always)]
+    pub const fn offset(&self) -> u16 {
+        self.offset
+    }
+
     /// The next header, and the cursor behind it; `None`, and nothing moves, when the packet is too short.
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "headers are short")]
     pub fn take<T: FromBytes + Immutable + Unaligned>(&mut self) -> Option<&'a T> {
         let next = self.position.wrapping_add(size_of::<T>());
         if next > self.end {
@@ -59,6 +70,7 @@ impl<'a> Cursor<'a> {
         }
         let header = self.position.cast::<T>();
         self.position = next;
+        self.offset = self.offset.wrapping_add(size_of::<T>() as u16);
         // SAFETY: `T` is valid for any bytes and alignment, and all of it lies before `end`, within what `from_raw` promised.
         Some(unsafe { &*header })
     }
@@ -67,6 +79,7 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     pub fn skip(&mut self, count: u16) {
         self.position = self.position.wrapping_add(usize::from(count));
+        self.offset = self.offset.wrapping_add(count);
     }
 }
 

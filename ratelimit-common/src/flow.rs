@@ -1,23 +1,25 @@
 //! What the pipeline knows of a packet once its headers are read.
 
-use crate::Address;
+use crate::{Address, parse::transport::UpperLayer};
 
 /// A packet whose source address was read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Flow<A: Address> {
     /// The source address.
     pub source: A,
-    /// What stands behind the addresses.
+    /// What the pipeline has a rule of its own for.
     pub content: Content,
+    /// What stands behind the addresses.
+    pub upper: UpperLayer,
 }
 
-/// What stands behind the addresses of a packet, as far as a rule asks for it.
+/// What stands behind the addresses of a packet, as far as the pipeline has a rule for it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Content {
     /// Neighbour discovery (RFC 4861): ICMPv6 133-137 from the link itself, shown by a hop limit of 255.
     NeighbourDiscovery,
     /// More IPv6 extension headers than [`EXTENSION_HEADERS_MAX`](crate::parse::ipv6::EXTENSION_HEADERS_MAX).
     TooDeep,
-    /// Anything else: judged by its source.
+    /// Anything else: judged by its source and its classes.
     Ordinary,
 }

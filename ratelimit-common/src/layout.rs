@@ -2,11 +2,11 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Family, Verdict, verdict::VERDICTS};
+use crate::{Family, Verdict, algorithm::sliding_log::TIMES_MAX, verdict::VERDICTS};
 
 /// The version of everything in this crate that lies in a map. Pins stand under `v<VERSION>`: a daemon with another layout
 /// never reads them.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The entry point.
 pub const PROGRAM: &str = "ratelimit";
@@ -28,6 +28,13 @@ pub const SOURCES_DEFAULT: u32 = 1 << 18;
 
 /// Sources of each family whose refusals are remembered.
 pub const STRIKES_MAX: u32 = 1 << 16;
+
+/// Policies of the node whose words are kept apart: the one in force, and the one that a reload brings. The words of
+/// a policy stand at its scope, modulo this.
+pub const NODE_POLICIES: u32 = 16;
+
+/// Times that a sliding log of the object as it is built may hold. The daemon makes the maps as large as the limits need.
+pub const LOG_TIMES: u32 = TIMES_MAX;
 
 /// Bytes of the ring of events: 2,000 events of the fastest sampling of 20 CPUs last a second.
 pub const EVENTS_BYTES: u32 = 1 << 17;
@@ -61,10 +68,10 @@ pub struct Counter {
     pub bytes: u64,
 }
 
-/// Which clock the program reads; fixed when it is loaded.
+/// Where the program reads the time; fixed when it is loaded.
 pub mod clock {
-    /// `bpf_ktime_get_ns`: exact, about 14 ns a packet.
-    pub const PRECISE: u32 = 0;
+    /// The kernel's clocks: which one, the [settings](crate::Settings) say.
+    pub const KERNEL: u32 = 0;
     /// The time that stands in the map `CLOCK`, for tests that choose it.
     pub const MANUAL: u32 = 1;
 }

@@ -21,15 +21,22 @@
 #[cfg(test)]
 extern crate std;
 
+#[cfg(test)]
+mod absent;
 pub mod address;
+pub mod aggregate;
 pub mod algorithm;
+pub mod arrival;
 pub mod charge;
+pub mod class;
 pub mod cursor;
 pub mod event;
 pub mod flow;
 pub mod guard;
+pub mod layers;
 pub mod layout;
 pub mod list;
+pub mod node;
 pub mod parse;
 pub mod pipeline;
 #[cfg(feature = "user")]
@@ -37,11 +44,14 @@ mod pod;
 pub mod policy;
 pub mod settings;
 pub mod source;
+pub mod state;
 pub mod tables;
 pub mod time;
 pub mod verdict;
 
 pub use address::{Address, Family, Ipv4, Ipv6};
+pub use arrival::Arrival;
+pub use class::ClassSet;
 pub use cursor::Cursor;
 pub use flow::Flow;
 pub use list::ListEntry;

@@ -1,53 +1,29 @@
-//! From bytes to a [`Flow`]: Ethernet, VLAN tags, and the network header with its source address.
+//! From bytes to a [`Flow`](crate::Flow): Ethernet, VLAN tags, the network header with its source address, the transport header.
+//!
+//! Each step answers for itself. An enum of all that a frame can be would have the verifier's pointers and plain bytes in one
+//! word.
 
 mod ethernet;
-mod ipv4;
+pub mod ipv4;
 pub mod ipv6;
+pub mod transport;
 
-use ethernet::Payload;
-pub use ethernet::VLAN_TAGS_MAX;
-
-use crate::{Cursor, DropReason, Family, Flow, Ipv4, Ipv6};
-
-/// What a frame carries.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Packet {
-    /// An IPv4 packet.
-    Ipv4(Flow<Ipv4>),
-    /// An IPv6 packet.
-    Ipv6(Flow<Ipv6>),
-    /// Not an IP packet.
-    NotIp,
-    /// A frame whose source address cannot be read.
-    Unreadable(Family, DropReason),
-}
-
-/// Reads the headers of the frame at `cursor`.
-#[must_use]
-#[inline(always)]
-pub fn parse(mut cursor: Cursor<'_>) -> Packet {
-    match ethernet::payload(&mut cursor) {
-        Ok(Payload::Ipv4) => ipv4::flow(&mut cursor).map_or(
-            Packet::Unreadable(Family::Ipv4, DropReason::Truncated),
-            Packet::Ipv4,
-        ),
-        Ok(Payload::Ipv6) => ipv6::flow(&mut cursor).map_or(
-            Packet::Unreadable(Family::Ipv6, DropReason::Truncated),
-            Packet::Ipv6,
-        ),
-        Ok(Payload::Other) => Packet::NotIp,
-        Err(reason) => Packet::Unreadable(Family::Other, reason),
-    }
-}
+pub use ethernet::{Payload, VLAN_TAGS_MAX, payload};
 
 #[cfg(test)]
 mod tests {
-    use std::vec::Vec;
+    use std::{vec, vec::Vec};
 
     use proptest::prelude::*;
 
-    use super::*;
-    use crate::flow::Content::{self, NeighbourDiscovery, Ordinary, TooDeep};
+    use super::{
+        transport::{Fragment, UpperLayer},
+        *,
+    };
+    use crate::{
+        Cursor, DropReason, Family, Ipv4, Ipv6,
+        flow::Content::{self, NeighbourDiscovery, Ordinary, TooDeep},
+    };
 
     const IPV4: [u8; 2] = [0x08, 0x00];
     const IPV6: [u8; 2] = [0x86, 0xdd];
@@ -64,16 +40,13 @@ mod tests {
             &[VLAN, [0x88, 0xa8, 0, 7]],
             &[[0x91, 0, 0, 7], VLAN],
         ] {
-            assert_eq!(parse(Cursor::new(&frame(tags, IPV4, &ipv4()))), from_ipv4());
+            assert_eq!(read(&frame(tags, IPV4, &ipv4())), from_ipv4());
             let packet = ipv6(17, 64, &[]);
-            assert_eq!(
-                parse(Cursor::new(&frame(tags, IPV6, &packet))),
-                from_ipv6(Ordinary)
-            );
+            assert_eq!(read(&frame(tags, IPV6, &packet)), from_ipv6(Ordinary));
         }
         let frame = frame(&[VLAN; 3], IPV4, &ipv4());
-        let expected = Packet::Unreadable(Family::Other, DropReason::VlanDepth);
-        assert_eq!(parse(Cursor::new(&frame)), expected);
+        let expected = Read::Unreadable(Family::Other, DropReason::VlanDepth);
+        assert_eq!(read(&frame), expected);
     }
 
     #[test]
@@ -85,26 +58,16 @@ mod tests {
             (17, Family::Other),
             (37, Family::Ipv4),
         ] {
-            let expected = Packet::Unreadable(family, DropReason::Truncated);
-            assert_eq!(
-                parse(Cursor::new(&frame[..bytes])),
-                expected,
-                "{bytes} bytes"
-            );
+            let expected = Read::Unreadable(family, DropReason::Truncated);
+            assert_eq!(read(&frame[..bytes]), expected, "{bytes} bytes");
         }
-        assert_eq!(parse(Cursor::new(&frame[..38])), from_ipv4());
+        assert_eq!(read(&frame[..38]), from_ipv4());
     }
 
     #[test]
     fn what_is_not_ip_is_called_so() {
-        assert_eq!(
-            parse(Cursor::new(&frame(&[], [0x08, 0x06], &[]))),
-            Packet::NotIp
-        );
-        assert_eq!(
-            parse(Cursor::new(&frame(&[VLAN], [0x88, 0xcc], &[]))),
-            Packet::NotIp
-        );
+        assert_eq!(read(&frame(&[], [0x08, 0x06], &[])), Read::NotIp);
+        assert_eq!(read(&frame(&[VLAN], [0x88, 0xcc], &[])), Read::NotIp);
     }
 
     #[test]
@@ -165,28 +128,97 @@ mod tests {
         check(0, 255, &[header; 7], Ordinary);
     }
 
+    #[test]
+    fn the_upper_layer_stands_behind_options_and_extension_headers() {
+        let ports = [0, 53, 0x1f, 0x90];
+        for words in 5..16 {
+            let options = usize::from(words - 5) * 4;
+            let packet = [
+                &[0x40 | words, 0, 0, 0, 0, 0, 0, 0, 64, 17, 0, 0][..],
+                &SOURCE_V4,
+                &[0; 4],
+                &vec![1; options],
+                &ports,
+            ]
+            .concat();
+            check_ports(&frame(&[], IPV4, &packet), Fragment::Whole);
+        }
+        check_ports(
+            &frame(&[VLAN], IPV6, &ipv6(17, 64, &[&ports])),
+            Fragment::Whole,
+        );
+        let hop_by_hop = &[17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        check_ports(
+            &frame(&[], IPV6, &ipv6(0, 64, &[hop_by_hop, &ports])),
+            Fragment::Whole,
+        );
+        let first = &[17, 0, 0, 1, 0, 0, 0, 7];
+        check_ports(
+            &frame(&[], IPV6, &ipv6(44, 64, &[first, &ports])),
+            Fragment::First,
+        );
+    }
+
+    #[test]
+    fn a_fragment_says_which_part_it_is() {
+        for (bits, fragment) in [
+            ([0x00, 0x00], Fragment::Whole),
+            ([0x40, 0x00], Fragment::Whole),
+            ([0x20, 0x00], Fragment::First),
+            ([0x20, 0x01], Fragment::Later),
+            ([0x00, 0x01], Fragment::Later),
+            ([0x1f, 0xff], Fragment::Later),
+        ] {
+            let mut packet = ipv4();
+            packet[6..8].copy_from_slice(&bits);
+            let frame = frame(&[], IPV4, &packet);
+            assert_eq!(upper_layer(&frame).fragment, fragment, "{bits:?}");
+        }
+        for (bits, fragment) in [
+            ([0, 0], Fragment::First),
+            ([0, 1], Fragment::First),
+            ([0, 8], Fragment::Later),
+            ([0xff, 0xf9], Fragment::Later),
+        ] {
+            let header = [17, 0, bits[0], bits[1], 0, 0, 0, 7];
+            let frame = frame(&[], IPV6, &ipv6(44, 64, &[&header]));
+            assert_eq!(upper_layer(&frame).fragment, fragment, "{bits:?}");
+            assert_eq!(upper_layer(&frame).protocol, 17);
+        }
+    }
+
     proptest! {
         #[test]
         fn a_source_once_read_does_not_change_with_what_follows(tail in prop::collection::vec(any::<u8>(), 0..300), first: u8, hop_limit: u8) {
-            match parse(Cursor::new(&frame(&[], IPV6, &ipv6(first, hop_limit, &[&tail])))) {
-                Packet::Ipv6(flow) => prop_assert_eq!(flow.source, Ipv6::new(SOURCE_V6)),
+            match read(&frame(&[], IPV6, &ipv6(first, hop_limit, &[&tail]))) {
+                Read::Ipv6(source, _) => prop_assert_eq!(source, Ipv6::new(SOURCE_V6)),
                 other => prop_assert!(false, "{:?}", other),
             }
         }
 
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = parse(Cursor::new(&bytes));
+            match read(&bytes) {
+                Read::Ipv4(..) | Read::Ipv6(..) => {
+                    let _ = upper_layer(&bytes).transport(Cursor::new(&bytes));
+                },
+                Read::NotIp | Read::Unreadable(..) => {}
+            }
         }
     }
 
     fn check(first: u8, hop_limit: u8, headers: &[&[u8]], expected: Content) {
         let frame = frame(&[], IPV6, &ipv6(first, hop_limit, headers));
-        assert_eq!(
-            parse(Cursor::new(&frame)),
-            from_ipv6(expected),
-            "{first}, {hop_limit}: {headers:?}"
-        );
+        let expected = from_ipv6(expected);
+        assert_eq!(read(&frame), expected, "{first}, {hop_limit}: {headers:?}");
+    }
+
+    fn check_ports(frame: &[u8], fragment: Fragment) {
+        let upper = upper_layer(frame);
+        let transport = upper.transport(Cursor::new(frame));
+        let ports = (transport.source_port, transport.destination_port);
+        assert_eq!((upper.protocol, upper.fragment), (17, fragment));
+        assert_eq!(ports, (53, 8080), "{frame:?}");
     }
 
     fn frame(tags: &[[u8; 4]], ethertype: [u8; 2], packet: &[u8]) -> Vec<u8> {
@@ -206,17 +238,45 @@ mod tests {
         [&fixed[..], headers].concat().concat()
     }
 
-    fn from_ipv4() -> Packet {
-        Packet::Ipv4(Flow {
-            source: Ipv4::new(SOURCE_V4),
-            content: Ordinary,
-        })
+    /// What a frame is read as.
+    #[derive(Debug, Eq, PartialEq)]
+    enum Read {
+        Ipv4(Ipv4, Content),
+        Ipv6(Ipv6, Content),
+        NotIp,
+        Unreadable(Family, DropReason),
     }
 
-    fn from_ipv6(content: Content) -> Packet {
-        Packet::Ipv6(Flow {
-            source: Ipv6::new(SOURCE_V6),
-            content,
-        })
+    fn read(frame: &[u8]) -> Read {
+        let mut cursor = Cursor::new(frame);
+        let truncated = |family| Read::Unreadable(family, DropReason::Truncated);
+        match payload(&mut cursor) {
+            Ok(Payload::Ipv4) => ipv4::flow(&mut cursor).map_or(truncated(Family::Ipv4), |flow| {
+                Read::Ipv4(flow.source, flow.content)
+            }),
+            Ok(Payload::Ipv6) => ipv6::flow(&mut cursor, ipv6::walk)
+                .map_or(truncated(Family::Ipv6), |flow| {
+                    Read::Ipv6(flow.source, flow.content)
+                }),
+            Ok(Payload::Other) => Read::NotIp,
+            Err(reason) => Read::Unreadable(Family::Other, reason),
+        }
+    }
+
+    fn upper_layer(frame: &[u8]) -> UpperLayer {
+        let mut cursor = Cursor::new(frame);
+        match payload(&mut cursor) {
+            Ok(Payload::Ipv4) => ipv4::flow(&mut cursor).unwrap().upper,
+            Ok(Payload::Ipv6) => ipv6::flow(&mut cursor, ipv6::walk).unwrap().upper,
+            _ => panic!("{frame:?} has no upper layer"),
+        }
+    }
+
+    fn from_ipv4() -> Read {
+        Read::Ipv4(Ipv4::new(SOURCE_V4), Ordinary)
+    }
+
+    fn from_ipv6(content: Content) -> Read {
+        Read::Ipv6(Ipv6::new(SOURCE_V6), content)
     }
 }

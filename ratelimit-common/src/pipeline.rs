@@ -1,35 +1,44 @@
 //! The sentence an operator can say: allow beats ban beats limit.
 
 use crate::{
-    Address, Cursor, DropReason, Family, Flow, Instant, PassReason, Policy, SourceKey, Tables,
+    Address, Arrival, ClassSet, Cursor, DropReason, Family, Flow, Instant, PassReason, Tables,
     Verdict,
-    charge::{self, Refusal},
+    charge::Refusal,
     flow::Content,
-    parse::{self, Packet},
-    tables::{FamilyTables, InsertError},
+    parse::{self, Payload, ipv4, ipv6},
+    tables::FamilyTables,
 };
 
-/// Judges the frame at `cursor`, which arrived at `now`, and counts it once under its verdict.
+/// Judges the packet in `frame`, a cursor at its front, which arrived at `now`, and counts it once under its verdict.
 #[inline(always)]
-pub fn decide(cursor: Cursor<'_>, now: Instant, tables: &impl Tables) -> Verdict {
-    let frame_bytes = cursor.frame_bytes();
-    let (family, verdict) = match parse::parse(cursor) {
-        Packet::Ipv4(flow) => (Family::Ipv4, judge(&flow, now, frame_bytes, tables)),
-        Packet::Ipv6(flow) => (Family::Ipv6, judge(&flow, now, frame_bytes, tables)),
-        Packet::NotIp => (Family::Other, Verdict::Pass(PassReason::NotIp)),
-        Packet::Unreadable(family, reason) => (family, Verdict::Drop(reason)),
+pub fn decide(frame: Cursor<'_>, now: Instant, tables: &impl Tables) -> Verdict {
+    let mut cursor = frame;
+    let truncated = Verdict::Drop(DropReason::Truncated);
+    let (family, verdict) = match parse::payload(&mut cursor) {
+        Ok(Payload::Ipv4) => {
+            let flow = ipv4::flow(&mut cursor);
+            let verdict = flow.map_or(truncated, |flow| judge(&flow, frame, now, tables));
+            (Family::Ipv4, verdict)
+        }
+        Ok(Payload::Ipv6) => {
+            let flow = ipv6::flow(&mut cursor, |cursor, first| tables.walk(cursor, first));
+            let verdict = flow.map_or(truncated, |flow| judge(&flow, frame, now, tables));
+            (Family::Ipv6, verdict)
+        }
+        Ok(Payload::Other) => (Family::Other, Verdict::Pass(PassReason::NotIp)),
+        Err(reason) => (Family::Other, Verdict::Drop(reason)),
     };
     let verdict = if tables.settings().observe() {
         verdict.observed()
     } else {
         verdict
     };
-    tables.count(family, verdict, frame_bytes);
+    tables.count(family, verdict, frame.frame_bytes());
     verdict
 }
 
 #[inline(always)]
-fn judge<A, T>(flow: &Flow<A>, now: Instant, frame_bytes: u32, tables: &T) -> Verdict
+fn judge<A, T>(flow: &Flow<A>, frame: Cursor<'_>, now: Instant, tables: &T) -> Verdict
 where
     A: Address,
     T: Tables + FamilyTables<A>,
@@ -55,22 +64,38 @@ where
             tables,
         );
     }
-    let index = entry.policy().unwrap_or(tables.settings().default_policy());
-    let Some(policy) = tables.policy(index).filter(|policy| !policy.is_empty()) else {
-        return Verdict::Pass(PassReason::Unlimited);
+    let settings = tables.settings();
+    let arrival = Arrival {
+        at: now,
+        bytes: frame.frame_bytes(),
+        classes: if settings.has_classes() {
+            tables.classify(frame, flow.upper)
+        } else {
+            ClassSet::OTHER
+        },
     };
+    let policy = tables.policy(entry.policy().unwrap_or(settings.default_policy()));
     let source = flow.source.masked(tables.source_mask());
-    match limit(policy, source, now, frame_bytes, tables) {
-        Ok(()) => Verdict::Pass(PassReason::Conforming),
-        Err(refusal) => {
-            tables.strike(source);
-            let verdict = refuse(source, refusal, tables);
-            if policy.observe() {
-                verdict.observed()
-            } else {
-                verdict
-            }
-        }
+    let outcome = if settings.has_wider_limits() {
+        tables.charge_layers(&source, policy, &arrival)
+    } else {
+        tables.charge(&source, policy, &arrival)
+    };
+    let Some(refusal) = outcome.refusal() else {
+        return Verdict::Pass(if outcome.is_counted() {
+            PassReason::Conforming
+        } else {
+            PassReason::Unlimited
+        });
+    };
+    if refusal.reason.is_of_source() {
+        tables.strike(source);
+    }
+    let verdict = refuse(source, refusal, tables);
+    if outcome.is_enforced() {
+        verdict
+    } else {
+        verdict.observed()
     }
 }
 
@@ -78,33 +103,6 @@ where
 fn refuse<A: Address>(source: A, refusal: Refusal, tables: &impl FamilyTables<A>) -> Verdict {
     tables.sample(source, refusal);
     Verdict::Drop(refusal.reason)
-}
-
-/// Charges the packet to its source, making the source's state at its first packet.
-///
-/// When another CPU makes the state at the same time, this packet is the second, and finds it in the second round.
-#[inline(always)]
-fn limit<A: Address>(
-    policy: &Policy,
-    source: A,
-    now: Instant,
-    frame_bytes: u32,
-    tables: &impl FamilyTables<A>,
-) -> Result<(), Refusal> {
-    const ROUNDS: usize = 2;
-    let key = SourceKey::new(source, policy.scope());
-    for _ in 0..ROUNDS {
-        if let Some(words) = tables.words(&key) {
-            return charge::charge(policy, &words, now, frame_bytes);
-        }
-        let record = charge::first(policy, now, frame_bytes)?;
-        match tables.insert(&key, &record) {
-            Ok(()) => return Ok(()),
-            Err(InsertError::Exists) => {}
-            Err(InsertError::Full) => break,
-        }
-    }
-    Err(Refusal::NO_STATE)
 }
 
 #[cfg(test)]
@@ -117,8 +115,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        Ipv4, Ipv6, Limit, ListEntry, Record, Settings, Unit, algorithm::FixedWindow,
-        charge::Words, policy::LIMITS_MAX,
+        Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey, Unit, absent::Absent,
+        aggregate::Aggregates, algorithm::FixedWindow, charge::Words, parse::transport::Kind,
+        policy::LIMITS_MAX, tables::InsertError,
     };
 
     const CONFORMING: Verdict = Verdict::Pass(PassReason::Conforming);
@@ -208,6 +207,11 @@ mod tests {
     }
 
     const NOW: Instant = Instant::from_nanos(5_000_000_000);
+    const ARRIVAL: Arrival = Arrival {
+        at: NOW,
+        bytes: 34,
+        classes: ClassSet::OTHER,
+    };
     const LATER: Instant = Instant::from_nanos(5_000_000_001);
 
     /// Sends packets of one source; each must get its verdict, and be counted once under it.
@@ -281,6 +285,24 @@ mod tests {
             (index == 0).then_some(&self.policy)
         }
 
+        type Node<'a> = Absent;
+
+        fn classes_of(&self, _: Kind) -> ClassSet {
+            unreachable!()
+        }
+
+        fn classes_from(&self, _: u32) -> ClassSet {
+            unreachable!()
+        }
+
+        fn classes_to(&self, _: u32) -> ClassSet {
+            unreachable!()
+        }
+
+        fn node(&self) -> Absent {
+            unreachable!()
+        }
+
         fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
             self.counted
                 .borrow_mut()
@@ -295,6 +317,10 @@ mod tests {
             Ipv4::new([0xff; 4])
         }
 
+        fn aggregates(&self) -> Aggregates {
+            unreachable!()
+        }
+
         fn list_entry(&self, _: Ipv4) -> Option<ListEntry> {
             self.entry
         }
@@ -303,13 +329,17 @@ mod tests {
             self.record.borrow().map(|_| self)
         }
 
-        fn insert(&self, _: &SourceKey<Ipv4>, record: &Record) -> Result<(), InsertError> {
+        fn insert(&self, _: &SourceKey<Ipv4>) -> Result<(), InsertError> {
             if self.race == Race::NoRoom {
                 return Err(InsertError::Full);
             }
-            self.record.replace(Some(*record));
+            self.record.replace(Some(Record::default()));
             match self.race {
-                Race::Lost => Err(InsertError::Exists),
+                Race::Lost => {
+                    let outcome = self.charge(&Ipv4::default(), Some(&self.policy), &ARRIVAL);
+                    assert!(!outcome.is_refused());
+                    Err(InsertError::Exists)
+                }
                 Race::Won | Race::NoRoom => Ok(()),
             }
         }
@@ -331,6 +361,10 @@ mod tests {
             unreachable!()
         }
 
+        fn aggregates(&self) -> Aggregates {
+            unreachable!()
+        }
+
         fn list_entry(&self, _: Ipv6) -> Option<ListEntry> {
             unreachable!()
         }
@@ -339,7 +373,7 @@ mod tests {
             unreachable!()
         }
 
-        fn insert(&self, _: &SourceKey<Ipv6>, _: &Record) -> Result<(), InsertError> {
+        fn insert(&self, _: &SourceKey<Ipv6>) -> Result<(), InsertError> {
             unreachable!()
         }
 
@@ -353,6 +387,16 @@ mod tests {
     }
 
     impl Words for &Fake {
+        type Ring = Absent;
+
+        fn ring(&self, _: usize) -> Option<Absent> {
+            None
+        }
+
+        fn make_ring(&self, _: usize) -> Option<Absent> {
+            None
+        }
+
         fn load(&self, index: usize) -> u64 {
             assert!(index < LIMITS_MAX);
             self.record.borrow().unwrap().words[index]

@@ -3,12 +3,17 @@
 use aya::Pod;
 
 use crate::{
-    Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes, event::Sampler,
-    guard::Guard, layout::Counter,
+    ClassSet, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
+    aggregate::Aggregates, event::Sampler, guard::Guard, layout::Counter, node::Share,
+    source::LogKey,
 };
 
 // SAFETY: `repr(C)` without padding, valid for any bytes, no pointers; so are all that follow.
 unsafe impl Pod for Counter {}
+// SAFETY: as above.
+unsafe impl Pod for Aggregates {}
+// SAFETY: as above.
+unsafe impl Pod for ClassSet {}
 // SAFETY: as above.
 unsafe impl Pod for Guard {}
 // SAFETY: as above.
@@ -18,6 +23,8 @@ unsafe impl Pod for Ipv6 {}
 // SAFETY: as above.
 unsafe impl Pod for ListEntry {}
 // SAFETY: as above.
+unsafe impl Pod for LogKey {}
+// SAFETY: as above.
 unsafe impl Pod for Policy {}
 // SAFETY: as above.
 unsafe impl Pod for Record {}
@@ -25,6 +32,8 @@ unsafe impl Pod for Record {}
 unsafe impl Pod for Sampler {}
 // SAFETY: as above.
 unsafe impl Pod for Settings {}
+// SAFETY: as above.
+unsafe impl Pod for Share {}
 // SAFETY: as above.
 unsafe impl Pod for SourceKey<Ipv4> {}
 // SAFETY: as above.

@@ -3,8 +3,9 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    Instant,
-    algorithm::{Algorithm, Denied, Parameters},
+    algorithm::{Algorithm, Parameters, SLIDING_LOG},
+    arrival::Arrival,
+    class::ClassSet,
 };
 
 /// The most limits a policy may have.
@@ -20,28 +21,42 @@ pub enum Unit {
     Bytes = 1,
 }
 
-/// One limit: an algorithm with its parameters, and the unit that it counts.
+/// One limit: an algorithm with its parameters, the unit that it counts, and the classes that it counts.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct Limit {
-    algorithm: u32,
-    unit: u32,
+    algorithm: u16,
+    unit: u16,
+    classes: ClassSet,
     parameters: Parameters,
 }
 const _: () = assert!(size_of::<Limit>() == 32);
 
 impl Limit {
-    /// A limit of `unit` under `algorithm`.
+    /// A limit of `unit` under `algorithm`, for packets of all classes.
     #[must_use]
     pub fn new(algorithm: impl Into<Algorithm>, unit: Unit) -> Self {
         let (algorithm, parameters) = algorithm.into().into_parts();
         Self {
             algorithm,
-            unit: unit as u32,
+            unit: unit as u16,
+            classes: ClassSet::ALL,
             parameters,
         }
+    }
+
+    /// The same for packets of these classes alone.
+    #[must_use]
+    pub const fn for_classes(self, classes: ClassSet) -> Self {
+        Self { classes, ..self }
+    }
+
+    /// The classes of the packets that the limit counts.
+    #[must_use]
+    pub const fn classes(&self) -> ClassSet {
+        self.classes
     }
 
     /// The algorithm, with its parameters.
@@ -54,25 +69,39 @@ impl Limit {
     /// What the limit counts.
     #[must_use]
     pub const fn unit(&self) -> Unit {
-        if self.unit == Unit::Bytes as u32 {
+        if self.unit == Unit::Bytes as u16 {
             Unit::Bytes
         } else {
             Unit::Packets
         }
     }
 
-    /// The state after a packet of `frame_bytes` bytes at `now`.
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`] when the packet does not fit; the state stays as it is.
+    /// The most that can be in use. It is the first parameter of every algorithm.
+    #[must_use]
     #[inline(always)]
-    pub fn step(&self, word: u64, now: Instant, frame_bytes: u32) -> Result<u64, Denied> {
-        let cost = match self.unit() {
+    pub const fn capacity(&self) -> u64 {
+        let [capacity, ..] = self.parameters;
+        capacity
+    }
+
+    /// Whether the state of the limit is not a word, but a log.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_log(&self) -> bool {
+        self.algorithm == SLIDING_LOG
+    }
+
+    /// What a packet costs; `None` for one that the limit does not count.
+    #[must_use]
+    #[inline(always)]
+    pub fn cost(&self, arrival: &Arrival) -> Option<u64> {
+        if !self.classes.intersects(arrival.classes) {
+            return None;
+        }
+        Some(match self.unit() {
             Unit::Packets => 1,
-            Unit::Bytes => u64::from(frame_bytes),
-        };
-        self.algorithm().step(word, now, cost)
+            Unit::Bytes => u64::from(arrival.bytes),
+        })
     }
 }
 
@@ -83,13 +112,17 @@ impl Limit {
 #[repr(C)]
 pub struct Policy {
     limits: [Limit; LIMITS_MAX],
-    len: u32,
+    len: u16,
+    share_shift: u8,
+    flags: u8,
     scope: u32,
-    flags: u64,
+    classes: ClassSet,
+    reserved: u32,
 }
 const _: () = assert!(size_of::<Policy>() == 272);
 
-const OBSERVE: u64 = 1 << 0;
+const OBSERVE: u8 = 1 << 0;
+const HAS_LOG: u8 = 1 << 1;
 
 impl Policy {
     /// A policy of `limits`; `None` when there are more than [`LIMITS_MAX`].
@@ -104,8 +137,23 @@ impl Policy {
             .limits
             .get_mut(..limits.len())?
             .copy_from_slice(limits);
-        policy.len = u32::try_from(limits.len()).ok()?;
+        policy.len = u16::try_from(limits.len()).ok()?;
+        for limit in limits {
+            policy.classes = policy.classes.union(limit.classes);
+            if limit.is_log() {
+                policy.flags |= HAS_LOG;
+            }
+        }
         Some(policy)
+    }
+
+    /// The same as a policy of the node, of whose limits a CPU draws `1 / 2^shift` at once; see [`node`](crate::node).
+    #[must_use]
+    pub const fn in_shares(self, shift: u8) -> Self {
+        Self {
+            share_shift: shift,
+            ..self
+        }
     }
 
     /// The number of limits, at most [`LIMITS_MAX`].
@@ -146,10 +194,54 @@ impl Policy {
         self.scope
     }
 
+    /// Whether a limit counts the packet.
+    #[must_use]
+    #[inline(always)]
+    pub const fn counts(&self, arrival: &Arrival) -> bool {
+        self.classes.intersects(arrival.classes)
+    }
+
+    /// Whether a limit is a sliding log, whose state is not a word.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_log(&self) -> bool {
+        self.flags & HAS_LOG != 0
+    }
+
+    /// What a CPU draws of a limit of the node at once, as a power of two by which its capacity is divided.
+    #[must_use]
+    #[inline(always)]
+    pub const fn share_shift(&self) -> u8 {
+        self.share_shift
+    }
+
     /// Whether packets over a limit of this policy are counted and passed.
     #[must_use]
     #[inline(always)]
     pub const fn observe(&self) -> bool {
         self.flags & OBSERVE != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::algorithm::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket};
+
+    #[test]
+    fn the_capacity_is_the_first_parameter_of_every_algorithm() {
+        let second = Duration::from_secs(1);
+        let algorithms: [Algorithm; 4] = [
+            FixedWindow::new(77, second).unwrap().into(),
+            SlidingWindow::new(77, second).unwrap().into(),
+            SlidingLog::new(77, second).unwrap().into(),
+            TokenBucket::new(5, second, 77).unwrap().into(),
+        ];
+        for algorithm in algorithms {
+            assert_eq!(algorithm.capacity(), 77);
+            assert_eq!(Limit::new(algorithm, Unit::Packets).capacity(), 77);
+        }
     }
 }

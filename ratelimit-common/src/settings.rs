@@ -2,26 +2,63 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::layout::POLICIES_MAX;
+
 /// One word, so that a change of several settings is seen whole or not at all.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C, align(8))]
 pub struct Settings {
-    default_policy: u32,
+    default_policy: u16,
+    node_policy: u16,
     flags: u32,
 }
 const _: () = assert!(size_of::<Settings>() == 8);
 
 const OBSERVE: u32 = 1 << 0;
+const COARSE_CLOCK: u32 = 1 << 1;
+const CLASSES: u32 = 1 << 2;
+const AGGREGATES: u32 = 1 << 3;
+const NODE: u32 = 1 << 4;
 
 impl Settings {
-    /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run.
+    /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
+    /// is the precise one, and there are no classes, no wider prefixes and no limits of the node.
     #[must_use]
     pub const fn new(default_policy: u32, observe: bool) -> Self {
         Self {
-            default_policy,
+            default_policy: index(default_policy),
+            node_policy: 0,
             flags: if observe { OBSERVE } else { 0 },
+        }
+    }
+
+    /// The same with the clock that ticks only every few milliseconds, and costs a third.
+    #[must_use]
+    pub const fn with_coarse_clock(self) -> Self {
+        self.with(COARSE_CLOCK)
+    }
+
+    /// The same with limits that count some classes only.
+    #[must_use]
+    pub const fn with_classes(self) -> Self {
+        self.with(CLASSES)
+    }
+
+    /// The same with limits of the wider prefixes around a source.
+    #[must_use]
+    pub const fn with_aggregates(self) -> Self {
+        self.with(AGGREGATES)
+    }
+
+    /// The same with a policy for the node.
+    #[must_use]
+    pub const fn with_node(self, node_policy: u32) -> Self {
+        let settings = self.with(NODE);
+        Self {
+            node_policy: index(node_policy),
+            ..settings
         }
     }
 
@@ -29,13 +66,76 @@ impl Settings {
     #[must_use]
     #[inline(always)]
     pub const fn default_policy(self) -> u32 {
-        self.default_policy
+        self.default_policy as u32
     }
 
     /// Whether packets that would be dropped are counted and passed.
     #[must_use]
     #[inline(always)]
     pub const fn observe(self) -> bool {
-        self.flags & OBSERVE != 0
+        self.has(OBSERVE)
+    }
+
+    /// Whether time is read from the clock that ticks only every few milliseconds.
+    #[must_use]
+    #[inline(always)]
+    pub const fn coarse_clock(self) -> bool {
+        self.has(COARSE_CLOCK)
+    }
+
+    /// Whether the class of a packet is asked for.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_classes(self) -> bool {
+        self.has(CLASSES)
+    }
+
+    /// Whether a packet meets limits besides those of its source.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_wider_limits(self) -> bool {
+        self.has(AGGREGATES | NODE)
+    }
+
+    /// Whether the wider prefixes around a source may have limits.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_aggregates(self) -> bool {
+        self.has(AGGREGATES)
+    }
+
+    /// The index of the node's policy.
+    #[must_use]
+    #[inline(always)]
+    pub const fn node_policy(self) -> Option<u32> {
+        if self.has(NODE) {
+            Some(self.node_policy as u32)
+        } else {
+            None
+        }
+    }
+
+    /// Whether any of the flags is set.
+    #[inline(always)]
+    const fn has(self, flags: u32) -> bool {
+        self.flags & flags != 0
+    }
+
+    const fn with(self, flags: u32) -> Self {
+        Self {
+            flags: self.flags | flags,
+            ..self
+        }
     }
 }
+
+/// An index in two bytes. One that does not fit is none that a policy could have.
+#[expect(clippy::cast_possible_truncation, reason = "it was compared")]
+const fn index(policy: u32) -> u16 {
+    if policy < u16::MAX as u32 {
+        policy as u16
+    } else {
+        u16::MAX
+    }
+}
+const _: () = assert!(POLICIES_MAX < u16::MAX as u32);

@@ -33,6 +33,39 @@ impl<A: Address> SourceKey<A> {
     }
 }
 
+/// The key of a sliding log: its source and scope, and which limit of the policy it is.
+#[derive(Clone, Copy, Debug, Eq, FromBytes, Hash, Immutable, IntoBytes, KnownLayout, PartialEq)]
+#[repr(C)]
+pub struct LogKey {
+    /// The masked address, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
+    address: [u8; 16],
+    scope: u32,
+    limit: u32,
+}
+
+impl LogKey {
+    /// The log of the first limit of a source's policy.
+    #[must_use]
+    #[inline(always)]
+    pub fn new<A: Address>(key: &SourceKey<A>) -> Self {
+        Self {
+            address: key.address.octets(),
+            scope: key.scope(),
+            limit: 0,
+        }
+    }
+
+    /// The log of the limit at `index`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of_limit(self, index: u32) -> Self {
+        Self {
+            limit: index,
+            ..self
+        }
+    }
+}
+
 /// One word of state for each limit of the source's policy.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,

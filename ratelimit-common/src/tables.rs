@@ -1,9 +1,18 @@
-//! What the pipeline needs from the world: the lists, the policies, the state of the sources, the counters.
+//! What the pipeline needs from the world: the lists, the policies, the classes, the state of the limits, the counters.
 
 use crate::{
-    Address, Family, Ipv4, Ipv6, ListEntry, Policy, Settings, Verdict,
-    charge::{Refusal, Words},
-    source::{Record, SourceKey},
+    Address, Arrival, Cursor, Family, Ipv4, Ipv6, ListEntry, Policy, Settings, Verdict,
+    aggregate::Aggregates,
+    charge::{Outcome, Refusal, Words},
+    class::{self, ClassSet},
+    layers,
+    node::Node,
+    parse::{
+        ipv6,
+        transport::{Kind, UpperLayer},
+    },
+    source::SourceKey,
+    state,
 };
 
 /// Why the state of a new source was not stored.
@@ -17,11 +26,43 @@ pub enum InsertError {
 
 /// The tables of the datapath. The kernel has them in BPF maps, tests and `rlctl simulate` in memory.
 pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
+    /// The state of the node's limits.
+    type Node<'a>: Node
+    where
+        Self: 'a;
+
     /// What holds for all packets.
     fn settings(&self) -> Settings;
 
     /// The policy at `index`; `None` where there is none.
     fn policy(&self, index: u32) -> Option<&Policy>;
+
+    /// The classes that a packet of this kind may belong to.
+    fn classes_of(&self, kind: Kind) -> ClassSet;
+
+    /// The classes that a packet from this port, or from [`NO_PORT`](crate::class::NO_PORT), may belong to.
+    fn classes_from(&self, port: u32) -> ClassSet;
+
+    /// The classes that a packet to this port, or to [`NO_PORT`](crate::class::NO_PORT), may belong to.
+    fn classes_to(&self, port: u32) -> ClassSet;
+
+    /// [`ipv6::walk`], wherever its code is kept.
+    #[inline(always)]
+    fn walk(&self, cursor: Cursor<'_>, first: u8) -> ipv6::Walk {
+        ipv6::walk(cursor, first)
+    }
+
+    /// [`class::classify`], wherever its code is kept.
+    #[inline(always)]
+    fn classify(&self, frame: Cursor<'_>, upper: UpperLayer) -> ClassSet
+    where
+        Self: Sized,
+    {
+        class::classify(frame, upper, self)
+    }
+
+    /// The state of the node's limits.
+    fn node(&self) -> Self::Node<'_>;
 
     /// Counts a packet, once, under its verdict.
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32);
@@ -37,18 +78,48 @@ pub trait FamilyTables<A: Address> {
     /// The bits of an address that make it a source.
     fn source_mask(&self) -> A;
 
+    /// The wider prefixes around a source that have limits.
+    fn aggregates(&self) -> Aggregates;
+
     /// The list entry of the longest prefix that matches `address`.
     fn list_entry(&self, address: A) -> Option<ListEntry>;
 
     /// The state of a source that was seen before.
     fn words(&self, key: &SourceKey<A>) -> Option<Self::Words<'_>>;
 
-    /// Stores the state of a source that was not seen before.
+    /// Makes the state of a source that was not seen before: nothing is used.
     ///
     /// # Errors
     ///
     /// See [`InsertError`].
-    fn insert(&self, key: &SourceKey<A>, record: &Record) -> Result<(), InsertError>;
+    fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError>;
+
+    /// [`state::check`], wherever its code is kept.
+    #[inline(always)]
+    fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
+    where
+        Self: Sized,
+    {
+        state::check(address, policy, arrival, self)
+    }
+
+    /// [`state::charge`], wherever its code is kept.
+    #[inline(always)]
+    fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
+    where
+        Self: Sized,
+    {
+        state::charge(address, policy, arrival, self)
+    }
+
+    /// [`layers::charge`], wherever its code is kept.
+    #[inline(always)]
+    fn charge_layers(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
+    where
+        Self: Tables + Sized,
+    {
+        layers::charge(source, policy, arrival, self)
+    }
 
     /// Notes that a limit refused a packet of `source`.
     fn strike(&self, source: A);

@@ -45,6 +45,10 @@ pub enum DropReason {
     Contended = 5,
     /// No state could be made for the source.
     NoState = 6,
+    /// A limit of the wider prefix around the source had no room.
+    AggregateLimited = 7,
+    /// A limit of the node had no room.
+    NodeLimited = 8,
 }
 
 /// The number of verdicts that are counted apart.
@@ -113,6 +117,12 @@ impl PassReason {
         Self::Unlimited,
     ];
 
+    /// The reason whose number is `number`.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+
     /// The label in metrics and tables.
     #[must_use]
     pub const fn label(self) -> &'static str {
@@ -128,7 +138,7 @@ impl PassReason {
 
 impl DropReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Banned,
         Self::Limited,
         Self::Truncated,
@@ -136,12 +146,21 @@ impl DropReason {
         Self::ExtensionDepth,
         Self::Contended,
         Self::NoState,
+        Self::AggregateLimited,
+        Self::NodeLimited,
     ];
 
     /// The reason whose number is `number`.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
+    }
+
+    /// Whether the source itself is the reason: its neighbours are not its fault.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_of_source(self) -> bool {
+        !matches!(self, Self::AggregateLimited | Self::NodeLimited)
     }
 
     /// The label in metrics and tables.
@@ -155,6 +174,8 @@ impl DropReason {
             Self::ExtensionDepth => "extension-depth",
             Self::Contended => "contended",
             Self::NoState => "no-state",
+            Self::AggregateLimited => "aggregate-limited",
+            Self::NodeLimited => "node-limited",
         }
     }
 }
@@ -175,6 +196,10 @@ mod tests {
         for reason in DropReason::ALL {
             assert_eq!(DropReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(DropReason::from_number(7), None);
+        assert_eq!(DropReason::from_number(9), None);
+        for reason in PassReason::ALL {
+            assert_eq!(PassReason::from_number(reason as u8), Some(reason));
+        }
+        assert_eq!(PassReason::from_number(5), None);
     }
 }

@@ -36,7 +36,7 @@ pub use self::{
     diagnostic::{ConfigError, Diagnostic, Position, Problem},
 };
 use self::{document::Document, file::File, report::Report};
-use crate::{limit::LimitSpec, prefix::Prefix};
+use crate::{datapath::LogSize, limit::LimitSpec, prefix::Prefix};
 
 /// Reads the file at `path`, and `conf.d/*.toml` beside it.
 ///
@@ -98,6 +98,8 @@ pub struct Config {
     pub default_policy: PolicyConfig,
     /// The other policies, by name.
     pub policies: BTreeMap<String, PolicyConfig>,
+    /// What the sliding logs can hold.
+    pub logs: LogSize,
     /// The allow list.
     pub allow: Vec<Prefix>,
     /// Whether everything is a dry run.

@@ -3,12 +3,14 @@
 //! [`Kernel`] is the one in BPF maps, [`Shared`] the one in memory that tests look into.
 
 mod batch;
+mod class_maps;
 mod family_maps;
 mod interface;
 mod ip_address;
 mod kernel;
 mod link;
 mod load;
+mod logs;
 mod memory;
 mod object;
 mod pins;
@@ -19,14 +21,16 @@ pub use interface::{InterfaceState, XdpMode};
 pub use ip_address::IpAddress;
 pub use kernel::Kernel;
 pub use link::{Attachment, Detachment};
+pub use logs::LogSize;
 pub use memory::{Memory, Shared};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{
-    Family, ListEntry, Policy, Record, Settings, Strikes, Verdict, guard::Guard, layout::Counter,
+    Family, ListEntry, Policy, Record, Settings, Strikes, Verdict, aggregate::Aggregates,
+    guard::Guard, layout::Counter,
 };
 
-use crate::{api::MapStatus, config::Interface, prefix::Prefix};
+use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
 
 /// The ring of sampled drops.
 pub type Events = aya::maps::RingBuf<aya::maps::MapData>;
@@ -134,6 +138,39 @@ pub trait Datapath: Send {
 
     /// What holds for all packets.
     fn settings(&self) -> Result<Settings, DatapathError>;
+
+    /// Replaces the arrays by which classes are looked up. A packet meanwhile may see some of both.
+    fn set_classes(&mut self, classes: &ClassTables) -> Result<(), DatapathError>;
+
+    /// The arrays by which classes are looked up.
+    fn classes(&self) -> Result<ClassTables, DatapathError>;
+
+    /// Changes the wider prefixes of a family that have limits, at once.
+    fn set_aggregates(
+        &mut self,
+        family: IpFamily,
+        aggregates: Aggregates,
+    ) -> Result<(), DatapathError>;
+
+    /// The wider prefixes of a family that have limits.
+    fn aggregates(&self, family: IpFamily) -> Result<Aggregates, DatapathError>;
+
+    /// The state of a policy of the node.
+    fn node_record(&self, scope: u32) -> Result<Record, DatapathError>;
+
+    /// Forgets the state of a policy of the node, which is not in force.
+    fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError>;
+
+    /// What the sliding logs can hold.
+    fn log_size(&self) -> LogSize;
+
+    /// The words of a sliding log: that of the limit at `limit` for a source under a scope. `None` when it logged nothing.
+    fn log(
+        &self,
+        source: IpAddr,
+        scope: u32,
+        limit: u32,
+    ) -> Result<Option<Vec<u64>>, DatapathError>;
 
     /// Puts an entry on the list of `prefix`'s family, or replaces it.
     fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError>;

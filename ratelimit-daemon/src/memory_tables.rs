@@ -3,21 +3,25 @@
 //! It decides as the kernel does, except that it forgets nothing: sources are never evicted, and there is always room.
 
 mod family;
+mod node;
 
 use std::{cell::Cell, net::IpAddr};
 
 use ratelimit_common::{
-    Address, Cursor, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    Address, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Settings, SourceKey,
     Tables, Verdict,
+    aggregate::Aggregates,
     charge::Refusal,
     decide,
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
+    parse::transport::Kind,
     tables::{FamilyTables, InsertError},
 };
 
-pub use family::{MemoryFamily, RecordWords};
+pub use family::{MemoryFamily, MemoryRing, MemoryWords};
+pub use node::MemoryNode;
 
-use crate::prefix::Prefix;
+use crate::{class_tables::ClassTables, prefix::Prefix};
 
 /// Every interface is the first one.
 const INTERFACE: u32 = 0;
@@ -28,6 +32,8 @@ const COUNTERS_OF_INTERFACE: usize = (COUNTERS / INTERFACES_MAX) as usize;
 pub struct MemoryTables {
     settings: Settings,
     policies: Vec<Policy>,
+    classes: ClassTables,
+    node: MemoryNode,
     ipv4: MemoryFamily<Ipv4>,
     ipv6: MemoryFamily<Ipv6>,
     counters: [Cell<Counter>; COUNTERS_OF_INTERFACE],
@@ -40,6 +46,8 @@ impl MemoryTables {
         Self {
             settings,
             policies,
+            classes: ClassTables::default(),
+            node: MemoryNode::default(),
             ipv4: MemoryFamily::new(masks.0),
             ipv6: MemoryFamily::new(masks.1),
             counters: [const {
@@ -49,6 +57,17 @@ impl MemoryTables {
                 })
             }; COUNTERS_OF_INTERFACE],
         }
+    }
+
+    /// Sets the arrays by which the classes of a packet are looked up.
+    pub fn set_classes(&mut self, classes: ClassTables) {
+        self.classes = classes;
+    }
+
+    /// Sets the wider prefixes that have limits, of IPv4 and of IPv6.
+    pub fn set_aggregates(&mut self, ipv4: Aggregates, ipv6: Aggregates) {
+        self.ipv4.set_aggregates(ipv4);
+        self.ipv6.set_aggregates(ipv6);
     }
 
     /// Sets what the lists say about the addresses of `prefix` that no longer prefix matches.
@@ -98,12 +117,33 @@ struct At<'a> {
 }
 
 impl Tables for At<'_> {
+    type Node<'a>
+        = &'a MemoryNode
+    where
+        Self: 'a;
+
     fn settings(&self) -> Settings {
         self.tables.settings
     }
 
     fn policy(&self, index: u32) -> Option<&Policy> {
         self.tables.policies.get(usize::try_from(index).ok()?)
+    }
+
+    fn classes_of(&self, kind: Kind) -> ClassSet {
+        at(self.tables.classes.by_kind(), kind.index())
+    }
+
+    fn classes_from(&self, port: u32) -> ClassSet {
+        at(self.tables.classes.from_port(), port)
+    }
+
+    fn classes_to(&self, port: u32) -> ClassSet {
+        at(self.tables.classes.to_port(), port)
+    }
+
+    fn node(&self) -> &MemoryNode {
+        &self.tables.node
     }
 
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
@@ -118,7 +158,7 @@ impl Tables for At<'_> {
 
 impl<A: InMemory> FamilyTables<A> for At<'_> {
     type Words<'a>
-        = RecordWords<'a>
+        = MemoryWords<'a>
     where
         Self: 'a;
 
@@ -126,16 +166,20 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         A::family(self.tables).source_mask()
     }
 
+    fn aggregates(&self) -> Aggregates {
+        A::family(self.tables).aggregates()
+    }
+
     fn list_entry(&self, address: A) -> Option<ListEntry> {
         A::family(self.tables).list_entry(address)
     }
 
-    fn words(&self, key: &SourceKey<A>) -> Option<RecordWords<'_>> {
+    fn words(&self, key: &SourceKey<A>) -> Option<MemoryWords<'_>> {
         A::family(self.tables).words(key)
     }
 
-    fn insert(&self, key: &SourceKey<A>, record: &Record) -> Result<(), InsertError> {
-        A::family(self.tables).insert(key, record)
+    fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
+        A::family(self.tables).insert(key)
     }
 
     fn strike(&self, source: A) {
@@ -144,6 +188,10 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
 
     /// Nobody looks at samples here: the verdicts are all there.
     fn sample(&self, _: A, _: Refusal) {}
+}
+
+fn at(classes: &[ClassSet], index: u32) -> ClassSet {
+    classes.get(index as usize).copied().unwrap_or_default()
 }
 
 /// The address families, each with its part of the tables.

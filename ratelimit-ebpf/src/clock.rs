@@ -1,13 +1,16 @@
-//! The time of a packet, from the clock that was chosen when the program was loaded.
+//! The time of a packet, from the clock that the settings name.
 
-use aya_ebpf::helpers::bpf_ktime_get_ns;
+use aya_ebpf::helpers::{bpf_ktime_get_coarse_ns, bpf_ktime_get_ns};
 use ratelimit_common::{Instant, layout::clock};
 
-use crate::{constant::Constant, maps::MANUAL_CLOCK};
+use crate::{
+    constant::Constant,
+    maps::{MANUAL_CLOCK, SETTINGS},
+};
 
 /// One of [`clock`]'s constants. The verifier knows its value, and removes the branch that is not taken.
 #[unsafe(no_mangle)]
-static CLOCK: Constant<u32> = Constant::new(clock::PRECISE);
+static CLOCK: Constant<u32> = Constant::new(clock::KERNEL);
 
 /// The time that this packet is judged at.
 #[inline(always)]
@@ -15,6 +18,15 @@ pub fn now() -> Instant {
     if CLOCK.get() == clock::MANUAL {
         return Instant::from_nanos(MANUAL_CLOCK.get(0).copied().unwrap_or_default());
     }
-    // SAFETY: the helper takes nothing and cannot fail.
-    Instant::from_nanos(unsafe { bpf_ktime_get_ns() })
+    let is_coarse = SETTINGS
+        .get(0)
+        .is_some_and(|settings| settings.coarse_clock());
+    // SAFETY: the helpers take nothing and cannot fail. Both clocks count from the same start (kernel commit d05512618056).
+    Instant::from_nanos(unsafe {
+        if is_coarse {
+            bpf_ktime_get_coarse_ns()
+        } else {
+            bpf_ktime_get_ns()
+        }
+    })
 }

@@ -13,7 +13,11 @@ mod atomic;
 mod clock;
 mod constant;
 mod events;
+mod frame;
 mod maps;
+mod state;
+mod strikes;
+mod subprograms;
 mod tables;
 
 use aya_ebpf::{
@@ -22,30 +26,19 @@ use aya_ebpf::{
     macros::xdp,
     programs::XdpContext,
 };
-use ratelimit_common::{Cursor, Verdict, decide};
+use ratelimit_common::{Verdict, decide};
 use tables::KernelTables;
 
 /// Judges one packet. `frags`: of a jumbo frame the first part is readable, and holds the headers.
 #[xdp(frags)]
 pub fn ratelimit(context: XdpContext) -> u32 {
     let now = clock::now();
-    match decide(cursor(&context), now, &KernelTables::new(now)) {
-        Verdict::Pass(_) | Verdict::Observe(_) => XDP_PASS,
-        Verdict::Drop(_) => XDP_DROP,
-    }
-}
-
-#[inline(always)]
-fn cursor(context: &XdpContext) -> Cursor<'_> {
     // SAFETY: the helper reads the length of the frame that the context describes.
     let frame_bytes = unsafe { bpf_xdp_get_buff_len(context.ctx) };
-    // SAFETY: the kernel gives the bounds of the packet, which lives as long as the context.
-    unsafe {
-        Cursor::from_raw(
-            context.data() as *const u8,
-            context.data_end() as *const u8,
-            frame_bytes as u32,
-        )
+    let frame = frame::cursor(&context, frame_bytes as u32);
+    match decide(frame, now, &KernelTables::new(context.ctx, now)) {
+        Verdict::Pass(_) | Verdict::Observe(_) => XDP_PASS,
+        Verdict::Drop(_) => XDP_DROP,
     }
 }
 

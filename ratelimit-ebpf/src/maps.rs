@@ -5,16 +5,21 @@
 use aya_ebpf::{
     bindings::BPF_F_NO_PREALLOC,
     btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf},
-    macros::btf_map,
+    macros::{btf_map, map},
+    maps as untyped,
 };
 use ratelimit_common::{
-    Address, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
+    Address, ClassSet, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
+    aggregate::Aggregates,
+    class::{KINDS, PORTS},
     event::Sampler,
     guard::Guard,
     layout::{
-        ADDRESSES_MAX, COUNTERS, Counter, EVENTS_BYTES, POLICIES_MAX, PREFIXES_MAX,
-        SOURCES_DEFAULT, STRIKES_MAX,
+        ADDRESSES_MAX, COUNTERS, Counter, EVENTS_BYTES, LOG_TIMES, NODE_POLICIES, POLICIES_MAX,
+        PREFIXES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
     },
+    node::Shares,
+    source::LogKey,
 };
 
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
@@ -32,6 +37,39 @@ pub static SETTINGS: Array<Settings, 1> = Array::new();
 /// Policy index → its limits.
 #[btf_map]
 pub static POLICIES: Array<Policy, { POLICIES_MAX as usize }> = Array::new();
+
+/// Kind, source port, destination port → the classes that a packet may belong to.
+#[btf_map]
+pub static CLASSES_BY_KIND: Array<ClassSet, { KINDS as usize }> = Array::new();
+#[btf_map]
+pub static CLASSES_FROM_PORT: Array<ClassSet, { PORTS as usize }> = Array::new();
+#[btf_map]
+pub static CLASSES_TO_PORT: Array<ClassSet, { PORTS as usize }> = Array::new();
+
+/// Index of a family → the wider prefixes that have limits.
+#[btf_map]
+pub static AGGREGATES: Array<Aggregates, 2> = Array::new();
+
+/// Scope of a policy of the node, modulo its entries → the state of its limits.
+#[btf_map]
+pub static NODE: Array<Record, { NODE_POLICIES as usize }> = Array::new();
+
+/// Index 0 → what this CPU has drawn of the node's limits.
+#[btf_map]
+pub static NODE_SHARES: PerCpuArray<Shares, 1> = PerCpuArray::new();
+
+/// The words of a sliding log: its head, and its times.
+pub type LogWords = [u64; LOG_TIMES as usize + 1];
+
+/// Source, scope and limit → the ring of a sliding log. User space makes it with as many words and entries as the limits
+/// need, which is why it has no BTF type: that would fix the words.
+#[map]
+pub static LOGS: untyped::LruHashMap<LogKey, LogWords> =
+    untyped::LruHashMap::with_max_entries(1, 0);
+
+/// Index 0 → an empty ring.
+#[map]
+pub static EMPTY_LOG: untyped::Array<LogWords> = untyped::Array::with_max_entries(1, 0);
 
 /// Index 0 → the bits that say where list entries are.
 #[btf_map]
@@ -56,6 +94,10 @@ static PREFIXES_V6: Prefixes<Ipv6> = LpmTrie::new();
 static SOURCES_V4: Sources<Ipv4> = LruHashMap::new();
 #[btf_map]
 static SOURCES_V6: Sources<Ipv6> = LruHashMap::new();
+
+/// Index 0 → the state of a source that has used nothing: an element is copied from somewhere, and the stack is short.
+#[btf_map]
+pub static EMPTY_RECORD: Array<Record, 1> = Array::new();
 
 /// Index of a family → sources that got state, on this CPU. What exceeds the sources that have state was evicted.
 #[btf_map]

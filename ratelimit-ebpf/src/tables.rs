@@ -1,20 +1,32 @@
 //! The tables of the pipeline, in BPF maps.
 
-use aya_ebpf::{bindings::BPF_NOEXIST, btf_maps::lpm_trie};
+use core::ptr;
+
+use aya_ebpf::{
+    bindings::{BPF_NOEXIST, xdp_md},
+    btf_maps::lpm_trie,
+};
 use ratelimit_common::{
-    Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes, Tables,
-    Verdict,
-    charge::{Refusal, Words},
+    Arrival, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Settings, SourceKey,
+    Tables, Verdict,
+    aggregate::Aggregates,
+    charge::{Outcome, Refusal},
     layout::counter_index,
-    policy::LIMITS_MAX,
+    parse::{
+        ipv6::Walk,
+        transport::{Kind, UpperLayer},
+    },
     tables::{FamilyTables, InsertError},
 };
 
 use crate::{
-    atomic,
     constant::Constant,
-    events,
-    maps::{FamilyMaps, INSERTED, POLICIES, SETTINGS, VERDICTS},
+    maps::{
+        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, FamilyMaps,
+        INSERTED, POLICIES, SETTINGS, VERDICTS,
+    },
+    state::{MapNode, MapWords},
+    subprograms,
 };
 
 /// The slot of the interface that this instance of the program is attached to.
@@ -32,17 +44,26 @@ static SOURCE_MASK_V6: Constant<Ipv6> = Constant::new(Ipv6::new([
 /// The maps, as they are for one packet.
 pub struct KernelTables {
     now: Instant,
+    context: *mut xdp_md,
 }
 
 impl KernelTables {
-    /// The tables for a packet at `now`.
+    /// The tables for the packet of `context`, at `now`.
     #[inline(always)]
-    pub const fn new(now: Instant) -> Self {
-        Self { now }
+    pub const fn new(context: *mut xdp_md, now: Instant) -> Self {
+        Self { now, context }
+    }
+
+    /// The tables at `now`, once all headers were read.
+    #[inline(always)]
+    pub const fn at(now: Instant) -> Self {
+        Self::new(ptr::null_mut(), now)
     }
 }
 
 impl Tables for KernelTables {
+    type Node<'a> = MapNode;
+
     #[inline(always)]
     fn settings(&self) -> Settings {
         SETTINGS.get(0).copied().unwrap_or_default()
@@ -51,6 +72,39 @@ impl Tables for KernelTables {
     #[inline(always)]
     fn policy(&self, index: u32) -> Option<&Policy> {
         POLICIES.get(index)
+    }
+
+    #[inline(always)]
+    fn classes_of(&self, kind: Kind) -> ClassSet {
+        CLASSES_BY_KIND
+            .get(kind.index())
+            .copied()
+            .unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn classes_from(&self, port: u32) -> ClassSet {
+        CLASSES_FROM_PORT.get(port).copied().unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn classes_to(&self, port: u32) -> ClassSet {
+        CLASSES_TO_PORT.get(port).copied().unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn walk(&self, cursor: Cursor<'_>, first: u8) -> Walk {
+        subprograms::walk(self.context, cursor, first)
+    }
+
+    #[inline(always)]
+    fn classify(&self, _: Cursor<'_>, upper: UpperLayer) -> ClassSet {
+        subprograms::classify(self.context, upper)
+    }
+
+    #[inline(always)]
+    fn node(&self) -> MapNode {
+        MapNode
     }
 
     #[inline(always)]
@@ -66,30 +120,93 @@ impl Tables for KernelTables {
 }
 
 /// What differs between the families besides their maps.
-pub trait SourceMask: FamilyMaps {
+pub trait FamilyCode: FamilyMaps {
     fn source_mask() -> Self;
+    fn charge_layers(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn strike(&self, now: Instant);
+    fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
 }
 
-impl SourceMask for Ipv4 {
+impl FamilyCode for Ipv4 {
     #[inline(always)]
     fn source_mask() -> Self {
         SOURCE_MASK_V4.get()
     }
+
+    #[inline(always)]
+    fn charge_layers(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_layers_v4(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::check_v4(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_v4(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn strike(&self, now: Instant) {
+        subprograms::strike_v4(self, now);
+    }
+
+    #[inline(always)]
+    fn sample(&self, refusal: Refusal, interface: u32, now: Instant) {
+        subprograms::sample_v4(self, refusal, interface, now);
+    }
 }
 
-impl SourceMask for Ipv6 {
+impl FamilyCode for Ipv6 {
     #[inline(always)]
     fn source_mask() -> Self {
         SOURCE_MASK_V6.get()
     }
+
+    #[inline(always)]
+    fn charge_layers(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_layers_v6(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::check_v6(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_v6(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn strike(&self, now: Instant) {
+        subprograms::strike_v6(self, now);
+    }
+
+    #[inline(always)]
+    fn sample(&self, refusal: Refusal, interface: u32, now: Instant) {
+        subprograms::sample_v6(self, refusal, interface, now);
+    }
 }
 
-impl<A: SourceMask> FamilyTables<A> for KernelTables {
-    type Words<'a> = MapWords;
+impl<A: FamilyCode> FamilyTables<A> for KernelTables {
+    type Words<'a> = MapWords<A>;
 
     #[inline(always)]
     fn source_mask(&self) -> A {
         A::source_mask()
+    }
+
+    #[inline(always)]
+    fn aggregates(&self) -> Aggregates {
+        AGGREGATES
+            .get(A::FAMILY as u32)
+            .copied()
+            .unwrap_or_default()
     }
 
     #[inline(always)]
@@ -107,14 +224,16 @@ impl<A: SourceMask> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn words(&self, key: &SourceKey<A>) -> Option<MapWords> {
-        A::SOURCES.get_ptr_mut(key).map(MapWords)
+    fn words(&self, key: &SourceKey<A>) -> Option<MapWords<A>> {
+        let record = A::SOURCES.get_ptr_mut(key)?;
+        Some(MapWords::new(record, *key))
     }
 
     #[inline(always)]
-    fn insert(&self, key: &SourceKey<A>, record: &Record) -> Result<(), InsertError> {
+    fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
         const EEXIST: i32 = -17;
-        match A::SOURCES.insert(key, record, BPF_NOEXIST.into()) {
+        let empty = EMPTY_RECORD.get(0).ok_or(InsertError::Full)?;
+        match A::SOURCES.insert(key, empty, BPF_NOEXIST.into()) {
             Ok(()) => {
                 count_inserted(A::FAMILY);
                 Ok(())
@@ -125,13 +244,28 @@ impl<A: SourceMask> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
+    fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        address.check(policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        address.charge(policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_layers(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        source.charge_layers(policy, arrival)
+    }
+
+    #[inline(always)]
     fn strike(&self, source: A) {
-        strike(source, self.now);
+        source.strike(self.now);
     }
 
     #[inline(always)]
     fn sample(&self, source: A, refusal: Refusal) {
-        events::sample(source, refusal, INTERFACE.get(), self.now);
+        source.sample(refusal, INTERFACE.get(), self.now);
     }
 }
 
@@ -140,59 +274,5 @@ fn count_inserted(family: Family) {
     if let Some(inserted) = INSERTED.get_ptr_mut(family as u32) {
         // SAFETY: the counter belongs to this CPU, and XDP programs do not interrupt each other on one.
         unsafe { *inserted = (*inserted).wrapping_add(1) };
-    }
-}
-
-#[inline(always)]
-fn strike<A: FamilyMaps>(source: A, now: Instant) {
-    let first = Strikes {
-        packets: 1,
-        last_ns: now.as_nanos(),
-    };
-    let known = A::STRIKES.get_ptr_mut(source).or_else(|| {
-        match A::STRIKES.insert(source, first, BPF_NOEXIST.into()) {
-            Ok(()) => None,
-            // Another CPU inserted the source in between.
-            Err(_) => A::STRIKES.get_ptr_mut(source),
-        }
-    });
-    if let Some(strikes) = known {
-        // SAFETY: the words of a map value are aligned, and live until the program ends.
-        unsafe {
-            atomic::add(&raw mut (*strikes).packets, 1);
-            atomic::store(&raw mut (*strikes).last_ns, now.as_nanos());
-        }
-    }
-}
-
-/// The words of a source, in an element of its map.
-///
-/// The element may be evicted and given to another source while it is charged: that source is then charged for one packet
-/// that it did not send, which the kernel's LRU maps make rare and this design bounds to a packet a CPU.
-pub struct MapWords(*mut Record);
-
-impl MapWords {
-    #[inline(always)]
-    fn word(&self, index: usize) -> *mut u64 {
-        // SAFETY: the record is a live map value, and the mask keeps the index within it.
-        unsafe {
-            (&raw mut (*self.0).words)
-                .cast::<u64>()
-                .add(index & (LIMITS_MAX - 1))
-        }
-    }
-}
-
-impl Words for MapWords {
-    #[inline(always)]
-    fn load(&self, index: usize) -> u64 {
-        // SAFETY: `word` answers an aligned word of a live map value.
-        unsafe { atomic::load(self.word(index)) }
-    }
-
-    #[inline(always)]
-    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        // SAFETY: as above.
-        unsafe { atomic::compare_exchange(self.word(index), current, new) }
     }
 }

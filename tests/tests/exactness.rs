@@ -212,7 +212,7 @@ struct Admitted {
 /// A program on the kernel's clock, under which every source has these limits.
 fn program(limits: &[Limit], sources: u32) -> Program {
     let constants = Constants {
-        clock: layout::clock::PRECISE,
+        clock: layout::clock::KERNEL,
         sources,
         ..Constants::default()
     };

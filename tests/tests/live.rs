@@ -114,7 +114,7 @@ fn uncounted_bytes(mode: XdpMode) -> u64 {
 
 fn attached(lab: &Lab, mode: XdpMode, scene: &Scene) -> Program {
     let constants = Constants {
-        clock: clock::PRECISE,
+        clock: clock::KERNEL,
         ..Constants::default()
     };
     let mut program = Program::load(&constants).expect("the program loads");

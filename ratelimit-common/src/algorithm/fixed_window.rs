@@ -111,6 +111,15 @@ impl FixedWindow {
         self.window_at(word, now).1
     }
 
+    /// How long the window that is open at `now` stays so.
+    #[inline(always)]
+    pub(super) fn ends_in_ns(&self, word: u64, now: Instant) -> u64 {
+        let (opened, _) = self.window_at(word, now);
+        let elapsed = self.tick(now).wrapping_sub(opened) & self.tick_mask();
+        let ticks = self.window_ticks.saturating_sub(elapsed);
+        ticks.wrapping_shl(self.tick_shift)
+    }
+
     /// The time after which no window is open.
     pub(super) const fn forgets_in_ns(&self) -> u64 {
         // A word of the future, up to a window early, and then the window itself.

@@ -173,6 +173,16 @@ impl SlidingWindow {
         sight.count.saturating_add(self.weighed(&sight))
     }
 
+    /// How long the window of a packet at `now` lasts, rounded down.
+    #[inline(always)]
+    pub(super) fn ends_in_ns(&self, word: u64, now: Instant) -> u64 {
+        let ticks = self
+            .sight(word, now)
+            .left
+            .checked_div(self.reciprocal.into());
+        ticks.unwrap_or(0).wrapping_shl(self.tick_shift.into())
+    }
+
     /// The time after which no window weighs any more.
     pub(super) fn forgets_in_ns(&self) -> u64 {
         let windows = u64::from(self.early_windows).saturating_add(3);

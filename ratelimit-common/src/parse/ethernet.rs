@@ -30,15 +30,23 @@ struct Vlan {
 }
 
 /// What follows the link-layer headers.
-pub(super) enum Payload {
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Payload {
+    /// An IPv4 header.
     Ipv4,
+    /// An IPv6 header.
     Ipv6,
+    /// Something else.
     Other,
 }
 
 /// Moves behind the link-layer headers.
+///
+/// # Errors
+///
+/// Why it cannot be said what the frame carries.
 #[inline(always)]
-pub(super) fn payload(cursor: &mut Cursor<'_>) -> Result<Payload, DropReason> {
+pub fn payload(cursor: &mut Cursor<'_>) -> Result<Payload, DropReason> {
     let header: &Ethernet = cursor.take().ok_or(DropReason::Truncated)?;
     let mut ethertype = u16::from_be_bytes(header.ethertype);
     for _ in 0..VLAN_TAGS_MAX {

@@ -2,7 +2,12 @@
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
+use super::transport::{Fragment, UpperLayer};
 use crate::{Cursor, Flow, Ipv4, flow::Content};
+
+/// The bits of `flags_and_offset`.
+const MORE_FRAGMENTS: u16 = 0x2000;
+const FRAGMENT_OFFSET: u16 = 0x1fff;
 
 #[derive(FromBytes, Immutable, Unaligned)]
 #[repr(C)]
@@ -21,10 +26,38 @@ struct Header {
 
 /// The flow of the packet at `cursor`; `None` when its header is cut.
 #[inline(always)]
-pub(super) fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
+#[must_use]
+pub fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
+    let start = cursor.offset();
     let header: &Header = cursor.take()?;
     Some(Flow {
         source: header.source,
         content: Content::Ordinary,
+        upper: UpperLayer {
+            protocol: header.protocol,
+            fragment: header.fragment(),
+            offset: start.wrapping_add(header.bytes()),
+        },
     })
+}
+
+impl Header {
+    /// The bytes of the header and its options, which it counts in words of 4. Fewer than 5 are an error, at which every
+    /// network stack drops the packet.
+    #[inline(always)]
+    const fn bytes(&self) -> u16 {
+        ((self.version_and_length & 0x0f) as u16).wrapping_mul(4)
+    }
+
+    #[inline(always)]
+    const fn fragment(&self) -> Fragment {
+        let bits = u16::from_be_bytes(self.flags_and_offset);
+        if bits & FRAGMENT_OFFSET != 0 {
+            Fragment::Later
+        } else if bits & MORE_FRAGMENTS != 0 {
+            Fragment::First
+        } else {
+            Fragment::Whole
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
+use super::transport::{Fragment, OFFSET_MAX, UpperLayer};
 use crate::{Cursor, Flow, Ipv6, flow::Content};
 
 /// The most extension headers that are looked through. RFC 8200 allows each of seven kinds once, destination options twice.
@@ -42,63 +43,109 @@ struct Extension {
 }
 
 /// What stands behind the extension headers.
-struct UpperLayer {
-    protocol: u8,
-    fragmented: bool,
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Walk {
+    /// The upper layer, or the header at which the walk ended.
+    pub upper: UpperLayer,
+    /// Whether all extension headers were looked through.
+    pub is_complete: bool,
 }
 
-/// The flow of the packet at `cursor`; `None` when its fixed header is cut.
+/// The flow of the packet at `cursor`; `None` when its fixed header is cut. Its extension headers are looked through by
+/// [`walk`], wherever its code is kept.
+#[must_use]
 #[inline(always)]
-pub(super) fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv6>> {
+pub fn flow<'a>(
+    cursor: &mut Cursor<'a>,
+    walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
+) -> Option<Flow<Ipv6>> {
     let header: &FixedHeader = cursor.take()?;
+    let walk = if is_extension(header.next_header) {
+        walk(*cursor, header.next_header)
+    } else {
+        Walk::ended(cursor, header.next_header)
+    };
     Some(Flow {
         source: header.source,
-        content: content(cursor, header),
+        content: content(walk, header.hop_limit, cursor),
+        upper: walk.upper,
     })
 }
 
 #[inline(always)]
-fn content(cursor: &mut Cursor<'_>, header: &FixedHeader) -> Content {
-    let Some(upper) = upper_layer(cursor, header.next_header) else {
+fn content(walk: Walk, hop_limit: u8, cursor: &Cursor<'_>) -> Content {
+    let Walk { upper, is_complete } = walk;
+    if !is_complete {
         return Content::TooDeep;
-    };
+    }
     // Neighbour discovery is never fragmented (RFC 6980).
-    if upper.protocol != ICMPV6 || upper.fragmented || header.hop_limit != HOP_LIMIT_ON_LINK {
+    if upper.protocol != ICMPV6
+        || upper.fragment != Fragment::Whole
+        || hop_limit != HOP_LIMIT_ON_LINK
+    {
         return Content::Ordinary;
     }
+    let mut cursor = *cursor;
+    cursor.skip(upper.offset.wrapping_sub(cursor.offset()) & OFFSET_MAX);
     match cursor.take::<[u8; 1]>() {
         Some([kind]) if NEIGHBOUR_DISCOVERY.contains(kind) => Content::NeighbourDiscovery,
         _ => Content::Ordinary,
     }
 }
 
-/// Moves behind the extension headers; `None` past the bound.
+impl Walk {
+    #[inline(always)]
+    const fn ended(cursor: &Cursor<'_>, protocol: u8) -> Self {
+        Self {
+            upper: UpperLayer {
+                protocol,
+                fragment: Fragment::Whole,
+                offset: cursor.offset(),
+            },
+            is_complete: true,
+        }
+    }
+}
+
+/// Walks over the extension headers from `cursor`, where the header of the protocol `first` stands.
 ///
-/// Behind the header of a fragment other than the first stands no header, and the walk ends there. A cut header ends it too:
-/// the packet is judged by its source.
+/// Behind the header of a fragment other than the first stands no header, and the walk ends there, as with a cut header: the
+/// packet is judged by its source.
+#[must_use]
 #[inline(always)]
-fn upper_layer(cursor: &mut Cursor<'_>, first: u8) -> Option<UpperLayer> {
-    let mut upper = UpperLayer {
-        protocol: first,
-        fragmented: false,
-    };
+pub fn walk(mut cursor: Cursor<'_>, first: u8) -> Walk {
+    let mut walk = Walk::ended(&cursor, first);
     for _ in 0..EXTENSION_HEADERS_MAX {
-        if !is_extension(upper.protocol) {
-            return Some(upper);
+        if !is_extension(walk.upper.protocol) {
+            return walk;
         }
         let Some(extension) = cursor.take::<Extension>() else {
-            return Some(upper);
+            return walk;
         };
-        if upper.protocol == FRAGMENT {
-            upper.fragmented = true;
-            if u16::from_be_bytes(extension.first) & FRAGMENT_OFFSET != 0 {
-                return Some(upper);
+        let header = walk.upper.protocol;
+        cursor.skip(bytes_left(header, extension.length));
+        walk.upper.protocol = extension.next_header;
+        walk.upper.offset = cursor.offset();
+        if header == FRAGMENT {
+            walk.upper.fragment = fragment(extension.first);
+            if walk.upper.fragment == Fragment::Later {
+                return walk;
             }
         }
-        cursor.skip(bytes_left(upper.protocol, extension.length));
-        upper.protocol = extension.next_header;
     }
-    (!is_extension(upper.protocol)).then_some(upper)
+    walk.is_complete = !is_extension(walk.upper.protocol);
+    walk
+}
+
+/// Which part of its packet a fragment header announces. An atomic fragment, which has all of it (RFC 6946), is a first one.
+#[inline(always)]
+const fn fragment(offset_and_flags: [u8; 2]) -> Fragment {
+    let bits = u16::from_be_bytes(offset_and_flags);
+    if bits & FRAGMENT_OFFSET != 0 {
+        Fragment::Later
+    } else {
+        Fragment::First
+    }
 }
 
 #[inline(always)]

@@ -8,6 +8,7 @@ use super::{
     interface, limit,
 };
 use crate::{
+    datapath::LogSize,
     limit::{Algorithm, LimitSpec, LimitUnit},
     quantity,
 };
@@ -54,6 +55,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
             observe: false,
         },
         policies: BTreeMap::new(),
+        logs: LogSize::NONE,
         allow: vec![],
         observe: arguments.observe,
         on_stop: OnStop::default(),

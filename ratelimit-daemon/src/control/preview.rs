@@ -3,14 +3,22 @@
 use std::net::IpAddr;
 
 use ratelimit_common::{
-    Cursor, Family, Instant, ListEntry, Policy, Record, Settings, SourceKey, Tables, Verdict,
+    ClassSet, Cursor, Family, Instant, ListEntry, Policy, Record, Settings, SourceKey, Tables,
+    Verdict,
+    aggregate::Aggregates,
+    algorithm::sliding_log::Ring,
     charge::{Refusal, Words},
     decide,
+    node::{Node, Share},
+    parse::transport::Kind,
     tables::{FamilyTables, InsertError},
 };
 
 use super::{enforcer::Enforcer, rules::Rules};
-use crate::{config::Source, datapath::IpAddress};
+use crate::{
+    config::Source,
+    datapath::{Datapath, IpAddress, IpFamily},
+};
 
 /// A small frame, as a packet of the source that is asked about.
 const FRAME_BYTES: usize = 64;
@@ -64,6 +72,11 @@ struct Preview<'a> {
 }
 
 impl Tables for Preview<'_> {
+    type Node<'a>
+        = ReadOnlyNode<'a>
+    where
+        Self: 'a;
+
     fn settings(&self) -> Settings {
         self.enforcer.settings()
     }
@@ -72,14 +85,40 @@ impl Tables for Preview<'_> {
         self.enforcer.policies().get(&index)
     }
 
+    /// The small frame is of no protocol that a class could name.
+    fn classes_of(&self, _: Kind) -> ClassSet {
+        ClassSet::OTHER
+    }
+
+    fn classes_from(&self, _: u32) -> ClassSet {
+        ClassSet::OTHER
+    }
+
+    fn classes_to(&self, _: u32) -> ClassSet {
+        ClassSet::OTHER
+    }
+
+    fn node(&self) -> ReadOnlyNode<'_> {
+        ReadOnlyNode(self.enforcer.datapath())
+    }
+
     fn count(&self, _: Family, _: Verdict, _: u32) {}
 }
 
 impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
     type Words<'a>
-        = ReadOnly
+        = ReadOnly<'a>
     where
         Self: 'a;
+
+    fn aggregates(&self) -> Aggregates {
+        let family = match A::FAMILY {
+            Family::Ipv6 => IpFamily::V6,
+            Family::Ipv4 | Family::Other => IpFamily::V4,
+        };
+        let aggregates = self.enforcer.datapath().aggregates(family);
+        aggregates.unwrap_or_default()
+    }
 
     fn source_mask(&self) -> A {
         A::source_mask(self.source)
@@ -90,15 +129,19 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         self.enforcer.entry(prefix)
     }
 
-    fn words(&self, key: &SourceKey<A>) -> Option<ReadOnly> {
-        let record = self
-            .enforcer
-            .datapath()
-            .record(key.address().to_std(), key.scope());
-        record.ok().flatten().map(ReadOnly)
+    /// A source without state would get it: nothing is used.
+    fn words(&self, key: &SourceKey<A>) -> Option<ReadOnly<'_>> {
+        let (address, scope) = (key.address().to_std(), key.scope());
+        let datapath = self.enforcer.datapath();
+        let record = datapath.record(address, scope).ok().flatten();
+        Some(ReadOnly {
+            record: record.unwrap_or_default(),
+            datapath,
+            logs: Some((address, scope)),
+        })
     }
 
-    fn insert(&self, _: &SourceKey<A>, _: &Record) -> Result<(), InsertError> {
+    fn insert(&self, _: &SourceKey<A>) -> Result<(), InsertError> {
         Ok(())
     }
 
@@ -107,15 +150,68 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
     fn sample(&self, _: A, _: Refusal) {}
 }
 
-/// The state of a source, which stays as it is.
-struct ReadOnly(Record);
+/// The state of a source or of the node, which stays as it is.
+struct ReadOnly<'a> {
+    record: Record,
+    datapath: &'a dyn Datapath,
+    /// The source and the scope of its sliding logs.
+    logs: Option<(IpAddr, u32)>,
+}
 
-impl Words for ReadOnly {
+impl Words for ReadOnly<'_> {
+    type Ring = ReadOnlyRing;
+
     fn load(&self, index: usize) -> u64 {
-        self.0.words[index]
+        self.record.words[index]
     }
 
     fn compare_exchange(&self, _: usize, _: u64, _: u64) -> Result<(), u64> {
         Ok(())
     }
+
+    fn ring(&self, index: usize) -> Option<ReadOnlyRing> {
+        let ((source, scope), index) = (self.logs?, u32::try_from(index).ok()?);
+        let words = self.datapath.log(source, scope, index).ok().flatten()?;
+        Some(ReadOnlyRing(words))
+    }
+
+    fn make_ring(&self, index: usize) -> Option<ReadOnlyRing> {
+        let empty = || ReadOnlyRing(Vec::new());
+        Some(self.ring(index).unwrap_or_else(empty))
+    }
+}
+
+/// The words of a sliding log.
+pub struct ReadOnlyRing(pub Vec<u64>);
+
+impl Ring for ReadOnlyRing {
+    fn load(&self, index: u32) -> u64 {
+        self.0.get(index as usize).copied().unwrap_or_default()
+    }
+
+    fn compare_exchange(&self, _: u32, _: u64, _: u64) -> Result<(), u64> {
+        Ok(())
+    }
+}
+
+/// The state of the node. What each CPU has drawn, and not spent, is not known: it counts as used.
+struct ReadOnlyNode<'a>(&'a dyn Datapath);
+
+impl<'a> Node for ReadOnlyNode<'a> {
+    type Words = ReadOnly<'a>;
+
+    fn words(&self, scope: u32) -> Option<ReadOnly<'a>> {
+        let record = self.0.node_record(scope).ok()?;
+        Some(ReadOnly {
+            record,
+            datapath: self.0,
+            logs: None,
+        })
+    }
+
+    fn share(&self, _: usize) -> Share {
+        Share::default()
+    }
+
+    fn set_share(&self, _: usize, _: Share) {}
 }

@@ -9,22 +9,27 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, Strikes, Verdict,
+    Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes, Verdict,
+    aggregate::Aggregates,
     event::Sampler,
     guard::Guard,
-    layout::{Counter, POLICIES_MAX, counter_index},
+    layout::{Counter, NODE_POLICIES, POLICIES_MAX, counter_index},
+    source::LogKey,
 };
 
 use super::{
     Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpFamily,
-    Log, Pins, SourceRow, Totals, batch,
+    Log, LogSize, Pins, SourceRow, Totals, batch,
+    class_maps::ClassMaps,
     family_maps::{self, FamilyMaps, failed, unreadable},
     interface, link,
     load::{self, Loaded, Maps},
+    logs::Logs,
     pins::LinkPin,
 };
 use crate::{
     api::MapStatus,
+    class_tables::ClassTables,
     config::{Config, Interface},
     prefix::Prefix,
 };
@@ -33,6 +38,10 @@ use crate::{
 pub struct Kernel {
     pins: Pins,
     settings: Array<MapData, Settings>,
+    classes: ClassMaps,
+    aggregates: Array<MapData, Aggregates>,
+    node: Array<MapData, Record>,
+    logs: Logs,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
     v4: FamilyMaps<Ipv4>,
@@ -61,18 +70,23 @@ impl Kernel {
             .first_mut()
             .ok_or_else(|| anyhow!("no interface is configured"))?;
         let maps = load::statuses(&first.ebpf)?;
-        Self::from_maps(pins, &mut Maps(&mut first.ebpf), maps)
+        Self::from_maps(pins, &mut Maps(&mut first.ebpf), config.logs, maps)
             .map(|kernel| Self { loaded, ..kernel })
     }
 
     fn from_maps(
         pins: Pins,
         maps: &mut Maps<'_>,
+        log_size: LogSize,
         statuses: Vec<MapStatus>,
     ) -> anyhow::Result<Self> {
         Ok(Self {
             pins,
             settings: maps.take("SETTINGS")?,
+            classes: ClassMaps::new(maps)?,
+            aggregates: maps.take("AGGREGATES")?,
+            node: maps.take("NODE")?,
+            logs: Logs::new(maps.descriptor("LOGS")?, log_size),
             policies_fd: maps.descriptor("POLICIES")?,
             policies: maps.take("POLICIES")?,
             v4: FamilyMaps::new(maps, &family_maps::V4)?,
@@ -127,6 +141,59 @@ impl Datapath for Kernel {
         self.settings
             .get(&0, 0)
             .map_err(failed("reading", "SETTINGS", 1))
+    }
+
+    fn set_classes(&mut self, classes: &ClassTables) -> Result<(), DatapathError> {
+        self.classes.set(classes)
+    }
+
+    fn classes(&self) -> Result<ClassTables, DatapathError> {
+        self.classes.read()
+    }
+
+    fn set_aggregates(
+        &mut self,
+        family: IpFamily,
+        aggregates: Aggregates,
+    ) -> Result<(), DatapathError> {
+        self.aggregates
+            .set(family as u32, aggregates, 0)
+            .map_err(failed("writing", "AGGREGATES", 2))
+    }
+
+    fn aggregates(&self, family: IpFamily) -> Result<Aggregates, DatapathError> {
+        self.aggregates
+            .get(&(family as u32), 0)
+            .map_err(failed("reading", "AGGREGATES", 2))
+    }
+
+    fn node_record(&self, scope: u32) -> Result<Record, DatapathError> {
+        self.node
+            .get(&(scope % NODE_POLICIES), 0)
+            .map_err(failed("reading", "NODE", NODE_POLICIES))
+    }
+
+    fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError> {
+        self.node
+            .set(scope % NODE_POLICIES, Record::default(), 0)
+            .map_err(failed("writing", "NODE", NODE_POLICIES))
+    }
+
+    fn log_size(&self) -> LogSize {
+        self.logs.size()
+    }
+
+    fn log(
+        &self,
+        source: IpAddr,
+        scope: u32,
+        limit: u32,
+    ) -> Result<Option<Vec<u64>>, DatapathError> {
+        let key = match source {
+            IpAddr::V4(address) => LogKey::new(&SourceKey::<Ipv4>::new(address.into(), scope)),
+            IpAddr::V6(address) => LogKey::new(&SourceKey::<Ipv6>::new(address.into(), scope)),
+        };
+        self.logs.words(key.of_limit(limit))
     }
 
     fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError> {

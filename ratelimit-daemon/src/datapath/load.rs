@@ -18,12 +18,12 @@ use ratelimit_common::{
 };
 
 use super::{
-    IpAddress, OBJECT, Pins,
+    IpAddress, OBJECT, Pins, logs,
     pins::{self, LinkPin},
 };
 use crate::{
     api::MapStatus,
-    config::{Config, Interface, Source},
+    config::{Config, Interface},
 };
 
 /// The maps whose size is the number of sources that are remembered.
@@ -51,10 +51,12 @@ pub fn programs(config: &Config, pins: &Pins) -> anyhow::Result<Vec<Loaded>> {
         let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
         map.set_max_entries(config.source.capacity);
     }
+    logs::resize(&mut object, config.logs)?;
     pins.remove_mismatched(&object)?;
+    logs::make(&object, pins)?;
     let mut loaded = Vec::new();
     for (interface, slot) in slots(&config.interfaces, &links)? {
-        let ebpf = load_program(&object, pins, &config.source, slot)
+        let ebpf = load_program(&object, pins, config, slot)
             .with_context(|| format!("loading the program for {}", interface.name))?;
         loaded.push(Loaded {
             interface,
@@ -87,12 +89,15 @@ fn missing(name: &str) -> anyhow::Error {
     anyhow!("the BPF object has no map {name}")
 }
 
-fn load_program(object: &Object, pins: &Pins, source: &Source, slot: u32) -> anyhow::Result<Ebpf> {
+fn load_program(object: &Object, pins: &Pins, config: &Config, slot: u32) -> anyhow::Result<Ebpf> {
+    let source = &config.source;
+    let log_words = config.logs.words();
     let (mask_v4, mask_v6) = (Ipv4::source_mask(source), Ipv6::source_mask(source));
     let mut loader = EbpfLoader::new();
     loader
         .override_global("INTERFACE", &slot, true)
-        .override_global("CLOCK", &clock::PRECISE, true)
+        .override_global("CLOCK", &clock::KERNEL, true)
+        .override_global("LOG_WORDS", &log_words, true)
         .override_global("SOURCE_MASK_V4", &mask_v4, true)
         .override_global("SOURCE_MASK_V6", &mask_v6, true);
     for name in SOURCE_MAPS {

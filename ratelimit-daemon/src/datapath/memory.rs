@@ -6,12 +6,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use ratelimit_common::{ListEntry, Policy, Record, Settings, Strikes, guard::Guard};
+use ratelimit_common::{
+    ListEntry, Policy, Record, Settings, Strikes, aggregate::Aggregates,
+    algorithm::sliding_log::TIMES_MAX, guard::Guard, layout::NODE_POLICIES,
+};
 
 use super::{
-    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, SourceRow, Totals,
+    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogSize, SourceRow,
+    Totals,
 };
-use crate::{api::MapStatus, config::Interface, prefix::Prefix};
+use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
 
 /// The tables, open to look into.
 #[derive(Debug, Default)]
@@ -24,6 +28,14 @@ pub struct Memory {
     pub policies: BTreeMap<u32, Policy>,
     /// What holds for all packets.
     pub settings: Settings,
+    /// The arrays of classes.
+    pub classes: ClassTables,
+    /// The wider prefixes that have limits.
+    pub aggregates: BTreeMap<IpFamily, Aggregates>,
+    /// The state of the node's policies, by their scope modulo their number.
+    pub node: BTreeMap<u32, Record>,
+    /// The words of sliding logs, by source, scope and limit.
+    pub logs: BTreeMap<(IpAddr, u32, u32), Vec<u64>>,
     /// The guards.
     pub guards: BTreeMap<IpFamily, Guard>,
     /// The state of sources.
@@ -61,6 +73,55 @@ impl Datapath for Shared {
 
     fn settings(&self) -> Result<Settings, DatapathError> {
         Ok(self.memory().settings)
+    }
+
+    fn set_classes(&mut self, classes: &ClassTables) -> Result<(), DatapathError> {
+        self.memory().classes = classes.clone();
+        Ok(())
+    }
+
+    fn classes(&self) -> Result<ClassTables, DatapathError> {
+        Ok(self.memory().classes.clone())
+    }
+
+    fn set_aggregates(
+        &mut self,
+        family: IpFamily,
+        aggregates: Aggregates,
+    ) -> Result<(), DatapathError> {
+        self.memory().aggregates.insert(family, aggregates);
+        Ok(())
+    }
+
+    fn aggregates(&self, family: IpFamily) -> Result<Aggregates, DatapathError> {
+        let aggregates = self.memory().aggregates.get(&family).copied();
+        Ok(aggregates.unwrap_or_default())
+    }
+
+    fn node_record(&self, scope: u32) -> Result<Record, DatapathError> {
+        let record = self.memory().node.get(&(scope % NODE_POLICIES)).copied();
+        Ok(record.unwrap_or_default())
+    }
+
+    fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError> {
+        self.memory().node.remove(&(scope % NODE_POLICIES));
+        Ok(())
+    }
+
+    fn log_size(&self) -> LogSize {
+        LogSize {
+            times: TIMES_MAX,
+            logs: u32::MAX,
+        }
+    }
+
+    fn log(
+        &self,
+        source: IpAddr,
+        scope: u32,
+        limit: u32,
+    ) -> Result<Option<Vec<u64>>, DatapathError> {
+        Ok(self.memory().logs.get(&(source, scope, limit)).cloned())
     }
 
     fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError> {

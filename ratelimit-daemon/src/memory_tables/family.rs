@@ -4,11 +4,17 @@ use std::{
     cell::{Cell, Ref, RefCell},
     collections::{BTreeMap, HashMap, hash_map::Entry},
     hash::Hash,
+    rc::Rc,
 };
 
 use ratelimit_common::{
-    Address, Family, Instant, ListEntry, Record, SourceKey, Strikes, charge::Words,
-    policy::LIMITS_MAX, tables::InsertError,
+    Address, Family, Instant, ListEntry, Record, SourceKey, Strikes,
+    aggregate::Aggregates,
+    algorithm::sliding_log::{Ring, TIMES_MAX},
+    charge::Words,
+    policy::LIMITS_MAX,
+    source::LogKey,
+    tables::InsertError,
 };
 
 /// The bits in front of an IPv4 address in its IPv4-mapped form, which is how the lists hold it.
@@ -23,7 +29,9 @@ pub struct MemoryFamily<A: Address + Hash> {
     source_mask: A,
     /// Entries by length and front of their prefix.
     lists: BTreeMap<u8, HashMap<u128, ListEntry>>,
+    aggregates: Aggregates,
     sources: RefCell<HashMap<SourceKey<A>, Cells>>,
+    logs: RefCell<HashMap<LogKey, MemoryRing>>,
     strikes: RefCell<HashMap<A, Strikes>>,
 }
 
@@ -32,7 +40,9 @@ impl<A: Address + Hash> MemoryFamily<A> {
         Self {
             source_mask,
             lists: BTreeMap::new(),
+            aggregates: Aggregates::default(),
             sources: RefCell::default(),
+            logs: RefCell::default(),
             strikes: RefCell::default(),
         }
     }
@@ -57,6 +67,23 @@ impl<A: Address + Hash> MemoryFamily<A> {
             .collect()
     }
 
+    /// The words of every sliding log.
+    #[must_use]
+    pub fn logs(&self) -> Vec<(LogKey, Vec<u64>)> {
+        let logs = self.logs.borrow();
+        let words = |ring: &MemoryRing| ring.0.iter().map(Cell::get).collect();
+        logs.iter().map(|(key, ring)| (*key, words(ring))).collect()
+    }
+
+    pub(super) fn set_aggregates(&mut self, aggregates: Aggregates) {
+        self.aggregates = aggregates;
+    }
+
+    /// The wider prefixes that have limits.
+    pub(super) const fn aggregates(&self) -> Aggregates {
+        self.aggregates
+    }
+
     pub(super) fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) {
         let length = mapped_length::<A>(length);
         let front = front(address, length);
@@ -74,16 +101,20 @@ impl<A: Address + Hash> MemoryFamily<A> {
         from_longest.find_map(|(length, entries)| entries.get(&front(address, *length)).copied())
     }
 
-    pub(super) fn words(&self, key: &SourceKey<A>) -> Option<RecordWords<'_>> {
+    pub(super) fn words(&self, key: &SourceKey<A>) -> Option<MemoryWords<'_>> {
         let words = Ref::filter_map(self.sources.borrow(), |sources| sources.get(key));
-        words.ok().map(RecordWords)
+        Some(MemoryWords {
+            words: words.ok()?,
+            logs: &self.logs,
+            log: LogKey::new(key),
+        })
     }
 
-    pub(super) fn insert(&self, key: &SourceKey<A>, record: &Record) -> Result<(), InsertError> {
+    pub(super) fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
         match self.sources.borrow_mut().entry(*key) {
             Entry::Occupied(_) => Err(InsertError::Exists),
             Entry::Vacant(vacant) => {
-                vacant.insert(record.words.map(Cell::new));
+                vacant.insert(Cells::default());
                 Ok(())
             }
         }
@@ -99,21 +130,67 @@ impl<A: Address + Hash> MemoryFamily<A> {
 
 /// The state of one source, borrowed from its table.
 #[derive(Debug)]
-pub struct RecordWords<'a>(Ref<'a, Cells>);
+pub struct MemoryWords<'a> {
+    words: Ref<'a, Cells>,
+    logs: &'a RefCell<HashMap<LogKey, MemoryRing>>,
+    log: LogKey,
+}
 
-impl Words for RecordWords<'_> {
+impl Words for MemoryWords<'_> {
+    type Ring = MemoryRing;
+
     fn load(&self, index: usize) -> u64 {
-        self.0[index].get()
+        self.words[index].get()
     }
 
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        let actual = self.0[index].get();
-        if actual != current {
-            return Err(actual);
-        }
-        self.0[index].set(new);
-        Ok(())
+        exchange(&self.words[index], current, new)
     }
+
+    fn ring(&self, index: usize) -> Option<MemoryRing> {
+        self.logs.borrow().get(&self.log_of(index)).cloned()
+    }
+
+    fn make_ring(&self, index: usize) -> Option<MemoryRing> {
+        let mut logs = self.logs.borrow_mut();
+        Some(logs.entry(self.log_of(index)).or_default().clone())
+    }
+}
+
+impl MemoryWords<'_> {
+    fn log_of(&self, index: usize) -> LogKey {
+        let index = u32::try_from(index).expect("a policy has few limits");
+        self.log.of_limit(index)
+    }
+}
+
+/// The ring of a sliding log, as long as the longest may be.
+#[derive(Clone, Debug)]
+pub struct MemoryRing(Rc<[Cell<u64>]>);
+
+impl Default for MemoryRing {
+    fn default() -> Self {
+        Self((0..=TIMES_MAX).map(|_| Cell::new(0)).collect())
+    }
+}
+
+impl Ring for MemoryRing {
+    fn load(&self, index: u32) -> u64 {
+        self.0[index as usize].get()
+    }
+
+    fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64> {
+        exchange(&self.0[index as usize], current, new)
+    }
+}
+
+pub(super) fn exchange(word: &Cell<u64>, current: u64, new: u64) -> Result<(), u64> {
+    let actual = word.get();
+    if actual != current {
+        return Err(actual);
+    }
+    word.set(new);
+    Ok(())
 }
 
 fn record(cells: &Cells) -> Record {
@@ -181,15 +258,11 @@ mod tests {
     fn a_word_changes_only_from_what_stands_there() {
         let family = MemoryFamily::new(Ipv4::new([0xff; 4]));
         let key = SourceKey::new(Ipv4::new([192, 0, 2, 1]), 7);
-        let words = [1, 2, 3, 4, 5, 6, 7, 8];
-        assert_eq!(family.insert(&key, &Record { words }), Ok(()));
-        assert_eq!(
-            family.insert(&key, &Record::default()),
-            Err(InsertError::Exists)
-        );
+        assert_eq!(family.insert(&key), Ok(()));
+        assert_eq!(family.insert(&key), Err(InsertError::Exists));
         let words = family.words(&key).expect("the source was inserted");
-        assert_eq!(words.compare_exchange(2, 4, 9), Err(3));
-        assert_eq!(words.compare_exchange(2, 3, 9), Ok(()));
+        assert_eq!(words.compare_exchange(2, 4, 9), Err(0));
+        assert_eq!(words.compare_exchange(2, 0, 9), Ok(()));
         assert_eq!(words.load(2), 9);
         assert!(family.words(&SourceKey::new(key.address(), 8)).is_none());
     }

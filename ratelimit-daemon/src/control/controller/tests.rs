@@ -353,6 +353,7 @@ fn config() -> Config {
             ..PolicyConfig::default()
         },
         policies: [("partner".to_owned(), partner)].into(),
+        logs: crate::datapath::LogSize::NONE,
         allow: vec![prefix("192.0.2.10")],
         observe: false,
         on_stop: OnStop::Keep,

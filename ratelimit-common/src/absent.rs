@@ -1,0 +1,55 @@
+//! State that a test does not have: a value of this type cannot exist.
+
+use crate::{
+    algorithm::sliding_log::Ring,
+    charge::Words,
+    node::{Node, Share},
+};
+
+pub enum Absent {}
+
+impl Ring for Absent {
+    fn load(&self, _: u32) -> u64 {
+        match *self {}
+    }
+
+    fn compare_exchange(&self, _: u32, _: u64, _: u64) -> Result<(), u64> {
+        match *self {}
+    }
+}
+
+impl Words for Absent {
+    type Ring = Self;
+
+    fn load(&self, _: usize) -> u64 {
+        match *self {}
+    }
+
+    fn compare_exchange(&self, _: usize, _: u64, _: u64) -> Result<(), u64> {
+        match *self {}
+    }
+
+    fn ring(&self, _: usize) -> Option<Self> {
+        match *self {}
+    }
+
+    fn make_ring(&self, _: usize) -> Option<Self> {
+        match *self {}
+    }
+}
+
+impl Node for Absent {
+    type Words = Self;
+
+    fn words(&self, _: u32) -> Option<Self> {
+        match *self {}
+    }
+
+    fn share(&self, _: usize) -> Share {
+        match *self {}
+    }
+
+    fn set_share(&self, _: usize, _: Share) {
+        match *self {}
+    }
+}

@@ -1,0 +1,445 @@
+//! Sliding log: at most `amount` packets in any window whatever, exactly.
+//!
+//! The log is a ring of the times of the last `amount` packets that were admitted. A packet fits when the oldest of them is
+//! a window old; it takes the place of the oldest. So there is nothing to estimate, and the price is the memory: 8 bytes for
+//! each packet of the amount.
+//!
+//! # Several CPUs
+//!
+//! The ring is words: the head, and the times. A packet is admitted by the compare-and-swap that puts its time in the place
+//! of the oldest; moving the head on is a second step, which anybody may do. A head that was not moved yet points at a time
+//! that is not older than the one before it, which is how others see it, and they move it on if that gives them room. The
+//! head carries a sequence above its index, so that it is not moved on twice.
+//!
+//! Times in the ring never decrease: a packet stamped before the newest is logged, and judged, at the time of the newest.
+
+use core::time::Duration;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Instant, charge::ATTEMPTS};
+
+/// The largest amount.
+pub const TIMES_MAX: u32 = 1 << INDEX_BITS;
+const INDEX_BITS: u32 = 10;
+const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
+
+/// The place of the head among the words of a ring; the times are behind it.
+const HEAD: u32 = 0;
+const TIMES: u32 = 1;
+
+/// The parameters of a sliding log.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct SlidingLog {
+    amount: u32,
+    reserved: u32,
+    window_ns: u64,
+    reserved_2: u64,
+}
+
+/// Why a sliding log cannot be had.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SlidingLogError {
+    /// Nothing could ever pass.
+    ZeroAmount,
+    /// More than [`TIMES_MAX`] times would have to be kept.
+    TooLong,
+}
+
+/// Why a log refuses a packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refused {
+    /// The oldest packet is less than a window old.
+    Denied,
+    /// Other CPUs changed the ring at every try.
+    Contended,
+}
+
+/// A ring of times, shared by all CPUs: 1 + `amount` words, all 0 at first.
+pub trait Ring {
+    /// The word at `index`, 0 past the last.
+    fn load(&self, index: u32) -> u64;
+
+    /// Puts `new` at `index` if `current` stands there.
+    ///
+    /// # Errors
+    ///
+    /// The word that stands there in truth.
+    fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64>;
+}
+
+impl SlidingLog {
+    /// A log that admits `amount` packets in any time of the length `window`.
+    ///
+    /// # Errors
+    ///
+    /// See [`SlidingLogError`].
+    pub fn new(amount: u64, window: Duration) -> Result<Self, SlidingLogError> {
+        let amount = u32::try_from(amount).unwrap_or(u32::MAX);
+        if amount == 0 {
+            return Err(SlidingLogError::ZeroAmount);
+        }
+        if amount > TIMES_MAX {
+            return Err(SlidingLogError::TooLong);
+        }
+        Ok(Self {
+            amount,
+            window_ns: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX),
+            ..Self::default()
+        })
+    }
+
+    /// What any window admits.
+    #[must_use]
+    pub const fn amount(&self) -> u64 {
+        self.amount as u64
+    }
+
+    /// The length of the window, in nanoseconds.
+    #[must_use]
+    pub const fn window_ns(&self) -> u64 {
+        self.window_ns
+    }
+
+    /// Whether a packet at `now` fits.
+    #[must_use]
+    #[inline(always)]
+    pub fn has_room(&self, ring: &impl Ring, now: Instant) -> bool {
+        let place = self.place(ring, ring.load(HEAD));
+        if self.fits(place.oldest, place.at(now)) {
+            return true;
+        }
+        let next = self.place(ring, self.next(place.head));
+        place.is_behind() && self.fits(next.oldest, next.at(now))
+    }
+
+    /// Logs a packet at `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], and the packet is not logged.
+    #[inline(always)]
+    pub fn charge(&self, ring: &impl Ring, now: Instant) -> Result<(), Refused> {
+        for _ in 0..ATTEMPTS {
+            let place = self.place(ring, ring.load(HEAD));
+            let time = place.at(now);
+            if self.fits(place.oldest, time) {
+                if ring
+                    .compare_exchange(place.index, place.oldest, time)
+                    .is_ok()
+                {
+                    self.move_on(ring, place.head);
+                    return Ok(());
+                }
+                continue;
+            }
+            let next = self.place(ring, self.next(place.head));
+            if !place.is_behind() || !self.fits(next.oldest, next.at(now)) {
+                return Err(Refused::Denied);
+            }
+            self.move_on(ring, place.head);
+        }
+        Err(Refused::Contended)
+    }
+
+    /// How many packets were admitted within the window up to `now`.
+    #[must_use]
+    pub fn used(&self, ring: &impl Ring, now: Instant) -> u64 {
+        let times = (0..self.amount).map(|index| ring.load(TIMES.saturating_add(index)));
+        let within = times.filter(|time| !self.fits(*time, now.as_nanos()));
+        u64::try_from(within.count()).unwrap_or(u64::MAX)
+    }
+
+    /// Nanoseconds until a packet fits, if none comes before; 0 when one fits already.
+    #[must_use]
+    pub fn room_in_ns(&self, ring: &impl Ring, now: Instant) -> u64 {
+        let times = (0..self.amount).map(|index| ring.load(TIMES.saturating_add(index)));
+        self.left_ns(times.min().unwrap_or(0), now)
+    }
+
+    /// Nanoseconds until no packet is within the window, if none comes.
+    #[must_use]
+    pub fn clears_in_ns(&self, ring: &impl Ring, now: Instant) -> u64 {
+        let times = (0..self.amount).map(|index| ring.load(TIMES.saturating_add(index)));
+        self.left_ns(times.max().unwrap_or(0), now)
+    }
+
+    /// A ring has as many times as the amount says, whatever the window.
+    pub(super) const fn meaning(&self) -> [u64; 3] {
+        [self.amount as u64, 0, 0]
+    }
+
+    /// Moves the head on, unless somebody else has: it is enough that one does.
+    #[inline(always)]
+    fn move_on(&self, ring: &impl Ring, head: u64) {
+        let _ = ring.compare_exchange(HEAD, head, self.next(head));
+    }
+
+    /// Whether a packet at `time` fits after one at `oldest`, 0 standing for none.
+    #[inline(always)]
+    const fn fits(&self, oldest: u64, time: u64) -> bool {
+        oldest == 0 || oldest.saturating_add(self.window_ns) <= time
+    }
+
+    fn left_ns(&self, time: u64, now: Instant) -> u64 {
+        if time == 0 {
+            return 0;
+        }
+        time.saturating_add(self.window_ns)
+            .saturating_sub(now.as_nanos())
+    }
+
+    #[inline(always)]
+    fn place(&self, ring: &impl Ring, head: u64) -> Place {
+        let index = index(head);
+        let before = if index == 0 { self.amount } else { index };
+        let index = index.wrapping_add(TIMES);
+        Place {
+            head,
+            index,
+            oldest: ring.load(index),
+            newest: ring.load(before),
+            is_only: self.amount == 1,
+        }
+    }
+
+    /// The head behind this one: its sequence, and its index, which wraps.
+    #[inline(always)]
+    fn next(&self, head: u64) -> u64 {
+        let sequence = (head | INDEX_MASK).wrapping_add(1);
+        let index = index(head).wrapping_add(1);
+        if index >= self.amount {
+            sequence
+        } else {
+            sequence | u64::from(index)
+        }
+    }
+}
+
+/// The index that a head carries.
+#[inline(always)]
+const fn index(head: u64) -> u32 {
+    (head & INDEX_MASK) as u32
+}
+
+/// Where the head points.
+struct Place {
+    head: u64,
+    /// Among the words of the ring.
+    index: u32,
+    oldest: u64,
+    newest: u64,
+    /// Whether the oldest is the newest too.
+    is_only: bool,
+}
+
+impl Place {
+    /// Whether the time that the head points at was replaced, and the head not moved on yet.
+    #[inline(always)]
+    const fn is_behind(&self) -> bool {
+        self.oldest != 0 && self.oldest >= self.newest && !self.is_only
+    }
+
+    /// The time at which a packet at `now` is judged, never 0.
+    #[inline(always)]
+    fn at(&self, now: Instant) -> u64 {
+        now.as_nanos().max(self.newest).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::{collections::VecDeque, thread, vec, vec::Vec};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_packet_fits_when_the_oldest_of_the_amount_is_a_window_old() {
+        let log = log(2, SECOND);
+        let ring = Words::new(2);
+        for (time, fits) in [
+            (10, true),
+            (20, true),
+            (21, false),
+            (SECOND + 9, false),
+            (SECOND + 10, true),
+            (SECOND + 11, false),
+            (SECOND + 20, true),
+            (5 * SECOND, true),
+            (5 * SECOND, true),
+            (5 * SECOND, false),
+        ] {
+            assert_eq!(log.has_room(&ring, at(time)), fits, "{time}");
+            assert_eq!(log.charge(&ring, at(time)).is_ok(), fits, "{time}");
+        }
+    }
+
+    #[test]
+    fn what_is_used_and_when_there_is_room_is_told() {
+        let log = log(3, SECOND);
+        let ring = Words::new(3);
+        assert_eq!(
+            (log.used(&ring, at(1)), log.room_in_ns(&ring, at(1))),
+            (0, 0)
+        );
+        for time in [10, 20, 30] {
+            assert_eq!(log.charge(&ring, at(time)), Ok(()));
+        }
+        assert_eq!(log.used(&ring, at(40)), 3);
+        assert_eq!(log.room_in_ns(&ring, at(40)), SECOND - 30);
+        assert_eq!(log.clears_in_ns(&ring, at(40)), SECOND - 10);
+        assert_eq!(log.used(&ring, at(SECOND + 10)), 2);
+        assert_eq!(log.room_in_ns(&ring, at(SECOND + 10)), 0);
+    }
+
+    #[test]
+    fn a_head_that_was_not_moved_on_is_moved_by_the_next() {
+        let log = log(3, SECOND);
+        let ring = Words::new(3);
+        assert_eq!(log.charge(&ring, at(10)), Ok(()));
+        assert_eq!(log.charge(&ring, at(20)), Ok(()));
+        // A CPU has put its time in, and comes no further.
+        assert_eq!(ring.compare_exchange(TIMES + 2, 0, 30), Ok(()));
+        assert!(!log.has_room(&ring, at(31)));
+        assert_eq!(log.charge(&ring, at(31)), Err(Refused::Denied));
+        assert!(log.has_room(&ring, at(SECOND + 10)));
+        assert_eq!(log.charge(&ring, at(SECOND + 10)), Ok(()));
+        assert_eq!(log.used(&ring, at(SECOND + 11)), 3);
+    }
+
+    #[test]
+    fn amounts_that_no_ring_can_hold_are_refused() {
+        let window = Duration::from_secs(1);
+        assert_eq!(SlidingLog::new(0, window), Err(SlidingLogError::ZeroAmount));
+        for amount in [1025, u64::from(u32::MAX) + 1, u64::MAX] {
+            assert_eq!(
+                SlidingLog::new(amount, window),
+                Err(SlidingLogError::TooLong)
+            );
+        }
+        assert!(SlidingLog::new(1024, window).is_ok());
+    }
+
+    #[test]
+    fn a_refused_packet_writes_nothing() {
+        let log = log(2, SECOND);
+        let ring = Words::new(2);
+        for _ in 0..2 {
+            assert_eq!(log.charge(&ring, at(7)), Ok(()));
+        }
+        let before = ring.words();
+        assert_eq!(log.charge(&ring, at(8)), Err(Refused::Denied));
+        assert_eq!(ring.words(), before);
+    }
+
+    #[test]
+    fn threads_at_once_admit_exactly_the_amount_of_each_window() {
+        let log = log(100, SECOND);
+        let ring = Words::new(100);
+        for window in 1..200 {
+            let send = || {
+                let now = at(window * SECOND);
+                let sent = (0..400).map(|_| log.charge(&ring, now));
+                sent.flatten().count()
+            };
+            let admitted: usize = thread::scope(|scope| {
+                let senders = [scope.spawn(send), scope.spawn(send)];
+                senders
+                    .into_iter()
+                    .map(|sender| sender.join().unwrap())
+                    .sum()
+            });
+            assert_eq!(admitted, 100, "window {window}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_decides_as_a_list_of_times_does(
+            amount in 1u64..20,
+            window in 1u64..50,
+            start in prop::sample::select(vec![0, 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 63]),
+            steps in prop::collection::vec(0u64..30, 0..400),
+        ) {
+            let log = log(amount, window);
+            let ring = Words::new(amount);
+            let mut accepted = VecDeque::new();
+            let mut now = start;
+            for step in steps {
+                now += step;
+                while accepted.front().is_some_and(|time| time + window <= now.max(1)) {
+                    accepted.pop_front();
+                }
+                let fits = (accepted.len() as u64) < amount;
+                prop_assert_eq!(log.has_room(&ring, at(now)), fits);
+                prop_assert_eq!(log.charge(&ring, at(now)).is_ok(), fits);
+                if fits {
+                    accepted.push_back(now.max(1));
+                }
+                prop_assert_eq!(log.used(&ring, at(now)), accepted.len() as u64);
+            }
+        }
+
+        #[test]
+        fn no_window_holds_more_than_the_amount_whatever_the_clock_does(
+            amount in 1u64..10,
+            window in 1u64..50,
+            times in prop::collection::vec(1u64..200, 0..400),
+        ) {
+            let log = log(amount, window);
+            let ring = Words::new(amount);
+            let mut newest = 0;
+            let mut accepted = Vec::new();
+            for time in times {
+                if log.charge(&ring, at(time)).is_ok() {
+                    newest = time.max(newest);
+                    accepted.push(newest);
+                }
+            }
+            for start in &accepted {
+                let within = accepted.iter().filter(|time| (*start..start + window).contains(time));
+                prop_assert!(within.count() as u64 <= amount);
+            }
+        }
+    }
+
+    fn log(amount: u64, window_ns: u64) -> SlidingLog {
+        SlidingLog::new(amount, Duration::from_nanos(window_ns)).unwrap()
+    }
+
+    const fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    struct Words(Vec<AtomicU64>);
+
+    impl Words {
+        fn new(amount: u64) -> Self {
+            Self((0..=amount).map(|_| AtomicU64::new(0)).collect())
+        }
+
+        fn words(&self) -> Vec<u64> {
+            self.0.iter().map(|word| word.load(SeqCst)).collect()
+        }
+    }
+
+    impl Ring for Words {
+        fn load(&self, index: u32) -> u64 {
+            self.0[index as usize].load(SeqCst)
+        }
+
+        fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64> {
+            self.0[index as usize]
+                .compare_exchange(current, new, SeqCst, SeqCst)
+                .map(|_| ())
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Limits of the node: for everything that arrives, on all CPUs together.
+//!
+//! One word for all CPUs would be passed from cache to cache with each packet: a single locked bucket was seen to
+//! carry 5 million packets a second on 96 CPUs, shares of each CPU 148 million. So a CPU draws a share of the limit at once, by
+//! the same compare-and-swap as any charge, and then spends it alone, without any atomic access. Only when its share is
+//! spent it draws again; when there is no room for a share, it draws what the packet costs, so that the last of a limit
+//! is given out as well.
+//!
+//! # The bound of the error
+//!
+//! A share is the capacity of the limit divided by a power of two, which the daemon chooses so that the shares of all CPUs
+//! together are at most [`SHARES_PART`] of it. What was drawn is charged, so the limit is never exceeded: the share of
+//! a window ends with the window, and a token bucket is given less burst by what the shares can hold. What a CPU has drawn
+//! and does not spend is lost to the others: of the capacity at most [`SHARES_PART`] is not admitted.
+//!
+//! A CPU draws at most as often as its share fits into the limit, `CPUs / SHARES_PART` times a window and CPU, however
+//! many packets come; those that are refused write nothing.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{
+    DropReason, Instant, Policy,
+    arrival::Arrival,
+    charge::{Outcome, Words},
+    policy::LIMITS_MAX,
+};
+
+/// All shares together are at most one part in so many of a limit.
+pub const SHARES_PART: u64 = 128;
+
+/// How often a share is tried to be drawn, each time by [`ATTEMPTS`](crate::charge::ATTEMPTS) compare-and-swaps: all CPUs
+/// may want one at the same time, when a window opens.
+pub const DRAWS_MAX: usize = 4;
+
+/// What a CPU has drawn of a limit, and not spent yet.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct Share {
+    /// Packets or bytes.
+    left: u64,
+    /// When it ends, in nanoseconds since boot.
+    until_ns: u64,
+    /// The scope of the policy that it was drawn from.
+    scope: u64,
+}
+
+/// The shares of a CPU, one for each limit.
+pub type Shares = [Share; LIMITS_MAX];
+
+/// The state of the node's limits: words that all CPUs share, and the shares of this one.
+pub trait Node: Sized {
+    /// The words.
+    type Words: Words;
+
+    /// The words of the policy with this scope.
+    fn words(&self, scope: u32) -> Option<Self::Words>;
+
+    /// The share that this CPU has of the limit at `index`.
+    fn share(&self, index: usize) -> Share;
+
+    /// Puts another share in its place.
+    fn set_share(&self, index: usize, share: Share);
+
+    /// [`check`], wherever its code is kept.
+    #[inline(always)]
+    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        check(policy, self, arrival)
+    }
+
+    /// [`charge`], wherever its code is kept.
+    #[inline(always)]
+    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        charge(policy, self, arrival)
+    }
+
+    /// [`draw`], wherever its code is kept.
+    #[inline(always)]
+    fn draw(&self, policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
+        draw(policy, self, index, at, cost)
+    }
+}
+
+impl Share {
+    /// What a packet of `policy` may spend of the share at `arrival`.
+    #[inline(always)]
+    const fn left(&self, policy: &Policy, at: Instant) -> u64 {
+        if self.scope == policy.scope() as u64 && at.as_nanos() < self.until_ns {
+            self.left
+        } else {
+            0
+        }
+    }
+}
+
+/// The power of two by which a capacity is divided into shares for `cpus` CPUs.
+#[must_use]
+pub fn share_shift(cpus: u32) -> u8 {
+    let parts = u64::from(cpus)
+        .max(1)
+        .saturating_mul(SHARES_PART)
+        .next_power_of_two();
+    u8::try_from(parts.trailing_zeros()).unwrap_or(u8::MAX)
+}
+
+/// Whether all limits of the node that count a packet have room. It is not charged.
+#[inline(always)]
+pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Outcome {
+    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+        return Outcome::UNCOUNTED;
+    };
+    let observe = policy.observe();
+    for index in 0..LIMITS_MAX {
+        let Some(limit) = policy.limit(index) else {
+            break;
+        };
+        let Some(cost) = limit.cost(arrival) else {
+            continue;
+        };
+        if node.share(index).left(policy, arrival.at) < cost {
+            let outcome = node.words(policy.scope()).map_or(NO_STATE, |words| {
+                words.check(limit, index, arrival.at, cost)
+            });
+            if outcome.is_refused() {
+                return outcome
+                    .by(DropReason::NodeLimited)
+                    .at(index)
+                    .observed_if(observe);
+            }
+        }
+    }
+    Outcome::PASSED
+}
+
+/// Charges a packet to all limits of the node that count it, and had room.
+#[inline(always)]
+pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Outcome {
+    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+        return Outcome::UNCOUNTED;
+    };
+    let observe = policy.observe();
+    for index in 0..LIMITS_MAX {
+        let Some(limit) = policy.limit(index) else {
+            break;
+        };
+        let Some(cost) = limit.cost(arrival) else {
+            continue;
+        };
+        let share = node.share(index);
+        let left = share.left(policy, arrival.at);
+        if left >= cost {
+            let left = left.saturating_sub(cost);
+            node.set_share(index, Share { left, ..share });
+        } else {
+            let outcome = node.draw(policy, index, arrival.at, cost);
+            if outcome.is_refused() {
+                return outcome.at(index).observed_if(observe);
+            }
+        }
+    }
+    Outcome::PASSED
+}
+
+/// Draws a share of the limit at `index`, or just `cost`, and spends that. What was left of the share before is lost. The
+/// outcome does not name the limit.
+#[inline(always)]
+pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: u64) -> Outcome {
+    let (Some(limit), Some(words)) = (policy.limit(index), node.words(policy.scope())) else {
+        return NO_STATE;
+    };
+    let share = limit
+        .capacity()
+        .wrapping_shr(policy.share_shift().into())
+        .max(cost);
+    for _ in 0..DRAWS_MAX {
+        for drawn in [share, cost] {
+            let outcome = words.charge(limit, index, at, drawn);
+            if !outcome.is_refused() {
+                // Where another CPU has opened the next window since, this ends at once.
+                let valid_ns = limit.algorithm().counts_for_ns(words.load(index), at);
+                let share = Share {
+                    left: drawn.saturating_sub(cost),
+                    until_ns: at.as_nanos().saturating_add(valid_ns),
+                    scope: policy.scope().into(),
+                };
+                node.set_share(index, share);
+                return outcome;
+            }
+            if outcome != LIMITED {
+                break;
+            }
+            if drawn == cost {
+                return outcome.by(DropReason::NodeLimited);
+            }
+        }
+    }
+    Outcome::refused(DropReason::Contended, 0)
+}
+
+const LIMITED: Outcome = Outcome::refused(DropReason::Limited, 0);
+const NO_STATE: Outcome = Outcome::refused(DropReason::NoState, 0);

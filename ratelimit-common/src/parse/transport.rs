@@ -1,0 +1,290 @@
+//! The transport header, as far as classes ask for it. It is read only when some limit has a class.
+
+use zerocopy::{FromBytes, Immutable, Unaligned};
+
+use crate::{Cursor, class::NO_PORT};
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const DCCP: u8 = 33;
+const SCTP: u8 = 132;
+const UDP_LITE: u8 = 136;
+
+const FIN: u8 = 1 << 0;
+const SYN: u8 = 1 << 1;
+const RST: u8 = 1 << 2;
+const PSH: u8 = 1 << 3;
+const ACK: u8 = 1 << 4;
+const URG: u8 = 1 << 5;
+/// The flags without those of congestion notification (RFC 3168), which may come with any of them.
+const FLAGS: u8 = FIN | SYN | RST | PSH | ACK | URG;
+
+/// What stands behind the network header and its extension headers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct UpperLayer {
+    /// The protocol, a number of IANA's.
+    pub protocol: u8,
+    /// Which part of its packet this is.
+    pub fragment: Fragment,
+    /// Bytes from the front of the frame to its header.
+    pub offset: u16,
+}
+
+/// An upper layer lies at most so far behind the front of a frame, as the verifier wants to see: behind two VLAN tags and
+/// as many extension headers as are looked through, each as long as it can be.
+pub const OFFSET_MAX: u16 = 0x7fff;
+
+/// Which part of its packet a frame carries.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Fragment {
+    /// All of it.
+    Whole = 0,
+    /// The first part, with the transport header.
+    First = 1,
+    /// A later part: no header stands in front of it.
+    Later = 2,
+}
+
+/// What is known of a packet's transport header.
+///
+/// Ports are not an `Option`: LLVM packs one into a word with what stands beside it, which the verifier does not follow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Transport {
+    /// What the packet is.
+    pub kind: Kind,
+    /// The port it comes from; [`NO_PORT`] where the protocol has none, or it is cut off.
+    pub source_port: u32,
+    /// The port it goes to; [`NO_PORT`] likewise.
+    pub destination_port: u32,
+}
+
+/// What a packet is: its protocol, and what can be told besides.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Kind(u32);
+
+impl Kind {
+    /// The number of kinds: each has an [`index`](Self::index) below.
+    pub const COUNT: u32 = 1 << 11;
+
+    const SYN: u32 = 1 << 8;
+    const INVALID: u32 = 1 << 9;
+    const FRAGMENT: u32 = 1 << 10;
+
+    /// The kind with this index; `None` from [`COUNT`](Self::COUNT) on.
+    #[must_use]
+    pub const fn from_index(index: u32) -> Option<Self> {
+        if index < Self::COUNT {
+            Some(Self(index))
+        } else {
+            None
+        }
+    }
+
+    /// The place of the kind in an array.
+    #[must_use]
+    #[inline(always)]
+    pub const fn index(self) -> u32 {
+        self.0
+    }
+
+    /// The protocol, a number of IANA's.
+    #[must_use]
+    pub const fn protocol(self) -> u8 {
+        let [protocol, ..] = self.0.to_le_bytes();
+        protocol
+    }
+
+    /// A TCP segment with SYN and without ACK: it asks for a connection (RFC 9293, 3.5).
+    #[must_use]
+    pub const fn is_syn(self) -> bool {
+        self.0 & Self::SYN != 0
+    }
+
+    /// A TCP segment whose flags no implementation sends: none at all, SYN with FIN or RST, FIN with RST, or neither ACK
+    /// nor a lone SYN or RST (RFC 9293, 3.5 and 3.10).
+    #[must_use]
+    pub const fn is_invalid(self) -> bool {
+        self.0 & Self::INVALID != 0
+    }
+
+    /// A part of a fragmented packet, be it the first.
+    #[must_use]
+    pub const fn is_fragment(self) -> bool {
+        self.0 & Self::FRAGMENT != 0
+    }
+
+    #[inline(always)]
+    const fn with(self, flag: u32, set: bool) -> Self {
+        if set { Self(self.0 | flag) } else { self }
+    }
+}
+
+#[derive(FromBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct PortsHeader {
+    source: [u8; 2],
+    destination: [u8; 2],
+}
+
+/// A TCP header behind its ports, up to its flags.
+#[derive(FromBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct TcpHeader {
+    sequence: [u8; 4],
+    acknowledgement: [u8; 4],
+    offset: u8,
+    flags: u8,
+}
+
+impl UpperLayer {
+    /// Reads the transport header in `frame`, a cursor at its front. What is cut off is not known, and the packet still has
+    /// a kind.
+    #[must_use]
+    #[inline(always)]
+    pub fn transport(&self, frame: Cursor<'_>) -> Transport {
+        let kind =
+            Kind(u32::from(self.protocol)).with(Kind::FRAGMENT, self.fragment != Fragment::Whole);
+        let without_ports = Transport {
+            kind,
+            source_port: NO_PORT,
+            destination_port: NO_PORT,
+        };
+        if !has_ports(self.protocol) || self.fragment == Fragment::Later {
+            return without_ports;
+        }
+        let mut cursor = frame;
+        cursor.skip(self.offset & OFFSET_MAX);
+        let Some(header) = cursor.take::<PortsHeader>() else {
+            return without_ports;
+        };
+        let kind = match cursor.take::<TcpHeader>() {
+            Some(header) if self.protocol == TCP => kind
+                .with(Kind::SYN, header.flags & (SYN | ACK) == SYN)
+                .with(Kind::INVALID, is_invalid(header.flags)),
+            _ => kind,
+        };
+        Transport {
+            kind,
+            source_port: u16::from_be_bytes(header.source).into(),
+            destination_port: u16::from_be_bytes(header.destination).into(),
+        }
+    }
+}
+
+/// Whether a header of this protocol begins with a source and a destination port.
+#[must_use]
+#[inline(always)]
+pub const fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
+}
+
+#[inline(always)]
+const fn is_invalid(flags: u8) -> bool {
+    let flags = flags & FLAGS;
+    if flags & ACK == 0 {
+        return flags != SYN && flags != RST;
+    }
+    (flags & (SYN | FIN | RST)).count_ones() > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{vec, vec::Vec};
+
+    use super::*;
+
+    #[test]
+    fn ports_stand_in_front_of_the_protocols_that_have_them() {
+        let header = [0, 53, 0x1f, 0x90, 0, 0, 0, 0];
+        for protocol in [TCP, UDP, DCCP, SCTP, UDP_LITE] {
+            let transport = transport(protocol, Fragment::Whole, &header);
+            assert_eq!(ports(&transport), (53, 8080));
+            assert_eq!(transport.kind, Kind(protocol.into()));
+        }
+        for protocol in [0, 1, 47, 50, 58, 255] {
+            let transport = transport(protocol, Fragment::Whole, &header);
+            assert_eq!(ports(&transport), (NO_PORT, NO_PORT));
+            assert_eq!(transport.kind.protocol(), protocol);
+        }
+        for length in 0..4 {
+            let transport = transport(UDP, Fragment::Whole, &header[..length]);
+            assert_eq!(ports(&transport), (NO_PORT, NO_PORT));
+        }
+    }
+
+    #[test]
+    fn a_later_fragment_has_no_header() {
+        let syn = tcp(SYN);
+        let first = transport(TCP, Fragment::First, &syn);
+        assert!(ports(&first) == (0, 0) && first.kind.is_fragment() && first.kind.is_syn());
+        let later = transport(TCP, Fragment::Later, &syn);
+        assert!(
+            ports(&later) == (NO_PORT, NO_PORT) && later.kind.is_fragment() && !later.kind.is_syn()
+        );
+    }
+
+    #[test]
+    fn a_segment_asks_for_a_connection_with_syn_and_without_ack() {
+        for flags in 0..=u8::MAX {
+            let header = tcp(flags);
+            let kind = transport(TCP, Fragment::Whole, &header).kind;
+            assert_eq!(kind.is_syn(), flags & 0x12 == 0x02, "{flags:#010b}");
+            let kind = transport(UDP, Fragment::Whole, &header).kind;
+            assert!(!kind.is_syn() && !kind.is_invalid());
+        }
+        let cut = &tcp(SYN)[..13];
+        let transport = transport(TCP, Fragment::Whole, cut);
+        assert!(ports(&transport) == (0, 0) && !transport.kind.is_syn());
+    }
+
+    #[test]
+    fn flags_that_nobody_sends_are_invalid() {
+        let valid = [
+            SYN,
+            SYN | ACK,
+            ACK,
+            PSH | ACK,
+            FIN | ACK,
+            FIN | PSH | ACK,
+            RST,
+            RST | ACK,
+            RST | PSH | ACK,
+            URG | ACK,
+            URG | PSH | ACK,
+            URG | FIN | ACK,
+            URG | PSH | FIN | ACK,
+            URG | SYN | ACK,
+            URG | RST | ACK,
+            SYN | PSH | ACK,
+            SYN | PSH | URG | ACK,
+            RST | PSH | URG | ACK,
+        ];
+        for flags in 0..64 {
+            for congestion in [0, 0x40, 0x80, 0xc0] {
+                let header = tcp(flags | congestion);
+                let kind = transport(TCP, Fragment::Whole, &header).kind;
+                assert_eq!(kind.is_invalid(), !valid.contains(&flags), "{flags:#08b}");
+            }
+        }
+    }
+
+    fn ports(transport: &Transport) -> (u32, u32) {
+        (transport.source_port, transport.destination_port)
+    }
+
+    fn transport(protocol: u8, fragment: Fragment, bytes: &[u8]) -> Transport {
+        let upper = UpperLayer {
+            protocol,
+            fragment,
+            offset: 0,
+        };
+        upper.transport(Cursor::new(bytes))
+    }
+
+    fn tcp(flags: u8) -> Vec<u8> {
+        let mut header = vec![0; 20];
+        header[13] = flags;
+        header
+    }
+}

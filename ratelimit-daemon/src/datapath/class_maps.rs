@@ -1,0 +1,89 @@
+//! The maps by which the classes of a packet are looked up.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use aya::maps::{Array, MapData};
+use ratelimit_common::ClassSet;
+
+use super::{
+    DatapathError, batch,
+    family_maps::{failed, unreadable},
+    load::Maps,
+};
+use crate::class_tables::ClassTables;
+
+const BY_KIND: &str = "CLASSES_BY_KIND";
+const FROM_PORT: &str = "CLASSES_FROM_PORT";
+const TO_PORT: &str = "CLASSES_TO_PORT";
+
+/// The three arrays.
+pub struct ClassMaps {
+    by_kind: ClassMap,
+    from_port: ClassMap,
+    to_port: ClassMap,
+}
+
+struct ClassMap {
+    name: &'static str,
+    map: Array<MapData, ClassSet>,
+    descriptor: OwnedFd,
+}
+
+impl ClassMaps {
+    pub fn new(maps: &mut Maps<'_>) -> anyhow::Result<Self> {
+        Ok(Self {
+            by_kind: ClassMap::new(maps, BY_KIND)?,
+            from_port: ClassMap::new(maps, FROM_PORT)?,
+            to_port: ClassMap::new(maps, TO_PORT)?,
+        })
+    }
+
+    /// Writes the entries that are different.
+    pub fn set(&mut self, classes: &ClassTables) -> Result<(), DatapathError> {
+        self.by_kind.set(classes.by_kind())?;
+        self.from_port.set(classes.from_port())?;
+        self.to_port.set(classes.to_port())
+    }
+
+    pub fn read(&self) -> Result<ClassTables, DatapathError> {
+        Ok(ClassTables::from_arrays(
+            self.by_kind.read()?,
+            self.from_port.read()?,
+            self.to_port.read()?,
+        ))
+    }
+}
+
+impl ClassMap {
+    fn new(maps: &mut Maps<'_>, name: &'static str) -> anyhow::Result<Self> {
+        Ok(Self {
+            name,
+            descriptor: maps.descriptor(name)?,
+            map: maps.take(name)?,
+        })
+    }
+
+    fn set(&mut self, wanted: &[ClassSet]) -> Result<(), DatapathError> {
+        let held = self.read()?;
+        let entries = (0..).zip(wanted.iter().zip(held));
+        for (index, (wanted, held)) in entries {
+            if *wanted != held {
+                self.map
+                    .set(index, *wanted, 0)
+                    .map_err(failed("writing", self.name, 0))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Vec<ClassSet>, DatapathError> {
+        let mut classes = vec![ClassSet::NONE; self.map.len() as usize];
+        batch::for_each(self.descriptor.as_fd(), |index: u32, class: ClassSet| {
+            if let Some(place) = classes.get_mut(index as usize) {
+                *place = class;
+            }
+        })
+        .map_err(unreadable(self.name))?;
+        Ok(classes)
+    }
+}

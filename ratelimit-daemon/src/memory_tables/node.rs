@@ -1,0 +1,64 @@
+//! The state of the node's limits, for a machine with one CPU.
+
+use std::{cell::Cell, rc::Rc};
+
+use ratelimit_common::{
+    charge::Words,
+    layout::NODE_POLICIES,
+    node::{Node, Share, Shares},
+    policy::LIMITS_MAX,
+};
+
+use super::family::{MemoryRing, exchange};
+
+type Cells = [Cell<u64>; LIMITS_MAX];
+
+/// The words of the node's limits, and the shares of its CPU.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryNode {
+    words: [Rc<Cells>; NODE_POLICIES as usize],
+    shares: Cell<Shares>,
+}
+
+impl Node for &MemoryNode {
+    type Words = NodeWords;
+
+    fn words(&self, scope: u32) -> Option<NodeWords> {
+        let words = self.words.get((scope % NODE_POLICIES) as usize)?;
+        Some(NodeWords(Rc::clone(words)))
+    }
+
+    fn share(&self, index: usize) -> Share {
+        self.shares.get()[index]
+    }
+
+    fn set_share(&self, index: usize, share: Share) {
+        let mut shares = self.shares.get();
+        shares[index] = share;
+        self.shares.set(shares);
+    }
+}
+
+/// The words of a policy of the node.
+#[derive(Clone, Debug)]
+pub struct NodeWords(Rc<Cells>);
+
+impl Words for NodeWords {
+    type Ring = MemoryRing;
+
+    fn load(&self, index: usize) -> u64 {
+        self.0[index].get()
+    }
+
+    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
+        exchange(&self.0[index], current, new)
+    }
+
+    fn ring(&self, _: usize) -> Option<MemoryRing> {
+        None
+    }
+
+    fn make_ring(&self, _: usize) -> Option<MemoryRing> {
+        None
+    }
+}

@@ -1,0 +1,275 @@
+//! The state of limits, in map values that all CPUs share.
+
+use aya_ebpf::bindings::BPF_NOEXIST;
+use ratelimit_common::{
+    Address, Arrival, Instant, Limit, Policy, Record, SourceKey,
+    algorithm::sliding_log::Ring,
+    charge::{Outcome, Words},
+    layout::{LOG_TIMES, NODE_POLICIES},
+    node::{Node, Share},
+    policy::LIMITS_MAX,
+    source::LogKey,
+};
+
+use crate::{
+    atomic,
+    constant::Constant,
+    maps::{EMPTY_LOG, LOGS, LogWords, NODE, NODE_SHARES},
+    subprograms,
+};
+
+/// The words of a ring in the map that user space has made.
+#[unsafe(no_mangle)]
+static LOG_WORDS: Constant<u32> = Constant::new(LOG_TIMES + 1);
+
+/// The words of a source, in an element of its map.
+///
+/// The element may be evicted and given to another source while it is charged: that source is then charged for one packet
+/// that it did not send, which the kernel's LRU maps make rare and this design bounds to a packet a CPU.
+pub struct MapWords<A: Address> {
+    record: *mut Record,
+    key: SourceKey<A>,
+}
+
+impl<A: Address> MapWords<A> {
+    /// The words in `record`, the live map value of `key`.
+    #[inline(always)]
+    pub const fn new(record: *mut Record, key: SourceKey<A>) -> Self {
+        Self { record, key }
+    }
+
+    #[inline(always)]
+    fn log(&self, index: usize) -> LogKey {
+        LogKey::new(&self.key).of_limit(index as u32)
+    }
+}
+
+impl<A: Address> Words for MapWords<A> {
+    type Ring = MapRing;
+
+    #[inline(always)]
+    fn load(&self, index: usize) -> u64 {
+        MapWord(word(self.record, index)).load(0)
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
+        MapWord(word(self.record, index)).compare_exchange(0, current, new)
+    }
+
+    #[inline(always)]
+    fn ring(&self, index: usize) -> Option<MapRing> {
+        MapLog(&self.log(index)).ring(0)
+    }
+
+    #[inline(always)]
+    fn make_ring(&self, index: usize) -> Option<MapRing> {
+        MapLog(&self.log(index)).make_ring(0)
+    }
+
+    #[inline(always)]
+    fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        if limit.is_log() {
+            subprograms::check_log(limit, &self.log(index), at)
+        } else {
+            subprograms::check_word(limit, word(self.record, index), at, cost)
+        }
+    }
+
+    #[inline(always)]
+    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        if limit.is_log() {
+            subprograms::charge_log(limit, &self.log(index), at)
+        } else {
+            subprograms::charge_word(limit, word(self.record, index), at, cost)
+        }
+    }
+}
+
+/// The word of one limit, whatever its index.
+pub struct MapWord(pub *mut u64);
+
+impl Words for MapWord {
+    type Ring = MapRing;
+
+    #[inline(always)]
+    fn load(&self, _: usize) -> u64 {
+        // SAFETY: an aligned word of a live map value.
+        unsafe { atomic::load(self.0) }
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
+        // SAFETY: as above.
+        unsafe { atomic::compare_exchange(self.0, current, new) }
+    }
+
+    /// A limit with a word has no log.
+    #[inline(always)]
+    fn ring(&self, _: usize) -> Option<MapRing> {
+        None
+    }
+
+    #[inline(always)]
+    fn make_ring(&self, _: usize) -> Option<MapRing> {
+        None
+    }
+}
+
+/// The log of one limit, whatever its index.
+pub struct MapLog<'a>(pub &'a LogKey);
+
+impl Words for MapLog<'_> {
+    type Ring = MapRing;
+
+    /// A limit with a log has no word.
+    #[inline(always)]
+    fn load(&self, _: usize) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, _: usize, _: u64, _: u64) -> Result<(), u64> {
+        Err(0)
+    }
+
+    #[inline(always)]
+    fn ring(&self, _: usize) -> Option<MapRing> {
+        LOGS.get_ptr_mut(self.0).map(MapRing)
+    }
+
+    #[inline(always)]
+    fn make_ring(&self, index: usize) -> Option<MapRing> {
+        if let Some(ring) = self.ring(index) {
+            return Some(ring);
+        }
+        let empty = EMPTY_LOG.get(0)?;
+        // Where another CPU made it first, that one is found.
+        let _ = LOGS.insert(self.0, empty, BPF_NOEXIST.into());
+        self.ring(index)
+    }
+}
+
+#[inline(always)]
+fn word(record: *mut Record, index: usize) -> *mut u64 {
+    // SAFETY: the record is a live map value, and the mask keeps the index within it.
+    unsafe {
+        (&raw mut (*record).words)
+            .cast::<u64>()
+            .add(index & (LIMITS_MAX - 1))
+    }
+}
+
+/// The ring of a sliding log, in an element of its map.
+pub struct MapRing(*mut LogWords);
+
+impl MapRing {
+    /// The word at `index`; `None` past those that the map has.
+    #[inline(always)]
+    fn word(&self, index: u32) -> Option<*mut u64> {
+        if index >= LOG_WORDS.get() {
+            return None;
+        }
+        // SAFETY: the ring is a live map value of as many words.
+        Some(unsafe { self.0.cast::<u64>().add(index as usize) })
+    }
+}
+
+impl Ring for MapRing {
+    #[inline(always)]
+    fn load(&self, index: u32) -> u64 {
+        // SAFETY: `word` answers an aligned word of a live map value.
+        self.word(index)
+            .map_or(0, |word| unsafe { atomic::load(word) })
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64> {
+        let word = self.word(index).ok_or(0u64)?;
+        // SAFETY: as above.
+        unsafe { atomic::compare_exchange(word, current, new) }
+    }
+}
+
+/// The state of the node's limits.
+pub struct MapNode;
+
+impl Node for MapNode {
+    type Words = NodeWords;
+
+    #[inline(always)]
+    fn words(&self, scope: u32) -> Option<NodeWords> {
+        NODE.get_ptr_mut(scope & (NODE_POLICIES - 1)).map(NodeWords)
+    }
+
+    #[inline(always)]
+    fn share(&self, index: usize) -> Share {
+        NODE_SHARES
+            .get(0)
+            .and_then(|shares| shares.get(index).copied())
+            .unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn set_share(&self, index: usize, share: Share) {
+        if let Some(shares) = NODE_SHARES.get_ptr_mut(0) {
+            // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one.
+            if let Some(place) = unsafe { (*shares).get_mut(index) } {
+                *place = share;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::check_node(policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_node(policy, arrival)
+    }
+
+    #[inline(always)]
+    fn draw(&self, policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
+        subprograms::draw_share(policy, index, at, cost)
+    }
+}
+
+/// The words of the node's limits, in an element of their map.
+pub struct NodeWords(*mut Record);
+
+impl Words for NodeWords {
+    type Ring = MapRing;
+
+    #[inline(always)]
+    fn load(&self, index: usize) -> u64 {
+        MapWord(word(self.0, index)).load(0)
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
+        MapWord(word(self.0, index)).compare_exchange(0, current, new)
+    }
+
+    /// The node has no sliding logs.
+    #[inline(always)]
+    fn ring(&self, _: usize) -> Option<MapRing> {
+        None
+    }
+
+    #[inline(always)]
+    fn make_ring(&self, _: usize) -> Option<MapRing> {
+        None
+    }
+
+    #[inline(always)]
+    fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        subprograms::check_word(limit, word(self.0, index), at, cost)
+    }
+
+    #[inline(always)]
+    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        subprograms::charge_word(limit, word(self.0, index), at, cost)
+    }
+}

@@ -1,0 +1,347 @@
+//! The charging of limits, in subprograms.
+//!
+//! A function that BTF calls global is verified by itself, once, and not along every path that leads to it (kernel commit
+//! 51c39bb1d5d1); its memory is described by the types of its arguments (commit e5069b9c23b3), which may be null. And its
+//! stack is its own.
+
+use core::ptr;
+
+use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
+use ratelimit_common::{
+    Arrival, ClassSet, Cursor, DropReason, Instant, Ipv4, Ipv6, Limit, Policy,
+    charge::{self, Outcome, Refusal},
+    class, layers, node,
+    parse::{
+        ipv6::{self, Walk},
+        transport::{Fragment, OFFSET_MAX, UpperLayer},
+    },
+    source::LogKey,
+    state,
+};
+
+use crate::{
+    events, frame,
+    state::{MapLog, MapNode, MapWord},
+    strikes,
+    tables::KernelTables,
+};
+
+/// The size of a packet and its classes, in one argument.
+#[inline(always)]
+fn pack(arrival: &Arrival) -> u64 {
+    u64::from(arrival.classes.bits()) << 32 | u64::from(arrival.bytes)
+}
+
+#[inline(always)]
+fn unpack(at_ns: u64, packet: u64) -> Arrival {
+    Arrival {
+        at: Instant::from_nanos(at_ns),
+        bytes: packet as u32,
+        classes: ClassSet::from_bits((packet >> 32) as u32),
+    }
+}
+
+/// The refusal of a subprogram that was given nothing, which does not happen: the verifier asks for it.
+const NOTHING: u64 = Outcome::refused(DropReason::NoState, 0).to_bits() as u64;
+
+#[inline(always)]
+fn encode(outcome: Outcome) -> u64 {
+    outcome.to_bits().into()
+}
+
+/// An answer of which the compiler knows as little as the verifier, which does not look from one subprogram into another:
+/// else it would leave out the comparisons that the verifier wants to see.
+#[inline(always)]
+fn unknown(answer: u64) -> u64 {
+    // SAFETY: the reference is valid.
+    unsafe { (&raw const answer).read_volatile() }
+}
+
+#[inline(always)]
+fn decode(answer: u64) -> Outcome {
+    Outcome::from_bits(unknown(answer) as u32)
+}
+
+/// What the verifier knows as a pointer that may be null.
+#[inline(always)]
+fn nullable(policy: Option<&Policy>) -> *const Policy {
+    policy.map_or(ptr::null(), ptr::from_ref)
+}
+
+/// [`ipv6::walk`].
+#[inline(always)]
+pub fn walk(context: *mut xdp_md, cursor: Cursor<'_>, first: u8) -> Walk {
+    let answer = unknown(walk_extensions(
+        context,
+        cursor.offset().into(),
+        first.into(),
+    ));
+    Walk {
+        upper: unpack_upper(answer),
+        is_complete: answer & COMPLETE != 0,
+    }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_extensions(context: *mut xdp_md, offset: u64, first: u64) -> u64 {
+    let context = XdpContext::new(context);
+    let mut cursor = frame::cursor(&context, 0);
+    cursor.skip(offset as u16 & OFFSET_MAX);
+    let walk = ipv6::walk(cursor, first as u8);
+    pack_upper(walk.upper) | if walk.is_complete { COMPLETE } else { 0 }
+}
+
+/// [`class::classify`].
+#[inline(always)]
+pub fn classify(context: *mut xdp_md, upper: UpperLayer) -> ClassSet {
+    ClassSet::from_bits(classify_packet(context, pack_upper(upper)) as u32)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn classify_packet(context: *mut xdp_md, upper: u64) -> u64 {
+    let context = XdpContext::new(context);
+    let frame = frame::cursor(&context, 0);
+    let tables = KernelTables::at(Instant::default());
+    let classes = class::classify(frame, unpack_upper(upper), &tables);
+    classes.bits().into()
+}
+
+/// Whether all extension headers were looked through, above the upper layer.
+const COMPLETE: u64 = 1 << 32;
+
+/// An upper layer: offset, protocol, fragment.
+#[inline(always)]
+fn pack_upper(upper: UpperLayer) -> u64 {
+    u64::from(upper.offset) | u64::from(upper.protocol) << 16 | (upper.fragment as u64) << 24
+}
+
+#[inline(always)]
+fn unpack_upper(answer: u64) -> UpperLayer {
+    UpperLayer {
+        offset: answer as u16,
+        protocol: (answer >> 16) as u8,
+        fragment: match (answer >> 24) as u8 {
+            0 => Fragment::Whole,
+            1 => Fragment::First,
+            _ => Fragment::Later,
+        },
+    }
+}
+
+/// The subprograms of an address family.
+macro_rules! of_family {
+    ($address:ty, $strike:ident = $strike_source:ident, $sample:ident = $sample_drop:ident, $($function:ident = $subprogram:ident = $body:path),+) => {$(
+        /// The function of the same name in `ratelimit-common`.
+        #[inline(always)]
+        pub fn $function(source: &$address, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+            decode($subprogram(
+                source,
+                nullable(policy),
+                arrival.at.as_nanos(),
+                pack(arrival),
+            ))
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $subprogram(
+            source: *const $address,
+            policy: *const Policy,
+            at_ns: u64,
+            packet: u64,
+        ) -> u64 {
+            // SAFETY: the verifier holds callers to memory of these types, or null.
+            let (Some(source), policy) = (unsafe { (source.as_ref(), policy.as_ref()) }) else {
+                return NOTHING;
+            };
+            let arrival = unpack(at_ns, packet);
+            let tables = KernelTables::at(arrival.at);
+            encode($body(source, policy, &arrival, &tables))
+        }
+    )+
+        /// Notes that a limit refused a packet of `source`.
+        #[inline(always)]
+        pub fn $strike(source: &$address, now: Instant) {
+            $strike_source(source, now.as_nanos());
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $strike_source(source: *const $address, at_ns: u64) -> u64 {
+            // SAFETY: as above.
+            if let Some(source) = unsafe { source.as_ref() } {
+                strikes::strike(*source, Instant::from_nanos(at_ns));
+            }
+            0
+        }
+
+        /// Sends an event about `source`, unless this CPU sent one just before.
+        #[inline(always)]
+        pub fn $sample(source: &$address, refusal: Refusal, interface: u32, now: Instant) {
+            let refusal = Outcome::refused(refusal.reason, refusal.limit.into());
+            $sample_drop(source, encode(refusal), interface.into(), now.as_nanos());
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $sample_drop(
+            source: *const $address,
+            refusal: u64,
+            interface: u64,
+            at_ns: u64,
+        ) -> u64 {
+            // SAFETY: as above.
+            let source = unsafe { source.as_ref() };
+            if let (Some(source), Some(refusal)) = (source, decode(refusal).refusal()) {
+                events::sample(*source, refusal, interface as u32, Instant::from_nanos(at_ns));
+            }
+            0
+        }
+    };
+}
+
+of_family!(
+    Ipv4,
+    strike_v4 = strike_source_v4,
+    sample_v4 = sample_drop_v4,
+    check_v4 = check_limits_v4 = state::check,
+    charge_v4 = charge_limits_v4 = state::charge,
+    charge_layers_v4 = charge_all_layers_v4 = layers::charge
+);
+of_family!(
+    Ipv6,
+    strike_v6 = strike_source_v6,
+    sample_v6 = sample_drop_v6,
+    check_v6 = check_limits_v6 = state::check,
+    charge_v6 = charge_limits_v6 = state::charge,
+    charge_layers_v6 = charge_all_layers_v6 = layers::charge
+);
+
+/// [`charge::check_limit`] for a limit whose state is a word.
+#[inline(always)]
+pub fn check_word(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Outcome {
+    decode(check_limit_word(limit, word, at.as_nanos(), cost))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn check_limit_word(limit: *const Limit, word: *mut u64, at_ns: u64, cost: u64) -> u64 {
+    // SAFETY: as above.
+    let Some(limit) = (unsafe { limit.as_ref() }) else {
+        return NOTHING;
+    };
+    if word.is_null() {
+        return NOTHING;
+    }
+    let at = Instant::from_nanos(at_ns);
+    encode(charge::check_limit(limit, &MapWord(word), 0, at, cost))
+}
+
+/// [`charge::charge_limit`] for a limit whose state is a word.
+#[inline(always)]
+pub fn charge_word(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Outcome {
+    decode(charge_limit_word(limit, word, at.as_nanos(), cost))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn charge_limit_word(limit: *const Limit, word: *mut u64, at_ns: u64, cost: u64) -> u64 {
+    // SAFETY: as above.
+    let Some(limit) = (unsafe { limit.as_ref() }) else {
+        return NOTHING;
+    };
+    if word.is_null() {
+        return NOTHING;
+    }
+    let at = Instant::from_nanos(at_ns);
+    encode(charge::charge_limit(limit, &MapWord(word), 0, at, cost))
+}
+
+/// [`charge::check_limit`] for a sliding log.
+#[inline(always)]
+pub fn check_log(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
+    decode(check_limit_log(limit, key, at.as_nanos()))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn check_limit_log(limit: *const Limit, key: *const LogKey, at_ns: u64) -> u64 {
+    // SAFETY: as above.
+    let (Some(limit), Some(key)) = (unsafe { (limit.as_ref(), key.as_ref()) }) else {
+        return NOTHING;
+    };
+    let at = Instant::from_nanos(at_ns);
+    encode(charge::check_limit(limit, &MapLog(key), 0, at, 1))
+}
+
+/// [`charge::charge_limit`] for a sliding log.
+#[inline(always)]
+pub fn charge_log(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
+    decode(charge_limit_log(limit, key, at.as_nanos()))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn charge_limit_log(limit: *const Limit, key: *const LogKey, at_ns: u64) -> u64 {
+    // SAFETY: as above.
+    let (Some(limit), Some(key)) = (unsafe { (limit.as_ref(), key.as_ref()) }) else {
+        return NOTHING;
+    };
+    let at = Instant::from_nanos(at_ns);
+    encode(charge::charge_limit(limit, &MapLog(key), 0, at, 1))
+}
+
+/// [`node::check`].
+#[inline(always)]
+pub fn check_node(policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+    decode(check_node_limits(
+        nullable(policy),
+        arrival.at.as_nanos(),
+        pack(arrival),
+    ))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn check_node_limits(policy: *const Policy, at_ns: u64, packet: u64) -> u64 {
+    // SAFETY: as above.
+    let policy = unsafe { policy.as_ref() };
+    encode(node::check(policy, &MapNode, &unpack(at_ns, packet)))
+}
+
+/// [`node::charge`].
+#[inline(always)]
+pub fn charge_node(policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+    decode(charge_node_limits(
+        nullable(policy),
+        arrival.at.as_nanos(),
+        pack(arrival),
+    ))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn charge_node_limits(policy: *const Policy, at_ns: u64, packet: u64) -> u64 {
+    // SAFETY: as above.
+    let policy = unsafe { policy.as_ref() };
+    encode(node::charge(policy, &MapNode, &unpack(at_ns, packet)))
+}
+
+/// [`node::draw`].
+#[inline(always)]
+pub fn draw_share(policy: &Policy, index: usize, at: Instant, cost: u64) -> Outcome {
+    decode(draw_node_share(policy, index as u64, at.as_nanos(), cost))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn draw_node_share(policy: *const Policy, index: u64, at_ns: u64, cost: u64) -> u64 {
+    // SAFETY: as above.
+    let Some(policy) = (unsafe { policy.as_ref() }) else {
+        return NOTHING;
+    };
+    let at = Instant::from_nanos(at_ns);
+    encode(node::draw(policy, &MapNode, index as usize, at, cost))
+}
