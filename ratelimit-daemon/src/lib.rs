@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod capabilities;
+pub mod capture;
 pub mod clock;
 pub mod config;
 pub mod control;
