@@ -18,3 +18,4 @@ pub mod metrics;
 pub mod prefix;
 pub mod quantity;
 pub mod rlctl;
+pub mod simulation;

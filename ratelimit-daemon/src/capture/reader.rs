@@ -83,17 +83,20 @@ impl<'a> Capture<'a> {
     ///
     /// # Errors
     ///
-    /// Why it was not read to its end; the packets before were shown.
-    pub fn read(&mut self, mut visit: impl FnMut(Packet<'_>)) -> Result<(), CaptureError> {
+    /// Why it was not read to its end, the packets before being shown; or what `visit` says.
+    pub fn read<E: From<CaptureError>>(
+        &mut self,
+        mut visit: impl FnMut(Packet<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         loop {
             let step = match self.parser.next() {
                 Ok((bytes, block)) => match self.section.packet(&block) {
                     Ok(packet) => {
                         self.packets += u64::from(packet.is_some());
-                        packet.into_iter().for_each(&mut visit);
+                        packet.map_or(Ok(()), &mut visit)?;
                         Step::Consume(bytes)
                     }
-                    Err(BlockError::Refused(error)) => return Err(error),
+                    Err(BlockError::Refused(error)) => return Err(error.into()),
                     Err(BlockError::Damaged(problem)) => Step::Damaged(problem),
                 },
                 Err(PcapError::Eof) => return Ok(()),
@@ -104,11 +107,11 @@ impl<'a> Capture<'a> {
             };
             match step {
                 Step::Consume(bytes) => self.parser.consume(bytes),
-                Step::Damaged(problem) => return Err(self.damaged(problem)),
-                _ if self.has_whole_block() => return Err(self.damaged(CONTRADICTION)),
+                Step::Damaged(problem) => return Err(self.damaged(problem).into()),
+                _ if self.has_whole_block() => return Err(self.damaged(CONTRADICTION).into()),
                 Step::Refill => self.refill()?,
                 Step::Grow => self.grow()?,
-                Step::Cut => return Err(self.cut()),
+                Step::Cut => return Err(self.cut().into()),
             }
         }
     }

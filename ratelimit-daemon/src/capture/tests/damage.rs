@@ -146,7 +146,7 @@ fn a_disk_that_fails_is_not_the_end_of_the_file() {
     let header = Order::Little.pcap_header(0xa1b2_c3d4, 1);
     for bytes in [0, 4, 10, 24] {
         let opened = Capture::open(header[..bytes].chain(Broken));
-        let answer = opened.and_then(|mut capture| capture.read(|_| {}));
+        let answer = opened.and_then(|mut capture| capture.read(|_| Ok(())));
         assert_eq!(
             answer.unwrap_err().to_string(),
             "it cannot be read: the disk is on fire",

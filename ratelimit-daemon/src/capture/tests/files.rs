@@ -114,9 +114,11 @@ fn a_pipe_may_give_a_byte_at_a_time() {
     for file in [classic, next] {
         let mut packets = 0;
         let mut capture = Capture::open(Dribble(&file)).unwrap();
-        capture
-            .read(|packet| packets += packet.frame_bytes)
-            .unwrap();
+        let visit = |packet: Packet<'_>| {
+            packets += packet.frame_bytes;
+            Ok::<_, CaptureError>(())
+        };
+        capture.read(visit).unwrap();
         assert_eq!(packets, 14);
     }
 }
