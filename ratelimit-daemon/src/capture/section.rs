@@ -76,7 +76,7 @@ impl Section {
             data: block.data,
             wire_bytes: block.origlen,
         };
-        self.frame(interface, captured)
+        self.frame(interface, &captured)
     }
 
     fn enhanced<'a>(
@@ -90,7 +90,7 @@ impl Section {
             data: block.packet_data(),
             wire_bytes: block.origlen,
         };
-        self.frame(interface, captured)
+        self.frame(interface, &captured)
     }
 
     /// Its length was cut to the interface's, and is not written down.
@@ -106,19 +106,19 @@ impl Section {
             data: &data[..data.len().min(kept)],
             wire_bytes: block.origlen,
         };
-        self.frame(interface, captured)
+        self.frame(interface, &captured)
     }
 
     fn frame<'a>(
         &'a mut self,
         interface: Interface,
-        captured: Captured<'a>,
+        captured: &Captured<'a>,
     ) -> Result<Packet<'a>, BlockError> {
         let Captured {
             time_ns,
             data,
             wire_bytes,
-        } = captured;
+        } = *captured;
         let wire_bytes = wire_bytes.max(u32::try_from(data.len()).unwrap_or(u32::MAX));
         let frame = interface.link.ethernet(data, wire_bytes, &mut self.frame);
         let (frame, frame_bytes) =

@@ -17,8 +17,10 @@ type Row = (Option<u64>, Vec<u8>, u32);
 fn read(file: &[u8]) -> (Vec<Row>, Result<(), String>) {
     let mut rows = Vec::new();
     let answer = Capture::open(file).and_then(|mut capture| {
-        capture
-            .read(|packet| rows.push((packet.time_ns, packet.frame.to_vec(), packet.frame_bytes)))
+        capture.read(|packet| {
+            rows.push((packet.time_ns, packet.frame.to_vec(), packet.frame_bytes));
+            Ok(())
+        })
     });
     (rows, answer.map_err(|error| error.to_string()))
 }

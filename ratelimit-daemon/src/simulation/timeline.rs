@@ -111,7 +111,9 @@ impl Timeline {
             let suits = |length: &u64| {
                 length.is_multiple_of(self.length_ns) && total.div_ceil(*length) <= SHOWN_MAX
             };
-            shown.lengthen(SHOWN.into_iter().find(suits).unwrap_or(self.length_ns));
+            let together = (self.tallies.len() as u64).div_ceil(SHOWN_MAX).max(1);
+            let longest = self.length_ns.saturating_mul(together);
+            shown.lengthen(SHOWN.into_iter().find(suits).unwrap_or(longest));
         }
         let length = Duration::from_nanos(shown.length_ns);
         let intervals = (0..).zip(shown.tallies).map(|(index, tally)| Interval {
@@ -161,7 +163,7 @@ mod tests {
             (400 * MS, 20 * MS, 21),
             (H, 2 * M, 31),
             (10 * D, 12 * H, 21),
-            (5000 * D, 1000 * D, 6),
+            (5000 * D, 130 * D, 39),
         ] {
             let mut timeline = Timeline::new(None);
             for part in 0..=100 {

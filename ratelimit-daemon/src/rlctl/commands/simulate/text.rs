@@ -53,16 +53,20 @@ pub fn notes(answer: &Answer) -> Vec<String> {
             answer.sources_seen, answer.sources_capacity
         ));
     }
-    if time.backwards > 0 {
+    if time.backwards == 1 {
+        notes.push(
+            "1 packet is older than the one before, and was judged by its own time".to_owned(),
+        );
+    } else if time.backwards > 1 {
+        let packets = time.backwards;
         notes.push(format!(
-            "{} are older than the one before, and were judged by their own times",
-            phrase::count(as_usize(time.backwards), "packet", "packets")
+            "{packets} packets are older than the one before, and were judged by their own times"
         ));
     }
     if time.untimed > 0 {
         notes.push(format!(
-            "{} without a time, and were judged at that of the one before",
-            phrase::count(as_usize(time.untimed), "packet is", "packets are")
+            "packets without a time: {}, judged at the time of the one before",
+            time.untimed
         ));
     }
     notes
@@ -215,11 +219,10 @@ fn changed_sources(comparison: &ComparisonAnswer) -> String {
         ]);
     }
     format!(
-        "{}, {} lost nothing before, {} any more, the {} with the largest change:\n{table}",
+        "{} differently: {} lose packets and did not, {} did and do not. The largest change:\n{table}",
         phrase::count(comparison.sources_changed, "source fares", "sources fare"),
         comparison.sources_newly_dropped,
         comparison.sources_no_longer_dropped,
-        comparison.sources.len(),
     )
 }
 
