@@ -36,7 +36,7 @@ fn pcapng_has_two_byte_orders_and_many_interfaces() {
             order.section(),
             order.interface(1, 0, &[]),
             order.interface(1, 0, &[(9, &[9])]),
-            order.interface(1, 0, &[(9, &[0x80 | 10]), (14, &offset)]),
+            order.interface(1, 0, &[(9, &[0x80 | 0x0a]), (14, &offset)]),
             order.enhanced(0, 1_500_000, 60, &FRAME),
             order.enhanced(1, 1_500_000, 61, &FRAME),
             order.enhanced(2, 1536, 62, &FRAME),

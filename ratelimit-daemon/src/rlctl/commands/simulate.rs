@@ -14,8 +14,8 @@ use crate::{
     capture::{Capture, CaptureError},
     config::{self, Config},
     rlctl::{
-        arguments::SimulateArguments, commands::config::wrong, failure::Failure, output::printable,
-        report::Report,
+        commands::config::wrong, failure::Failure, output::printable, report::Report,
+        simulate_arguments::SimulateArguments,
     },
     simulation::{Simulation, TooManyIntervals, answer::Answer},
 };

@@ -1,18 +1,21 @@
 //! What a simulation found, for people.
 
+mod comparison;
+mod notes;
+
 use std::time::Duration;
+
+pub use self::notes::notes;
 
 use crate::{
     quantity,
     rlctl::{
-        arguments::SimulateArguments,
         output::{HEAD, printable, styled},
         phrase,
+        simulate_arguments::SimulateArguments,
         table::{Table, left, right},
     },
-    simulation::answer::{
-        Answer, ChangedSource, ComparisonAnswer, Interval, Refused, RefusedSource, VerdictName,
-    },
+    simulation::answer::{Answer, Interval, Refused, RefusedSource},
 };
 
 /// All of it, in paragraphs.
@@ -28,48 +31,12 @@ pub fn render(file: &str, arguments: &SimulateArguments, answer: &Answer) -> Str
     paragraphs.push(timeline(answer));
     if let Some((old, comparison)) = arguments.compare.as_ref().zip(answer.comparison.as_ref()) {
         let old = printable(&old.display().to_string());
-        paragraphs.push(differences(&old, comparison, answer.packets));
+        paragraphs.push(comparison::differences(&old, comparison, answer.packets));
         if !comparison.sources.is_empty() {
-            paragraphs.push(changed_sources(comparison));
+            paragraphs.push(comparison::changed_sources(comparison));
         }
     }
     paragraphs.join("\n\n")
-}
-
-/// What is good to know.
-pub fn notes(answer: &Answer) -> Vec<String> {
-    let mut notes = Vec::new();
-    let time = &answer.time;
-    if answer.packets == 0 {
-        notes.push("the capture has no packets".to_owned());
-    }
-    if answer.observe {
-        notes.push("the configuration is a dry run: what is observed would pass".to_owned());
-    }
-    if answer.sources_seen > answer.sources_capacity as usize {
-        notes.push(format!(
-            "the capture has {} sources, of which the kernel would remember {} of a family (`[source] capacity`): \
-             those that it forgets start anew, here they do not",
-            answer.sources_seen, answer.sources_capacity
-        ));
-    }
-    if time.backwards == 1 {
-        notes.push(
-            "1 packet is older than the one before, and was judged by its own time".to_owned(),
-        );
-    } else if time.backwards > 1 {
-        let packets = time.backwards;
-        notes.push(format!(
-            "{packets} packets are older than the one before, and were judged by their own times"
-        ));
-    }
-    if time.untimed > 0 {
-        notes.push(format!(
-            "packets without a time: {}, judged at the time of the one before",
-            time.untimed
-        ));
-    }
-    notes
 }
 
 fn headline(file: &str, answer: &Answer) -> String {
@@ -168,64 +135,6 @@ fn timeline(answer: &Answer) -> String {
     format!("In each {length}:\n{table}")
 }
 
-fn differences(old: &str, comparison: &ComparisonAnswer, packets: u64) -> String {
-    let mut table = Table::new([
-        left("BEFORE"),
-        left("AFTER"),
-        right("PACKETS"),
-        right("BYTES"),
-        right("SHARE"),
-    ]);
-    for pair in &comparison.verdicts {
-        table.row([
-            verdict(pair.old),
-            verdict(pair.new),
-            pair.packets.to_string(),
-            pair.bytes.to_string(),
-            share(pair.packets, packets),
-        ]);
-    }
-    format!("Compared with {old}:\n{table}")
-}
-
-fn changed_sources(comparison: &ComparisonAnswer) -> String {
-    let mut table = Table::new([
-        left("SOURCE"),
-        right("DROPPED BEFORE"),
-        right("AFTER"),
-        right("OBSERVED BEFORE"),
-        right("AFTER"),
-        left("FIRST REASON"),
-        left("POLICY"),
-        left("LIMIT"),
-    ]);
-    for ChangedSource {
-        source,
-        old,
-        new,
-        first,
-    } in &comparison.sources
-    {
-        let [reason, policy, limit] = why(first.as_ref());
-        table.row([
-            source.to_string(),
-            old.dropped.to_string(),
-            new.dropped.to_string(),
-            old.observed.to_string(),
-            new.observed.to_string(),
-            reason,
-            policy,
-            limit,
-        ]);
-    }
-    format!(
-        "{} differently: {} lose packets and did not, {} did and do not. The largest change:\n{table}",
-        phrase::count(comparison.sources_changed, "source fares", "sources fare"),
-        comparison.sources_newly_dropped,
-        comparison.sources_no_longer_dropped,
-    )
-}
-
 fn why(first: Option<&Refused>) -> [String; 3] {
     let Some(first) = first else {
         return Default::default();
@@ -237,10 +146,6 @@ fn why(first: Option<&Refused>) -> [String; 3] {
         policy.unwrap_or_default(),
         limit.unwrap_or_default(),
     ]
-}
-
-fn verdict(verdict: VerdictName) -> String {
-    format!("{} {}", verdict.action, verdict.reason)
 }
 
 /// A part in percent, to a tenth, rounded down: only all of it is 100.
