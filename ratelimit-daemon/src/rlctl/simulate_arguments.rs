@@ -43,8 +43,9 @@ Examples:
   rlctl simulate attack.pcapng --config new.toml --interval 1s --json | jq .timeline
   tcpdump -i eth0 -Q in -c 100000 -w - | rlctl simulate - --config new.toml
 
-The packets are judged as the kernel judges them, at the times of the capture. No source is forgotten, as the kernel
-would with more of them than `[source] capacity`. A capture that is cut is simulated up to there, and ends with 1.";
+The packets are judged as the kernel judges them, at the times of the capture. Unlike in the
+kernel, no source is forgotten where there are more than `[source] capacity`. A capture that
+is cut is simulated up to there, and ends with 1.";
 
 const SIMULATE_JSON: &str = "\
 With --json:

@@ -1,5 +1,7 @@
 //! Files that are no captures, and captures that are cut or damaged: what is said, and what was read before.
 
+use proptest::prelude::*;
+
 use super::*;
 
 #[test]
@@ -152,6 +154,30 @@ fn a_disk_that_fails_is_not_the_end_of_the_file() {
             "it cannot be read: the disk is on fire",
             "{bytes}"
         );
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_damage_ends_in_packets_or_an_error_and_never_in_a_panic(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+        tail in prop::collection::vec(any::<u8>(), 0..64),
+    ) {
+        for order in Order::ALL {
+            let classic = [order.pcap_header(0xa1b2_c3d4, 1), order.pcap_packet(1, 0, 14, &FRAME).repeat(3)];
+            let interface = order.interface(113, 96, &[(9, &[9]), (14, &[1; 8])]);
+            let packets = [order.enhanced(0, 1, 14, &FRAME), order.simple(14, &FRAME)].concat();
+            let next = [order.section(), interface, packets];
+            for file in [classic.concat(), next.concat()] {
+                let mut file = [&file[..], &tail].concat();
+                for (index, byte) in &damage {
+                    let index = index.index(file.len());
+                    file[index] = *byte;
+                }
+                let (rows, _) = read(&file);
+                prop_assert!(rows.len() <= file.len());
+            }
+        }
     }
 }
 
