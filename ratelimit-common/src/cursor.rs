@@ -23,8 +23,13 @@ impl<'a> Cursor<'a> {
     /// A cursor at the front of `frame`, the whole of a frame.
     #[must_use]
     pub fn new(frame: &'a [u8]) -> Self {
-        let range = frame.as_ptr_range();
-        let frame_bytes = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        Self::with_frame_bytes(frame, u32::try_from(frame.len()).unwrap_or(u32::MAX))
+    }
+
+    /// A cursor at the front of `front`, which is what is there of a frame of `frame_bytes` bytes.
+    #[must_use]
+    pub fn with_frame_bytes(front: &'a [u8], frame_bytes: u32) -> Self {
+        let range = front.as_ptr_range();
         // SAFETY: the range is that of a live slice.
         unsafe { Self::from_raw(range.start, range.end, frame_bytes) }
     }
@@ -93,6 +98,14 @@ mod tests {
         assert_eq!(cursor.take::<[u8; 2]>(), Some(&[1, 2]));
         assert_eq!(cursor.take::<[u8; 2]>(), None);
         assert_eq!(cursor.take::<[u8; 1]>(), Some(&[3]));
+        assert_eq!(cursor.take::<[u8; 1]>(), None);
+    }
+
+    #[test]
+    fn a_frame_of_which_only_the_front_is_there_keeps_its_bytes() {
+        let mut cursor = Cursor::with_frame_bytes(&[1, 2], 1514);
+        assert_eq!(cursor.frame_bytes(), 1514);
+        assert_eq!(cursor.take::<[u8; 2]>(), Some(&[1, 2]));
         assert_eq!(cursor.take::<[u8; 1]>(), None);
     }
 

@@ -8,6 +8,7 @@
 
 mod check;
 mod commands;
+mod compile;
 mod controller;
 mod enforcer;
 mod guards;
@@ -22,7 +23,9 @@ mod store;
 mod top;
 mod views;
 
+pub use compile::Compiled;
 pub use controller::{Controller, Reloads};
 pub use handle::{Handle, Stopped};
+pub use policies::{Named, TooManyPolicies};
 pub use store::Store;
 pub use views::Snapshot;

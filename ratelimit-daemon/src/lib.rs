@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod capabilities;
+pub mod capture;
 pub mod class_tables;
 pub mod clock;
 pub mod config;
@@ -18,3 +19,4 @@ pub mod metrics;
 pub mod prefix;
 pub mod quantity;
 pub mod rlctl;
+pub mod simulation;

@@ -37,6 +37,7 @@ pub struct MemoryTables {
     ipv4: MemoryFamily<Ipv4>,
     ipv6: MemoryFamily<Ipv6>,
     counters: [Cell<Counter>; COUNTERS_OF_INTERFACE],
+    refusal: Cell<Option<Refusal>>,
 }
 
 impl MemoryTables {
@@ -56,6 +57,7 @@ impl MemoryTables {
                     bytes: 0,
                 })
             }; COUNTERS_OF_INTERFACE],
+            refusal: Cell::new(None),
         }
     }
 
@@ -85,6 +87,11 @@ impl MemoryTables {
     /// Judges a frame that arrived at `now`, and counts it.
     pub fn judge(&self, frame: Cursor<'_>, now: Instant) -> Verdict {
         decide(frame, now, &At { tables: self, now })
+    }
+
+    /// Why the source of a packet was refused, since this was last asked; `None` when none was.
+    pub fn take_refusal(&self) -> Option<Refusal> {
+        self.refusal.take()
     }
 
     /// The packets of `family` that got `verdict`.
@@ -186,8 +193,9 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         A::family(self.tables).strike(source, self.now);
     }
 
-    /// Nobody looks at samples here: the verdicts are all there.
-    fn sample(&self, _: A, _: Refusal) {}
+    fn sample(&self, _: A, refusal: Refusal) {
+        self.tables.refusal.set(Some(refusal));
+    }
 }
 
 fn at(classes: &[ClassSet], index: u32) -> ClassSet {

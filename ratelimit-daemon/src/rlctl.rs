@@ -13,6 +13,7 @@ mod output;
 mod phrase;
 mod prefixes;
 mod report;
+pub mod simulate_arguments;
 mod table;
 mod term;
 

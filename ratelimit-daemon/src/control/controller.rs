@@ -11,9 +11,10 @@ use ratelimit_common::Settings;
 use tracing::{info, warn};
 
 use super::{
+    compile,
     enforcer::{Changes, Enforcer},
     intent::{Edit, Intent},
-    policies::{DEFAULT, Policies},
+    policies::Policies,
     rules::Rules,
     store::Store,
 };
@@ -197,37 +198,18 @@ impl Controller {
 
     fn compile_all(&mut self) -> anyhow::Result<()> {
         self.compile_policies()?;
-        self.rules = Rules::default();
-        for prefix in self.intent.prefixes() {
-            self.compile_prefix(prefix);
-        }
+        self.rules = compile::compile_rules(&self.policies, &self.intent);
         Ok(())
     }
 
     fn compile_policies(&mut self) -> anyhow::Result<()> {
-        let wanted = self.intent.policies();
-        for policy in &wanted {
-            self.policies.assign(
-                &policy.name,
-                policy.limits,
-                policy.observe,
-                self.enforcer.policies(),
-            )?;
-        }
-        self.policies
-            .retain(|name| wanted.iter().any(|policy| policy.name == name));
+        let used = self.enforcer.policies();
+        compile::compile_policies(&mut self.policies, &self.intent, used)?;
         Ok(())
     }
 
     fn compile_prefix(&mut self, prefix: Prefix) {
-        let policy = self.intent.policy_name(prefix);
-        let policy = policy
-            .and_then(|name| self.policies.get(&name))
-            .map(|named| named.index);
-        self.rules
-            .set_allowed(prefix, self.intent.is_allowed(prefix));
-        self.rules.set_ban(prefix, self.intent.banned_until(prefix));
-        self.rules.set_policy(prefix, policy);
+        compile::compile_prefix(&mut self.rules, &self.policies, &self.intent, prefix);
     }
 
     fn enforce(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
@@ -262,8 +244,7 @@ impl Controller {
     }
 
     fn settings(&self) -> Settings {
-        let default = self.policies.get(DEFAULT).map(|named| named.index);
-        Settings::new(default.unwrap_or_default(), self.intent.config.observe)
+        compile::settings(&self.policies, &self.intent)
     }
 
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {

@@ -4,7 +4,9 @@ use std::{net::IpAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::rlctl::{exit_code, limit_arguments::LimitArguments, term::Term};
+use crate::rlctl::{
+    exit_code, limit_arguments::LimitArguments, simulate_arguments::SimulateArguments, term::Term,
+};
 
 /// Asks and tells the rate limiter on this host.
 ///
@@ -113,6 +115,8 @@ pub enum Verb {
         after_help = "Examples:\n  rlctl detach\n\nIt does not ask back. The daemon goes on running; `systemctl restart ratelimitd` attaches again."
     )]
     Detach,
+    /// Show what a configuration would have dropped of a capture, without a daemon
+    Simulate(SimulateArguments),
     /// Look at a configuration file without a daemon
     #[command(
         subcommand,

@@ -9,6 +9,7 @@ mod limit;
 mod list;
 mod reload;
 mod removal;
+mod simulate;
 mod stats;
 mod status;
 mod top;
@@ -43,6 +44,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned) -> Result<Report, Failure> 
         Verb::Stats { all } => stats::run(all, client),
         Verb::Reload => reload::run(client),
         Verb::Detach => detach::run(client),
+        Verb::Simulate(arguments) => simulate::run(&arguments),
         Verb::Config(ConfigVerb::Check { file }) => config::check(&file),
     }
 }

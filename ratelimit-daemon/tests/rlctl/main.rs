@@ -3,6 +3,7 @@
 mod changes;
 mod daemon;
 mod failures;
+mod simulate;
 mod views;
 
 use std::{

@@ -27,7 +27,7 @@ pub fn check(file: &Path) -> Result<Report, Failure> {
 }
 
 /// The error says where it is, so nothing is put before it but the word.
-fn wrong(error: &str) -> Failure {
+pub fn wrong(error: &str) -> Failure {
     Failure::refused(error.strip_prefix("error: ").unwrap_or(error))
 }
 

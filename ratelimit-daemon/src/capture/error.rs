@@ -1,0 +1,54 @@
+//! Why a capture cannot be read, or no further.
+
+use std::io;
+
+/// Why a capture cannot be read, or no further. What was read up to there stands.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The file itself.
+    #[error("it cannot be read: {0}")]
+    Read(#[from] io::Error),
+    /// Nothing at all.
+    #[error("it is empty")]
+    Empty,
+    /// A compressed file.
+    #[error("it is compressed with {name}: write `{program} -dc CAPTURE | rlctl simulate - ...`")]
+    Compressed {
+        /// The format.
+        name: &'static str,
+        /// What takes it out.
+        program: &'static str,
+    },
+    /// Neither of the two formats.
+    #[error("it is neither pcap nor pcapng: its first bytes are {0}")]
+    NotACapture(String),
+    /// The file ends before its first packet could begin.
+    #[error("it is cut in the middle of its header")]
+    CutHeader,
+    /// The file ends too early.
+    #[error("it is cut at byte {end}, in the middle of {what}")]
+    Cut {
+        /// Where it ends.
+        end: usize,
+        /// What is not whole.
+        what: String,
+    },
+    /// Something that the format does not allow.
+    #[error("it is damaged at byte {at}, behind {packets} packets: {problem}")]
+    Damaged {
+        /// Where the damaged block begins.
+        at: usize,
+        /// The packets before it.
+        packets: u64,
+        /// What is wrong.
+        problem: &'static str,
+    },
+    /// Frames that are not understood.
+    #[error(
+        "its packets are {0}, and only those of Ethernet, Linux cooked, loopback and raw IP captures are understood"
+    )]
+    LinkType(String),
+    /// Blocks of a kind that is not written any more.
+    #[error("it has obsolete packet blocks: write `editcap -F pcap CAPTURE NEW`, and simulate NEW")]
+    ObsoleteBlock,
+}

@@ -1,0 +1,124 @@
+//! One configuration at work.
+
+use std::time::Duration;
+
+use ratelimit_common::{Cursor, DropReason, Family, Verdict, charge::Refusal};
+
+use super::{
+    answer::{Refused, RefusedSource, Timeline as TimelineAnswer, VerdictRow},
+    clock::Moment,
+    origin::{Masks, Origin},
+    sources::{FirstRefusal, SourceTally, Sources, largest},
+    timeline::{Timeline, TooManyIntervals},
+};
+use crate::{
+    config::Config,
+    control::{Compiled, TooManyPolicies},
+    memory_tables::MemoryTables,
+};
+
+/// A configuration, its tables, and what it did.
+pub struct Side {
+    compiled: Compiled,
+    tables: MemoryTables,
+    timeline: Timeline,
+    sources: Sources,
+}
+
+impl Side {
+    pub fn new(config: Config, interval: Option<Duration>) -> Result<Self, TooManyPolicies> {
+        let compiled = Compiled::new(config)?;
+        Ok(Self {
+            tables: compiled.memory_tables(),
+            compiled,
+            timeline: Timeline::new(interval),
+            sources: Sources::default(),
+        })
+    }
+
+    /// Judges a packet, and remembers what became of it.
+    pub fn judge(
+        &mut self,
+        frame: Cursor<'_>,
+        moment: Moment,
+        origin: Option<&Origin>,
+    ) -> Result<Verdict, TooManyIntervals> {
+        let verdict = self.tables.judge(frame, moment.instant);
+        let refusal = self.tables.take_refusal();
+        if let Some(Origin { address, source }) = origin {
+            self.sources.count(*source, verdict, |reason| FirstRefusal {
+                reason,
+                address: *address,
+                limit: refusal.and_then(limit_of),
+            });
+        }
+        self.timeline.count(moment.since_first_ns, verdict)?;
+        Ok(verdict)
+    }
+
+    pub fn config(&self) -> &Config {
+        self.compiled.config()
+    }
+
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// The verdicts that were given, with their packets and bytes.
+    pub fn verdicts(&self) -> Vec<VerdictRow> {
+        let rows = Verdict::all().map(|verdict| {
+            let counters = Family::ALL.map(|family| self.tables.counter(family, verdict));
+            VerdictRow {
+                action: verdict.action(),
+                reason: verdict.reason(),
+                packets: counters.iter().map(|counter| counter.packets).sum(),
+                bytes: counters.iter().map(|counter| counter.bytes).sum(),
+            }
+        });
+        rows.filter(|row| row.packets > 0).collect()
+    }
+
+    pub fn timeline(&self) -> TimelineAnswer {
+        let (length, intervals) = self.timeline.intervals();
+        TimelineAnswer {
+            interval_seconds: length.as_secs_f64(),
+            intervals,
+        }
+    }
+
+    /// The sources that lost the most packets, or would have.
+    pub fn top(&self, count: usize, masks: &Masks) -> Vec<RefusedSource> {
+        let refused = self
+            .sources
+            .iter()
+            .filter(|(_, entry)| entry.first.is_some());
+        let refused = refused.map(|(source, entry)| (*source, *entry));
+        let top = largest(refused, count, |entry: &SourceTally| entry.tally.refused());
+        let rows = top.into_iter().map(|(source, entry)| RefusedSource {
+            source: masks.prefix(source),
+            tally: entry.tally,
+            first: self.refused(&entry),
+        });
+        rows.collect()
+    }
+
+    /// The first refusal of a source, in words.
+    pub fn refused(&self, entry: &SourceTally) -> Option<Refused> {
+        let first = entry.first?;
+        let policy = first
+            .limit
+            .and_then(|_| self.compiled.policy_of(first.address));
+        let limits = policy.map(|(_, named)| named.limits.as_slice());
+        let limit = limits.and_then(|limits| limits.get(usize::from(first.limit?)));
+        Some(Refused {
+            reason: first.reason.label(),
+            policy: policy.map(|(name, _)| name.to_owned()),
+            limit: limit.map(ToString::to_string),
+        })
+    }
+}
+
+/// The index of the limit that decided, for the reasons that are about one of the source's policy.
+fn limit_of(refusal: Refusal) -> Option<u8> {
+    matches!(refusal.reason, DropReason::Limited | DropReason::Contended).then_some(refusal.limit)
+}

@@ -1,0 +1,91 @@
+//! Captures of real attacks, read and simulated: of the `DDoS` Packet Capture Collection (`StopDDoS/packet-captures`), of which
+//! four files stand beside the repository where the tests run whole.
+
+use std::{fs, path::PathBuf};
+
+use ratelimit_daemon::{
+    capture::{Capture, CaptureError, Format},
+    config::{self, Config},
+    simulation::{Simulation, answer::Answer},
+};
+use ratelimit_tests::skip;
+
+const SYN_FLOOD: &str = "pkt.TCP.synflood.spoofed.pcap";
+
+#[test]
+fn every_packet_and_source_of_a_capture_is_found_whatever_its_name_says() {
+    // Counted by others: the descriptions beside the files. Two of them are classic captures under the other format's name.
+    for (file, format, packets, sources) in [
+        (SYN_FLOOD, Format::Pcap, 37_841, Some(37_623)),
+        (
+            "pkt.TCP.DOMINATE.syn.ecn.cwr.pcapng",
+            Format::Pcap,
+            9_878,
+            None,
+        ),
+        ("amp.UDP.isakmp.pcap", Format::Pcap, 3_984, Some(2_767)),
+        ("amp.UDP.snmp.src161.pcapng", Format::Pcap, 4_373, None),
+    ] {
+        let Some(bytes) = read(file) else { return };
+        let (seen_format, answer, ended) = simulate(&bytes, 1000);
+        assert_eq!((seen_format, answer.packets), (format, packets), "{file}");
+        assert!(ended.is_ok(), "{file}: {ended:?}");
+        if let Some(sources) = sources {
+            assert_eq!(answer.sources_seen, sources, "{file}");
+        }
+        let counted: u64 = answer.verdicts.iter().map(|row| row.packets).sum();
+        assert_eq!(counted, packets, "{file}");
+    }
+}
+
+#[test]
+fn a_limit_by_source_alone_lets_a_flood_of_forged_sources_through() {
+    let Some(bytes) = read(SYN_FLOOD) else { return };
+    let (_, answer, _) = simulate(&bytes, 1);
+    let passed = answer.verdicts.iter().filter(|row| row.action == "pass");
+    let passed: u64 = passed.map(|row| row.packets).sum();
+    // The first packet of every source passes any limit.
+    assert!(passed >= answer.sources_seen as u64);
+    assert!(passed * 100 > answer.packets * 99, "{passed}");
+}
+
+#[test]
+fn a_real_capture_that_is_cut_is_read_up_to_there() {
+    let Some(bytes) = read(SYN_FLOOD) else { return };
+    let (_, answer, ended) = simulate(&bytes[..bytes.len() / 2], 1000);
+    // Each packet has 60 bytes and a head of 16.
+    let whole = (bytes.len() as u64 / 2 - 24) / 76;
+    assert_eq!(answer.packets, whole);
+    assert!(matches!(ended, Err(CaptureError::Cut { .. })), "{ended:?}");
+}
+
+fn simulate(bytes: &[u8], packets_per_second: u64) -> (Format, Answer, Result<(), CaptureError>) {
+    let mut simulation = Simulation::new(config(packets_per_second), None, None).unwrap();
+    let mut capture = Capture::open(bytes).unwrap();
+    let ended = capture.read(|packet| {
+        simulation.packet(packet).unwrap();
+        Ok(())
+    });
+    (capture.format(), simulation.answer(10), ended)
+}
+
+fn config(packets_per_second: u64) -> Config {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config.toml");
+    let text = format!(
+        "[[interface]]\nname = \"eth0\"\n\
+         [policy.default]\nlimits = [{{ packets = {packets_per_second}, per = \"1s\" }}]\n"
+    );
+    fs::write(&path, text).unwrap();
+    config::load(&path).unwrap()
+}
+
+/// The bytes of a capture; a test whose capture is not there is skipped.
+fn read(file: &str) -> Option<Vec<u8>> {
+    let captures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/captures");
+    let bytes = fs::read(captures.join(file)).ok();
+    if bytes.is_none() {
+        skip::report(&format!("needs the capture {file} in ../shared/captures"));
+    }
+    bytes
+}
