@@ -25,7 +25,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{limit::LimitSpec, prefix::Prefix};
+use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
 
 /// The largest body of a request, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
@@ -160,8 +160,24 @@ pub struct PolicyView {
     pub limits: Vec<LimitSpec>,
     /// Whether what it would drop passes.
     pub observe: bool,
+    /// What shares the limits.
+    #[serde(default)]
+    pub applies_to: AppliesTo,
     /// Where it comes from.
     pub origin: Origin,
+}
+
+/// What shares the limits of a policy.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AppliesTo {
+    /// Each source has them for itself.
+    #[default]
+    Source,
+    /// Each prefix of a length has them, for all of its sources.
+    Prefix,
+    /// They are of everything that arrives.
+    Node,
 }
 
 /// What would happen to a packet of an address at this moment.
@@ -185,10 +201,34 @@ pub struct Check {
     pub policy: String,
     /// The state of its limits.
     pub limits: Vec<LimitState>,
+    /// The limits of the prefixes around the source, the narrowest first, and of the node.
+    #[serde(default)]
+    pub wider: Vec<WiderLimits>,
     /// Packets of the source that limits refused, as far as they are remembered.
     pub refused_packets: u64,
     /// When the last of them came.
     pub refused_last: Option<Timestamp>,
+}
+
+/// Limits that a source shares with others.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct WiderLimits {
+    /// The prefix that shares them; `None` for the node.
+    pub prefix: Option<Prefix>,
+    /// Whether what they would drop passes.
+    pub observe: bool,
+    /// Their state. Of the node, what a CPU has drawn and not spent yet counts as used.
+    pub limits: Vec<LimitState>,
+}
+
+/// A class that the configuration names.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ClassView {
+    /// Its name.
+    pub name: String,
+    /// Its packets.
+    #[serde(flatten)]
+    pub class: Class,
 }
 
 /// How much of a limit a source has used.
@@ -204,10 +244,10 @@ pub struct LimitState {
     pub clears_in_seconds: f64,
 }
 
-/// A source that is busy at this moment.
+/// A source, or a prefix with limits of its own, that is busy at this moment.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct TopSource {
-    /// The source.
+    /// The source or the prefix.
     pub source: Prefix,
     /// The policy that it is under.
     pub policy: String,
@@ -259,8 +299,17 @@ pub struct Status {
     pub bans: usize,
     /// Allows.
     pub allows: usize,
-    /// Policies, the default one included.
+    /// Policies of sources, the default one included.
     pub policies: usize,
+    /// The classes that the configuration names.
+    #[serde(default)]
+    pub classes: Vec<ClassView>,
+    /// The lengths of the wider prefixes that have limits: `ipv4/24`.
+    #[serde(default)]
+    pub aggregates: Vec<String>,
+    /// Whether the node has limits.
+    #[serde(default)]
+    pub node: bool,
 }
 
 /// An interface under protection.

@@ -2,9 +2,11 @@
 
 use ratelimit_common::{
     ClassSet,
-    class::{KINDS, PORTS},
+    class::{CLASSES_MAX, KINDS, PORTS},
     parse::transport::Kind,
 };
+
+use crate::class::Class;
 
 /// For each kind, source port and destination port the classes that a packet may belong to.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -56,6 +58,63 @@ impl ClassTables {
     #[must_use]
     pub fn to_port(&self) -> &[ClassSet] {
         &self.to_port
+    }
+
+    /// Adds the packets of a class under its number.
+    pub fn add_class(&mut self, number: ClassSet, class: &Class) {
+        self.add(
+            number,
+            |kind| class.has_kind(kind),
+            |port| class.has_source_port(port),
+            |port| class.has_destination_port(port),
+        );
+    }
+
+    /// Every class that some packet may belong to.
+    #[must_use]
+    pub fn classes(&self) -> ClassSet {
+        let all = self
+            .by_kind
+            .iter()
+            .chain(&self.from_port)
+            .chain(&self.to_port);
+        all.fold(ClassSet::NONE, |sum, classes| sum.union(*classes))
+    }
+
+    /// The number under which exactly the packets of `class` are found.
+    #[must_use]
+    pub fn number_of(&self, class: &Class) -> Option<ClassSet> {
+        let classes = self.classes();
+        let numbers = (0..CLASSES_MAX).filter_map(ClassSet::one);
+        let mut numbers = numbers.filter(|number| number.intersects(classes));
+        numbers.find(|number| {
+            let mut wanted = Self::default();
+            wanted.add_class(*number, class);
+            self.only(*number) == wanted
+        })
+    }
+
+    /// The classes of both arrays, entry for entry.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        self.combine(other, ClassSet::union)
+    }
+
+    /// The arrays with the classes of one set alone.
+    fn only(&self, classes: ClassSet) -> Self {
+        self.combine(self, |own, _| own.intersection(classes))
+    }
+
+    fn combine(&self, other: &Self, both: impl Fn(ClassSet, ClassSet) -> ClassSet) -> Self {
+        let combine = |own: &[ClassSet], others: &[ClassSet]| {
+            let pairs = own.iter().zip(others);
+            pairs.map(|(own, others)| both(*own, *others)).collect()
+        };
+        Self {
+            by_kind: combine(&self.by_kind, &other.by_kind),
+            from_port: combine(&self.from_port, &other.from_port),
+            to_port: combine(&self.to_port, &other.to_port),
+        }
     }
 
     /// Adds `class` to every kind, source port and destination port for which the functions hold. A packet without ports

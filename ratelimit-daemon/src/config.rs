@@ -7,6 +7,7 @@
 //! Nothing here looks at the machine beyond the files: whether an interface exists is found out when it is attached to.
 
 mod arguments;
+mod class;
 mod compile;
 mod diagnostic;
 mod document;
@@ -22,6 +23,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod warning;
+mod wide;
 
 use std::{
     collections::BTreeMap,
@@ -36,7 +38,12 @@ pub use self::{
     diagnostic::{ConfigError, Diagnostic, Position, Problem},
 };
 use self::{document::Document, file::File, report::Report};
-use crate::{datapath::LogSize, limit::LimitSpec, prefix::Prefix};
+use crate::{
+    class::Catalogue,
+    datapath::{IpFamily, LogSize},
+    limit::LimitSpec,
+    prefix::Prefix,
+};
 
 /// Reads the file at `path`, and `conf.d/*.toml` beside it.
 ///
@@ -65,7 +72,7 @@ pub fn inspect(path: &Path) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
         return Err(ConfigError::new(report.into_diagnostics()));
     }
     let mut warnings = Report::new(&files);
-    warning::find(&document, &mut warnings);
+    warning::find(&document, &config.classes, &mut warnings);
     Ok((config, warnings.into_diagnostics()))
 }
 
@@ -94,10 +101,16 @@ pub struct Config {
     pub interfaces: Vec<Interface>,
     /// What a source is.
     pub source: Source,
+    /// The classes that have names.
+    pub classes: Catalogue,
     /// The policy for sources that no other is for.
     pub default_policy: PolicyConfig,
     /// The other policies, by name.
     pub policies: BTreeMap<String, PolicyConfig>,
+    /// The limits of the wider prefixes around a source.
+    pub aggregate: AggregateConfig,
+    /// The limits of everything that arrives.
+    pub node: NodeConfig,
     /// What the sliding logs can hold.
     pub logs: LogSize,
     /// The allow list.
@@ -163,6 +176,53 @@ pub struct PolicyConfig {
     /// Its limits, at most 8; none at all is no restriction, and must be written `limits = []`.
     pub limits: Vec<LimitSpec>,
     /// Whether to count and pass what it would drop.
+    pub observe: bool,
+}
+
+/// The limits of the wider prefixes around a source, each of its own length, from the narrowest to the widest.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct AggregateConfig {
+    /// Prefixes of IPv4, wider than a source.
+    pub ipv4: Vec<LevelConfig>,
+    /// Prefixes of IPv6, wider than a source.
+    pub ipv6: Vec<LevelConfig>,
+    /// Whether to count and pass what they would drop.
+    pub observe: bool,
+}
+
+/// The limits that all sources of a prefix share.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LevelConfig {
+    /// The length of the prefix.
+    pub prefix: u8,
+    /// The limits, 1 to 8.
+    pub limits: Vec<LimitSpec>,
+}
+
+impl AggregateConfig {
+    /// The prefixes of a family.
+    #[must_use]
+    pub fn levels(&self, family: IpFamily) -> &[LevelConfig] {
+        match family {
+            IpFamily::V4 => &self.ipv4,
+            IpFamily::V6 => &self.ipv6,
+        }
+    }
+
+    fn levels_mut(&mut self, family: IpFamily) -> &mut Vec<LevelConfig> {
+        match family {
+            IpFamily::V4 => &mut self.ipv4,
+            IpFamily::V6 => &mut self.ipv6,
+        }
+    }
+}
+
+/// The limits of everything that arrives.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct NodeConfig {
+    /// The limits, at most 8.
+    pub limits: Vec<LimitSpec>,
+    /// Whether to count and pass what they would drop.
     pub observe: bool,
 }
 

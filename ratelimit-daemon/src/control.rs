@@ -7,6 +7,7 @@
 //! ```
 
 mod check;
+mod class_numbers;
 mod commands;
 mod compile;
 mod controller;
@@ -15,6 +16,7 @@ mod guards;
 mod handle;
 mod intent;
 mod limit_state;
+mod node_scope;
 mod policies;
 mod preview;
 mod reload;
@@ -23,9 +25,9 @@ mod store;
 mod top;
 mod views;
 
-pub use compile::Compiled;
+pub use compile::{CompileError, Compiled};
 pub use controller::{Controller, Reloads};
 pub use handle::{Handle, Stopped};
-pub use policies::{Named, TooManyPolicies};
+pub use policies::Named;
 pub use store::Store;
 pub use views::Snapshot;

@@ -22,7 +22,7 @@ pub use ip_address::IpAddress;
 pub use kernel::Kernel;
 pub use link::{Attachment, Detachment};
 pub use logs::LogSize;
-pub use memory::{Memory, Shared};
+pub use memory::{Memory, Shared, Written};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{

@@ -3,6 +3,7 @@
 pub mod api;
 pub mod capabilities;
 pub mod capture;
+pub mod class;
 pub mod class_tables;
 pub mod clock;
 pub mod config;

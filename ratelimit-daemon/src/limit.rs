@@ -11,7 +11,7 @@ use ratelimit_common::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::quantity;
+use crate::{class::Match, quantity};
 
 /// The shortest window.
 pub const WINDOW_MIN: Duration = Duration::from_millis(10);
@@ -21,13 +21,14 @@ pub const FRAME_BYTES: u64 = 1514;
 pub const WINDOW_MAX: Duration = Duration::from_hours(31 * 24);
 
 /// One limit that the datapath can enforce.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "LimitText", into = "LimitText")]
 pub struct LimitSpec {
     amount: u64,
     unit: LimitUnit,
     window: Duration,
     algorithm: Algorithm,
+    class: Option<Match>,
 }
 
 /// What a limit counts.
@@ -195,10 +196,20 @@ impl LimitSpec {
             unit,
             window,
             algorithm,
+            class: None,
         })
     }
 
-    /// The limit in the form that the datapath reads.
+    /// The same for packets of a class alone.
+    #[must_use]
+    pub fn of_class(self, class: Match) -> Self {
+        Self {
+            class: Some(class),
+            ..self
+        }
+    }
+
+    /// The limit, for packets of all classes, in the form that the datapath reads.
     ///
     /// # Panics
     ///
@@ -244,6 +255,12 @@ impl LimitSpec {
     #[must_use]
     pub fn window(&self) -> Duration {
         self.window
+    }
+
+    /// The class whose packets alone it counts; `None` for all packets.
+    #[must_use]
+    pub fn class(&self) -> Option<&Match> {
+        self.class.as_ref()
     }
 }
 
@@ -304,7 +321,8 @@ impl LimitUnit {
 }
 
 impl fmt::Display for LimitSpec {
-    /// `1000 packets per 1s`, and behind it what is not a fixed window: `50MB per 1s (token-bucket, burst 100MB)`.
+    /// `1000 packets per 1s`, and behind it what is not a fixed window and the class, if it has one:
+    /// `50MB per 1s (token-bucket, burst 100MB) of udp`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let window = quantity::duration(self.window);
         let amount = self.unit.amount(self.amount);
@@ -314,11 +332,15 @@ impl fmt::Display for LimitSpec {
         }
         let label = self.algorithm.name().label();
         match self.algorithm {
-            Algorithm::FixedWindow => Ok(()),
-            Algorithm::SlidingWindow => write!(formatter, " ({label})"),
+            Algorithm::FixedWindow => {}
+            Algorithm::SlidingWindow => write!(formatter, " ({label})")?,
             Algorithm::TokenBucket { burst } => {
-                write!(formatter, " ({label}, burst {})", self.unit.amount(burst))
+                write!(formatter, " ({label}, burst {})", self.unit.amount(burst))?;
             }
+        }
+        match &self.class {
+            Some(class) => write!(formatter, " of {class}"),
+            None => Ok(()),
         }
     }
 }
@@ -337,6 +359,8 @@ struct LimitText {
     algorithm: AlgorithmName,
     #[serde(skip_serializing_if = "Option::is_none")]
     burst: Option<u64>,
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    class: Option<Match>,
 }
 
 impl TryFrom<LimitText> for LimitSpec {
@@ -348,12 +372,16 @@ impl TryFrom<LimitText> for LimitSpec {
             (None, Some(bytes)) => (bytes, LimitUnit::Bytes),
             _ => return Err(LimitError::Unit.into()),
         };
-        Ok(Self::new(
+        let limit = Self::new(
             amount,
             unit,
             quantity::parse_duration(&text.per)?,
             text.algorithm.with(amount, text.burst)?,
-        )?)
+        )?;
+        Ok(Self {
+            class: text.class,
+            ..limit
+        })
     }
 }
 
@@ -374,6 +402,7 @@ impl From<LimitSpec> for LimitText {
                 Algorithm::FixedWindow | Algorithm::SlidingWindow => None,
                 Algorithm::TokenBucket { burst } => Some(burst),
             },
+            class: limit.class,
         }
     }
 }

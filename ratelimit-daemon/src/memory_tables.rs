@@ -8,13 +8,14 @@ mod node;
 use std::{cell::Cell, net::IpAddr};
 
 use ratelimit_common::{
-    Address, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Settings, SourceKey,
-    Tables, Verdict,
+    Address, Arrival, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Settings,
+    SourceKey, Tables, Verdict,
     aggregate::Aggregates,
-    charge::Refusal,
+    charge::{Outcome, Refusal},
     decide,
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
     parse::transport::Kind,
+    state,
     tables::{FamilyTables, InsertError},
 };
 
@@ -38,6 +39,7 @@ pub struct MemoryTables {
     ipv6: MemoryFamily<Ipv6>,
     counters: [Cell<Counter>; COUNTERS_OF_INTERFACE],
     refusal: Cell<Option<Refusal>>,
+    refused_scope: Cell<Option<u32>>,
 }
 
 impl MemoryTables {
@@ -58,6 +60,7 @@ impl MemoryTables {
                 })
             }; COUNTERS_OF_INTERFACE],
             refusal: Cell::new(None),
+            refused_scope: Cell::new(None),
         }
     }
 
@@ -86,12 +89,19 @@ impl MemoryTables {
 
     /// Judges a frame that arrived at `now`, and counts it.
     pub fn judge(&self, frame: Cursor<'_>, now: Instant) -> Verdict {
+        self.refused_scope.set(None);
         decide(frame, now, &At { tables: self, now })
     }
 
     /// Why the source of a packet was refused, since this was last asked; `None` when none was.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.refusal.take()
+    }
+
+    /// The scope of the policy, of a source or of a prefix around it, that refused the packet that was judged last.
+    #[must_use]
+    pub const fn refused_scope(&self) -> Option<u32> {
+        self.refused_scope.get()
     }
 
     /// The packets of `family` that got `verdict`.
@@ -187,6 +197,16 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
 
     fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
         A::family(self.tables).insert(key)
+    }
+
+    fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        let outcome = state::check(address, policy, arrival, self);
+        let scope = &self.tables.refused_scope;
+        // The refusal that counts: the first by limits in force, else the first by a dry run.
+        if outcome.is_enforced() || (outcome.is_refused() && scope.get().is_none()) {
+            scope.set(policy.map(Policy::scope));
+        }
+        outcome
     }
 
     fn strike(&self, source: A) {

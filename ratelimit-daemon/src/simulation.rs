@@ -27,7 +27,7 @@ use self::{
     origin::{Masks, Origin},
     side::Side,
 };
-use crate::{capture::Packet, config::Config, control::TooManyPolicies};
+use crate::{capture::Packet, config::Config, control::CompileError};
 
 /// A configuration, or two, at work on the packets of a capture. Memory is bounded by the number of sources.
 pub struct Simulation {
@@ -52,7 +52,7 @@ impl Simulation {
         new: Config,
         old: Option<Config>,
         interval: Option<Duration>,
-    ) -> Result<Self, TooManyPolicies> {
+    ) -> Result<Self, CompileError> {
         let masks = Masks::new(&new.source);
         let old = old.map(|old| Side::new(old, interval)).transpose()?;
         Ok(Self {

@@ -3,11 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Config, ConfigError, Interface, Mode, OnStop, Paths, PolicyConfig, Source, default_metrics,
+    AggregateConfig, Config, ConfigError, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
+    Source, default_metrics,
     diagnostic::{Diagnostic, Problem},
     interface, limit,
 };
 use crate::{
+    class::Catalogue,
     datapath::LogSize,
     limit::{Algorithm, LimitSpec, LimitUnit},
     quantity,
@@ -49,12 +51,15 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         files: vec![],
         interfaces,
         source: Source::default(),
+        classes: Catalogue::default(),
         default_policy: PolicyConfig {
             sources: vec![],
             limits,
             observe: false,
         },
         policies: BTreeMap::new(),
+        aggregate: AggregateConfig::default(),
+        node: NodeConfig::default(),
         logs: LogSize::NONE,
         allow: vec![],
         observe: arguments.observe,

@@ -1,9 +1,11 @@
 //! Whether what the files say fits together.
 
+mod classes;
+
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    Config, Interface, PolicyConfig, default_metrics,
+    AggregateConfig, Config, Interface, NodeConfig, PolicyConfig, default_metrics,
     diagnostic::Problem,
     document::Document,
     file::File,
@@ -29,13 +31,22 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
             "write limits = [] there if sources without a policy are to be unlimited",
         ));
     }
+    let classes = classes::compile(document, report);
+    let source = value_or_default(document.source.as_ref());
+    let aggregate = document.aggregate.as_ref();
+    let node = document.node.as_ref();
     let metrics = document.metrics.as_ref().map(|metrics| metrics.value);
     Config {
         files: files.iter().map(|file| file.path.clone()).collect(),
         interfaces: interfaces(&document.interfaces, report),
-        source: value_or_default(document.source.as_ref()),
+        classes,
         default_policy: default_policy.unwrap_or_default(),
         policies,
+        aggregate: aggregate.map_or_else(AggregateConfig::default, |at| {
+            at.value.compile(&source, report)
+        }),
+        node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
+        source,
         logs: LogSize::NONE,
         allow: values(&document.allow),
         observe: value_or_default(document.observe.as_ref()),

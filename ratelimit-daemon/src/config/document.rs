@@ -9,14 +9,16 @@ use toml::de::DeTable;
 
 use super::{
     Interface, OnStop, Paths, Source,
+    class::{self, NamedClass},
     diagnostic::Problem,
     interface,
     policy::{self, Policy},
     prefixes,
     report::{At, Report},
     table::{Section, Value},
+    wide::{self, Aggregate, Node},
 };
-use crate::prefix::Prefix;
+use crate::{limit::LimitSpec, prefix::Prefix};
 
 /// The most sources of a family that can be remembered.
 const SOURCES_MAX: u32 = 1 << 27;
@@ -29,7 +31,10 @@ pub struct Document {
     /// `None` in place of what is wrong, and reported.
     pub interfaces: Vec<Option<At<Interface>>>,
     pub source: Option<At<Source>>,
+    pub classes: Vec<NamedClass>,
     pub policies: Vec<Policy>,
+    pub aggregate: Option<At<Aggregate>>,
+    pub node: Option<At<Node>>,
     pub allow: Vec<At<Prefix>>,
     pub observe: Option<At<bool>>,
     pub on_stop: Option<At<OnStop>>,
@@ -45,7 +50,10 @@ impl Document {
         let on_stop = root.take("on_stop");
         let interfaces = root.take("interface");
         let source = root.take_table("source", report);
+        let classes = root.take_table("class", report);
         let policies = root.take_table("policy", report);
+        let aggregate = root.take_table("aggregate", report);
+        let node = root.take_table("node", report);
         let allow = root.take_table("allow", report);
         let metrics = root.take_table("metrics", report);
         let paths = root.take_table("paths", report);
@@ -55,7 +63,10 @@ impl Document {
             on_stop: on_stop.and_then(|value| value.choice(&ON_STOP, report)),
             interfaces: interfaces.map_or(vec![], |value| interface::read_all(value, report)),
             source: source.map(|section| read_source(section, report)),
+            classes: classes.map_or(vec![], |section| class::read_all(section, report)),
             policies: policies.map_or(vec![], |section| policy::read_all(section, report)),
+            aggregate: aggregate.map(|section| wide::read_aggregate(section, report)),
+            node: node.map(|section| wide::read_node(section, report)),
             allow: allow.map_or(vec![], |section| read_allow(section, report)),
             metrics: metrics.and_then(|section| read_metrics(section, report)),
             paths: paths.map(|section| read_paths(section, report)),
@@ -65,15 +76,47 @@ impl Document {
     /// Adds what a file of `conf.d` says: lists grow, everything else can be said once.
     pub fn merge(mut self, next: Self, report: &mut Report) -> Self {
         self.interfaces.extend(next.interfaces);
+        self.classes.extend(next.classes);
         self.policies.extend(next.policies);
         self.allow.extend(next.allow);
         set_once("`observe`", &mut self.observe, next.observe, report);
         set_once("`on_stop`", &mut self.on_stop, next.on_stop, report);
         set_once("[source]", &mut self.source, next.source, report);
+        set_once("[aggregate]", &mut self.aggregate, next.aggregate, report);
+        set_once("[node]", &mut self.node, next.node, report);
         set_once("[metrics]", &mut self.metrics, next.metrics, report);
         set_once("[paths]", &mut self.paths, next.paths, report);
         self
     }
+
+    /// All limits, those that a packet is charged to together side by side.
+    pub fn groups(&self) -> Vec<Group<'_>> {
+        let policies = self.policies.iter().map(|policy| Group {
+            title: policy.title.clone(),
+            limits: policy.limits.iter().collect(),
+        });
+        let aggregate = self.aggregate.iter().flat_map(|at| at.value.groups());
+        let node = self.node.iter().map(|at| Group {
+            title: "[node]".to_owned(),
+            limits: at.value.limits.iter().collect(),
+        });
+        policies.chain(aggregate).chain(node).collect()
+    }
+
+    /// Every name of a class that a limit mentions.
+    pub fn mentions(&self) -> impl Iterator<Item = &At<String>> {
+        let policies = self.policies.iter().flat_map(|policy| &policy.mentions);
+        let aggregate = self.aggregate.iter().flat_map(|at| &at.value.mentions);
+        let node = self.node.iter().flat_map(|at| &at.value.mentions);
+        policies.chain(aggregate).chain(node)
+    }
+}
+
+/// Limits that a packet is charged to together: of a policy, of a prefix around its source, or of the node.
+pub struct Group<'d> {
+    /// As a message names it: `[policy.default]`.
+    pub title: String,
+    pub limits: Vec<&'d At<LimitSpec>>,
 }
 
 fn set_once<T>(what: &str, place: &mut Option<At<T>>, next: Option<At<T>>, report: &mut Report) {

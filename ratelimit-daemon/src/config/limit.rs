@@ -1,9 +1,10 @@
 //! A limit of a policy: `{ packets = 1000, per = "1s" }` or
-//! `{ bytes = "50MB", per = "1s", algorithm = "token-bucket", burst = "100MB" }`.
+//! `{ bytes = "50MB", per = "1s", algorithm = "token-bucket", burst = "100MB" }`, each of a class with `match = "tcp-syn"`.
 
 use std::time::Duration;
 
 use super::{
+    class,
     diagnostic::Problem,
     report::{At, Report},
     table::{Section, Value},
@@ -15,9 +16,22 @@ use crate::{
 
 const EXAMPLE: &str = "{ packets = 1000, per = \"1s\" }";
 
-/// Reads a limit.
-pub fn read(value: Value<'_>, report: &mut Report) -> Option<At<LimitSpec>> {
-    let mut section = value.table("a limit".to_owned(), EXAMPLE, report)?;
+/// Reads a limit. The names of classes that it mentions are added to `mentions`.
+pub fn read(
+    value: Value<'_>,
+    mentions: &mut Vec<At<String>>,
+    report: &mut Report,
+) -> Option<At<LimitSpec>> {
+    let section = value.table("a limit".to_owned(), EXAMPLE, report)?;
+    read_section(section, mentions, report)
+}
+
+/// Reads the rest of a table as a limit.
+pub fn read_section(
+    mut section: Section<'_>,
+    mentions: &mut Vec<At<String>>,
+    report: &mut Report,
+) -> Option<At<LimitSpec>> {
     let amount = read_amount(&mut section, report);
     let window = read_window(&mut section, report);
     let algorithm = section.take("algorithm");
@@ -26,6 +40,8 @@ pub fn read(value: Value<'_>, report: &mut Report) -> Option<At<LimitSpec>> {
     });
     let burst = section.take("burst");
     let burst = burst.map(|value| read_burst(value, amount.as_ref(), report));
+    let class = section.take("match");
+    let class = class.map(|value| class::read_match(value, mentions, report));
     let spot = section.spot.clone();
     section.finish(report);
     let (amount, window, algorithm) = (amount?, window?, algorithm?);
@@ -34,11 +50,21 @@ pub fn read(value: Value<'_>, report: &mut Report) -> Option<At<LimitSpec>> {
         None => None,
         Some(burst) => Some(burst?),
     };
+    let class = match class {
+        None => None,
+        Some(class) => Some(class?),
+    };
     let spec = algorithm
         .with(units, burst.as_ref().map(|burst| burst.value))
         .and_then(|algorithm| LimitSpec::new(units, unit, window.value, algorithm));
     match spec {
-        Ok(value) => Some(At { value, spot }),
+        Ok(value) => {
+            let value = match class {
+                Some(class) => value.of_class(class),
+                None => value,
+            };
+            Some(At { value, spot })
+        }
         Err(error) => {
             let problem = explain(&error, unit, window.value);
             let blamed = burst.as_ref().filter(|_| is_about_burst(&error));

@@ -22,6 +22,8 @@ pub struct Policy {
     pub sources: Vec<At<Prefix>>,
     pub limits: Vec<At<LimitSpec>>,
     pub observe: bool,
+    /// The names of classes that its limits mention.
+    pub mentions: Vec<At<String>>,
 }
 
 /// Reads the policies of a file.
@@ -41,7 +43,8 @@ fn read(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<Polic
     let title = format!("[policy.{}]", name.value);
     let mut section = value.table(title, "[policy.default] above it", report)?;
     let sources = read_sources(&name.value, &mut section, report);
-    let limits = read_limits(&mut section, report);
+    let mut mentions = vec![];
+    let limits = read_limits(&mut section, &mut mentions, report);
     let observe = section.take("observe");
     let observe = observe.and_then(|value| value.boolean(report));
     let policy = Policy {
@@ -51,13 +54,14 @@ fn read(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<Polic
         sources,
         limits,
         observe: observe.is_some_and(|observe| observe.value),
+        mentions,
     };
     section.finish(report);
     Some(policy)
 }
 
 /// Names become labels of metrics and arguments of `rlctl`.
-fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     !name.is_empty() && name.chars().all(fits)
 }
@@ -86,7 +90,11 @@ fn read_sources(name: &str, section: &mut Section<'_>, report: &mut Report) -> V
     }
 }
 
-fn read_limits(section: &mut Section<'_>, report: &mut Report) -> Vec<At<LimitSpec>> {
+fn read_limits(
+    section: &mut Section<'_>,
+    mentions: &mut Vec<At<String>>,
+    report: &mut Report,
+) -> Vec<At<LimitSpec>> {
     const EXAMPLE: &str = "limits = [{ packets = 1000, per = \"1s\" }]";
     let Some(value) = section.take("limits") else {
         let hint = format!("write {EXAMPLE}, or limits = [] to limit nothing");
@@ -94,13 +102,18 @@ fn read_limits(section: &mut Section<'_>, report: &mut Report) -> Vec<At<LimitSp
         return vec![];
     };
     let items = value.list(EXAMPLE, report).unwrap_or_default();
+    check_count(&section.title, &items, report);
+    items
+        .into_iter()
+        .filter_map(|item| limit::read(item, mentions, report))
+        .collect()
+}
+
+/// Reports limits that are more than a policy can have.
+pub fn check_count(title: &str, items: &[Value<'_>], report: &mut Report) {
     if let Some(ninth) = items.get(LIMITS_MAX) {
-        let message = format!("{} has {} limits", section.title, items.len());
+        let message = format!("{title} has {} limits", items.len());
         let hint = format!("keep {LIMITS_MAX}, the most that a policy can have");
         report.add(&ninth.spot, Problem::new(message, hint));
     }
-    items
-        .into_iter()
-        .filter_map(|item| limit::read(item, report))
-        .collect()
 }

@@ -193,6 +193,16 @@ impl<'a> Value<'a> {
         self.content.is_str()
     }
 
+    /// Whether the value is a list.
+    pub fn is_list(&self) -> bool {
+        self.content.is_array()
+    }
+
+    /// Whether the value is a table.
+    pub fn is_table(&self) -> bool {
+        self.content.is_table()
+    }
+
     /// Whether the value is `true` or `false`.
     pub fn is_boolean(&self) -> bool {
         self.content.is_bool()

@@ -1,6 +1,7 @@
 //! Configurations and what becomes of them, text for text.
 
 mod accepted;
+mod classes;
 mod command_line;
 mod contrib;
 mod files;
@@ -9,6 +10,7 @@ mod places;
 mod refused;
 mod sources;
 mod warned;
+mod wide;
 
 use std::{fs, path::Path};
 

@@ -1,21 +1,24 @@
 //! What is legal, and probably not what was meant.
 
+mod classes;
+
 use std::{collections::HashMap, time::Duration};
 
 use super::{
     diagnostic::Problem,
-    document::Document,
-    policy::Policy,
+    document::{Document, Group},
+    policy,
     report::{At, Report, Spot},
 };
 use crate::{
+    class::Catalogue,
     limit::{Algorithm, FRAME_BYTES, LimitSpec, LimitUnit},
     prefix::Prefix,
     quantity,
 };
 
-/// Reports what is suspicious in `document`.
-pub fn find(document: &Document, warnings: &mut Report) {
+/// Reports what is suspicious in `document`, whose classes are `classes`.
+pub fn find(document: &Document, classes: &Catalogue, warnings: &mut Report) {
     let allowed: HashMap<Prefix, &Spot> = document
         .allow
         .iter()
@@ -32,9 +35,13 @@ pub fn find(document: &Document, warnings: &mut Report) {
         for source in &policy.sources {
             warn_of_allowed_source(source, &policy.title, &allowed, warnings);
         }
-        warn_of_idle_limits(policy, warnings);
-        warn_of_tiny_limits(policy, warnings);
     }
+    for group in document.groups() {
+        warn_of_idle_limits(&group, classes, warnings);
+        warn_of_tiny_limits(&group, warnings);
+    }
+    classes::find(document, classes, warnings);
+    warn_of_narrow_aggregates(document, classes, warnings);
 }
 
 fn warn_of_allowed_source(
@@ -57,14 +64,14 @@ fn warn_of_allowed_source(
 }
 
 /// Warns of limits that never refuse a packet because another one refuses it first; of equal ones the first is kept.
-fn warn_of_idle_limits(policy: &Policy, warnings: &mut Report) {
-    for (index, limit) in policy.limits.iter().enumerate() {
-        let stricter = policy.limits.iter().enumerate().find(|(other, stricter)| {
+fn warn_of_idle_limits(group: &Group<'_>, classes: &Catalogue, warnings: &mut Report) {
+    for (index, limit) in group.limits.iter().enumerate() {
+        let stricter = group.limits.iter().enumerate().find(|(other, stricter)| {
             let counts = stricter.value != limit.value || *other < index;
-            counts && is_idle_beside(limit.value, stricter.value)
+            counts && is_idle_beside(&limit.value, &stricter.value, classes)
         });
         if let Some((_, stricter)) = stricter {
-            let (limit_text, stricter_text) = (limit.value, stricter.value);
+            let (limit_text, stricter_text) = (&limit.value, &stricter.value);
             let message = format!("{limit_text} are never reached beside {stricter_text}");
             warnings.add(&limit.spot, Problem::new(message, "remove one of them"));
         }
@@ -73,9 +80,9 @@ fn warn_of_idle_limits(policy: &Policy, warnings: &mut Report) {
 
 /// Whether `stricter` refuses all that `limit` would, as far as that is easily said: of two algorithms it is only where
 /// `limit` is a fixed window, of which all that matters is what comes in its time.
-fn is_idle_beside(limit: LimitSpec, stricter: LimitSpec) -> bool {
+fn is_idle_beside(limit: &LimitSpec, stricter: &LimitSpec, classes: &Catalogue) -> bool {
     use Algorithm::{FixedWindow, SlidingWindow, TokenBucket};
-    if limit.unit() != stricter.unit() {
+    if limit.unit() != stricter.unit() || !classes::counts_all_of(stricter, limit, classes) {
         return false;
     }
     let amount = u128::from(stricter.amount());
@@ -102,6 +109,29 @@ fn is_idle_beside(limit: LimitSpec, stricter: LimitSpec) -> bool {
     }
 }
 
+/// Warns of limits of many sources that one of them uses up.
+fn warn_of_narrow_aggregates(document: &Document, classes: &Catalogue, warnings: &mut Report) {
+    let default = document
+        .policies
+        .iter()
+        .find(|policy| policy.name == policy::DEFAULT);
+    let of_source = || default.iter().flat_map(|policy| &policy.limits);
+    let wide = document.groups().into_iter().skip(document.policies.len());
+    for group in wide {
+        for limit in group.limits {
+            let reached = of_source().find(|at| is_idle_beside(&at.value, &limit.value, classes));
+            if let Some(At { value, .. }) = reached {
+                let message = format!(
+                    "{} for all of {} are no more than one source may send by [policy.default]: its {value} are never reached",
+                    limit.value, group.title
+                );
+                let hint = "write what many sources may send together";
+                warnings.add(&limit.spot, Problem::new(message, hint));
+            }
+        }
+    }
+}
+
 /// How many windows of the length `inner` one of the length `outer` can touch. Windows of one length open together, with
 /// the same packet; otherwise one may be open already.
 fn windows_within(outer: Duration, inner: Duration) -> u128 {
@@ -113,8 +143,8 @@ fn windows_within(outer: Duration, inner: Duration) -> u128 {
 }
 
 /// Warns of limits into which a full frame never fits.
-fn warn_of_tiny_limits(policy: &Policy, warnings: &mut Report) {
-    for At { value, spot } in &policy.limits {
+fn warn_of_tiny_limits(group: &Group<'_>, warnings: &mut Report) {
+    for At { value, spot } in group.limits.iter().copied() {
         if value.unit() == LimitUnit::Bytes && value.capacity() < FRAME_BYTES {
             let amount = quantity::bytes(value.capacity());
             let message =

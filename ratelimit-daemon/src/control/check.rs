@@ -7,14 +7,14 @@ use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 use super::{
     controller::Controller,
     limit_state,
-    policies::{DEFAULT, Named},
+    policies::{DEFAULT, NODE, Named},
     preview,
     views::{ban, unreadable},
 };
 use crate::{
-    api::{Ban, Check, LimitState, Refused},
+    api::{Ban, Check, LimitState, Refused, WiderLimits},
     clock,
-    datapath::DatapathError,
+    datapath::{DatapathError, IpFamily},
     prefix::Prefix,
 };
 
@@ -49,6 +49,7 @@ impl Controller {
             Some((_, named)) => self.limit_states(source, named, now).map_err(unreadable)?,
             None => Vec::new(),
         };
+        let wider = self.wider(source, now).map_err(unreadable)?;
         Ok(Check {
             address,
             source,
@@ -59,6 +60,7 @@ impl Controller {
             ban,
             policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
             limits,
+            wider,
             refused_packets: strikes.map_or(0, |strikes| strikes.packets),
             refused_last: strikes
                 .map(|strikes| clock::to_wall(Instant::from_nanos(strikes.last_ns))),
@@ -93,8 +95,37 @@ impl Controller {
             Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned) => {
                 ban.map(|ban| ban.prefix)
             }
+            Verdict::Drop(DropReason::AggregateLimited | DropReason::NodeLimited)
+            | Verdict::Observe(DropReason::AggregateLimited | DropReason::NodeLimited) => None,
             _ => around.find(|prefix| self.intent.policy_name(*prefix).is_some()),
         }
+    }
+
+    /// The limits that `source` shares with others.
+    fn wider(&self, source: Prefix, now: Instant) -> Result<Vec<WiderLimits>, DatapathError> {
+        let datapath = self.enforcer.datapath();
+        let mut wider = Vec::new();
+        for (_, _, named) in self.policies.of_prefixes(IpFamily::of(source.address())) {
+            let prefix = named.role.prefix_around(source.address());
+            let limits = match prefix {
+                Some(prefix) => self.limit_states(prefix, named, now)?,
+                None => continue,
+            };
+            wider.push(WiderLimits {
+                prefix,
+                observe: named.policy.observe(),
+                limits,
+            });
+        }
+        if let Some(node) = self.policies.get(NODE) {
+            let record = datapath.node_record(node.policy.scope())?;
+            wider.push(WiderLimits {
+                prefix: None,
+                observe: node.policy.observe(),
+                limits: limit_state::states(node, &record, now),
+            });
+        }
+        Ok(wider)
     }
 
     fn limit_states(

@@ -18,6 +18,7 @@ use crate::{
         Refused, Reloaded,
     },
     clock, config,
+    limit::LimitSpec,
     prefix::Prefix,
 };
 
@@ -137,6 +138,7 @@ impl Controller {
                 "a policy has at most {LIMITS_MAX} limits"
             )));
         }
+        self.require_classes(&request.limits)?;
         let row = LimitRow {
             limits: request.limits,
             observe: request.observe,
@@ -229,6 +231,19 @@ impl Controller {
             .collect();
         self.replace_config(config)?;
         Ok(Reloaded { files, changes })
+    }
+
+    /// Refuses limits of classes that have no such name.
+    fn require_classes(&self, limits: &[LimitSpec]) -> Result<(), Refused> {
+        let classes = &self.intent.config.classes;
+        for class in limits.iter().filter_map(LimitSpec::class) {
+            if let Err(unknown) = classes.select(class) {
+                let names: Vec<&str> = classes.names().collect();
+                return Err(Refused::because(unknown.to_string())
+                    .hint(format!("write one of {}", names.join(", "))));
+            }
+        }
+        Ok(())
     }
 
     fn partition(

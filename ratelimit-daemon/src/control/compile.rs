@@ -1,29 +1,103 @@
-//! From what is intended to what the datapath holds: policies, list entries, settings.
+//! From what is intended to what the datapath holds: policies, classes, list entries, settings.
 
-use std::{collections::BTreeMap, net::IpAddr};
+mod policy;
 
-use ratelimit_common::{Policy, Settings};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
+use ratelimit_common::{
+    Policy, Settings,
+    aggregate::{Aggregate, Aggregates},
+};
+
+pub use self::policy::keeps_state;
+use self::policy::{Compiler, select};
 use super::{
+    class_numbers::{ClassNumbers, TooManyClasses},
+    enforcer::Tables,
     intent::Intent,
-    policies::{DEFAULT, Named, Policies, TooManyPolicies},
+    policies::{DEFAULT, NODE, Named, Policies, TooManyPolicies},
     rules::Rules,
 };
-use crate::{config::Config, datapath::IpAddress, memory_tables::MemoryTables, prefix::Prefix};
+use crate::{
+    class::{Selected, UnknownClass},
+    class_tables::ClassTables,
+    config::Config,
+    datapath::{IpAddress, IpFamily},
+    memory_tables::MemoryTables,
+    prefix::Prefix,
+};
 
-/// Gives every policy that is to be its index, and forgets the others. `used` are the policies in the datapath.
+/// Why the datapath cannot hold what is intended.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum CompileError {
+    /// There are too many policies.
+    #[error(transparent)]
+    TooManyPolicies(#[from] TooManyPolicies),
+    /// There are too many classes.
+    #[error(transparent)]
+    TooManyClasses(#[from] TooManyClasses),
+    /// A limit, which was set by hand, counts a class that is not there.
+    #[error(
+        "the limits of {policy} that were set by hand count the class `{class}`, which the configuration does not have: write [class.{class}] there, or take the limits away first"
+    )]
+    UnknownClass {
+        /// The name of the policy.
+        policy: String,
+        /// The name of the class.
+        class: String,
+    },
+}
+
+/// What the datapath holds so far.
+pub struct Held<'a> {
+    /// The policies by index.
+    pub policies: &'a BTreeMap<u32, Policy>,
+    /// The arrays by which classes are looked up.
+    pub classes: &'a ClassTables,
+    /// What holds for all packets.
+    pub settings: Settings,
+}
+
+/// Gives every policy that is to be its index and every class its number, and forgets the others. `cpus` share the limits
+/// of the node.
 ///
 /// # Errors
 ///
-/// When no index is free.
+/// When no index or number is free, or a limit counts a class that there is not.
 pub fn compile_policies(
     policies: &mut Policies,
+    classes: &mut ClassNumbers,
     intent: &Intent,
-    used: &BTreeMap<u32, Policy>,
-) -> Result<(), TooManyPolicies> {
+    held: &Held<'_>,
+    cpus: u32,
+) -> Result<(), CompileError> {
     let wanted = intent.policies();
+    let mut counted = BTreeSet::new();
     for policy in &wanted {
-        policies.assign(&policy.name, policy.limits, policy.observe, used)?;
+        for limit in policy.limits {
+            let selected = select(limit, &intent.config.classes);
+            let unknown = |UnknownClass { name }| CompileError::UnknownClass {
+                policy: policy.name.clone(),
+                class: name,
+            };
+            if let Some(Selected::Class(class)) = selected.map_err(unknown)? {
+                counted.insert(class);
+            }
+        }
+    }
+    classes.assign(counted, held.classes)?;
+    let held_node = held.settings.node_policy();
+    let compiler = Compiler {
+        catalogue: &intent.config.classes,
+        numbers: classes,
+        held_node: held_node.and_then(|index| held.policies.get(&index)),
+        cpus,
+    };
+    for policy in &wanted {
+        policies.assign(&policy.name, compiler.compile(policy), held.policies)?;
     }
     policies.retain(|name| wanted.iter().any(|policy| policy.name == name));
     Ok(())
@@ -52,30 +126,73 @@ pub fn compile_prefix(rules: &mut Rules, policies: &Policies, intent: &Intent, p
 /// The settings of an intent whose policies are compiled.
 pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     let default = policies.get(DEFAULT).map(|named| named.index);
-    Settings::new(default.unwrap_or_default(), intent.config.observe)
+    let mut settings = Settings::new(default.unwrap_or_default(), intent.config.observe);
+    let mut limits = policies.iter().flat_map(|(_, named)| &named.limits);
+    if limits.any(|limit| limit.class().is_some()) {
+        settings = settings.with_classes();
+    }
+    let mut families = IpFamily::ALL.into_iter();
+    if families.any(|family| !policies.of_prefixes(family).is_empty()) {
+        settings = settings.with_aggregates();
+    }
+    match policies.get(NODE) {
+        Some(node) => settings.with_node(node.index),
+        None => settings,
+    }
+}
+
+/// What the tables besides the lists are to hold.
+pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent) -> Tables {
+    Tables {
+        policies: policies.by_index(),
+        classes: classes.tables(),
+        aggregates: IpFamily::ALL
+            .map(|family| (family, aggregates(policies, family)))
+            .into(),
+        settings: settings(policies, intent),
+    }
+}
+
+fn aggregates(policies: &Policies, family: IpFamily) -> Aggregates {
+    let levels = policies.of_prefixes(family).into_iter();
+    let levels: Vec<Aggregate> = levels
+        .map(|(prefix, _, named)| Aggregate {
+            prefix,
+            policy: u16::try_from(named.index).expect("below POLICIES_MAX"),
+        })
+        .collect();
+    Aggregates::new(&levels).expect("the configuration refuses more prefixes")
 }
 
 /// What a configuration puts into the datapath where nothing was set by hand: what `rlctl simulate` runs on.
 pub struct Compiled {
     intent: Intent,
     policies: Policies,
+    classes: ClassNumbers,
     rules: Rules,
 }
 
 impl Compiled {
-    /// Compiles a configuration as the daemon does.
+    /// Compiles a configuration as the daemon does, for a machine with one CPU.
     ///
     /// # Errors
     ///
     /// When it has more policies than the datapath holds.
-    pub fn new(config: Config) -> Result<Self, TooManyPolicies> {
+    pub fn new(config: Config) -> Result<Self, CompileError> {
         let intent = Intent::new(config);
         let mut policies = Policies::default();
-        compile_policies(&mut policies, &intent, &BTreeMap::new())?;
+        let mut classes = ClassNumbers::default();
+        let nothing = Held {
+            policies: &BTreeMap::new(),
+            classes: &ClassTables::default(),
+            settings: Settings::default(),
+        };
+        compile_policies(&mut policies, &mut classes, &intent, &nothing, 1)?;
         let rules = compile_rules(&policies, &intent);
         Ok(Self {
             intent,
             policies,
+            classes,
             rules,
         })
     }
@@ -96,6 +213,9 @@ impl Compiled {
         );
         let settings = settings(&self.policies, &self.intent);
         let mut tables = MemoryTables::new(settings, self.policies_in_order(), masks);
+        tables.set_classes(self.classes.tables());
+        let [ipv4, ipv6] = IpFamily::ALL.map(|family| aggregates(&self.policies, family));
+        tables.set_aggregates(ipv4, ipv6);
         for (prefix, entry) in self.rules.entries() {
             tables.set_list_entry(prefix, entry);
         }
@@ -109,6 +229,20 @@ impl Compiled {
         let index = entry.and_then(|(_, entry)| entry.policy());
         let default = settings(&self.policies, &self.intent).default_policy();
         self.policies.at(index.unwrap_or(default))
+    }
+
+    /// The policies of the prefixes around `address`, the narrowest first, with those prefixes.
+    pub fn prefixes_around(&self, address: IpAddr) -> impl Iterator<Item = (Prefix, &str, &Named)> {
+        let levels = self.policies.of_prefixes(IpFamily::of(address)).into_iter();
+        levels.filter_map(move |(_, name, named)| {
+            Some((named.role.prefix_around(address)?, name, named))
+        })
+    }
+
+    /// The name and limits of the policy of the node.
+    #[must_use]
+    pub fn node_policy(&self) -> Option<(&str, &Named)> {
+        Some((NODE, self.policies.get(NODE)?))
     }
 
     /// The policies at their indices; empty ones between them.

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use jiff::Timestamp;
-use ratelimit_common::Settings;
 use tracing::{info, warn};
 
 use super::{
-    compile,
-    enforcer::{Changes, Enforcer},
+    class_numbers::ClassNumbers,
+    compile::{self, Held},
+    enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
     policies::Policies,
     rules::Rules,
@@ -31,6 +31,9 @@ pub struct Controller {
     pub(super) intent: Intent,
     pub(super) rules: Rules,
     pub(super) policies: Policies,
+    classes: ClassNumbers,
+    /// The CPUs that share the limits of the node.
+    cpus: u32,
     pub(super) enforcer: Enforcer,
     store: Store,
     pub(super) started: Timestamp,
@@ -68,6 +71,8 @@ impl Controller {
             intent,
             rules: Rules::default(),
             policies: Policies::default(),
+            classes: ClassNumbers::default(),
+            cpus: cpus()?,
             enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
             store,
             started: Timestamp::now(),
@@ -160,8 +165,7 @@ impl Controller {
     fn try_edit(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
         self.compile(edits)?;
         let changes = self.changes(edits);
-        let policies = policies_if(edits, &self.policies);
-        let settings = self.settings();
+        let tables = self.tables_if(edits);
         let Self {
             store, enforcer, ..
         } = self;
@@ -169,7 +173,7 @@ impl Controller {
         // crash is taken away at the next start.
         store.transaction(|writer| {
             edits.iter().try_for_each(|edit| writer.write(edit))?;
-            Ok(enforcer.apply(policies.as_ref(), changes, settings)?)
+            Ok(enforcer.apply(changes, tables)?)
         })
     }
 
@@ -177,10 +181,11 @@ impl Controller {
     pub(super) fn replace_config(&mut self, config: Config) -> anyhow::Result<()> {
         let before = std::mem::replace(&mut self.intent.config, config);
         let (rules, policies) = (self.rules.clone(), self.policies.clone());
+        let classes = self.classes.clone();
         let answer = self.compile_all().and_then(|()| self.enforce_all());
         if answer.is_err() {
             self.intent.config = before;
-            (self.rules, self.policies) = (rules, policies);
+            (self.rules, self.policies, self.classes) = (rules, policies, classes);
         }
         answer.map(drop)
     }
@@ -203,8 +208,14 @@ impl Controller {
     }
 
     fn compile_policies(&mut self) -> anyhow::Result<()> {
-        let used = self.enforcer.policies();
-        compile::compile_policies(&mut self.policies, &self.intent, used)?;
+        let held = self.enforcer.held();
+        let held = Held {
+            policies: &held.policies,
+            classes: &held.classes,
+            settings: held.settings,
+        };
+        let (policies, classes) = (&mut self.policies, &mut self.classes);
+        compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
         Ok(())
     }
 
@@ -214,19 +225,17 @@ impl Controller {
 
     fn enforce(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
         let changes = self.changes(edits);
-        let policies = policies_if(edits, &self.policies);
-        Ok(self
-            .enforcer
-            .apply(policies.as_ref(), changes, self.settings())?)
+        let tables = self.tables_if(edits);
+        Ok(self.enforcer.apply(changes, tables)?)
     }
 
-    /// Brings the whole datapath to what is compiled, and answers how many entries were different.
+    /// Brings the whole datapath to what is compiled, and answers how much was different.
     fn enforce_all(&mut self) -> anyhow::Result<usize> {
         let wanted: BTreeMap<_, _> = self.rules.entries().collect();
         let changes = self.enforcer.difference(&wanted);
-        let different = changes.len();
-        self.enforcer
-            .apply(Some(&self.policies.by_index()), changes, self.settings())?;
+        let tables = self.tables();
+        let different = changes.len() + usize::from(tables != *self.enforcer.held());
+        self.enforcer.apply(changes, Some(tables))?;
         Ok(different)
     }
 
@@ -243,8 +252,14 @@ impl Controller {
             .collect()
     }
 
-    fn settings(&self) -> Settings {
-        compile::settings(&self.policies, &self.intent)
+    fn tables(&self) -> Tables {
+        compile::tables(&self.policies, &self.classes, &self.intent)
+    }
+
+    /// What the tables besides the lists are to hold, when one of `edits` changed it.
+    fn tables_if(&self, edits: &[Edit]) -> Option<Tables> {
+        let changed = edits.iter().any(Edit::is_of_policy);
+        changed.then(|| self.tables())
     }
 
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {
@@ -264,15 +279,12 @@ impl Controller {
     }
 }
 
-/// The policies, when one of `edits` changed them.
-fn policies_if(
-    edits: &[Edit],
-    policies: &Policies,
-) -> Option<BTreeMap<u32, ratelimit_common::Policy>> {
-    edits
-        .iter()
-        .any(Edit::is_of_policy)
-        .then(|| policies.by_index())
+/// The CPUs of this machine, those included that may come while it runs.
+fn cpus() -> anyhow::Result<u32> {
+    let count = aya::util::nr_cpus().map_err(|(path, error)| {
+        anyhow::Error::from(error).context(format!("counting the CPUs in {path}"))
+    })?;
+    Ok(u32::try_from(count)?)
 }
 
 fn summary(edits: &[Edit], reverse: &[Edit]) -> Changed {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::{ListEntry, Policy, Settings};
+use ratelimit_common::{ListEntry, Policy, Settings, aggregate::Aggregates};
 
 use super::guards::GuardCounts;
 use crate::{
+    class_tables::ClassTables,
     datapath::{Datapath, DatapathError, IpFamily},
     prefix::Prefix,
 };
@@ -14,9 +15,21 @@ use crate::{
 pub struct Enforcer {
     datapath: Box<dyn Datapath>,
     entries: BTreeMap<Prefix, ListEntry>,
-    policies: BTreeMap<u32, Policy>,
-    settings: Settings,
+    held: Tables,
     guards: BTreeMap<IpFamily, GuardCounts>,
+}
+
+/// What the tables hold, or are to hold, besides the entries.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tables {
+    /// The policies that are not empty, by index.
+    pub policies: BTreeMap<u32, Policy>,
+    /// The arrays by which classes are looked up.
+    pub classes: ClassTables,
+    /// The wider prefixes that have limits.
+    pub aggregates: BTreeMap<IpFamily, Aggregates>,
+    /// What holds for all packets.
+    pub settings: Settings,
 }
 
 /// Entries to be: with a value, or gone.
@@ -29,17 +42,11 @@ impl Enforcer {
     ///
     /// When the tables cannot be read.
     pub fn adopt(datapath: Box<dyn Datapath>) -> Result<Self, DatapathError> {
-        let settings = datapath.settings()?;
-        let guards = IpFamily::ALL
-            .map(|family| (family, GuardCounts::default()))
-            .into();
-        let (entries, policies) = (BTreeMap::new(), BTreeMap::new());
         let mut enforcer = Self {
             datapath,
-            entries,
-            policies,
-            settings,
-            guards,
+            entries: BTreeMap::new(),
+            held: Tables::default(),
+            guards: BTreeMap::new(),
         };
         enforcer.reread()?;
         Ok(enforcer)
@@ -52,8 +59,16 @@ impl Enforcer {
     /// When they cannot be read.
     pub fn reread(&mut self) -> Result<(), DatapathError> {
         self.entries = self.datapath.entries()?.into_iter().collect();
-        self.policies = self.datapath.policies()?.into_iter().collect();
-        self.settings = self.datapath.settings()?;
+        let mut aggregates = BTreeMap::new();
+        for family in IpFamily::ALL {
+            aggregates.insert(family, self.datapath.aggregates(family)?);
+        }
+        self.held = Tables {
+            policies: self.datapath.policies()?.into_iter().collect(),
+            classes: self.datapath.classes()?,
+            aggregates,
+            settings: self.datapath.settings()?,
+        };
         self.guards = IpFamily::ALL
             .map(|family| (family, GuardCounts::default()))
             .into();
@@ -63,20 +78,19 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Changes entries, settings and, where they are given, all policies. A packet meanwhile sees for its source either what was or what will be:
-    /// new policies come before the entries that name them, new entries before the old ones go.
+    /// Changes entries and, where they are given, all other tables. A packet meanwhile sees for its source either what was
+    /// or what will be: new classes and policies come before the entries that name them, new entries before the old ones go,
+    /// and old classes go last.
     ///
     /// # Errors
     ///
     /// The first table that refuses; then everything is as it was.
-    pub fn apply(
-        &mut self,
-        policies: Option<&BTreeMap<u32, Policy>>,
-        changes: Changes,
-        settings: Settings,
-    ) -> Result<(), DatapathError> {
+    pub fn apply(&mut self, changes: Changes, wanted: Option<Tables>) -> Result<(), DatapathError> {
         let mut undo = Vec::new();
-        let answer = self.try_apply(policies, changes, settings, &mut undo);
+        let answer = match wanted {
+            Some(wanted) => self.try_apply(changes, wanted, &mut undo),
+            None => self.try_change(changes, &mut undo),
+        };
         if answer.is_err() {
             self.undo(undo);
         }
@@ -122,16 +136,10 @@ impl Enforcer {
         })
     }
 
-    /// The policies that it holds, by index.
+    /// What the tables hold besides the entries.
     #[must_use]
-    pub fn policies(&self) -> &BTreeMap<u32, Policy> {
-        &self.policies
-    }
-
-    /// The settings that it holds.
-    #[must_use]
-    pub fn settings(&self) -> Settings {
-        self.settings
+    pub fn held(&self) -> &Tables {
+        &self.held
     }
 
     /// The tables, to read from.
@@ -147,33 +155,113 @@ impl Enforcer {
 
     fn try_apply(
         &mut self,
-        policies: Option<&BTreeMap<u32, Policy>>,
         changes: Changes,
-        settings: Settings,
+        wanted: Tables,
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
-        for (index, policy) in policies.into_iter().flatten() {
-            if self.policies.get(index) != Some(policy) {
+        let both = self.held.classes.union(&wanted.classes);
+        self.change_classes(both, undo)?;
+        // While classes are not asked for, no limit of a class counts a packet: they are from before its first to its last.
+        let asks = wanted.settings.has_classes() || self.held.settings.has_classes();
+        let with_classes = |settings: Settings| {
+            if asks {
+                settings.with_classes()
+            } else {
+                settings
+            }
+        };
+        self.change_settings(with_classes(self.held.settings), undo)?;
+        for (index, policy) in &wanted.policies {
+            if self.held.policies.get(index) != Some(policy) {
                 self.datapath.set_policy(*index, policy)?;
-                self.policies.insert(*index, *policy);
+                self.held.policies.insert(*index, *policy);
             }
         }
+        let (present, gone): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(|(_, entry)| entry.is_some());
+        self.try_change(present, undo)?;
+        for (family, aggregates) in &wanted.aggregates {
+            self.change_aggregates(*family, *aggregates, undo)?;
+        }
+        self.clear_node_before(wanted.settings)?;
+        self.change_settings(with_classes(wanted.settings), undo)?;
+        self.try_change(gone, undo)?;
+        self.change_settings(wanted.settings, undo)?;
+        self.change_classes(wanted.classes, undo)?;
+        self.forget_policies(&wanted.policies)
+    }
+
+    /// Changes entries, those that go after the others.
+    fn try_change(&mut self, changes: Changes, undo: &mut Vec<Undo>) -> Result<(), DatapathError> {
         let (present, gone): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|(_, entry)| entry.is_some());
         for (prefix, entry) in present {
             self.change(prefix, entry, undo)?;
         }
         self.write_guards()?;
-        if settings != self.settings {
-            self.datapath.set_settings(settings)?;
-            undo.push(Undo::Settings(self.settings));
-            self.settings = settings;
-        }
         for (prefix, _) in gone {
             self.change(prefix, None, undo)?;
         }
-        self.write_guards()?;
-        policies.map_or(Ok(()), |policies| self.forget_policies(policies))
+        self.write_guards()
+    }
+
+    fn change_classes(
+        &mut self,
+        classes: ClassTables,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        if classes != self.held.classes {
+            // A part of them may have been written when it fails.
+            undo.push(Undo::Classes(self.held.classes.clone()));
+            self.datapath.set_classes(&classes)?;
+            self.held.classes = classes;
+        }
+        Ok(())
+    }
+
+    fn change_aggregates(
+        &mut self,
+        family: IpFamily,
+        aggregates: Aggregates,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        let before = self
+            .held
+            .aggregates
+            .get(&family)
+            .copied()
+            .unwrap_or_default();
+        if aggregates != before {
+            self.datapath.set_aggregates(family, aggregates)?;
+            undo.push(Undo::Aggregates(family, before));
+            self.held.aggregates.insert(family, aggregates);
+        }
+        Ok(())
+    }
+
+    fn change_settings(
+        &mut self,
+        settings: Settings,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        if settings != self.held.settings {
+            self.datapath.set_settings(settings)?;
+            undo.push(Undo::Settings(self.held.settings));
+            self.held.settings = settings;
+        }
+        Ok(())
+    }
+
+    /// Empties the state of the node's policy that `settings` bring, unless it is that of the one in force.
+    fn clear_node_before(&mut self, settings: Settings) -> Result<(), DatapathError> {
+        let scope = |settings: Settings| {
+            let policy = self.held.policies.get(&settings.node_policy()?);
+            policy.map(Policy::scope)
+        };
+        match (scope(self.held.settings), scope(settings)) {
+            (before, Some(after)) if before != Some(after) => self.datapath.clear_node(after),
+            _ => Ok(()),
+        }
     }
 
     fn change(
@@ -213,10 +301,10 @@ impl Enforcer {
 
     /// Empties the indices that no policy has any more. What they held is not read by any packet: no entry names them.
     fn forget_policies(&mut self, wanted: &BTreeMap<u32, Policy>) -> Result<(), DatapathError> {
-        let held: Vec<u32> = self.policies.keys().copied().collect();
+        let held: Vec<u32> = self.held.policies.keys().copied().collect();
         for index in held.into_iter().filter(|index| !wanted.contains_key(index)) {
             self.datapath.set_policy(index, &Policy::default())?;
-            self.policies.remove(&index);
+            self.held.policies.remove(&index);
         }
         Ok(())
     }
@@ -226,8 +314,17 @@ impl Enforcer {
         for step in undo.into_iter().rev() {
             let answer = match step {
                 Undo::Entry(prefix, before) => self.change(prefix, before, &mut Vec::new()),
+                Undo::Classes(before) => {
+                    let answer = self.datapath.set_classes(&before);
+                    self.held.classes = before;
+                    answer
+                }
+                Undo::Aggregates(family, before) => {
+                    self.held.aggregates.insert(family, before);
+                    self.datapath.set_aggregates(family, before)
+                }
                 Undo::Settings(before) => {
-                    self.settings = before;
+                    self.held.settings = before;
                     self.datapath.set_settings(before)
                 }
             };
@@ -244,6 +341,8 @@ impl Enforcer {
 /// What takes a step back.
 enum Undo {
     Entry(Prefix, Option<ListEntry>),
+    Classes(ClassTables),
+    Aggregates(IpFamily, Aggregates),
     Settings(Settings),
 }
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use ratelimit_common::Instant;
 
 use super::{
-    policies::DEFAULT,
+    policies::{DEFAULT, NODE, Role, aggregate_name},
     store::{AllowRow, BanRow, FOREVER, LimitRow},
 };
-use crate::{config::Config, limit::LimitSpec, prefix::Prefix};
+use crate::{config::Config, datapath::IpFamily, limit::LimitSpec, prefix::Prefix};
 
 /// All of it.
 pub struct Intent {
@@ -56,6 +56,8 @@ pub struct WantedPolicy<'a> {
     pub limits: &'a [LimitSpec],
     /// Whether what they would drop passes.
     pub observe: bool,
+    /// Whose limits they are.
+    pub role: Role,
 }
 
 impl Intent {
@@ -153,7 +155,7 @@ impl Intent {
             .collect()
     }
 
-    /// Every policy that is to be, the default one first.
+    /// Every policy that is to be: the default one first, those of wider prefixes and of the node last.
     pub fn policies(&self) -> Vec<WantedPolicy<'_>> {
         let default = &self.config.default_policy;
         let mut wanted = vec![match self.limits.get(&None) {
@@ -161,11 +163,13 @@ impl Intent {
                 name: DEFAULT.into(),
                 limits: &row.limits,
                 observe: row.observe,
+                role: Role::Sources,
             },
             None => WantedPolicy {
                 name: DEFAULT.into(),
                 limits: &default.limits,
                 observe: default.observe,
+                role: Role::Sources,
             },
         }];
         wanted.extend(
@@ -176,6 +180,7 @@ impl Intent {
                     name: name.clone(),
                     limits: &policy.limits,
                     observe: policy.observe,
+                    role: Role::Sources,
                 }),
         );
         wanted.extend(self.limits.iter().filter_map(|(target, row)| {
@@ -184,9 +189,32 @@ impl Intent {
                 name,
                 limits: &row.limits,
                 observe: row.observe,
+                role: Role::Sources,
             })
         }));
+        wanted.extend(self.wide_policies());
         wanted
+    }
+
+    fn wide_policies(&self) -> impl Iterator<Item = WantedPolicy<'_>> {
+        let aggregate = &self.config.aggregate;
+        let levels = IpFamily::ALL.into_iter().flat_map(move |family| {
+            let levels = aggregate.levels(family).iter();
+            levels.map(move |level| WantedPolicy {
+                name: aggregate_name(family, level.prefix),
+                limits: &level.limits,
+                observe: aggregate.observe,
+                role: Role::Prefixes(family, level.prefix),
+            })
+        });
+        let node = &self.config.node;
+        let node = (!node.limits.is_empty()).then(|| WantedPolicy {
+            name: NODE.to_owned(),
+            limits: &node.limits,
+            observe: node.observe,
+            role: Role::Node,
+        });
+        levels.chain(node)
     }
 }
 

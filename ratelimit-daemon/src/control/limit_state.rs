@@ -20,7 +20,7 @@ pub fn states(named: &Named, record: &Record, now: Instant) -> Vec<LimitState> {
 
 /// The state of the limit at `index`, whose word is `word`.
 pub fn state(named: &Named, index: usize, word: u64, now: Instant) -> LimitState {
-    let spec = named.limits[index];
+    let spec = named.limits[index].clone();
     let algorithm = spec.compile().algorithm();
     let packet = match spec.unit() {
         LimitUnit::Packets => 1,
@@ -28,9 +28,9 @@ pub fn state(named: &Named, index: usize, word: u64, now: Instant) -> LimitState
     };
     let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
     LimitState {
-        limit: spec,
         used: algorithm.used(word, now),
         room_in_seconds: seconds(algorithm.room_in_ns(word, now, packet)),
         clears_in_seconds: seconds(algorithm.clears_in_ns(word, now)),
+        limit: spec,
     }
 }

@@ -1,23 +1,61 @@
 //! The policies by name, and the indices under which the datapath knows them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
 
-use ratelimit_common::{Policy, layout::POLICIES_MAX};
+use ratelimit_common::{Limit, Policy, layout::POLICIES_MAX};
 
-use crate::limit::LimitSpec;
+use crate::{class::Selected, datapath::IpFamily, limit::LimitSpec, prefix::Prefix};
 
 /// The name of the policy for sources that no other is for.
 pub const DEFAULT: &str = "default";
+
+/// The name of the policy of the node. No policy of a configuration can have it.
+pub const NODE: &str = "[node]";
 
 /// A policy under its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
     /// Its index in the datapath.
     pub index: u32,
+    /// Whose limits they are.
+    pub role: Role,
     /// What the datapath reads.
     pub policy: Policy,
     /// Its limits as people say them.
     pub limits: Vec<LimitSpec>,
+}
+
+/// Whose limits a policy has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// Those of each of its sources.
+    Sources,
+    /// Those of each prefix of a length.
+    Prefixes(IpFamily, u8),
+    /// Those of the node.
+    Node,
+}
+
+impl Role {
+    /// The prefix around `address` whose limits they are; `None` where they are of no wider prefix.
+    #[must_use]
+    pub fn prefix_around(self, address: IpAddr) -> Option<Prefix> {
+        match self {
+            Self::Prefixes(family, length) if family == IpFamily::of(address) => {
+                Prefix::around(address, length)
+            }
+            Self::Prefixes(..) | Self::Sources | Self::Node => None,
+        }
+    }
+}
+
+/// The name of the policy for prefixes of a length. No policy of a configuration can have it.
+#[must_use]
+pub fn aggregate_name(family: IpFamily, length: u8) -> String {
+    match family {
+        IpFamily::V4 => format!("[aggregate] ipv4/{length}"),
+        IpFamily::V6 => format!("[aggregate] ipv6/{length}"),
+    }
 }
 
 /// The policies that are in force, or are to be.
@@ -37,7 +75,8 @@ pub struct Policies {
 pub struct TooManyPolicies;
 
 impl Policies {
-    /// Gives a name its limits: under the index it has when they are the same, else under a free one.
+    /// Puts `wanted`, whose index does not matter, under a name: under the index that the name has when the policies are the same, else under a
+    /// free one.
     ///
     /// `used` are the policies in the datapath. A free index is one that none of them has, except that a policy which is there
     /// already, from before a restart, is taken over.
@@ -48,31 +87,24 @@ impl Policies {
     pub fn assign(
         &mut self,
         name: &str,
-        limits: &[LimitSpec],
-        observe: bool,
+        wanted: Named,
         used: &BTreeMap<u32, Policy>,
     ) -> Result<u32, TooManyPolicies> {
-        let policy = compile(name, limits, observe);
-        if let Some(named) = self
-            .by_name
-            .get(name)
-            .filter(|named| named.policy == policy)
-        {
+        let same = |named: &&mut Named| named.policy == wanted.policy;
+        if let Some(named) = self.by_name.get_mut(name).filter(same) {
+            *named = Named {
+                index: named.index,
+                ..wanted
+            };
             return Ok(named.index);
         }
-        let index = match self.adoptable(&policy, used) {
+        let index = match self.adoptable(&wanted.policy, used) {
             Some(index) => index,
             None => self.free(used)?,
         };
         self.next = (index + 1) % POLICIES_MAX;
-        self.by_name.insert(
-            name.to_owned(),
-            Named {
-                index,
-                policy,
-                limits: limits.to_vec(),
-            },
-        );
+        self.by_name
+            .insert(name.to_owned(), Named { index, ..wanted });
         Ok(index)
     }
 
@@ -100,10 +132,23 @@ impl Policies {
             .map(|(name, named)| (name.as_str(), named))
     }
 
-    /// How many there are.
+    /// How many there are for sources.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.by_name.len()
+    pub fn of_sources(&self) -> usize {
+        let named = self.by_name.values();
+        named.filter(|named| named.role == Role::Sources).count()
+    }
+
+    /// The limits of prefixes of a family, the narrowest first, by name.
+    #[must_use]
+    pub fn of_prefixes(&self, wanted: IpFamily) -> Vec<(u8, &str, &Named)> {
+        let all = self.iter().filter_map(|(name, named)| match named.role {
+            Role::Prefixes(family, length) if family == wanted => Some((length, name, named)),
+            _ => None,
+        });
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|(length, ..)| std::cmp::Reverse(*length));
+        all
     }
 
     /// What the datapath is to hold, by index.
@@ -133,32 +178,29 @@ impl Policies {
     }
 }
 
-/// Whether what sources have used under a policy is kept when its limits change from `before` to `after`.
-#[must_use]
-pub fn keeps_state(before: &[LimitSpec], after: &[LimitSpec]) -> bool {
-    let scope = |limits| compile("", limits, false).scope();
-    scope(before) == scope(after)
-}
-
-fn compile(name: &str, limits: &[LimitSpec], observe: bool) -> Policy {
-    let limits: Vec<_> = limits.iter().map(LimitSpec::compile).collect();
-    Policy::new(&limits, scope(name, &limits), observe)
-        .expect("the configuration refuses more limits")
-}
-
-/// What the state of a policy's sources is kept under.
+/// What the state under a policy is kept under, before it is known where it stands.
 ///
 /// It is derived from the name and the meaning of the words, so it is the same after a restart: what sources have used is
 /// kept. A change of an amount or a burst that leaves the words their meaning keeps it too; another algorithm, window or
-/// rate of a bucket does not, and what sources have used under it starts anew. Two policies with the same scope, one pair
-/// in 2^32, would only matter to a source that moves from one to the other.
-fn scope(name: &str, limits: &[ratelimit_common::Limit]) -> u32 {
+/// rate of a bucket, or a class of other packets does not, and what sources have used under it starts anew. Two policies
+/// with the same scope, one pair in 2^32, would only matter to a source that moves from one to the other.
+pub fn scope<'a>(
+    name: &str,
+    limits: impl Iterator<Item = (&'a Limit, Option<&'a Selected>)>,
+) -> u32 {
     let mut hash = Fnv::default();
     hash.write(name.as_bytes());
-    for limit in limits {
+    for (limit, selected) in limits {
         hash.write(&[0xff, limit.unit() as u8]);
         for part in limit.algorithm().meaning() {
             hash.write(&part.to_le_bytes());
+        }
+        match selected {
+            None => {}
+            Some(Selected::Other) => hash.write(b"other"),
+            Some(Selected::Class(class)) => {
+                hash.write(&serde_json::to_vec(class).expect("lists and words"));
+            }
         }
     }
     hash.0
@@ -192,68 +234,47 @@ mod tests {
     fn other_limits_get_another_index_and_the_same_ones_keep_theirs() {
         let mut policies = Policies::default();
         let first = policies
-            .assign("a", &[limit(10)], false, &BTreeMap::new())
+            .assign("a", named("a", 10), &BTreeMap::new())
             .unwrap();
         let used = policies.by_index();
-        assert_eq!(policies.assign("a", &[limit(10)], false, &used), Ok(first));
-        let second = policies.assign("a", &[limit(2000)], false, &used).unwrap();
+        assert_eq!(policies.assign("a", named("a", 10), &used), Ok(first));
+        let second = policies.assign("a", named("a", 2000), &used).unwrap();
         assert_ne!(second, first);
-        assert_ne!(policies.assign("b", &[limit(10)], false, &used), Ok(first));
+        assert_ne!(policies.assign("b", named("b", 10), &used), Ok(first));
     }
 
     #[test]
     fn what_is_in_the_datapath_from_before_a_restart_is_taken_over() {
         let mut before = Policies::default();
-        before
-            .assign("x", &[limit(1)], false, &BTreeMap::new())
-            .unwrap();
+        before.assign("x", named("x", 1), &BTreeMap::new()).unwrap();
         let index = before
-            .assign("a", &[limit(10)], false, &BTreeMap::new())
+            .assign("a", named("a", 10), &BTreeMap::new())
             .unwrap();
         let mut after = Policies::default();
         assert_eq!(
-            after.assign("a", &[limit(10)], false, &before.by_index()),
+            after.assign("a", named("a", 10), &before.by_index()),
             Ok(index)
         );
     }
 
     #[test]
     fn an_amount_may_change_without_the_sources_losing_their_state() {
-        let scope = |name, amount| compile(name, &[limit(amount)], false).scope();
+        let scope = |name, amount| named(name, amount).policy.scope();
         assert_eq!(scope("a", 600), scope("a", 1000));
         assert_ne!(scope("a", 600), scope("a", 60));
         assert_ne!(scope("a", 600), scope("b", 600));
     }
 
-    #[test]
-    fn words_are_kept_only_where_they_mean_the_same() {
-        let second = Duration::from_secs(1);
-        let spec = |amount, window, algorithm| {
-            LimitSpec::new(amount, LimitUnit::Packets, window, algorithm).unwrap()
-        };
-        let bucket = |amount, burst| spec(amount, second, Algorithm::TokenBucket { burst });
-        let fixed = |amount| spec(amount, second, Algorithm::FixedWindow);
-        let sliding = |amount, window| spec(amount, window, Algorithm::SlidingWindow);
-        let cases = [
-            (fixed(600), fixed(1000), true),
-            // The counts of both have ticks of a nanosecond, and 7 and 8 bits.
-            (fixed(100), fixed(200), false),
-            (fixed(600), sliding(600, second), false),
-            (fixed(600), bucket(600, 600), false),
-            (sliding(600, second), sliding(1000, second), true),
-            (sliding(600, second), sliding(600, 2 * second), false),
-            (sliding(600, second), bucket(600, 600), false),
-            (bucket(600, 600), bucket(600, 900), true),
-            (bucket(600, 600), bucket(601, 600), false),
-        ];
-        for (before, after, expected) in cases {
-            assert_eq!(
-                keeps_state(&[before], &[after]),
-                expected,
-                "{before} -> {after}"
-            );
+    fn named(name: &str, amount: u64) -> Named {
+        let limit = limit(amount);
+        let compiled = [limit.compile()];
+        let scope = scope(name, compiled.iter().map(|limit| (limit, None)));
+        Named {
+            index: 0,
+            role: Role::Sources,
+            policy: Policy::new(&compiled, scope, false).unwrap(),
+            limits: vec![limit],
         }
-        assert!(!keeps_state(&[fixed(9)], &[fixed(9), fixed(9)]));
     }
 
     fn limit(amount: u64) -> LimitSpec {

@@ -78,11 +78,11 @@ impl Tables for Preview<'_> {
         Self: 'a;
 
     fn settings(&self) -> Settings {
-        self.enforcer.settings()
+        self.enforcer.held().settings
     }
 
     fn policy(&self, index: u32) -> Option<&Policy> {
-        self.enforcer.policies().get(&index)
+        self.enforcer.held().policies.get(&index)
     }
 
     /// The small frame is of no protocol that a class could name.
@@ -116,8 +116,8 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
             Family::Ipv6 => IpFamily::V6,
             Family::Ipv4 | Family::Other => IpFamily::V4,
         };
-        let aggregates = self.enforcer.datapath().aggregates(family);
-        aggregates.unwrap_or_default()
+        let aggregates = &self.enforcer.held().aggregates;
+        aggregates.get(&family).copied().unwrap_or_default()
     }
 
     fn source_mask(&self) -> A {

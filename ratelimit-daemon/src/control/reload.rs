@@ -1,7 +1,12 @@
 //! What a new configuration changes, and what of it waits for a restart.
 
-use super::policies;
-use crate::config::{Config, PolicyConfig};
+use super::compile::keeps_state;
+use crate::{
+    class::Catalogue,
+    config::{Config, PolicyConfig},
+    datapath::IpFamily,
+    limit::LimitSpec,
+};
 
 /// What takes effect only at a restart and is different; `None` when nothing is.
 ///
@@ -21,15 +26,18 @@ pub fn needs_restart(before: &Config, after: &Config) -> Option<&'static str> {
 
 /// What is different, a line each.
 pub fn changes(before: &Config, after: &Config) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines = class_changes(&before.classes, &after.classes);
+    let (old, new) = (&before.classes, &after.classes);
     let mut policy =
         |name: &str, before: Option<&PolicyConfig>, after: Option<&PolicyConfig>| match (
             before, after,
         ) {
             (None, Some(_)) => lines.push(format!("policy {name}: added")),
             (Some(_), None) => lines.push(format!("policy {name}: removed")),
-            (Some(before), Some(after)) if before != after => {
-                lines.push(policy_change(name, before, after));
+            (Some(before), Some(after))
+                if before != after || !same_packets(before, old, after, new) =>
+            {
+                lines.push(policy_change(name, (before, old), (after, new)));
             }
             _ => {}
         };
@@ -46,6 +54,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     for name in names {
         policy(name, before.policies.get(name), after.policies.get(name));
     }
+    lines.extend(wide_changes(before, after));
     if before.allow != after.allow {
         let added = after
             .allow
@@ -68,14 +77,12 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     lines
 }
 
-fn policy_change(name: &str, before: &PolicyConfig, after: &PolicyConfig) -> String {
-    let mut parts = Vec::new();
-    if before.limits != after.limits {
-        parts.push(format!("{} -> {}", limits(before), limits(after)));
-        if !before.limits.is_empty() && !after.limits.is_empty() {
-            parts.push(kept(before, after).to_owned());
-        }
-    }
+fn policy_change(
+    name: &str,
+    (before, old): (&PolicyConfig, &Catalogue),
+    (after, new): (&PolicyConfig, &Catalogue),
+) -> String {
+    let mut parts = limit_changes((&before.limits, old), (&after.limits, new), "its sources");
     if before.sources != after.sources {
         parts.push(format!(
             "{} prefixes -> {}",
@@ -89,19 +96,125 @@ fn policy_change(name: &str, before: &PolicyConfig, after: &PolicyConfig) -> Str
     format!("policy {name}: {}", parts.join("; "))
 }
 
-/// What becomes of the state of the policy's sources.
-fn kept(before: &PolicyConfig, after: &PolicyConfig) -> &'static str {
-    if policies::keeps_state(&before.limits, &after.limits) {
-        "what its sources have used is kept"
-    } else {
-        "what its sources have used starts anew"
-    }
+/// Whether the limits count the same packets, whatever their classes are called.
+fn same_packets(
+    before: &PolicyConfig,
+    old: &Catalogue,
+    after: &PolicyConfig,
+    new: &Catalogue,
+) -> bool {
+    let classes = |limits: &[LimitSpec], catalogue: &Catalogue| -> Vec<_> {
+        let classes = limits.iter().map(LimitSpec::class);
+        classes
+            .map(|class| class.map(|class| catalogue.select(class)))
+            .collect()
+    };
+    classes(&before.limits, old) == classes(&after.limits, new)
 }
 
-fn limits(policy: &PolicyConfig) -> String {
-    if policy.limits.is_empty() {
+/// What is different between limits, and what becomes of the state of `whose`.
+fn limit_changes(
+    before: (&[LimitSpec], &Catalogue),
+    after: (&[LimitSpec], &Catalogue),
+    whose: &str,
+) -> Vec<String> {
+    let mut parts = Vec::new();
+    if before.0 != after.0 {
+        parts.push(format!("{} -> {}", limits(before.0), limits(after.0)));
+    }
+    let kept = keeps_state(before, after);
+    if !before.0.is_empty() && !after.0.is_empty() && (before.0 != after.0 || !kept) {
+        let becomes = if kept { "is kept" } else { "starts anew" };
+        let have = if whose == "its sources" {
+            "have"
+        } else {
+            "has"
+        };
+        parts.push(format!("what {whose} {have} used {becomes}"));
+    }
+    parts
+}
+
+/// Which classes are different, and what they were and are.
+fn class_changes(before: &Catalogue, after: &Catalogue) -> Vec<String> {
+    let names: std::collections::BTreeSet<&str> = before
+        .iter()
+        .chain(after.iter())
+        .map(|(name, _)| name)
+        .collect();
+    let change = |name: &str| match (before.get(name), after.get(name)) {
+        (None, Some(class)) => Some(format!("class {name}: added, {class}")),
+        (Some(_), None) => Some(format!("class {name}: removed")),
+        (Some(old), Some(new)) if old != new => Some(format!("class {name}: {old} -> {new}")),
+        _ => None,
+    };
+    names.into_iter().filter_map(change).collect()
+}
+
+/// What is different about the limits of wider prefixes and of the node.
+fn wide_changes(before: &Config, after: &Config) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut compare = |what: String, old: &[LimitSpec], new: &[LimitSpec], whose: &str| match (
+        old.is_empty(),
+        new.is_empty(),
+    ) {
+        (true, true) => {}
+        (true, false) => lines.push(format!("{what}: added, {}", limits(new))),
+        (false, true) => lines.push(format!("{what}: removed")),
+        (false, false) => {
+            let parts = limit_changes((old, &before.classes), (new, &after.classes), whose);
+            if !parts.is_empty() {
+                lines.push(format!("{what}: {}", parts.join("; ")));
+            }
+        }
+    };
+    for (family, name) in [(IpFamily::V4, "ipv4"), (IpFamily::V6, "ipv6")] {
+        let level = |config: &Config, prefix| -> Vec<LimitSpec> {
+            let levels = config.aggregate.levels(family).iter();
+            let levels = levels.filter(|level| level.prefix == prefix);
+            levels.flat_map(|level| level.limits.clone()).collect()
+        };
+        let both = [before, after].map(|config| config.aggregate.levels(family));
+        let prefixes: std::collections::BTreeSet<u8> = both
+            .into_iter()
+            .flatten()
+            .map(|level| level.prefix)
+            .collect();
+        for prefix in prefixes.into_iter().rev() {
+            let what = format!("aggregate {name}/{prefix}");
+            compare(
+                what,
+                &level(before, prefix),
+                &level(after, prefix),
+                "each prefix",
+            );
+        }
+    }
+    compare(
+        "node".to_owned(),
+        &before.node.limits,
+        &after.node.limits,
+        "it",
+    );
+    for (name, old, new) in [
+        (
+            "aggregate",
+            before.aggregate.observe,
+            after.aggregate.observe,
+        ),
+        ("node", before.node.observe, after.node.observe),
+    ] {
+        if old != new {
+            lines.push(format!("{name}: observe {old} -> {new}"));
+        }
+    }
+    lines
+}
+
+fn limits(limits: &[LimitSpec]) -> String {
+    if limits.is_empty() {
         return "no limit".to_owned();
     }
-    let limits: Vec<String> = policy.limits.iter().map(ToString::to_string).collect();
+    let limits: Vec<String> = limits.iter().map(ToString::to_string).collect();
     limits.join(" and ")
 }

@@ -1,4 +1,4 @@
-//! `rlctl top`: the sources that are busy at this moment.
+//! `rlctl top`: the sources, and the wider prefixes with limits of their own, that are busy at this moment.
 
 use std::{collections::HashMap, net::IpAddr};
 
@@ -8,6 +8,7 @@ use super::{controller::Controller, limit_state, policies::Named, views::unreada
 use crate::{
     api::{Refused, TopSource},
     clock,
+    prefix::Prefix,
 };
 
 impl Controller {
@@ -39,10 +40,13 @@ impl Controller {
                 let Some((fill, limit)) = fullest(named, &row.record, now) else {
                     return;
                 };
-                let refused = struck.get(&row.source);
+                let prefix = named.role.prefix_around(row.source);
+                let source = prefix.unwrap_or_else(|| self.source_of(row.source));
+                // The refusals of wider prefixes are not remembered.
+                let refused = struck.get(&row.source).filter(|_| prefix.is_none());
                 busy.push(Busy {
                     fill,
-                    source: row.source,
+                    source,
                     policy: name,
                     named,
                     limit,
@@ -56,7 +60,7 @@ impl Controller {
             .map_err(unreadable)?;
         keep_busiest(&mut busy, count);
         let told = busy.into_iter().map(|busy| TopSource {
-            source: self.source_of(busy.source),
+            source: busy.source,
             policy: busy.policy.to_owned(),
             limit: Some(limit_state::state(busy.named, busy.limit, busy.word, now)),
             refused_packets: busy.refused_packets,
@@ -68,7 +72,7 @@ impl Controller {
 /// A source under limits, while it is not yet known whether it is among the busiest.
 struct Busy<'a> {
     fill: f64,
-    source: IpAddr,
+    source: Prefix,
     policy: &'a str,
     named: &'a Named,
     /// The index of the limit with the least room.

@@ -7,11 +7,15 @@ use std::{
 
 use super::{
     controller::{Controller, Reloads},
-    policies::DEFAULT,
+    policies::{DEFAULT, NODE, Named, Role},
     store::{BanRow, FOREVER},
 };
 use crate::{
-    api::{Allow, Ban, InterfaceStatus, MapStatus, Origin, PolicyView, Refused, StatsRow, Status},
+    api::{
+        Allow, AppliesTo, Ban, ClassView, InterfaceStatus, MapStatus, Origin, PolicyView, Refused,
+        StatsRow, Status,
+    },
+    class::Class,
     clock,
     config::Mode,
     datapath::{CounterRow, DatapathError, InterfaceState, IpFamily, Totals},
@@ -64,7 +68,10 @@ impl Controller {
             maps: self.maps(),
             bans: self.intent.bans().len(),
             allows: self.allows().len(),
-            policies: self.policies.len(),
+            policies: self.policies.of_sources(),
+            classes: self.class_views(),
+            aggregates: self.aggregate_lengths(),
+            node: self.policies.get(NODE).is_some(),
         }
     }
 
@@ -106,7 +113,26 @@ impl Controller {
         allows
     }
 
-    /// The policies, the default one first.
+    fn class_views(&self) -> Vec<ClassView> {
+        let named = self.intent.config.classes.iter();
+        let view = |(name, class): (&str, &Class)| ClassView {
+            name: name.to_owned(),
+            class: class.clone(),
+        };
+        named.map(view).collect()
+    }
+
+    fn aggregate_lengths(&self) -> Vec<String> {
+        let policies = IpFamily::ALL.into_iter();
+        let policies = policies.flat_map(|family| self.policies.of_prefixes(family));
+        let length = |(length, _, named): (u8, _, &Named)| match named.role {
+            Role::Prefixes(IpFamily::V6, _) => format!("ipv6/{length}"),
+            _ => format!("ipv4/{length}"),
+        };
+        policies.map(length).collect()
+    }
+
+    /// The policies, the default one first, those of wider prefixes and of the node last.
     #[must_use]
     pub fn limits(&self) -> Vec<PolicyView> {
         let by_hand = |name: &str| {
@@ -131,6 +157,7 @@ impl Controller {
                     ),
                     limits: policy.limits.to_vec(),
                     observe: policy.observe,
+                    applies_to: applies_to(policy.role),
                     origin: if manual {
                         Origin::Manual
                     } else {
@@ -209,7 +236,7 @@ impl Controller {
             "ADDRESSES_V6" => Some(v6.0),
             "PREFIXES_V4" => Some(v4.1),
             "PREFIXES_V6" => Some(v6.1),
-            "POLICIES" => Some(self.enforcer.policies().len() as u64),
+            "POLICIES" => Some(self.enforcer.held().policies.len() as u64),
             _ => None,
         };
         let maps = self.enforcer.datapath().maps().iter().cloned();
@@ -273,6 +300,14 @@ pub(super) fn ban(prefix: Prefix, row: &BanRow) -> Ban {
         reason: row.reason.clone(),
         author: row.author.clone(),
         origin: Origin::Manual,
+    }
+}
+
+fn applies_to(role: Role) -> AppliesTo {
+    match role {
+        Role::Sources => AppliesTo::Source,
+        Role::Prefixes(..) => AppliesTo::Prefix,
+        Role::Node => AppliesTo::Node,
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use ratelimit_common::{
-    ListEntry, Policy, Record, Settings, Strikes, aggregate::Aggregates,
+    ClassSet, ListEntry, Policy, Record, Settings, Strikes, aggregate::Aggregates,
     algorithm::sliding_log::TIMES_MAX, guard::Guard, layout::NODE_POLICIES,
 };
 
@@ -42,6 +42,25 @@ pub struct Memory {
     pub records: BTreeMap<(IpAddr, u32), Record>,
     /// Sources that were refused.
     pub strikes: BTreeMap<IpAddr, Strikes>,
+    /// What was written, in its order.
+    pub written: Vec<Written>,
+}
+
+/// Something that was written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Written {
+    /// The arrays of these classes.
+    Classes(ClassSet),
+    /// A policy, at an index.
+    Policy(u32),
+    /// The list entry of a prefix.
+    Entry(Prefix),
+    /// The wider prefixes of a family.
+    Aggregates(IpFamily),
+    /// The state of a policy of the node, which is empty.
+    NodeState(u32),
+    /// What holds for all packets.
+    Settings(Settings),
 }
 
 /// The tables, of which the test keeps a hold.
@@ -62,12 +81,21 @@ impl Shared {
 
 impl Datapath for Shared {
     fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError> {
-        self.memory().policies.insert(index, *policy);
+        let mut memory = self.memory();
+        memory.written.push(Written::Policy(index));
+        let policies = &mut memory.policies;
+        if *policy == Policy::default() {
+            policies.remove(&index);
+        } else {
+            policies.insert(index, *policy);
+        }
         Ok(())
     }
 
     fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError> {
-        self.memory().settings = settings;
+        let mut memory = self.memory();
+        memory.written.push(Written::Settings(settings));
+        memory.settings = settings;
         Ok(())
     }
 
@@ -76,7 +104,9 @@ impl Datapath for Shared {
     }
 
     fn set_classes(&mut self, classes: &ClassTables) -> Result<(), DatapathError> {
-        self.memory().classes = classes.clone();
+        let mut memory = self.memory();
+        memory.written.push(Written::Classes(classes.classes()));
+        memory.classes = classes.clone();
         Ok(())
     }
 
@@ -89,7 +119,9 @@ impl Datapath for Shared {
         family: IpFamily,
         aggregates: Aggregates,
     ) -> Result<(), DatapathError> {
-        self.memory().aggregates.insert(family, aggregates);
+        let mut memory = self.memory();
+        memory.written.push(Written::Aggregates(family));
+        memory.aggregates.insert(family, aggregates);
         Ok(())
     }
 
@@ -104,7 +136,9 @@ impl Datapath for Shared {
     }
 
     fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError> {
-        self.memory().node.remove(&(scope % NODE_POLICIES));
+        let mut memory = self.memory();
+        memory.written.push(Written::NodeState(scope));
+        memory.node.remove(&(scope % NODE_POLICIES));
         Ok(())
     }
 
@@ -134,12 +168,15 @@ impl Datapath for Shared {
                 capacity,
             });
         }
+        memory.written.push(Written::Entry(prefix));
         memory.entries.insert(prefix, entry);
         Ok(())
     }
 
     fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
-        self.memory().entries.remove(&prefix);
+        let mut memory = self.memory();
+        memory.written.push(Written::Entry(prefix));
+        memory.entries.remove(&prefix);
         Ok(())
     }
 

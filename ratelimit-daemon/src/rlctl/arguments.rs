@@ -198,8 +198,8 @@ pub enum LimitVerb {
 /// `limit set [--prefix P] --packets N --per TIME ...`
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "rlctl limit set [--prefix <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [--algorithm <NAME>] [--burst <AMOUNT>] ... [--observe]",
-    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --bytes 50MB --per 1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n\nSeveral limits: each `--packets` or `--bytes` belongs to the `--per` behind it, `--algorithm` and `--burst` to the limit before them, and a packet passes when all limits have room. Each source of the prefix has the limits for itself."
+    override_usage = "rlctl limit set [--prefix <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [--algorithm <NAME>] [--burst <AMOUNT>] [--match <CLASS>] ... [--observe]",
+    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --bytes 50MB --per 1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --packets 1000 --per 1s --packets 20 --per 1s --match tcp-syn\n\nSeveral limits: each `--packets` or `--bytes` belongs to the `--per` behind it, `--algorithm`, `--burst` and `--match` to the limit before them, and a packet passes when all limits have room. Each source of the prefix has the limits for itself."
 )]
 pub struct LimitSetArguments {
     /// Whose [default: the sources without a policy of their own]

@@ -1,13 +1,14 @@
 //! Limits on a command line: `--packets 1000 --per 1s --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB`.
 //!
 //! Each `--packets` or `--bytes` belongs to the `--per` behind it, and `--algorithm` and `--burst` to the limit before them,
-//! so the order in which they were typed matters.
+//! so the order in which they were typed matters; `--match` belongs to the limit before it too.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::{
+    class::Match,
     limit::{AlgorithmName, LimitError, LimitSpec, LimitUnit},
     quantity,
 };
@@ -23,6 +24,7 @@ enum Word {
     Per(Duration),
     Algorithm(AlgorithmName),
     Burst(String),
+    Match(String),
 }
 
 /// Why the options are no limits.
@@ -39,7 +41,7 @@ pub enum LimitArgumentsError {
         "`{0}` has no `--packets` or `--bytes` before it: write for example `--packets 1000 {0}`"
     )]
     NoAmount(String),
-    /// An algorithm or a burst that no limit is before, or that stands twice behind one.
+    /// An algorithm, a burst or a class that no limit is before, or that stands twice behind one.
     #[error(
         "`{0}` has no limit of its own before it: write for example `--packets 1000 --per 1s {0}`"
     )]
@@ -71,7 +73,7 @@ impl LimitArguments {
             let (amount, unit) = match word {
                 Word::Amount(amount, unit) => (*amount, *unit),
                 Word::Per(_) => return Err(LimitArgumentsError::NoAmount(word.text())),
-                Word::Algorithm(_) | Word::Burst(_) => {
+                Word::Algorithm(_) | Word::Burst(_) | Word::Match(_) => {
                     return Err(LimitArgumentsError::NoLimit(word.text()));
                 }
             };
@@ -79,11 +81,14 @@ impl LimitArguments {
                 return Err(LimitArgumentsError::NoWindow(word.text()));
             };
             let mut texts = vec![word.text(), per.text()];
-            let (mut algorithm, mut burst) = (None, None);
+            let (mut algorithm, mut burst, mut class) = (None, None, None);
             while let Some(word) = words.as_slice().first() {
                 match word {
                     Word::Algorithm(name) if algorithm.is_none() => algorithm = Some(*name),
                     Word::Burst(text) if burst.is_none() => burst = Some(read_burst(text, unit)?),
+                    Word::Match(name) if class.is_none() => {
+                        class = Some(Match::Named(name.clone()))
+                    }
                     _ => break,
                 }
                 texts.push(word.text());
@@ -91,10 +96,14 @@ impl LimitArguments {
             }
             let algorithm = algorithm.unwrap_or_default().with(amount, burst);
             let limit = algorithm.and_then(|it| LimitSpec::new(amount, unit, *window, it));
-            limits.push(limit.map_err(|error| LimitArgumentsError::Limit {
+            let limit = limit.map_err(|error| LimitArgumentsError::Limit {
                 limit: texts.join(" "),
                 error,
-            })?);
+            })?;
+            limits.push(match class {
+                Some(class) => limit.of_class(class),
+                None => limit,
+            });
         }
         if limits.is_empty() {
             return Err(LimitArgumentsError::Nothing);
@@ -119,6 +128,7 @@ impl Word {
             Self::Per(window) => format!("--per {}", quantity::duration(*window)),
             Self::Algorithm(name) => format!("--algorithm {}", name.label()),
             Self::Burst(text) => format!("--burst {text}"),
+            Self::Match(name) => format!("--match {name}"),
         }
     }
 }
@@ -180,6 +190,14 @@ impl clap::Args for LimitArguments {
                 )
                 .value_parser(value_parser!(String)),
             )
+            .arg(
+                option(
+                    "match",
+                    "CLASS",
+                    "Packets that the limit before it counts, as tcp-syn, fragments, other or a class of the configuration [default: all]",
+                )
+                .value_parser(value_parser!(String)),
+            )
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -207,6 +225,7 @@ impl clap::FromArgMatches for LimitArguments {
         words.extend(typed(matches, "per", Word::Per));
         words.extend(typed(matches, "algorithm", Word::Algorithm));
         words.extend(typed(matches, "burst", Word::Burst));
+        words.extend(typed(matches, "match", Word::Match));
         Ok(Self(words.into_values().collect()))
     }
 

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    control::{Compiled, TooManyPolicies},
+    control::{CompileError, Compiled, Named},
     memory_tables::MemoryTables,
 };
 
@@ -26,7 +26,7 @@ pub struct Side {
 }
 
 impl Side {
-    pub fn new(config: Config, interval: Option<Duration>) -> Result<Self, TooManyPolicies> {
+    pub fn new(config: Config, interval: Option<Duration>) -> Result<Self, CompileError> {
         let compiled = Compiled::new(config)?;
         Ok(Self {
             tables: compiled.memory_tables(),
@@ -50,6 +50,7 @@ impl Side {
                 reason,
                 address: *address,
                 limit: refusal.and_then(limit_of),
+                scope: self.tables.refused_scope(),
             });
         }
         self.timeline.count(moment.since_first_ns, verdict)?;
@@ -102,12 +103,23 @@ impl Side {
         rows.collect()
     }
 
+    /// The name and limits of the policy that refused.
+    fn policy_of(&self, first: &FirstRefusal) -> Option<(&str, &Named)> {
+        match first.reason {
+            DropReason::NodeLimited => self.compiled.node_policy(),
+            DropReason::AggregateLimited => self
+                .compiled
+                .prefixes_around(first.address)
+                .find(|(_, _, named)| Some(named.policy.scope()) == first.scope)
+                .map(|(_, name, named)| (name, named)),
+            _ => self.compiled.policy_of(first.address),
+        }
+    }
+
     /// The first refusal of a source, in words.
     pub fn refused(&self, entry: &SourceTally) -> Option<Refused> {
         let first = entry.first?;
-        let policy = first
-            .limit
-            .and_then(|_| self.compiled.policy_of(first.address));
+        let policy = first.limit.and_then(|_| self.policy_of(&first));
         let limits = policy.map(|(_, named)| named.limits.as_slice());
         let limit = limits.and_then(|limits| limits.get(usize::from(first.limit?)));
         Some(Refused {
@@ -118,7 +130,12 @@ impl Side {
     }
 }
 
-/// The index of the limit that decided, for the reasons that are about one of the source's policy.
+/// The index of the limit that decided, for the reasons that are about one.
 fn limit_of(refusal: Refusal) -> Option<u8> {
-    matches!(refusal.reason, DropReason::Limited | DropReason::Contended).then_some(refusal.limit)
+    use DropReason::{AggregateLimited, Contended, Limited, NodeLimited};
+    let is_of_limit = matches!(
+        refusal.reason,
+        Limited | AggregateLimited | NodeLimited | Contended
+    );
+    is_of_limit.then_some(refusal.limit)
 }

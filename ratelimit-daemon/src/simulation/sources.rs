@@ -25,6 +25,8 @@ pub struct FirstRefusal {
     pub address: IpAddr,
     /// The index of the limit in its policy, where a limit refused.
     pub limit: Option<u8>,
+    /// The scope of the policy, where it is one of sources or of prefixes around them.
+    pub scope: Option<u32>,
 }
 
 impl Sources {

@@ -229,6 +229,102 @@ fn intervals_that_were_asked_for_and_are_too_many_stop_the_simulation() {
     assert_eq!(simulation.packet(packet(START + MS)), Err(TooManyIntervals));
 }
 
+#[test]
+fn a_limit_of_a_class_counts_its_packets_and_no_others() {
+    let config = "\
+        [class.dns]\nprotocol = \"udp\"\nsource_ports = [53]\n\
+        [policy.default]\nlimits = [\
+        { packets = 1, per = \"1s\", match = \"dns\" },\
+        { packets = 2, per = \"1s\", match = \"other\" }]";
+    let mut simulation = simulation(config, None);
+    for (source_port, packets) in [(53, 3), (54, 5)] {
+        for _ in 0..packets {
+            send(&mut simulation, 0, &udp([198, 51, 100, 1], source_port));
+        }
+    }
+    let answer = simulation.answer(10);
+    check_verdicts(
+        &answer,
+        &[("pass", "conforming", 3), ("drop", "limited", 5)],
+    );
+    check_first(&answer, "limited", "default", "1 packets per 1s of dns");
+}
+
+#[test]
+fn a_flood_that_rotates_inside_a_prefix_is_limited_as_one() {
+    let config = "\
+        [policy.default]\nlimits = [{ packets = 9, per = \"1s\" }]\n\
+        [aggregate]\n\
+        ipv4 = [{ prefix = 24, packets = 30, per = \"1s\" }, { prefix = 16, packets = 50, per = \"1s\" }]\n\
+        ipv6 = [{ prefix = 56, packets = 10, per = \"1s\" }]";
+    let mut simulation = simulation(config, None);
+    for last in 1..=40 {
+        send(&mut simulation, 0, &ipv4([198, 51, 100, last]));
+        send(&mut simulation, 0, &ipv4([198, 51, 101, last]));
+        send(&mut simulation, 0, &ipv6_of_64(last));
+    }
+    let answer = simulation.answer(200);
+    check_verdicts(
+        &answer,
+        &[
+            ("pass", "conforming", 25 + 25 + 10),
+            ("drop", "aggregate-limited", 15 + 15 + 30),
+        ],
+    );
+    let firsts: std::collections::BTreeSet<_> = answer
+        .sources
+        .iter()
+        .map(|row| row.first.clone().unwrap().policy.unwrap())
+        .collect();
+    let expected = ["[aggregate] ipv4/16", "[aggregate] ipv6/56"];
+    assert_eq!(firsts, expected.map(str::to_owned).into());
+}
+
+#[test]
+fn the_narrow_prefix_is_named_where_it_refuses() {
+    let config = "\
+        [policy.default]\nlimits = []\n\
+        [aggregate]\nobserve = true\n\
+        ipv4 = [{ prefix = 24, packets = 1, per = \"1s\" }, { prefix = 16, packets = 2, per = \"1s\" }]";
+    let mut simulation = simulation(config, None);
+    for last in 1..=2 {
+        send(&mut simulation, 0, &ipv4([198, 51, 100, last]));
+    }
+    let answer = simulation.answer(10);
+    let verdicts = [
+        ("pass", "conforming", 1),
+        ("observe", "aggregate-limited", 1),
+    ];
+    check_verdicts(&answer, &verdicts);
+    check_first(
+        &answer,
+        "aggregate-limited",
+        "[aggregate] ipv4/24",
+        "1 packets per 1s",
+    );
+}
+
+#[test]
+fn the_node_limits_all_sources_together() {
+    let config = "\
+        [policy.default]\nlimits = [{ packets = 9, per = \"1s\" }]\n\
+        [node]\nlimits = [\
+        { packets = 1000, per = \"1s\" },\
+        { packets = 200, per = \"1s\", match = \"udp\", algorithm = \"token-bucket\" }]";
+    let mut simulation = simulation(config, None);
+    for last in 0..=250 {
+        send(&mut simulation, 0, &udp([198, 51, 100, last], 53));
+    }
+    let answer = simulation.answer(300);
+    // Of the burst, a share of 200 / 128 is kept back for the CPU.
+    check_verdicts(
+        &answer,
+        &[("pass", "conforming", 199), ("drop", "node-limited", 52)],
+    );
+    let limit = "200 packets per 1s (token-bucket, burst 200) of udp";
+    check_first(&answer, "node-limited", "[node]", limit);
+}
+
 const LIMIT_OF_2: &str = "[policy.default]\nlimits = [{ packets = 2, per = \"1s\" }]";
 
 fn simulation(new: &str, old: Option<&str>) -> Simulation {
@@ -275,4 +371,26 @@ fn ipv6(last: u8) -> Vec<u8> {
         &[0; 16],
     ]
     .concat()
+}
+
+fn check_first(answer: &Answer, reason: &'static str, policy: &str, limit: &str) {
+    let expected = Refused {
+        reason,
+        policy: Some(policy.to_owned()),
+        limit: Some(limit.to_owned()),
+    };
+    assert_eq!(answer.sources[0].first, Some(expected));
+}
+
+fn udp(source: [u8; 4], source_port: u8) -> Vec<u8> {
+    let mut frame = [&ipv4(source)[..], &[0, source_port, 0, 80, 0, 8, 0, 0]].concat();
+    frame[14..24].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17]);
+    frame
+}
+
+/// A packet of another /64 for each number, all in one /56.
+fn ipv6_of_64(number: u8) -> Vec<u8> {
+    let mut frame = ipv6(1);
+    frame[29] = number;
+    frame
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use ratelimit_daemon::{
     api::{
-        Allow, Ban, Check, InterfaceStatus, LimitState, MapStatus, Origin, PolicyView, StatsRow,
-        Status, TopSource,
+        Allow, AppliesTo, Ban, Check, ClassView, InterfaceStatus, LimitState, MapStatus, Origin,
+        PolicyView, StatsRow, Status, TopSource, WiderLimits,
     },
+    class::Match,
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
 
@@ -174,6 +175,68 @@ limit: 50MB per 1s: nothing used
 refused: 12 packets by limits, the last at {since_told}"
     );
     check_blocked(answers(&answer), &stdout);
+}
+
+#[test]
+fn check_tells_the_limits_that_a_source_shares() {
+    let mut limits = limits();
+    limits.truncate(1);
+    let syn = limits[0].limit.clone();
+    let mut of_syn = limits.clone();
+    of_syn[0].limit = syn.of_class(Match::Named("tcp-syn".to_owned()));
+    let prefix = "203.0.113.0/24".parse().unwrap();
+    let wider = |prefix, observe, limits| WiderLimits {
+        prefix,
+        observe,
+        limits,
+    };
+    let answer = Check {
+        action: "drop".to_owned(),
+        reason: "aggregate-limited".to_owned(),
+        limits: Vec::new(),
+        wider: vec![
+            wider(Some(prefix), false, limits),
+            wider(None, true, of_syn),
+        ],
+        ..passing("203.0.113.7")
+    };
+    let stdout = "packets from 203.0.113.7 are dropped (aggregate-limited)
+rule: the limits that a prefix around it has, for all of its sources
+limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, the window closes in 0.4s
+limit of the node (dry run): 1000 packets per 1s of tcp-syn: 37 used, the window closes in 0.4s
+refused: nothing that is remembered";
+    check_blocked(answers(&answer), stdout);
+}
+
+#[test]
+fn status_shows_classes_and_what_has_limits_besides_sources() {
+    let (past, told) = moment(-1);
+    let class = r#"{"protocol": ["udp"], "source_ports": ["53"]}"#;
+    let status = Status {
+        config_files: Vec::new(),
+        interfaces: Vec::new(),
+        maps: Vec::new(),
+        classes: vec![ClassView {
+            name: "dns".to_owned(),
+            class: serde_json::from_str(class).unwrap(),
+        }],
+        aggregates: vec!["ipv4/24".to_owned(), "ipv6/56".to_owned()],
+        node: true,
+        ..status(past)
+    };
+    let stdout = format!(
+        "ratelimitd 0.1.0, process 812, running for 10d 12h
+configuration: from the command line, applied {told}
+1 ban, 3 allows, 2 policies
+classes: dns (udp from port 53)
+wider prefixes with limits: ipv4/24 and ipv6/56
+the node has limits
+
+INTERFACE  STATE  MODE
+
+MAP  ENTRIES  CAPACITY  FULL  MEMORY"
+    );
+    check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
 }
 
 #[test]
@@ -384,6 +447,9 @@ fn status(past: jiff::Timestamp) -> Status {
         bans: 1,
         allows: 3,
         policies: 2,
+        classes: Vec::new(),
+        aggregates: Vec::new(),
+        node: false,
     }
 }
 
@@ -412,8 +478,9 @@ fn policies() -> [PolicyView; 2] {
     let default = PolicyView {
         name: "default".to_owned(),
         prefixes: Vec::new(),
-        limits: limits().iter().map(|state| state.limit).collect(),
+        limits: limits().iter().map(|state| state.limit.clone()).collect(),
         observe: false,
+        applies_to: AppliesTo::Source,
         origin: Origin::Config,
     };
     let partner = PolicyView {
@@ -424,6 +491,7 @@ fn policies() -> [PolicyView; 2] {
         ],
         limits: Vec::new(),
         observe: true,
+        applies_to: AppliesTo::Source,
         origin: Origin::Manual,
     };
     [default, partner]
@@ -440,6 +508,7 @@ fn passing(address: &str) -> Check {
         ban: None,
         policy: "default".to_owned(),
         limits: limits(),
+        wider: Vec::new(),
         refused_packets: 0,
         refused_last: None,
     }

@@ -45,20 +45,12 @@ ban = { after = 5000 }
    | ^^^ remove it; known here: sources, limits, observe",
     );
     check_behind_minimal(
-        "[aggregate]
-ipv4 = 24
-",
-        "config.toml:8:2: unknown key `aggregate` in the top level
-8 | [aggregate]
-  |  ^^^^^^^^^ remove it; known here: observe, on_stop, interface, source, policy, allow, metrics, paths",
-    );
-    check_behind_minimal(
         r#"[list.spamhaus]
 url = "https://example.com"
 "#,
         "config.toml:8:2: unknown key `list` in the top level
 8 | [list.spamhaus]
-  |  ^^^^ remove it; known here: observe, on_stop, interface, source, policy, allow, metrics, paths",
+  |  ^^^^ remove it; known here: observe, on_stop, interface, source, class, policy, aggregate, node, allow, metrics, paths",
     );
     check_behind_minimal(
         r#"[allow]

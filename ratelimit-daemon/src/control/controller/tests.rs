@@ -1,5 +1,7 @@
 //! The controller over a datapath in memory.
 
+mod wide;
+
 use std::{
     net::IpAddr,
     sync::{Arc, Mutex},
@@ -14,7 +16,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     api::{Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
-    config::{Interface, Mode, OnStop, Paths, PolicyConfig, Source},
+    class::Catalogue,
+    config::{AggregateConfig, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig, Source},
     datapath::{Memory, Shared},
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
@@ -353,6 +356,9 @@ fn config() -> Config {
             ..PolicyConfig::default()
         },
         policies: [("partner".to_owned(), partner)].into(),
+        classes: Catalogue::default(),
+        aggregate: AggregateConfig::default(),
+        node: NodeConfig::default(),
         logs: crate::datapath::LogSize::NONE,
         allow: vec![prefix("192.0.2.10")],
         observe: false,

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use jiff::Zoned;
 
 use crate::{
-    api::{Ban, Check, LimitState, Origin},
+    api::{Ban, Check, LimitState, Origin, WiderLimits},
     limit::Algorithm,
     rlctl::{
         client::{Answer, Client},
@@ -44,6 +44,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     }
     let limits = check.limits.iter();
     sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
+    sentences.extend(check.wider.iter().flat_map(wider));
     sentences.push(format!("refused: {}", refusals(check, now)));
     sentences
 }
@@ -73,11 +74,26 @@ fn rule(check: &Check) -> String {
     match (check.reason.as_str(), &check.ban, check.rule) {
         (_, Some(ban), _) => format!("the ban of {}", ban.prefix),
         ("allowed", _, Some(prefix)) => format!("the allow list has {prefix}"),
+        ("aggregate-limited", ..) => {
+            "the limits that a prefix around it has, for all of its sources".to_owned()
+        }
+        ("node-limited", ..) => "the limits of the node, for everything that arrives".to_owned(),
         (_, _, Some(prefix)) => format!("the policy `{policy}`, which is for {prefix}"),
         (_, _, None) => {
             format!("the policy `{policy}`, as for every source without one of its own")
         }
     }
+}
+
+/// The limits that a source shares with others.
+fn wider(limits: &WiderLimits) -> impl Iterator<Item = String> {
+    let whose = match limits.prefix {
+        Some(prefix) => format!("all of {prefix}"),
+        None => "the node".to_owned(),
+    };
+    let dry_run = if limits.observe { " (dry run)" } else { "" };
+    let states = limits.limits.iter();
+    states.map(move |state| format!("limit of {whose}{dry_run}: {}", usage(state)))
 }
 
 /// Until when, by whom, since when and why.
@@ -105,7 +121,7 @@ fn circumstances(ban: &Ban, now: &Zoned) -> Vec<String> {
 
 /// `1000 packets per 1s: 37 used, the window closes in 0.4s`
 fn usage(state: &LimitState) -> String {
-    let limit = state.limit;
+    let limit = &state.limit;
     if state.used == 0 {
         return format!("{limit}: nothing used");
     }

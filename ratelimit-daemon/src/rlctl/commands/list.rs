@@ -3,7 +3,7 @@
 use jiff::{Timestamp, Zoned};
 
 use crate::{
-    api::{Allow, Ban, Origin, PolicyView},
+    api::{Allow, AppliesTo, Ban, Origin, PolicyView},
     rlctl::{
         client::{Answer, Client},
         failure::Failure,
@@ -81,10 +81,11 @@ fn policy_rows(policy: &PolicyView, table: &mut Table) {
 
 /// Whom a policy without prefixes is for.
 fn default_for(policy: &PolicyView) -> &'static str {
-    if policy.prefixes.is_empty() {
-        "all others"
-    } else {
-        ""
+    match policy.applies_to {
+        AppliesTo::Prefix => "each, as one",
+        AppliesTo::Node => "everything",
+        AppliesTo::Source if policy.prefixes.is_empty() => "all others",
+        AppliesTo::Source => "",
     }
 }
 

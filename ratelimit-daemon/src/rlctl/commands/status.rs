@@ -59,6 +59,23 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         phrase::count(status.allows, "allow", "allows"),
         phrase::count(status.policies, "policy", "policies")
     ));
+    if !status.classes.is_empty() {
+        let classes = status.classes.iter();
+        let classes: Vec<String> = classes
+            .map(|view| format!("{} ({})", printable(&view.name), view.class))
+            .collect();
+        lines.push(format!("classes: {}", classes.join(", ")));
+    }
+    if !status.aggregates.is_empty() {
+        let lengths: Vec<String> = status.aggregates.iter().map(|it| printable(it)).collect();
+        lines.push(format!(
+            "wider prefixes with limits: {}",
+            phrase::and(&lengths)
+        ));
+    }
+    if status.node {
+        lines.push("the node has limits".to_owned());
+    }
     lines
 }
 

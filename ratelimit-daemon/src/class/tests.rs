@@ -1,0 +1,175 @@
+use ratelimit_common::class::NO_PORT;
+
+use super::*;
+
+#[test]
+fn what_follows_from_ports_and_flags_need_not_be_said() {
+    let cases = [
+        (
+            r#"{"tcp": "syn"}"#,
+            r#"{"protocol": ["tcp"], "tcp": "syn"}"#,
+        ),
+        (
+            r#"{"source_ports": ["53"]}"#,
+            r#"{"protocol": ["tcp", "udp", "sctp", "dccp", "udplite"], "source_ports": ["53"]}"#,
+        ),
+        (
+            r#"{"destination_ports": ["80-90", "85-100", "101"]}"#,
+            r#"{"destination_ports": ["101", "80-100"]}"#,
+        ),
+        (r#"{"protocol": ["icmp"]}"#, r#"{"protocol": ["58", "1"]}"#),
+    ];
+    for (short, long) in cases {
+        assert_eq!(class(short), class(long));
+    }
+}
+
+#[test]
+fn a_class_reads_as_what_it_writes() {
+    for text in [
+        r#"{"protocol":["udp"],"source_ports":["53","8000-8100"],"fragment":false}"#,
+        r#"{"protocol":["tcp"],"tcp":"invalid"}"#,
+        r#"{"protocol":["icmp","47"]}"#,
+        r#"{"fragment":true}"#,
+    ] {
+        let class = class(text);
+        let again = serde_json::to_string(&class).unwrap();
+        assert_eq!(serde_json::from_str::<Class>(&again).unwrap(), class);
+    }
+    for name in BUILT_IN {
+        let Ok(Selected::Class(class)) = named(name) else {
+            continue;
+        };
+        let text = serde_json::to_string(&class).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Class>(&text).unwrap(),
+            class,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_class_that_no_packet_or_every_packet_belongs_to_is_refused() {
+    for (text, expected) in [
+        ("{}", "the class says nothing"),
+        (r#"{"protocol": []}"#, "the list of `protocol` is empty"),
+        (
+            r#"{"source_ports": []}"#,
+            "the list of `source_ports` is empty",
+        ),
+        (
+            r#"{"protocol": ["icmp"], "source_ports": ["1"]}"#,
+            "packets of icmp have no ports",
+        ),
+        (
+            r#"{"protocol": ["udp"], "tcp": "syn"}"#,
+            "packets of udp have no TCP flags",
+        ),
+        (r#"{"destination_ports": ["9-8"]}"#, "ends before it begins"),
+        (
+            r#"{"destination_ports": ["70000"]}"#,
+            "there is no port 70000",
+        ),
+        (r#"{"destination_ports": ["http"]}"#, "is no port"),
+        (r#"{"protocol": ["256"]}"#, "there is no protocol `256`"),
+    ] {
+        let error = serde_json::from_str::<Class>(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn packets_of_two_classes_are_named_by_an_example() {
+    let dns = r#"{"protocol": ["udp"], "source_ports": ["53"]}"#;
+    let web = r#"{"destination_ports": ["443", "80"]}"#;
+    let cases = [
+        (dns, web, Some("udp from port 53 to port 80")),
+        (dns, r#"{"protocol": ["tcp"]}"#, None),
+        (r#"{"tcp": "syn"}"#, web, Some("tcp with SYN to port 80")),
+        (
+            r#"{"tcp": "syn"}"#,
+            r#"{"tcp": "invalid"}"#,
+            Some("tcp with SYN and FIN"),
+        ),
+        (
+            r#"{"fragment": true}"#,
+            r#"{"protocol": ["icmp"]}"#,
+            Some("icmp in fragments"),
+        ),
+        (
+            r#"{"fragment": true}"#,
+            dns,
+            Some("udp in fragments from port 53"),
+        ),
+        (
+            r#"{"source_ports": ["1-9"]}"#,
+            r#"{"source_ports": ["10-19"]}"#,
+            None,
+        ),
+    ];
+    for (one, other, expected) in cases {
+        let (one, other) = (class(one), class(other));
+        assert_eq!(
+            one.example_in_both(&other).as_deref(),
+            expected,
+            "{one}, {other}"
+        );
+        assert_eq!(
+            other.example_in_both(&one).as_deref(),
+            expected,
+            "{other}, {one}"
+        );
+    }
+}
+
+#[test]
+fn a_class_is_within_another_when_all_of_its_packets_are() {
+    let cases = [
+        (
+            r#"{"protocol": ["udp"], "source_ports": ["53"]}"#,
+            r#"{"protocol": ["udp"]}"#,
+            true,
+        ),
+        (r#"{"tcp": "syn"}"#, r#"{"protocol": ["tcp"]}"#, true),
+        (r#"{"protocol": ["tcp"]}"#, r#"{"tcp": "syn"}"#, false),
+        (
+            r#"{"source_ports": ["5-6"]}"#,
+            r#"{"source_ports": ["1-9"]}"#,
+            true,
+        ),
+        (
+            r#"{"source_ports": ["5-10"]}"#,
+            r#"{"source_ports": ["1-9"]}"#,
+            false,
+        ),
+    ];
+    for (one, other, expected) in cases {
+        assert_eq!(
+            class(one).is_within(&class(other)),
+            expected,
+            "{one}, {other}"
+        );
+    }
+}
+
+#[test]
+fn every_built_in_name_has_packets() {
+    for name in BUILT_IN {
+        assert!(named(name).is_ok(), "{name}");
+    }
+    let Ok(Selected::Class(reflection)) = named("reflection") else {
+        panic!("it is a class");
+    };
+    assert!(reflection.has_source_port(11_211) && !reflection.has_source_port(443));
+    assert!(reflection.has_destination_port(NO_PORT) && !reflection.has_source_port(NO_PORT));
+    assert!(named("tcp-sny").is_err());
+}
+
+fn named(name: &str) -> Result<Selected, UnknownClass> {
+    Catalogue::default().select(&Match::Named(name.to_owned()))
+}
+
+fn class(text: &str) -> Class {
+    serde_json::from_str(text).unwrap()
+}

@@ -1,0 +1,324 @@
+use super::*;
+use crate::class::{Match, Selected};
+
+#[test]
+fn a_limit_names_a_class_or_says_what_it_is() {
+    let config = load_text(
+        r#"
+        [[interface]]
+        name = "eth0"
+        [class.dns-answers]
+        protocol = "udp"
+        source_ports = [53, "100-200", "8000-8100"]
+        fragment = false
+        [class.odd]
+        protocol = ["tcp", "icmp", 47, "50"]
+        [policy.default]
+        limits = [
+          { packets = 1, per = "1s", match = "tcp-syn" },
+          { packets = 2, per = "1s", match = "dns-answers" },
+          { packets = 3, per = "1s", match = { protocol = "udp", destination_ports = [53] } },
+          { packets = 4, per = "1s", match = { tcp = "invalid" } },
+          { packets = 5, per = "1s", match = "other" },
+          { packets = 6, per = "1s" },
+        ]
+        "#,
+    );
+    let limits = config.default_policy.limits;
+    let said: Vec<String> = limits.iter().map(ToString::to_string).collect();
+    let expected = [
+        "1 packets per 1s of tcp-syn",
+        "2 packets per 1s of dns-answers",
+        "3 packets per 1s of udp to port 53",
+        "4 packets per 1s of tcp with invalid flags",
+        "5 packets per 1s of other",
+        "6 packets per 1s",
+    ];
+    assert_eq!(said, expected);
+    let class = |name: &str| config.classes.get(name).unwrap().to_string();
+    let answers = "unfragmented udp from port 53,100-200,8000-8100";
+    assert_eq!(class("dns-answers"), answers);
+    assert_eq!(class("odd"), "icmp/tcp/gre/esp");
+    let selected = config.classes.select(limits[1].class().unwrap());
+    let Ok(Selected::Class(selected)) = selected else {
+        panic!("it is a class");
+    };
+    assert_eq!(selected.to_string(), answers);
+}
+
+#[test]
+fn a_class_may_stand_in_another_file_than_its_limit() {
+    let (answer, _directory) = inspect_files(&[
+        ("config.toml", MINIMAL),
+        (
+            "conf.d/10-limits.toml",
+            "[policy.a]\nsources = [\"10.0.0.0/8\"]\nlimits = [{ packets = 1, per = \"1s\", match = \"web\" }]\n",
+        ),
+        (
+            "conf.d/20-classes.toml",
+            "[class.web]\ndestination_ports = [80]\n",
+        ),
+    ]);
+    let (config, warnings) = answer.unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let class = config.policies["a"].limits[0].class().unwrap().clone();
+    assert_eq!(class, Match::Named("web".to_owned()));
+}
+
+#[test]
+fn a_class_that_is_not_there_is_refused_with_one_that_is_close() {
+    check_behind_minimal(
+        r#"[class.dns-answers]
+source_ports = [53]
+[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1, per = "1s", match = "tcp-sny" },
+  { packets = 1, per = "1s", match = "dns-answer" },
+  { packets = 1, per = "1s", match = "games" },
+  { packets = 1, per = "1s", match = 53 },
+]
+"#,
+        r#"config.toml:13:38: there is no class `tcp-sny`
+13 |   { packets = 1, per = "1s", match = "tcp-sny" },
+   |                                      ^^^^^^^^^ did you mean "tcp-syn"?
+config.toml:14:38: there is no class `dns-answer`
+14 |   { packets = 1, per = "1s", match = "dns-answer" },
+   |                                      ^^^^^^^^^^^^ did you mean "dns-answers"?
+config.toml:15:38: there is no class `games`
+15 |   { packets = 1, per = "1s", match = "games" },
+   |                                      ^^^^^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-invalid" or "fragments" or "reflection" or "other" or "dns-answers"
+config.toml:16:38: `match` is an integer, not a string
+16 |   { packets = 1, per = "1s", match = 53 },
+   |                                      ^^ write match = "tcp-syn", or match = { protocol = "udp", source_ports = [53] }"#,
+    );
+}
+
+#[test]
+fn a_class_without_packets_is_refused() {
+    check_behind_minimal(
+        r#"[class.a]
+[class.b]
+protocol = []
+[class.c]
+protocol = ["udp", "icmp"]
+source_ports = [53]
+[class.d]
+protocol = "udp"
+tcp = "syn"
+[class.e]
+destination_ports = []
+[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [{ packets = 1, per = "1s", match = {} }]
+"#,
+        r#"config.toml:8:1: the class says nothing: it would have every packet
+8 | [class.a]
+  | ^^^^^^^^^ write `protocol`, `source_ports`, `destination_ports`, `tcp` or `fragment`; a limit without `match` counts every packet
+config.toml:9:1: the list of `protocol` is empty: no packet would belong to the class
+9 | [class.b]
+  | ^^^^^^^^^ write what belongs to the class, or leave the list out
+config.toml:11:1: packets of icmp have no ports: none would belong to the class
+11 | [class.c]
+   | ^^^^^^^^^ leave that protocol or the ports out; tcp, udp, sctp, dccp and udplite have ports
+config.toml:14:1: packets of udp have no TCP flags: none would belong to the class
+14 | [class.d]
+   | ^^^^^^^^^ leave `protocol` out, or write protocol = "tcp"
+config.toml:17:1: the list of `destination_ports` is empty: no packet would belong to the class
+17 | [class.e]
+   | ^^^^^^^^^ write what belongs to the class, or leave the list out
+config.toml:21:46: the class says nothing: it would have every packet
+21 | limits = [{ packets = 1, per = "1s", match = {} }]
+   |                                              ^^ write `protocol`, `source_ports`, `destination_ports`, `tcp` or `fragment`; a limit without `match` counts every packet"#,
+    );
+}
+
+#[test]
+fn ports_protocols_and_flags_that_do_not_exist_are_refused() {
+    check_behind_minimal(
+        r#"[class.a]
+source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
+destination_ports = 80
+[class.b]
+protocol = ["upd", 256, "http"]
+tcp = "sin"
+fragment = "yes"
+port = 53
+"#,
+        r#"config.toml:9:17: there is no port 65536: the last one is 65535
+9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
+  |                 ^^^^^ write a number from 0 to 65535
+config.toml:9:24: the range `90-80` ends before it begins
+9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
+  |                        ^^^^^^^ write "80-90"
+config.toml:9:33: `http` is no port and no range of ports
+9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
+  |                                 ^^^^^^ write for example 53 or "8000-8100"
+config.toml:9:41: `1-2-3` is no port and no range of ports
+9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
+  |                                         ^^^^^^^ write for example 53 or "8000-8100"
+config.toml:9:50: `-1` is no port and no range of ports
+9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
+  |                                                  ^^ write for example 53 or "8000-8100"
+config.toml:9:54: `source_ports` is a fraction, not a string
+9 | source_ports = [65536, "90-80", "http", "1-2-3", -1, 1.5]
+  |                                                      ^^^ write source_ports = [53, "8000-8100"]
+config.toml:10:21: `destination_ports` is an integer, not a list
+10 | destination_ports = 80
+   |                     ^^ write destination_ports = [53, "8000-8100"]
+config.toml:12:13: there is no protocol `upd`
+12 | protocol = ["upd", 256, "http"]
+   |             ^^^^^ write "tcp" or "udp" or "icmp" or "icmpv6" or "sctp" or "gre" or "esp" or "igmp" or "ipip" or "dccp" or "ipv6" or "ospf" or "pim" or "vrrp" or "udplite", or a number from 0 to 255
+config.toml:12:20: there is no protocol `256`
+12 | protocol = ["upd", 256, "http"]
+   |                    ^^^ write "tcp" or "udp" or "icmp" or "icmpv6" or "sctp" or "gre" or "esp" or "igmp" or "ipip" or "dccp" or "ipv6" or "ospf" or "pim" or "vrrp" or "udplite", or a number from 0 to 255
+config.toml:12:25: there is no protocol `http`
+12 | protocol = ["upd", 256, "http"]
+   |                         ^^^^^^ write "tcp" or "udp" or "icmp" or "icmpv6" or "sctp" or "gre" or "esp" or "igmp" or "ipip" or "dccp" or "ipv6" or "ospf" or "pim" or "vrrp" or "udplite", or a number from 0 to 255
+config.toml:13:7: unknown tcp `sin`
+13 | tcp = "sin"
+   |       ^^^^^ write "syn" or "invalid"
+config.toml:14:12: `fragment` is a string, not true or false
+14 | fragment = "yes"
+   |            ^^^^^ write fragment = true
+config.toml:15:1: unknown key `port` in [class.b]
+15 | port = 53
+   | ^^^^ remove it; known here: protocol, source_ports, destination_ports, tcp, fragment"#,
+    );
+}
+
+#[test]
+fn a_name_that_is_built_in_or_no_name_is_refused() {
+    check_behind_minimal(
+        r#"[class.udp]
+protocol = "udp"
+source_ports = [53]
+[class."a b"]
+protocol = "udp"
+source_ports = [54]
+"#,
+        r#"config.toml:8:8: `udp` is a built-in class
+8 | [class.udp]
+  |        ^^^ give the class another name
+config.toml:11:8: `a b` is no name for a class
+11 | [class."a b"]
+   |        ^^^^^ write letters, digits, `-` and `_`"#,
+    );
+}
+
+#[test]
+fn classes_of_the_same_packets_are_refused() {
+    check_behind_minimal(
+        r#"[class.a]
+protocol = "tcp"
+destination_ports = ["80-90", "85-100"]
+[class.b]
+protocol = 6
+destination_ports = ["80-100"]
+[class.c]
+tcp = "syn"
+"#,
+        r#"config.toml:11:1: [class.b] has the same packets as [class.a], first at config.toml:8:1
+11 | [class.b]
+   | ^^^^^^^^^ keep one of them
+config.toml:14:1: [class.c] has the same packets as the built-in class `tcp-syn`
+14 | [class.c]
+   | ^^^^^^^^^ remove it, and write match = "tcp-syn""#,
+    );
+    check_files(
+        &[
+            ("config.toml", MINIMAL),
+            ("conf.d/a.toml", "[class.a]\nsource_ports = [1]\n"),
+            ("conf.d/b.toml", "[class.a]\nsource_ports = [2]\n"),
+        ],
+        r#"conf.d/b.toml:1:1: [class.a] is defined twice, first at conf.d/a.toml:1:1
+1 | [class.a]
+  | ^^^^^^^^^ make them one, or give one another name"#,
+    );
+}
+
+#[test]
+fn a_32nd_class_is_refused() {
+    let limits = |first: u16, count: u16| {
+        let limit = |port| {
+            format!("{{ packets = 1, per = \"1s\", match = {{ source_ports = [{port}] }} }},")
+        };
+        (first..first + count)
+            .map(limit)
+            .collect::<Vec<_>>()
+            .join("\n  ")
+    };
+    let policy = |name: u16, count| {
+        let limits = limits(8 * name + 1, count);
+        format!("[policy.p{name}]\nsources = [\"10.{name}.0.0/16\"]\nlimits = [\n  {limits}\n]\n")
+    };
+    let policies = |last| [policy(0, 8), policy(1, 8), policy(2, 8), policy(3, last)].concat();
+    check_behind_minimal(&policies(7), "");
+    check_behind_minimal(
+        &policies(8),
+        r#"config.toml:54:3: this is the 32. class that limits count
+54 |   { packets = 1, per = "1s", match = { source_ports = [32] } },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ keep 31, the most that can be told apart"#,
+    );
+}
+
+#[test]
+fn a_class_that_no_limit_counts_is_warned_of() {
+    check_warnings_behind_minimal(
+        r#"[class.web]
+destination_ports = [80]
+"#,
+        r#"config.toml:8:1: no limit counts [class.web]
+8 | [class.web]
+  | ^^^^^^^^^^^ write match = "web" in a limit, or remove it"#,
+    );
+}
+
+#[test]
+fn classes_that_share_packets_are_warned_of_where_both_are_counted() {
+    check_warnings_behind_minimal(
+        r#"[class.dns-answers]
+protocol = "udp"
+source_ports = [53]
+[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 6, per = "1s", match = "dns-answers" },
+  { packets = 8, per = "1s", match = { destination_ports = [80] } },
+  { packets = 7, per = "1s", match = "udp" },
+  { packets = 6, per = "1s", match = "other" },
+]
+[policy.b]
+sources = ["11.0.0.0/8"]
+limits = [{ packets = 9, per = "1s", match = "fragments" }]
+"#,
+        r#"config.toml:15:3: the classes dns-answers and packets to port 80 share packets, which both limits count: udp from port 53 to port 80 is charged to 6 packets per 1s of dns-answers and to 8 packets per 1s of packets to port 80
+15 |   { packets = 8, per = "1s", match = { destination_ports = [80] } },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ narrow one of them if that is not meant
+config.toml:16:3: the classes packets to port 80 and udp share packets, which both limits count: udp to port 80 is charged to 8 packets per 1s of packets to port 80 and to 7 packets per 1s of udp
+16 |   { packets = 7, per = "1s", match = "udp" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ narrow one of them if that is not meant"#,
+    );
+}
+
+#[test]
+fn a_limit_of_a_class_is_not_idle_beside_one_of_another() {
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1000, per = "1s" },
+  { packets = 10, per = "1s", match = "tcp" },
+  { packets = 20, per = "1s", match = "udp" },
+  { packets = 30, per = "1s", match = "tcp-syn" },
+  { packets = 5000, per = "1s", match = "icmp" },
+]
+"#,
+        r#"config.toml:14:3: 30 packets per 1s of tcp-syn are never reached beside 10 packets per 1s of tcp
+14 |   { packets = 30, per = "1s", match = "tcp-syn" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
+config.toml:15:3: 5000 packets per 1s of icmp are never reached beside 1000 packets per 1s
+15 |   { packets = 5000, per = "1s", match = "icmp" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
+    );
+}

@@ -1,0 +1,451 @@
+//! Classes, the limits of wider prefixes, and those of the node.
+
+use std::{collections::BTreeSet, fs};
+
+use ratelimit_common::{
+    ClassSet, Policy, Record, aggregate::Aggregate, layout::NODE_POLICIES, parse::transport::Kind,
+};
+
+use super::*;
+use crate::{
+    api::AppliesTo,
+    class::Match,
+    config,
+    datapath::{IpFamily, Written},
+};
+
+#[test]
+fn a_packet_sees_what_was_or_what_will_be() {
+    let mut lab = lab(TCP);
+    let before = lab.class_of(TCP_KIND);
+    lab.written();
+    lab.reload(EVERYTHING).unwrap();
+    let written = lab.written();
+    let udp = lab.class_of(UDP_KIND);
+    assert!(!udp.intersects(before));
+    let place = |what: &dyn Fn(&Written) -> bool| written.iter().position(what).unwrap();
+    let last = |what: &dyn Fn(&Written) -> bool| written.iter().rposition(what).unwrap();
+    let settings = lab.settings();
+    let node = lab.node().unwrap();
+    let order = [
+        place(&|it| *it == Written::Classes(before.union(udp))),
+        place(&|it| matches!(it, Written::Policy(_))),
+        place(&|it| matches!(it, Written::Entry(_))),
+        place(&|it| matches!(it, Written::Aggregates(_))),
+        place(&|it| *it == Written::NodeState(node.scope())),
+        place(&|it| *it == Written::Settings(settings)),
+        place(&|it| *it == Written::Classes(udp)),
+        last(&|it| matches!(it, Written::Policy(_))),
+    ];
+    assert!(order.is_sorted(), "{order:?}: {written:?}");
+    let entries = last(&|it| matches!(it, Written::Entry(_)));
+    assert!(entries < order[6], "{written:?}");
+}
+
+#[test]
+fn classes_are_asked_for_from_before_the_first_limit_of_one_to_after_the_last() {
+    let mut lab = lab(PLAIN);
+    lab.written();
+    lab.reload(TCP).unwrap();
+    let is_asked = |it: &Written| matches!(it, Written::Settings(it) if it.has_classes());
+    let asked = lab
+        .written()
+        .into_iter()
+        .find(|it| !matches!(it, Written::Classes(_)));
+    assert!(asked.as_ref().is_some_and(is_asked), "{asked:?}");
+    lab.reload(PLAIN).unwrap();
+    let written = lab.written();
+    let end = written
+        .iter()
+        .position(|it| matches!(it, Written::Settings(it) if !it.has_classes()));
+    let classes = written
+        .iter()
+        .position(|it| matches!(it, Written::Classes(_)));
+    assert!(written[..end.unwrap()].iter().any(is_asked), "{written:?}");
+    assert!(end < classes, "{written:?}");
+    assert!(!lab.settings().has_classes());
+    assert_eq!(lab.memory.lock().unwrap().classes, Default::default());
+}
+
+#[test]
+fn a_class_that_stays_keeps_its_number_and_its_policy_also_over_a_restart() {
+    let mut lab = lab(EVERYTHING);
+    let (udp, policy) = (lab.class_of(UDP_KIND), lab.policy_index("192.0.2.1"));
+    lab.reload(&EVERYTHING.replace("games", "play")).unwrap();
+    assert_eq!(
+        (lab.class_of(UDP_KIND), lab.policy_index("192.0.2.1")),
+        (udp, policy)
+    );
+    lab.reload(&EVERYTHING.replace(UDP_LIMIT, &format!("{UDP_LIMIT}, {TCP_LIMIT}")))
+        .unwrap();
+    assert_eq!(lab.class_of(UDP_KIND), udp);
+    assert!(!lab.class_of(TCP_KIND).intersects(udp) && !lab.class_of(TCP_KIND).is_empty());
+    lab.written();
+    lab.restart();
+    assert_eq!(lab.written(), []);
+}
+
+#[test]
+fn the_node_keeps_its_state_while_the_words_mean_the_same() {
+    let mut lab = lab(EVERYTHING);
+    let before = lab.node().unwrap();
+    lab.set_node_state(before.scope(), 7);
+    lab.reload(&EVERYTHING.replace("packets = 900_000", "packets = 950_000"))
+        .unwrap();
+    let after = lab.node().unwrap();
+    assert_eq!(
+        (after.scope(), lab.node_state(after.scope())),
+        (before.scope(), 7)
+    );
+    assert_ne!(after, before);
+    lab.restart();
+    assert_eq!(
+        (lab.node(), lab.node_state(after.scope())),
+        (Some(after), 7)
+    );
+}
+
+#[test]
+fn the_node_starts_anew_in_another_place_when_the_words_mean_something_else() {
+    let mut lab = lab(EVERYTHING);
+    for algorithm in [
+        "sliding-window",
+        "token-bucket",
+        "fixed-window",
+        "sliding-window",
+    ] {
+        let before = lab.node().unwrap();
+        for slot in 0..NODE_POLICIES {
+            lab.set_node_state(slot, 7);
+        }
+        let other = format!("packets = 900_000, algorithm = \"{algorithm}\"");
+        lab.reload(&EVERYTHING.replace("packets = 900_000", &other))
+            .unwrap();
+        let after = lab.node().unwrap();
+        if after.scope() != before.scope() {
+            assert_ne!(
+                after.scope() % NODE_POLICIES,
+                before.scope() % NODE_POLICIES
+            );
+            assert_eq!(lab.node_state(after.scope()), 0, "{algorithm}");
+        }
+        assert_eq!(lab.node_state(before.scope()), 7, "{algorithm}");
+    }
+    lab.reload(PLAIN).unwrap();
+    assert_eq!(lab.node(), None);
+    lab.reload(EVERYTHING).unwrap();
+    assert_eq!(lab.node_state(lab.node().unwrap().scope()), 0);
+}
+
+#[test]
+fn prefixes_have_policies_of_their_own_from_the_narrowest_to_the_widest() {
+    let lab = lab(EVERYTHING);
+    let memory = lab.memory.lock().unwrap();
+    let levels = |family| -> Vec<(u8, u64)> {
+        let aggregates = memory.aggregates[&family];
+        let levels = (0..2).filter_map(|index| aggregates.get(index));
+        let amount = |level: Aggregate| {
+            let limit = *memory.policies[&level.policy.into()].limit(0).unwrap();
+            (level.prefix, limit.capacity())
+        };
+        levels.map(amount).collect()
+    };
+    assert_eq!(levels(IpFamily::V4), [(24, 500)]);
+    assert_eq!(levels(IpFamily::V6), [(56, 600), (48, 700)]);
+    assert!(memory.settings.has_aggregates());
+    drop(memory);
+    let status = lab.controller.status();
+    assert_eq!(status.aggregates, ["ipv4/24", "ipv6/56", "ipv6/48"]);
+    assert!(status.node && status.policies == 2 && status.classes.len() == 1);
+    let shared: Vec<(String, AppliesTo)> = lab
+        .controller
+        .limits()
+        .into_iter()
+        .map(|policy| (policy.name, policy.applies_to))
+        .collect();
+    let expected = [
+        ("default", AppliesTo::Source),
+        ("partner", AppliesTo::Source),
+        ("[aggregate] ipv4/24", AppliesTo::Prefix),
+        ("[aggregate] ipv6/56", AppliesTo::Prefix),
+        ("[aggregate] ipv6/48", AppliesTo::Prefix),
+        ("[node]", AppliesTo::Node),
+    ];
+    assert_eq!(shared, expected.map(|(name, to)| (name.to_owned(), to)));
+}
+
+#[test]
+fn a_reload_that_fails_leaves_every_table_as_it_was() {
+    let mut lab = lab(TCP);
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    let tables = |lab: &Lab| {
+        let memory = lab.memory.lock().unwrap();
+        let (aggregates, settings) = (memory.aggregates.clone(), memory.settings);
+        (
+            memory.classes.clone(),
+            aggregates,
+            settings,
+            memory.entries.clone(),
+        )
+    };
+    let before = tables(&lab);
+    lab.memory.lock().unwrap().entries_max = before.3.len();
+    lab.reload(EVERYTHING).unwrap_err();
+    assert_eq!(tables(&lab), before);
+    lab.memory.lock().unwrap().entries_max = 0;
+    lab.reload(EVERYTHING).unwrap();
+    assert_ne!(tables(&lab), before);
+}
+
+#[test]
+fn tables_that_somebody_changed_in_the_kernel_are_put_right() {
+    let mut lab = lab(EVERYTHING);
+    let before = lab.memory.lock().unwrap().classes.clone();
+    {
+        let mut memory = lab.memory.lock().unwrap();
+        memory.classes = Default::default();
+        memory.aggregates.clear();
+    }
+    lab.controller.reconcile();
+    let memory = lab.memory.lock().unwrap();
+    assert_eq!(memory.classes, before);
+    assert_eq!(memory.aggregates[&IpFamily::V4].get(0).unwrap().prefix, 24);
+}
+
+#[test]
+fn a_limit_set_by_hand_counts_a_class() {
+    let mut lab = lab(EVERYTHING);
+    let refused = lab.limit_class("tcp-sny").unwrap_err();
+    assert_eq!(refused.error, "there is no class `tcp-sny`");
+    let hint = refused.hint.unwrap();
+    assert!(hint.contains("tcp-syn") && hint.contains("games"), "{hint}");
+    lab.limit_class("tcp").unwrap();
+    let tcp = lab.class_of(TCP_KIND);
+    let index = lab.policy_index("198.51.100.1");
+    let classes = lab.memory.lock().unwrap().policies[&index]
+        .limit(0)
+        .unwrap()
+        .classes();
+    assert_eq!(classes, tcp);
+    lab.written();
+    lab.restart();
+    assert_eq!(lab.written(), []);
+}
+
+#[test]
+fn a_class_that_limits_set_by_hand_count_cannot_be_taken_away() {
+    let mut lab = lab(EVERYTHING);
+    lab.limit_class("games").unwrap();
+    let error = lab.reload(TCP).unwrap_err().to_string();
+    let expected = "the limits of 198.51.100.0/24 that were set by hand count the class `games`";
+    assert!(error.contains(expected), "{error}");
+    assert!(lab.settings().has_aggregates());
+}
+
+#[test]
+fn more_classes_than_can_be_told_apart_at_once_change_nothing() {
+    let classes = |first: u16| {
+        let policy = |number: u16| {
+            let limits = (0..7).map(|port| {
+                let port = first + 7 * number + port;
+                format!("{{ packets = 9, per = \"1s\", match = {{ source_ports = [{port}] }} }}")
+            });
+            let limits = limits.collect::<Vec<_>>().join(", ");
+            format!("[policy.p{number}]\nsources = [\"10.{number}.0.0/16\"]\nlimits = [{limits}]\n")
+        };
+        format!("{PLAIN}{}", (0..4).map(policy).collect::<String>())
+    };
+    let mut lab = lab(&classes(1));
+    let before = lab.memory.lock().unwrap().classes.clone();
+    let error = lab.reload(&classes(5)).unwrap_err().to_string();
+    assert!(error.contains("change fewer of them at once"), "{error}");
+    assert_eq!(lab.memory.lock().unwrap().classes, before);
+    lab.reload(&classes(4)).unwrap();
+    lab.reload(&classes(7)).unwrap();
+}
+
+#[test]
+fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
+    let lab = lab(EVERYTHING);
+    let scope_of = |index: u32| lab.memory.lock().unwrap().policies[&index].scope();
+    let level = lab.memory.lock().unwrap().aggregates[&IpFamily::V4]
+        .get(0)
+        .unwrap();
+    let aggregate = scope_of(level.policy.into());
+    let default = scope_of(lab.settings().default_policy());
+    let network: IpAddr = "203.0.113.0".parse().unwrap();
+    {
+        let mut memory = lab.memory.lock().unwrap();
+        for scope in [default, aggregate] {
+            let policy = *memory
+                .policies
+                .values()
+                .find(|it| it.scope() == scope)
+                .unwrap();
+            memory.records.insert((network, scope), used(&policy));
+        }
+        let strikes = ratelimit_common::Strikes {
+            packets: 3,
+            last_ns: 1,
+        };
+        memory.strikes.insert(network, strikes);
+    }
+    let top = lab.controller.top(9).unwrap();
+    let rows: BTreeSet<_> = top
+        .iter()
+        .map(|row| {
+            (
+                row.source.to_string(),
+                row.policy.as_str(),
+                row.refused_packets,
+            )
+        })
+        .collect();
+    let expected = [
+        ("203.0.113.0".to_owned(), "default", 3),
+        ("203.0.113.0/24".to_owned(), "[aggregate] ipv4/24", 0),
+    ];
+    assert_eq!(rows, expected.into());
+}
+
+#[test]
+fn check_tells_the_limits_that_a_source_shares() {
+    let lab = lab(EVERYTHING);
+    let wider = |address: &str| -> Vec<(Option<String>, String)> {
+        let check = lab.controller.check(address.parse().unwrap()).unwrap();
+        let told = check.wider.into_iter();
+        told.map(|it| {
+            (
+                it.prefix.map(|it| it.to_string()),
+                it.limits[0].limit.to_string(),
+            )
+        })
+        .collect()
+    };
+    let node = (None, "900000 packets per 1s".to_owned());
+    let level =
+        |prefix: &str, amount| (Some(prefix.to_owned()), format!("{amount} packets per 1s"));
+    assert_eq!(
+        wider("203.0.113.9"),
+        [level("203.0.113.0/24", 500), node.clone()]
+    );
+    let ipv6 = [
+        level("2001:db8:0:100::/56", 600),
+        level("2001:db8::/48", 700),
+        node,
+    ];
+    assert_eq!(wider("2001:db8:0:123::1"), ipv6);
+}
+
+#[test]
+fn a_prefix_without_room_decides() {
+    let lab = lab(EVERYTHING);
+    let level = lab.memory.lock().unwrap().aggregates[&IpFamily::V4]
+        .get(0)
+        .unwrap();
+    {
+        let mut memory = lab.memory.lock().unwrap();
+        let policy = memory.policies[&level.policy.into()];
+        let network: IpAddr = "203.0.113.0".parse().unwrap();
+        memory
+            .records
+            .insert((network, policy.scope()), used(&policy));
+    }
+    lab.check("203.0.113.9", "drop", "aggregate-limited", None, "default");
+    lab.check("203.0.114.9", "pass", "conforming", None, "default");
+}
+
+const PLAIN: &str = "[policy.default]\nlimits = [{ packets = 10, per = \"1s\" }]\n";
+const TCP_LIMIT: &str = "{ packets = 5, per = \"1s\", match = \"tcp\" }";
+const UDP_LIMIT: &str = "{ packets = 6, per = \"1s\", match = \"games\" }";
+const TCP: &str = "[policy.default]\nlimits = [{ packets = 5, per = \"1s\", match = \"tcp\" }]\n";
+const EVERYTHING: &str = r#"
+[class.games]
+protocol = "udp"
+destination_ports = [27015]
+[policy.default]
+limits = [{ packets = 10, per = "1s" }, { packets = 6, per = "1s", match = "games" }]
+[policy.partner]
+sources = ["192.0.2.0/24"]
+limits = [{ packets = 6, per = "1s", match = "games" }]
+[aggregate]
+ipv4 = [{ prefix = 24, packets = 500, per = "1s" }]
+ipv6 = [{ prefix = 48, packets = 700, per = "1s" }, { prefix = 56, packets = 600, per = "1s" }]
+[node]
+limits = [{ packets = 900_000, per = "1s" }]
+"#;
+const TCP_KIND: u32 = 6;
+const UDP_KIND: u32 = 17;
+
+fn lab(toml: &str) -> Lab {
+    Lab::new(read(toml))
+}
+
+fn read(toml: &str) -> Config {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config.toml");
+    fs::write(&path, format!("{toml}\n[[interface]]\nname = \"eth0\"\n")).unwrap();
+    let config = config::load(&path).unwrap();
+    Config {
+        files: Vec::new(),
+        ..config
+    }
+}
+
+/// A record in which the first limit is used up by now.
+fn used(policy: &Policy) -> Record {
+    let limit = policy.limit(0).unwrap();
+    let word = limit.algorithm().step(0, clock::now(), limit.capacity());
+    let mut record = Record::default();
+    record.words[0] = word.unwrap();
+    record
+}
+
+impl Lab {
+    fn reload(&mut self, toml: &str) -> anyhow::Result<()> {
+        self.config = read(toml);
+        self.controller.replace_config(self.config.clone())
+    }
+
+    fn limit_class(&mut self, class: &str) -> Result<Changed, Refused> {
+        let request = LimitRequest {
+            prefix: Some(prefix("198.51.100.0/24")),
+            limits: vec![limit(9).of_class(Match::Named(class.to_owned()))],
+            observe: false,
+        };
+        self.controller.set_limits(request, "root")
+    }
+
+    /// What was written since this was last asked.
+    fn written(&self) -> Vec<Written> {
+        std::mem::take(&mut self.memory.lock().unwrap().written)
+    }
+
+    fn settings(&self) -> ratelimit_common::Settings {
+        self.memory.lock().unwrap().settings
+    }
+
+    /// The classes that a packet of a protocol may belong to.
+    fn class_of(&self, kind: u32) -> ClassSet {
+        let kind = Kind::from_index(kind).unwrap();
+        self.memory.lock().unwrap().classes.by_kind()[kind.index() as usize]
+    }
+
+    fn node(&self) -> Option<Policy> {
+        let memory = self.memory.lock().unwrap();
+        Some(memory.policies[&memory.settings.node_policy()?])
+    }
+
+    fn set_node_state(&self, scope: u32, word: u64) {
+        let mut record = Record::default();
+        record.words[0] = word;
+        let slot = scope % NODE_POLICIES;
+        self.memory.lock().unwrap().node.insert(slot, record);
+    }
+
+    fn node_state(&self, scope: u32) -> u64 {
+        let memory = self.memory.lock().unwrap();
+        let record = memory.node.get(&(scope % NODE_POLICIES)).copied();
+        record.unwrap_or_default().words[0]
+    }
+}
