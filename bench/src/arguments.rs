@@ -41,6 +41,14 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
+    /// Write the figures into docs/performance.md, with a plot
+    #[arg(long)]
+    pub write: bool,
+
+    /// Measure nothing, and take the figures of this report
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+
     /// Name what got slower by more than 10 % since this report
     #[arg(long, value_name = "FILE")]
     pub compare: Option<PathBuf>,
@@ -57,6 +65,15 @@ impl Arguments {
         Effort {
             packets: self.packets.unwrap_or(packets),
             rounds: self.rounds.unwrap_or(rounds),
+        }
+    }
+
+    /// How much live traffic is sent: half as many packets, each of which costs more.
+    pub fn live_effort(&self) -> Effort {
+        let effort = self.effort();
+        Effort {
+            packets: (effort.packets / 2).max(1),
+            ..effort
         }
     }
 

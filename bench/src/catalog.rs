@@ -163,3 +163,27 @@ fn algorithm(store: Store, name: &str) -> Scenario {
         .case(Case::new(hot, CONFORMING).goal(store.goals().hot))
         .case(Case::new(many, CONFORMING).goal(store.goals().many))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_and_goals_refer_to_cases_that_exist() {
+        let scenarios: Vec<_> = Store::ALL.into_iter().flat_map(scenarios).collect();
+        let mut names = HashSet::new();
+        for scenario in &scenarios {
+            for case in &scenario.cases {
+                let name = scenario.name_of(case);
+                assert!(names.insert(name.clone()), "{name} is there twice");
+            }
+        }
+        for case in scenarios.iter().flat_map(|scenario| &scenario.cases) {
+            if let Some(Goal::Times(_, name) | Goal::Plus(_, name)) = &case.goal {
+                assert!(names.contains(name), "there is no {name}");
+            }
+        }
+    }
+}

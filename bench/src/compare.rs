@@ -135,7 +135,6 @@ mod tests {
             of_empty_drop: same(part),
             dropped: 1.0,
             goal: None,
-            goal_text: None,
         }
     }
 

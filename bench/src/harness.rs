@@ -13,6 +13,11 @@ use ratelimit_tests::cpu;
 
 use crate::draw::Draw;
 
+/// How often a run that other programs disturb is tried, where the time of the thread does not tell all.
+pub const ATTEMPTS: usize = 20;
+/// The part of such a run that the CPU may do something else for.
+pub const WAITED_PART: f64 = 0.05;
+
 /// The harness, with the program under test at its end.
 pub struct Harness {
     ebpf: Ebpf,
@@ -106,7 +111,7 @@ fn run(program: &Xdp, frame: &[u8], packets: u32) -> Result<Run> {
 }
 
 /// Lets other programs wait for this thread where they share its CPU: their traces in the caches are no part of a figure.
-fn come_first() -> Result<()> {
+pub fn come_first() -> Result<()> {
     // SAFETY: takes no pointers; 0 is this thread.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
     ensure!(result == 0, "raising the priority of a thread");
@@ -114,7 +119,7 @@ fn come_first() -> Result<()> {
 }
 
 /// The time that this thread could have run and did not.
-fn waited_nanos() -> Result<f64> {
+pub fn waited_nanos() -> Result<f64> {
     const PATH: &str = "/proc/thread-self/schedstat";
     let text = fs::read_to_string(PATH).with_context(|| format!("reading {PATH}"))?;
     let waited = text.split_whitespace().nth(1);
@@ -140,7 +145,8 @@ fn load(object: &[u8]) -> Result<Ebpf> {
         .context("reading the harness")
 }
 
-fn xdp<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp> {
+/// A program of the harness.
+pub fn xdp<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut Xdp> {
     let program = ebpf
         .program_mut(name)
         .with_context(|| format!("the harness has no program `{name}`"))?;

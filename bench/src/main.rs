@@ -8,12 +8,15 @@ mod draw;
 mod arguments;
 mod catalog;
 mod compare;
+mod document;
 mod goal;
 mod harness;
 mod installation;
 mod lists;
+mod live;
 mod machine;
 mod measure;
+mod plot;
 mod report;
 mod scenario;
 mod statistics;
@@ -48,10 +51,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     // Read before hours are spent.
     let before = arguments.compare.as_deref().map(Report::read).transpose()?;
     ensure!(skip::is_root(), "loading programs needs root");
-    let report = measure(arguments)?;
+    let report = match &arguments.report {
+        Some(path) => Report::read(path)?,
+        None => measure(arguments)?,
+    };
     print!("{}", table::render(&report));
     if let Some(path) = &arguments.json {
         report.write(path)?;
+    }
+    if arguments.write {
+        document::write(&report)?;
     }
     let Some(before) = before else {
         return Ok(ExitCode::SUCCESS);
@@ -94,6 +103,8 @@ fn measure(arguments: &Arguments) -> Result<Report> {
         let is_wanted = |case: &Case, name: &str| arguments.wants(case.is_core, name);
         bench.measure(scenario, is_wanted, &mut report)?;
     }
+    let is_wanted = |name: &str| arguments.wants(false, name);
+    live::measure(&object, arguments.live_effort(), is_wanted, &mut report)?;
     report.set_goals(scenarios.iter().flat_map(goals));
     Ok(report)
 }

@@ -62,8 +62,6 @@ pub struct LiveRow {
     pub dropped: f64,
     /// The least that `of_empty_drop` is to be.
     pub goal: Option<f64>,
-    /// The goal as people say it.
-    pub goal_text: Option<String>,
 }
 
 impl Row {

@@ -106,11 +106,6 @@ impl Traffic {
         Self { cpus, ..self }
     }
 
-    /// The same from another source on.
-    pub const fn from(self, first: u32) -> Self {
-        Self { first, ..self }
-    }
-
     /// `ipv4/hot`, `ipv6/1024/2-cpus-shared`
     pub fn label(self) -> String {
         let family = family_label(self.family);

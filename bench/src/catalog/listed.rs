@@ -1,8 +1,8 @@
 //! Cases with lists: bans, allows, prefixes that the traffic passes by, policies of prefixes.
 
-use std::fmt::Write;
+use std::{fmt::Write, net::IpAddr};
 
-use ratelimit_daemon::datapath::IpFamily;
+use ratelimit_daemon::{datapath::IpFamily, prefix::Prefix};
 
 use super::{CONFORMING, LAYERS, WIDE, goal, policy};
 use crate::{
@@ -10,74 +10,68 @@ use crate::{
     lists,
     scenario::{self, Case, Scenario},
     store::Store,
-    traffic::{FIRST, Sources, Traffic},
+    traffic::{self, FIRST, Sources, Traffic},
 };
 
-/// The sources of the next /16, which a prefix covers, while the first source is listed by its address.
-const COVERED: u32 = FIRST + (1 << 16);
+/// What one listed source is to cost.
+const LISTED: Goal = Goal::AtMost(3.0);
 /// Prefixes that have a policy: each is 4 of 65,536 sources.
 const PREFIXES_WITH_POLICY: u32 = 1 << 14;
 
 /// The scenarios with lists.
 pub fn scenarios(store: Store) -> Vec<Scenario> {
-    let (addresses, prefixes) = listed();
-    let banned = Scenario {
-        bans: [addresses.clone(), prefixes.clone()].concat(),
-        ..of(store, "banned")
-    };
-    let allowed = Scenario {
-        allows: [addresses, prefixes].concat(),
-        ..of(store, "allowed")
-    };
-    let mut scenarios = vec![
-        by_entry(banned, "banned", 3.0),
-        by_entry(allowed, "allowed", 3.0),
-    ];
+    let mut scenarios = vec![];
+    for (reason, list) in LISTS {
+        scenarios.push(by_address(store, reason, list));
+        scenarios.push(by_prefix(store, reason, list));
+    }
     let goals = [(100, 1.0, 3.0), (10_000, 1.0, 3.0), (1_000_000, 1.5, 6.0)];
     scenarios.extend(goals.map(|(count, hot, flood)| passed_by(store, count, hot, flood)));
     scenarios.extend([1, 100, 10_000].map(|count| policies(store, count)));
     scenarios
 }
 
-type Prefixes = Vec<ratelimit_daemon::prefix::Prefix>;
+/// Puts prefixes on a list of a scenario.
+type List = fn(&mut Scenario) -> &mut Vec<Prefix>;
 
-/// One address and one /16 (/48) of each family.
-fn listed() -> (Prefixes, Prefixes) {
-    let address = |family| match family {
-        IpFamily::V4 => std::net::IpAddr::V4(crate::traffic::ipv4(FIRST)).into(),
-        IpFamily::V6 => std::net::IpAddr::V6(crate::traffic::ipv6(FIRST)).into(),
-    };
-    let prefix = |family| lists::prefix(family, COVERED, 16);
-    (
-        IpFamily::ALL.map(address).to_vec(),
-        IpFamily::ALL.map(prefix).to_vec(),
-    )
-}
+/// The lists, by what is said of the packets that they are about.
+const LISTS: [(&str, List); 2] = [
+    ("banned", |scenario| &mut scenario.bans),
+    ("allowed", |scenario| &mut scenario.allows),
+];
 
 fn of(store: Store, name: &str) -> Scenario {
     Scenario::new(store, name, policy(WIDE))
 }
 
-/// A source that is listed by its address, one by a prefix, and many by a prefix.
-fn by_entry(mut scenario: Scenario, reason: &'static str, hot: f64) -> Scenario {
+/// One source of each family, listed by its address.
+fn by_address(store: Store, reason: &'static str, list: List) -> Scenario {
+    let mut scenario = of(store, reason);
+    let ipv6 = IpAddr::V6(traffic::ipv6(FIRST)).into();
+    *list(&mut scenario) = vec![IpAddr::V4(traffic::ipv4(FIRST)).into(), ipv6];
     for family in IpFamily::ALL {
-        let listed = Traffic::new(family, Sources::Hot);
-        let goal = goal(scenario.store, &scenario.name, listed, Goal::AtMost(hot));
-        let case = Case::new(listed, reason).goal(goal);
+        let hot = Traffic::new(family, Sources::Hot);
+        let case = Case::new(hot, reason).goal(goal(store, reason, hot, LISTED));
+        scenario = scenario.case(match family {
+            IpFamily::V4 => case.core(),
+            IpFamily::V6 => case,
+        });
+    }
+    scenario
+}
+
+/// One source and 65,536, listed by a prefix.
+fn by_prefix(store: Store, reason: &'static str, list: List) -> Scenario {
+    let name = format!("{reason}-prefix");
+    let mut scenario = of(store, &name);
+    *list(&mut scenario) = IpFamily::ALL
+        .map(|family| lists::prefix(family, FIRST, 16))
+        .to_vec();
+    for family in IpFamily::ALL {
+        let hot = Traffic::new(family, Sources::Hot);
         scenario = scenario
-            .case(if family == IpFamily::V4 {
-                case.core()
-            } else {
-                case
-            })
-            .case(
-                Case::new(Traffic::new(family, Sources::Hot).from(COVERED), reason)
-                    .goal(Goal::AtMost(hot)),
-            )
-            .case(Case::new(
-                Traffic::new(family, Sources::Many).from(COVERED),
-                reason,
-            ));
+            .case(Case::new(hot, reason).goal(goal(store, &name, hot, LISTED)))
+            .case(Case::new(Traffic::new(family, Sources::Many), reason));
     }
     scenario
 }

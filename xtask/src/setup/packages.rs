@@ -18,6 +18,7 @@ pub const FOR_DEMO: &[Program] = &[Program::new("ip", "iproute2")];
 
 /// What the benchmark measures beside this program.
 pub const FOR_BENCH: &[Program] = &[
+    Program::new("ethtool", "ethtool"),
     Program::new("iptables", "iptables"),
     Program::new("nft", "nftables"),
 ];
