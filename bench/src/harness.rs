@@ -13,11 +13,6 @@ use ratelimit_tests::cpu;
 
 use crate::draw::Draw;
 
-/// How often a run that other programs disturb is tried, where the time of the thread does not tell all.
-pub const ATTEMPTS: usize = 20;
-/// The part of such a run that the CPU may do something else for.
-pub const WAITED_PART: f64 = 0.05;
-
 /// The harness, with the program under test at its end.
 pub struct Harness {
     ebpf: Ebpf,
@@ -119,7 +114,7 @@ pub fn come_first() -> Result<()> {
 }
 
 /// The time that this thread could have run and did not.
-pub fn waited_nanos() -> Result<f64> {
+fn waited_nanos() -> Result<f64> {
     const PATH: &str = "/proc/thread-self/schedstat";
     let text = fs::read_to_string(PATH).with_context(|| format!("reading {PATH}"))?;
     let waited = text.split_whitespace().nth(1);

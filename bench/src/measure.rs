@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use ratelimit_tests::{Lab, cpu};
 
 use crate::{
-    harness::{ATTEMPTS, Harness, Run, WAITED_PART},
+    harness::{Harness, Run},
     installation::Installation,
     report::{Report, Row},
     scenario::{Case, Scenario},
@@ -18,6 +18,10 @@ const XDP_PASS: u32 = 2;
 const WARM_UP: u64 = 4;
 /// The part of the packets that must get the verdict that a case is named after: a flood meets a few bans.
 const EXPECTED_PART: f64 = 0.95;
+/// How often a run on several CPUs is tried.
+const ATTEMPTS: usize = 5;
+/// The part of its time that a CPU may do something else for in a run on several CPUs.
+const WAITED_PART: f64 = 0.05;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
