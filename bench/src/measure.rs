@@ -49,6 +49,8 @@ struct Running<'a> {
     frame: Vec<u8>,
     nanos: Vec<f64>,
     zero_nanos: Vec<f64>,
+    /// Whether other programs kept the CPUs from it: they will in the next round, too.
+    is_given_up: bool,
 }
 
 impl Bench<'_> {
@@ -111,6 +113,9 @@ impl Bench<'_> {
         loaded: &mut Harness,
         installation: &Installation,
     ) -> Result<()> {
+        if case.is_given_up {
+            return Ok(());
+        }
         let zero_nanos = self.run_once(zero, case, Some(XDP_PASS))?;
         let before = installation.packets(case.case.reason)?;
         let nanos = self.run_once(loaded, case, None)?;
@@ -118,6 +123,8 @@ impl Bench<'_> {
         if let (Some(zero_nanos), Some(nanos)) = (zero_nanos, nanos) {
             case.zero_nanos.push(zero_nanos);
             case.nanos.push(nanos);
+        } else {
+            case.is_given_up = true;
         }
         Ok(())
     }
@@ -202,6 +209,7 @@ impl<'a> Running<'a> {
             frame: case.traffic.frame(),
             nanos: vec![],
             zero_nanos: vec![],
+            is_given_up: false,
         }
     }
 
@@ -221,6 +229,9 @@ impl<'a> Running<'a> {
 
     /// Its figures; `None` when the machine was too busy for any.
     fn into_row(self) -> Option<Row> {
+        if self.is_given_up {
+            return None;
+        }
         let pairs = self.nanos.iter().zip(&self.zero_nanos);
         let ratios: Vec<_> = pairs.map(|(nanos, zero)| nanos / zero).collect();
         let is_alone = self.case.traffic.cpus == Cpus::One;
