@@ -122,6 +122,12 @@ impl MemoryTables {
         &self.ipv6
     }
 
+    /// What was used of the node's limits.
+    #[must_use]
+    pub const fn node(&self) -> &MemoryNode {
+        &self.node
+    }
+
     fn cell(&self, family: Family, verdict: Verdict) -> &Cell<Counter> {
         &self.counters[counter_index(INTERFACE, family, verdict) as usize]
     }

@@ -5,15 +5,19 @@ use std::net::IpAddr;
 use anyhow::{Context, Result, ensure};
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{Array, MapData, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, MapData, PerCpuArray, PerCpuValues, RingBuf},
     programs::{TestRun, TestRunOptions, Xdp},
 };
 use ratelimit_common::{
-    DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy, Settings, Verdict,
+    ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy, Record,
+    Settings, Verdict,
+    aggregate::Aggregates,
     event::{DropEvent, Sampler},
-    layout::{self, Counter, clock, counter_index},
+    layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index},
+    node::Shares,
+    source::LogKey,
 };
-use ratelimit_daemon::{datapath::OBJECT, prefix::Prefix};
+use ratelimit_daemon::{class_tables::ClassTables, datapath::OBJECT, prefix::Prefix};
 use zerocopy::FromBytes;
 
 use crate::family::{FamilyMaps, take_map};
@@ -31,6 +35,8 @@ pub struct Constants {
     pub sources: u32,
     /// Bytes of the ring of events.
     pub events_bytes: u32,
+    /// Sliding logs that have room, 8 KiB each.
+    pub logs: u32,
 }
 
 impl Default for Constants {
@@ -42,6 +48,7 @@ impl Default for Constants {
             masks: source_masks(32, 64),
             sources: 1 << 16,
             events_bytes: 1 << 16,
+            logs: 1,
         }
     }
 }
@@ -74,12 +81,21 @@ impl From<Verdict> for Action {
     }
 }
 
+/// The words of a sliding log in the object as it was built.
+pub type LogWords = [u64; LOG_TIMES as usize + 1];
+
 /// A loaded program with its maps.
 pub struct Program {
     ebpf: Ebpf,
     interface: u32,
     settings: Array<MapData, Settings>,
     policies: Array<MapData, Policy>,
+    classes: [Array<MapData, ClassSet>; 3],
+    held_classes: ClassTables,
+    aggregates: Array<MapData, Aggregates>,
+    node: Array<MapData, Record>,
+    shares: PerCpuArray<MapData, Shares>,
+    logs: HashMap<MapData, LogKey, LogWords>,
     clock: Array<MapData, u64>,
     counters: PerCpuArray<MapData, Counter>,
     inserted: PerCpuArray<MapData, u64>,
@@ -101,6 +117,7 @@ impl Program {
             .map_max_entries("SOURCES_V4", constants.sources)
             .map_max_entries("SOURCES_V6", constants.sources)
             .map_max_entries("EVENTS", constants.events_bytes)
+            .map_max_entries("LOGS", constants.logs)
             .load(OBJECT)
             .context("reading the object")?;
         let program = ebpf
@@ -113,6 +130,16 @@ impl Program {
             interface: constants.interface,
             settings: take_map(&mut ebpf, "SETTINGS")?.try_into()?,
             policies: take_map(&mut ebpf, "POLICIES")?.try_into()?,
+            classes: [
+                take_map(&mut ebpf, "CLASSES_BY_KIND")?.try_into()?,
+                take_map(&mut ebpf, "CLASSES_FROM_PORT")?.try_into()?,
+                take_map(&mut ebpf, "CLASSES_TO_PORT")?.try_into()?,
+            ],
+            held_classes: ClassTables::default(),
+            aggregates: take_map(&mut ebpf, "AGGREGATES")?.try_into()?,
+            node: take_map(&mut ebpf, "NODE")?.try_into()?,
+            shares: take_map(&mut ebpf, "NODE_SHARES")?.try_into()?,
+            logs: take_map(&mut ebpf, "LOGS")?.try_into()?,
             clock: take_map(&mut ebpf, "MANUAL_CLOCK")?.try_into()?,
             counters: take_map(&mut ebpf, "VERDICTS")?.try_into()?,
             inserted: take_map(&mut ebpf, "INSERTED")?.try_into()?,
@@ -204,6 +231,66 @@ impl Program {
     /// Sets a policy.
     pub fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<()> {
         Ok(self.policies.set(index, policy, 0)?)
+    }
+
+    /// Sets the arrays by which the classes of a packet are looked up.
+    pub fn set_classes(&mut self, wanted: &ClassTables) -> Result<()> {
+        let held = &self.held_classes;
+        let arrays = [
+            (wanted.by_kind(), held.by_kind()),
+            (wanted.from_port(), held.from_port()),
+            (wanted.to_port(), held.to_port()),
+        ];
+        for (map, (wanted, held)) in self.classes.iter_mut().zip(arrays) {
+            for (index, (wanted, held)) in (0..).zip(wanted.iter().zip(held)) {
+                if wanted != held {
+                    map.set(index, *wanted, 0)?;
+                }
+            }
+        }
+        self.held_classes = wanted.clone();
+        Ok(())
+    }
+
+    /// Sets the wider prefixes that have limits, of IPv4 and of IPv6.
+    pub fn set_aggregates(&mut self, ipv4: Aggregates, ipv6: Aggregates) -> Result<()> {
+        self.aggregates.set(0, ipv4, 0)?;
+        Ok(self.aggregates.set(1, ipv6, 0)?)
+    }
+
+    /// The state of the node's limits under each scope, modulo their number.
+    pub fn node_records(&self) -> Result<Vec<Record>> {
+        let records = (0..NODE_POLICIES).map(|index| self.node.get(&index, 0));
+        Ok(records.collect::<Result<_, _>>()?)
+    }
+
+    /// What each CPU has drawn of the node's limits, and not spent.
+    pub fn node_shares(&self) -> Result<Vec<Shares>> {
+        Ok(self.shares.get(&0, 0)?.to_vec())
+    }
+
+    /// The words of every sliding log.
+    pub fn logs(&self) -> Result<Vec<(LogKey, Vec<u64>)>> {
+        let logs = self
+            .logs
+            .iter()
+            .map(|log| log.map(|(key, words)| (key, words.to_vec())));
+        Ok(logs.collect::<Result<_, _>>()?)
+    }
+
+    /// Empties the lists, and forgets what was used of all limits.
+    pub fn clear(&mut self) -> Result<()> {
+        self.ipv4.clear()?;
+        self.ipv6.clear()?;
+        for key in self.logs.keys().collect::<Result<Vec<_>, _>>()? {
+            self.logs.remove(&key)?;
+        }
+        for index in 0..NODE_POLICIES {
+            self.node.set(index, Record::default(), 0)?;
+        }
+        let cpus = self.node_shares()?.len();
+        let unspent = PerCpuValues::try_from(vec![Shares::default(); cpus])?;
+        Ok(self.shares.set(0, unspent, 0)?)
     }
 
     /// Sets what the lists say about the addresses of `prefix` that no longer prefix matches.

@@ -7,11 +7,14 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{
-    Instant, Limit, ListEntry, Policy, Settings, Unit,
-    algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
+    ClassSet, Instant, Limit, ListEntry, Policy, Settings, Unit,
+    aggregate::{Aggregate, Aggregates, LEVELS_MAX},
+    algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
+    class::NO_PORT,
+    parse::transport::Kind,
     policy::LIMITS_MAX,
 };
-use ratelimit_daemon::prefix::Prefix;
+use ratelimit_daemon::{class_tables::ClassTables, prefix::Prefix};
 
 use crate::{Scene, mutation::choose};
 
@@ -36,7 +39,9 @@ pub fn sources(rng: &mut Rng, count: usize) -> Vec<(Ipv4Addr, Ipv6Addr)> {
 /// A scene around these sources, at about `now`.
 pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> Scene {
     Scene {
-        settings: Settings::new(policy_index(rng), rng.u8(..4) == 0),
+        settings: settings(rng),
+        classes: classes(rng),
+        aggregates: [aggregates(rng, 32), aggregates(rng, 128)],
         policies: (0..POLICIES).map(|_| policy(rng)).collect(),
         entries: (0..rng.u8(..30))
             .map(|_| (prefix(rng, sources), entry(rng, now)))
@@ -57,12 +62,67 @@ pub fn later(rng: &mut Rng, now: Instant) -> Instant {
     })
 }
 
+fn settings(rng: &mut Rng) -> Settings {
+    let mut settings = Settings::new(policy_index(rng), rng.u8(..8) == 0);
+    if rng.bool() {
+        settings = settings.with_classes();
+    }
+    if rng.bool() {
+        settings = settings.with_aggregates();
+    }
+    if rng.bool() {
+        settings = settings.with_node(policy_index(rng));
+    }
+    settings
+}
+
+fn aggregates(rng: &mut Rng, bits: u8) -> Aggregates {
+    let count = rng.usize(..=LEVELS_MAX);
+    let levels: Vec<Aggregate> = (0..count)
+        .map(|_| Aggregate {
+            prefix: rng.u8(..=bits),
+            policy: rng.u16(..=POLICIES as u16),
+        })
+        .collect();
+    Aggregates::new(&levels).expect("there are not too many")
+}
+
+/// Classes of a few kinds and ports each. Shapes come from and go to the ports that are named here.
+fn classes(rng: &mut Rng) -> ClassTables {
+    let mut tables = ClassTables::default();
+    for number in 0..rng.usize(..4) {
+        let class = ClassSet::one(number).expect("there are more");
+        let protocol = choose(rng, &[1, 6, 6, 17, 17, 58]);
+        let [any_protocol, syn, fragment] = [0; 3].map(|_| rng.u8(..3) == 0);
+        let is_kind = |kind: Kind| {
+            (any_protocol || kind.protocol() == protocol)
+                && (!syn || kind.is_syn() || kind.is_invalid())
+                && (!fragment || kind.is_fragment())
+        };
+        let [from, to] = [0; 2].map(|_| port(rng));
+        tables.add(class, is_kind, from, to);
+    }
+    tables
+}
+
+/// Any port, or some.
+fn port(rng: &mut Rng) -> impl Fn(u32) -> bool + use<> {
+    let wanted = choose(
+        rng,
+        &[None, None, Some(53), Some(80), Some(443), Some(NO_PORT)],
+    );
+    move |port| wanted.is_none_or(|wanted| port == wanted)
+}
+
 /// Policies may share a scope, and then read each other's words.
 fn policy(rng: &mut Rng) -> Policy {
     let count = rng.usize(..=LIMITS_MAX);
     let limits: Vec<Limit> = (0..count).filter_map(|_| limit(rng)).collect();
     let scope = rng.u32(..POLICIES);
-    Policy::new(&limits, scope, rng.u8(..4) == 0).expect("it has at most as many limits as may be")
+    let policy = Policy::new(&limits, scope, rng.u8(..4) == 0);
+    policy
+        .expect("it has at most as many limits as may be")
+        .in_shares(rng.u8(..6))
 }
 
 /// A limit, if it can be had.
@@ -78,15 +138,20 @@ fn limit(rng: &mut Rng) -> Option<Limit> {
         4..7 => (rng.u64(1..30_000), Unit::Bytes),
         _ => (1 << rng.u8(..40), Unit::Bytes),
     };
-    let algorithm: Algorithm = match rng.u8(..3) {
+    let algorithm: Algorithm = match rng.u8(..4) {
         0 => FixedWindow::new(amount, window).ok()?.into(),
         1 => SlidingWindow::new(amount, window).ok()?.into(),
+        2 => SlidingLog::new(amount, window).ok()?.into(),
         _ => {
             let burst = rng.u64(1..=2 * amount);
             TokenBucket::new(amount, window, burst).ok()?.into()
         }
     };
-    Some(Limit::new(algorithm, unit))
+    let limit = Limit::new(algorithm, unit);
+    Some(match rng.u8(..3) {
+        0 => limit.for_classes(ClassSet::from_bits(rng.u32(..) & rng.u32(..))),
+        _ => limit,
+    })
 }
 
 fn prefix(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)]) -> Prefix {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ratelimit_common::{
-    Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict, algorithm::FixedWindow,
+    Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict, aggregate::Aggregates,
+    algorithm::FixedWindow,
 };
-use ratelimit_daemon::{memory_tables::MemoryTables, prefix::Prefix};
+use ratelimit_daemon::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
 use crate::program::{Constants, Program};
 
@@ -17,6 +18,10 @@ pub struct Scene {
     pub settings: Settings,
     /// The policies, by their index.
     pub policies: Vec<Policy>,
+    /// The arrays by which the classes of a packet are looked up.
+    pub classes: ClassTables,
+    /// The wider prefixes that have limits, of IPv4 and of IPv6.
+    pub aggregates: [Aggregates; 2],
     /// What the lists say.
     pub entries: Vec<(Prefix, ListEntry)>,
 }
@@ -43,6 +48,9 @@ impl Scene {
     #[must_use]
     pub fn in_memory(&self, constants: &Constants) -> MemoryTables {
         let mut tables = MemoryTables::new(self.settings, self.policies.clone(), constants.masks);
+        tables.set_classes(self.classes.clone());
+        let [ipv4, ipv6] = self.aggregates;
+        tables.set_aggregates(ipv4, ipv6);
         for (prefix, entry) in &self.entries {
             tables.set_list_entry(*prefix, *entry);
         }
@@ -55,6 +63,9 @@ impl Scene {
         for (index, policy) in (0..).zip(&self.policies) {
             program.set_policy(index, policy)?;
         }
+        program.set_classes(&self.classes)?;
+        let [ipv4, ipv6] = self.aggregates;
+        program.set_aggregates(ipv4, ipv6)?;
         for (prefix, entry) in &self.entries {
             program.set_list_entry(*prefix, *entry)?;
         }

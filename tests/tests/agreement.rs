@@ -15,7 +15,7 @@ use fastrand::Rng;
 use ratelimit_common::{Cursor, DropReason, Family, Instant, Ipv4, Ipv6, Verdict, layout::Counter};
 use ratelimit_daemon::memory_tables::MemoryTables;
 use ratelimit_tests::{
-    Frame, Program,
+    Frame, Program, cpu,
     mutation::mutate,
     packet::Extension::Destination,
     program::{Action, Constants, source_masks},
@@ -99,11 +99,12 @@ fn every_verdict_occurred(duels: &[Duel]) {
         };
         let packets: u64 = duels.iter().map(of_duel).sum();
         println!("{packets:>12} {} {}", verdict.action(), verdict.reason());
-        let needs_other_cpus = matches!(
+        // On one CPU these come only from a log that two limits of a random scene share, or that the node cannot have.
+        let is_by_accident = matches!(
             verdict,
             Verdict::Drop(Contended | NoState) | Verdict::Observe(Contended | NoState)
         );
-        assert_eq!(packets == 0, needs_other_cpus, "{verdict:?}");
+        assert!(packets > 0 || is_by_accident, "{verdict:?}");
     }
 }
 
@@ -122,11 +123,16 @@ struct Duel {
 }
 
 impl Duel {
+    /// Shares of the node belong to a CPU: all packets arrive on this one.
+    const CPU: usize = 0;
+
     fn new(masks: (Ipv4, Ipv6)) -> Self {
         let constants = Constants {
             masks,
+            logs: 4096,
             ..Constants::default()
         };
+        cpu::pin(Self::CPU);
         let mut kernel = Program::load(&constants).expect("the program loads");
         Self {
             readable_bytes: readable_bytes(&mut kernel),
@@ -140,8 +146,7 @@ impl Duel {
     }
 
     fn begin(&mut self, scene: &Scene, now: Instant) {
-        self.kernel.ipv4.clear().unwrap();
-        self.kernel.ipv6.clear().unwrap();
+        self.kernel.clear().unwrap();
         scene.set_up(&mut self.kernel).unwrap();
         self.host = scene.in_memory(&self.constants);
         self.counters = self.kernel_counters();
@@ -215,6 +220,15 @@ impl Duel {
             "IPv6 strikes",
             kernel.ipv6.strikes().unwrap(),
             host.ipv6().strikes(),
+        );
+        let logs = [host.ipv4().logs(), host.ipv6().logs()].concat();
+        same("logs", kernel.logs().unwrap(), logs);
+        assert_eq!(kernel.node_records().unwrap(), host.node().records());
+        let shares = kernel.node_shares().unwrap();
+        assert_eq!(
+            shares[Self::CPU],
+            host.node().shares(),
+            "shares of the node"
         );
     }
 

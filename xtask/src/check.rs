@@ -10,6 +10,7 @@ use anyhow::Result;
 use crate::{
     process,
     setup::{self, CARGO_DENY, TYPOS},
+    workspace,
 };
 
 /// Runs every check, and names those that failed.
@@ -26,11 +27,11 @@ pub fn run() -> Result<ExitCode> {
         ("spelling", spelling(&typos)),
     ];
     if setup::usual_compiler_has_sources() {
-        checks.push(("clippy of the BPF program", clippy_bpf()));
+        checks.push(("clippy of the BPF programs", clippy_bpf()));
     } else {
         // Clippy is part of a compiler, and reads only the core library that the same one built.
         skip(
-            "clippy of the BPF program",
+            "clippy of the BPF programs",
             "it needs rust-src of the usual compiler",
         );
     }
@@ -74,16 +75,18 @@ fn format() -> Command {
 fn clippy() -> Command {
     let mut cargo = process::cargo();
     cargo
-        .args(["clippy", "--workspace", "--exclude", "ratelimit-ebpf"])
+        .args(["clippy", "--workspace"])
+        .args(workspace::WITHOUT_BPF)
         .args(["--all-targets", "--", "--deny", "warnings"]);
     cargo
 }
 
-/// The BPF program is linted for its own target, as it builds for no other.
+/// The BPF programs are linted for their own target, as they build for no other.
 fn clippy_bpf() -> Command {
     let mut cargo = process::cargo();
     cargo
         .args(["clippy", "--package", "ratelimit-ebpf", "--all-features"])
+        .args(["--package", "ratelimit-bench-ebpf"])
         .args(["--profile", "bpf", "--target", "bpfel-unknown-none"])
         .args(["-Z", "build-std=core", "--", "--deny", "warnings"])
         .env("RUSTC_BOOTSTRAP", "1");
@@ -94,7 +97,8 @@ fn clippy_bpf() -> Command {
 fn documentation() -> Command {
     let mut cargo = process::cargo();
     cargo
-        .args(["doc", "--workspace", "--exclude", "ratelimit-ebpf"])
+        .args(["doc", "--workspace"])
+        .args(workspace::WITHOUT_BPF)
         .args(["--no-deps", "--document-private-items"])
         .env("RUSTDOCFLAGS", "--deny warnings");
     cargo

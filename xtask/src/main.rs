@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
+mod bench;
 mod build;
 mod check;
 mod demo;
@@ -26,6 +27,7 @@ enum Command {
     Check,
     Test(test::Arguments),
     Demo(demo::Arguments),
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -42,5 +44,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Check => check::run(),
         Command::Test(arguments) => test::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
     }
 }

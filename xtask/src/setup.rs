@@ -11,7 +11,7 @@ mod packages;
 mod rust_src;
 
 pub use cargo_tool::{CARGO_DENY, TYPOS};
-pub use rust_src::usual_compiler_has_sources;
+pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
 
 /// What building, testing and demonstrating need.
 pub fn everything() -> Result<()> {
@@ -24,6 +24,12 @@ pub fn demo() -> Result<()> {
     build()?;
     packages::install(packages::FOR_DEMO)?;
     bpffs::mount()
+}
+
+/// What building and measuring need.
+pub fn bench() -> Result<()> {
+    demo()?;
+    packages::install(packages::FOR_BENCH)
 }
 
 /// What building needs.

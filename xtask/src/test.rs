@@ -62,7 +62,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn tests(filter: &[String], skipped_file: &Path) -> Result<Command> {
     let mut cargo = process::cargo();
     cargo
-        .args(["test", "--workspace", "--exclude", "ratelimit-ebpf"])
+        .args(["test", "--workspace"])
+        .args(workspace::WITHOUT_BPF)
         .arg("--no-fail-fast")
         .env(LOG_SWITCH, "off")
         .env("RATELIMIT_SKIPPED", skipped_file);

@@ -5,6 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// The packages that build for the BPF target only, as cargo leaves them out of the workspace.
+pub const WITHOUT_BPF: [&str; 4] = [
+    "--exclude",
+    "ratelimit-ebpf",
+    "--exclude",
+    "ratelimit-bench-ebpf",
+];
+
 /// The root of the repository.
 pub fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -3,6 +3,7 @@
 use std::{cell::Cell, rc::Rc};
 
 use ratelimit_common::{
+    Record,
     charge::Words,
     layout::NODE_POLICIES,
     node::{Node, Share, Shares},
@@ -18,6 +19,23 @@ type Cells = [Cell<u64>; LIMITS_MAX];
 pub struct MemoryNode {
     words: [Rc<Cells>; NODE_POLICIES as usize],
     shares: Cell<Shares>,
+}
+
+impl MemoryNode {
+    /// The state of the limits under each scope, modulo their number.
+    #[must_use]
+    pub fn records(&self) -> Vec<Record> {
+        let record = |words: &Rc<Cells>| Record {
+            words: words.each_ref().map(Cell::get),
+        };
+        self.words.iter().map(record).collect()
+    }
+
+    /// What was drawn, and not spent.
+    #[must_use]
+    pub const fn shares(&self) -> Shares {
+        self.shares.get()
+    }
 }
 
 impl Node for &MemoryNode {

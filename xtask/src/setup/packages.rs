@@ -16,6 +16,13 @@ pub struct Program {
 /// What the demo runs, and the tests too.
 pub const FOR_DEMO: &[Program] = &[Program::new("ip", "iproute2")];
 
+/// What the benchmark measures beside this program.
+pub const FOR_BENCH: &[Program] = &[
+    Program::new("ethtool", "ethtool"),
+    Program::new("iptables", "iptables"),
+    Program::new("nft", "nftables"),
+];
+
 /// What the tests alone run.
 pub const FOR_TESTS: &[Program] = &[
     Program::new("bpftool", "bpftool"),

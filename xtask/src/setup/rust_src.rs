@@ -30,6 +30,16 @@ pub fn usual_compiler_has_sources() -> bool {
     has_sources(usual_rustc())
 }
 
+/// The compiler that builds BPF objects: the one that cargo runs where it has the sources, else that of the distribution.
+pub fn compiler_with_sources() -> OsString {
+    let usual = usual_rustc();
+    if has_sources(&usual) {
+        usual
+    } else {
+        SYSTEM_RUSTC.into()
+    }
+}
+
 fn from_rustup() -> Result<()> {
     say("rustup component add rust-src");
     process::output(

@@ -1,0 +1,68 @@
+//! The programs that the benchmark measures with. No part of them is in what is installed.
+//!
+//! `draw` draws a source, writes it into the packet and calls the program under test, which for the zero line is `pass`.
+//! `send` draws one too, and puts the packet on an interface: the traffic of the live cases, which `drop` ends where nothing
+//! else does.
+#![no_std]
+#![no_main]
+
+mod draw;
+mod source;
+
+use aya_ebpf::{
+    bindings::xdp_action::{XDP_ABORTED, XDP_DROP, XDP_PASS},
+    btf_maps::ProgramArray,
+    helpers::bpf_redirect,
+    macros::{btf_map, xdp},
+    programs::XdpContext,
+};
+
+/// Index 0 → the program under test.
+#[btf_map]
+static NEXT: ProgramArray<1> = ProgramArray::new();
+
+/// Draws a source for the packet, and calls the program under test. `frags`, because that one has it: the kernel lets only
+/// programs call each other that agree on it.
+#[xdp(frags)]
+pub fn draw(context: XdpContext) -> u32 {
+    if source::draw(&context).is_some() {
+        // SAFETY: nothing waits to be dropped here.
+        unsafe { NEXT.tail_call(&context, 0) };
+    }
+    XDP_ABORTED
+}
+
+/// The end of the zero line: an empty program.
+#[xdp(frags)]
+pub fn pass(_: XdpContext) -> u32 {
+    XDP_PASS
+}
+
+/// The least that can be done about a packet that is not wanted.
+#[xdp(frags)]
+pub fn drop(_: XdpContext) -> u32 {
+    XDP_DROP
+}
+
+/// Draws a source for the IPv4 packet, and sends it.
+#[xdp]
+pub fn send(context: XdpContext) -> u32 {
+    let Some(draw) = source::draw(&context) else {
+        return XDP_ABORTED;
+    };
+    if source::write_checksum(&context, draw).is_none() {
+        return XDP_ABORTED;
+    }
+    // SAFETY: takes no pointers.
+    unsafe { bpf_redirect(draw.interface, 0) as u32 }
+}
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// The helpers of these programs are open to any licence; the kernel asks for one that it knows.
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,0 +1,113 @@
+//! The arguments.
+
+use std::{fmt::Write, path::PathBuf};
+
+use clap::Parser;
+
+use crate::measure::Effort;
+
+/// Packets in a run.
+const PACKETS: u32 = 2_000_000;
+const PACKETS_QUICK: u32 = 500_000;
+/// Runs of each case.
+const ROUNDS: usize = 7;
+const ROUNDS_QUICK: usize = 5;
+
+/// Measures what a packet costs, as a ratio to an empty program
+#[derive(Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+pub struct Arguments {
+    /// The BPF object of the harness
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub harness: PathBuf,
+
+    /// Measure the core cases only, with fewer packets: under a minute
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Measure the cases whose names contain one of these
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Vec<String>,
+
+    /// Packets in a run
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub packets: Option<u32>,
+
+    /// Runs of each case, of which the median counts
+    #[arg(long, value_name = "N", value_parser = parse_rounds)]
+    pub rounds: Option<usize>,
+
+    /// Write the report to a file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Write the figures into docs/performance.md, with a plot
+    #[arg(long)]
+    pub write: bool,
+
+    /// Measure nothing, and take the figures of this report
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+
+    /// Name what got slower by more than 10 % since this report
+    #[arg(long, value_name = "FILE")]
+    pub compare: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// How much is measured.
+    pub fn effort(&self) -> Effort {
+        let (packets, rounds) = if self.quick {
+            (PACKETS_QUICK, ROUNDS_QUICK)
+        } else {
+            (PACKETS, ROUNDS)
+        };
+        Effort {
+            packets: self.packets.unwrap_or(packets),
+            rounds: self.rounds.unwrap_or(rounds),
+        }
+    }
+
+    /// How much live traffic is sent: half as many packets, each of which costs more.
+    pub fn live_effort(&self) -> Effort {
+        let effort = self.effort();
+        Effort {
+            packets: (effort.packets / 2).max(1),
+            ..effort
+        }
+    }
+
+    /// Whether a case is measured.
+    pub fn wants(&self, is_core: bool, name: &str) -> bool {
+        let is_named = self.filter.is_empty() || self.filter.iter().any(|text| name.contains(text));
+        is_named && (is_core || !self.quick)
+    }
+
+    /// What one types for the same figures.
+    pub fn command(&self) -> String {
+        let mut command = "cargo xtask bench".to_owned();
+        if self.quick {
+            command += " --quick";
+        }
+        for text in &self.filter {
+            let _ = write!(command, " --filter {text}");
+        }
+        for (option, value) in [
+            ("packets", self.packets.map(u64::from)),
+            ("rounds", self.rounds.map(|n| n as u64)),
+        ] {
+            if let Some(value) = value {
+                let _ = write!(command, " --{option} {value}");
+            }
+        }
+        command
+    }
+}
+
+fn parse_rounds(text: &str) -> Result<usize, String> {
+    let rounds = text.parse().map_err(|error| format!("{error}"))?;
+    if rounds == 0 {
+        return Err("no round gives no figure: write at least 1".to_owned());
+    }
+    Ok(rounds)
+}

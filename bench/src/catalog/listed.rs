@@ -1,0 +1,134 @@
+//! Cases with lists: bans, allows, prefixes that the traffic passes by, policies of prefixes.
+
+use std::{fmt::Write, net::IpAddr};
+
+use ratelimit_daemon::{datapath::IpFamily, prefix::Prefix};
+
+use super::{CONFORMING, LAYERS, WIDE, goal, policy};
+use crate::{
+    goal::Goal,
+    lists,
+    scenario::{self, Case, Scenario},
+    store::Store,
+    traffic::{self, FIRST, Sources, Traffic},
+};
+
+/// What one listed source is to cost.
+const LISTED: Goal = Goal::AtMost(3.0);
+/// Prefixes that have a policy: each is 4 of 65,536 sources.
+const PREFIXES_WITH_POLICY: u32 = 1 << 14;
+
+/// The scenarios with lists.
+pub fn scenarios(store: Store) -> Vec<Scenario> {
+    let mut scenarios = vec![];
+    for (reason, list) in LISTS {
+        scenarios.push(by_address(store, reason, list));
+        scenarios.push(by_prefix(store, reason, list));
+    }
+    let goals = [(100, 1.0, 3.0), (10_000, 1.0, 3.0), (1_000_000, 1.5, 6.0)];
+    scenarios.extend(goals.map(|(count, hot, flood)| passed_by(store, count, hot, flood)));
+    scenarios.extend([1, 100, 10_000].map(|count| policies(store, count)));
+    scenarios
+}
+
+/// Puts prefixes on a list of a scenario.
+type List = fn(&mut Scenario) -> &mut Vec<Prefix>;
+
+/// The lists, by what is said of the packets that they are about.
+const LISTS: [(&str, List); 2] = [
+    ("banned", |scenario| &mut scenario.bans),
+    ("allowed", |scenario| &mut scenario.allows),
+];
+
+fn of(store: Store, name: &str) -> Scenario {
+    Scenario::new(store, name, policy(WIDE))
+}
+
+/// One source of each family, listed by its address.
+fn by_address(store: Store, reason: &'static str, list: List) -> Scenario {
+    let mut scenario = of(store, reason);
+    let ipv6 = IpAddr::V6(traffic::ipv6(FIRST)).into();
+    *list(&mut scenario) = vec![IpAddr::V4(traffic::ipv4(FIRST)).into(), ipv6];
+    for family in IpFamily::ALL {
+        let hot = Traffic::new(family, Sources::Hot);
+        let case = Case::new(hot, reason).goal(goal(store, reason, hot, LISTED));
+        scenario = scenario.case(match family {
+            IpFamily::V4 => case.core(),
+            IpFamily::V6 => case,
+        });
+    }
+    scenario
+}
+
+/// One source and 65,536, listed by a prefix.
+fn by_prefix(store: Store, reason: &'static str, list: List) -> Scenario {
+    let name = format!("{reason}-prefix");
+    let mut scenario = of(store, &name);
+    *list(&mut scenario) = IpFamily::ALL
+        .map(|family| lists::prefix(family, FIRST, 16))
+        .to_vec();
+    for family in IpFamily::ALL {
+        let hot = Traffic::new(family, Sources::Hot);
+        scenario = scenario
+            .case(Case::new(hot, reason).goal(goal(store, &name, hot, LISTED)))
+            .case(Case::new(Traffic::new(family, Sources::Many), reason));
+    }
+    scenario
+}
+
+/// Bans that the traffic passes by. The hot source lies beside one of them, so that the guard in front lets it through.
+fn passed_by(store: Store, count: usize, hot: f64, flood: f64) -> Scenario {
+    let bans = IpFamily::ALL
+        .map(|family| lists::random(family, count))
+        .concat();
+    let mut scenario = Scenario {
+        bans,
+        ..of(store, &format!("bans-{count}"))
+    };
+    for family in IpFamily::ALL {
+        for (sources, more) in [(Sources::Hot, hot), (Sources::Flood, flood)] {
+            let traffic = Traffic::new(family, sources);
+            let goal = Goal::Plus(more, scenario::name(store, "pass", traffic));
+            let case = Case::new(traffic, CONFORMING).goal(goal);
+            let is_core = count == 10_000 && family == IpFamily::V4;
+            scenario = scenario.case(if is_core { case.core() } else { case });
+        }
+    }
+    scenario
+}
+
+/// The same prefixes, divided among `count` policies. How many there are is to cost nothing.
+fn policies(store: Store, count: u32) -> Scenario {
+    let mut toml = policy(WIDE);
+    let per_policy = PREFIXES_WITH_POLICY / count;
+    for index in 0..count {
+        // The last one has what is left over.
+        let end = if index + 1 == count {
+            PREFIXES_WITH_POLICY
+        } else {
+            (index + 1) * per_policy
+        };
+        let prefixes = (index * per_policy..end)
+            .map(|number| lists::prefix(IpFamily::V4, FIRST + 4 * number, 30));
+        let quoted: Vec<_> = prefixes.map(|prefix| format!("\"{prefix}\"")).collect();
+        let limit = LAYERS[index as usize % LAYERS.len()];
+        let sources = quoted.join(", ");
+        let _ = writeln!(
+            toml,
+            "\n[policy.p{index}]\nsources = [{sources}]\nlimits = [{limit}]"
+        );
+    }
+    let mut scenario = Scenario::new(store, format!("policies-{count}"), toml);
+    for sources in [Sources::Hot, Sources::Many] {
+        let traffic = Traffic::new(IpFamily::V4, sources);
+        let case = Case::new(traffic, CONFORMING);
+        scenario = scenario.case(match count {
+            1 => case,
+            _ => case.goal(Goal::Times(
+                1.1,
+                scenario::name(store, "policies-1", traffic),
+            )),
+        });
+    }
+    scenario
+}

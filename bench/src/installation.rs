@@ -1,0 +1,144 @@
+//! The product as it is installed: its object, loaded and filled by its own control plane, on an interface of a lab.
+
+use std::{
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+};
+
+use anyhow::{Context, Result, anyhow};
+use aya::programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs};
+use ratelimit_daemon::{
+    api::{AllowRequest, BanRequest, Refused},
+    config,
+    control::{Controller, Store},
+    datapath::{Kernel, Pins},
+};
+use ratelimit_tests::lab::{INTERFACE, Lab};
+use tempfile::TempDir;
+
+use crate::scenario::Scenario;
+
+/// Who is noted for what is done by hand.
+const AUTHOR: &str = "bench";
+
+/// An installation, which goes when this is dropped.
+pub struct Installation {
+    controller: Controller,
+    program: ProgramFd,
+    pins: PathBuf,
+    _directory: TempDir,
+}
+
+impl Installation {
+    /// Installs `scenario` on the near interface of `lab`, in native mode.
+    pub fn new(lab: &Lab, scenario: &Scenario) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let pins = pins();
+        let path = directory.path().join("config.toml");
+        let toml = toml(scenario, directory.path(), &pins)?;
+        fs::write(&path, toml).context("writing the configuration")?;
+        let config = config::load(&path)?;
+        let store = Store::open(directory.path())?;
+        let kernel = Kernel::load(&config)?;
+        let mut controller = Controller::new(config, store, Box::new(kernel))?;
+        fill(&mut controller, scenario)?;
+        lab.near.enter(|| controller.attach())?;
+        let program = attached_program(&pins)?;
+        Ok(Self {
+            controller,
+            program,
+            pins,
+            _directory: directory,
+        })
+    }
+
+    /// The program that is on the interface.
+    pub const fn program(&self) -> &ProgramFd {
+        &self.program
+    }
+
+    /// The packets that got a verdict for `reason` so far, and all packets.
+    pub fn packets(&self, reason: &str) -> Result<(u64, u64)> {
+        let rows = self.controller.stats().map_err(refused)?;
+        let sum = |wanted: &dyn Fn(&str) -> bool| {
+            let rows = rows.iter().filter(|row| wanted(&row.reason));
+            rows.map(|row| row.packets).sum()
+        };
+        Ok((sum(&|found| found == reason), sum(&|_| true)))
+    }
+}
+
+impl Drop for Installation {
+    fn drop(&mut self) {
+        if let Err(error) = self.controller.detach(AUTHOR) {
+            eprintln!("warning: {}: {}", self.pins.display(), error.error);
+        }
+    }
+}
+
+/// Pins that no other installation has.
+fn pins() -> PathBuf {
+    static INSTALLATIONS: AtomicU32 = AtomicU32::new(0);
+    let number = INSTALLATIONS.fetch_add(1, Relaxed);
+    format!("/sys/fs/bpf/rlbench-{}-{number}", std::process::id()).into()
+}
+
+fn toml(scenario: &Scenario, directory: &Path, pins: &Path) -> Result<String> {
+    let mut toml = format!("{}\n{}\n", scenario.store.toml(), scenario.toml);
+    writeln!(
+        toml,
+        "[[interface]]\nname = \"{INTERFACE}\"\nmode = \"native\""
+    )?;
+    writeln!(toml, "[metrics]\nlisten = false\n[paths]")?;
+    writeln!(toml, "pins = \"{}\"", pins.display())?;
+    for key in ["state", "runtime"] {
+        writeln!(toml, "{key} = \"{}\"", directory.display())?;
+    }
+    Ok(toml)
+}
+
+fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
+    if !scenario.bans.is_empty() {
+        let request = BanRequest {
+            prefixes: scenario.bans.clone(),
+            seconds: None,
+            reason: None,
+        };
+        controller.ban(request, AUTHOR).map_err(refused)?;
+    }
+    if !scenario.allows.is_empty() {
+        let request = AllowRequest {
+            prefixes: scenario.allows.clone(),
+            reason: None,
+        };
+        controller.allow(request, AUTHOR).map_err(refused)?;
+    }
+    Ok(())
+}
+
+fn attached_program(pins: &Path) -> Result<ProgramFd> {
+    let links = Pins::open(pins)?.all_links()?;
+    let [link] = &links[..] else {
+        return Err(anyhow!(
+            "{} links are pinned in {}",
+            links.len(),
+            pins.display()
+        ));
+    };
+    let pinned = PinnedLink::from_pin(&link.path).context("opening the pinned link")?;
+    let id = FdLink::from(pinned)
+        .info()
+        .context("reading the pinned link")?
+        .program_id();
+    let mut programs = loaded_programs().flatten();
+    let program = programs
+        .find(|program| program.id() == id)
+        .context("the program is gone")?;
+    program.fd().context("opening the program")
+}
+
+fn refused(refused: Refused) -> anyhow::Error {
+    anyhow!(refused.error)
+}

@@ -1,0 +1,54 @@
+//! Lists of random prefixes, the same in every run.
+
+use std::{collections::HashSet, net::IpAddr};
+
+use fastrand::Rng;
+use ratelimit_daemon::{datapath::IpFamily, prefix::Prefix};
+
+use crate::traffic::{FIRST, ipv4, ipv6};
+
+/// Beside the hot source: it is not on the list, but the guard in front of the lists lets it through.
+const NEIGHBOUR: u32 = FIRST | 0xff00;
+
+/// `count` prefixes of a family that hold an address (a /64) up to 256 addresses (/64s). They cover one and a third percent
+/// of a flood when they are a million, and not the hot source.
+pub fn random(family: IpFamily, count: usize) -> Vec<Prefix> {
+    let mut rng = Rng::with_seed(7);
+    let mut prefixes = HashSet::with_capacity(count);
+    prefixes.insert(prefix(family, NEIGHBOUR, 24));
+    while prefixes.len() < count {
+        let length = rng.u8(24..=32);
+        let candidate = prefix(family, rng.u32(..), length);
+        if !candidate.covers(prefix(family, FIRST, 32)) {
+            prefixes.insert(candidate);
+        }
+    }
+    let mut prefixes: Vec<_> = prefixes.into_iter().collect();
+    prefixes.sort_unstable();
+    prefixes
+}
+
+/// The prefix around a source, whose length counts the 32 bits that the harness draws.
+pub fn prefix(family: IpFamily, bits: u32, length: u8) -> Prefix {
+    let (address, length) = match family {
+        IpFamily::V4 => (IpAddr::V4(ipv4(bits)), length),
+        IpFamily::V6 => (IpAddr::V6(ipv6(bits)), length + 32),
+    };
+    Prefix::around(address, length).expect("the length fits the family")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_as_long_as_asked_for_the_same_each_time_and_spares_the_hot_source() {
+        for family in IpFamily::ALL {
+            let list = random(family, 1000);
+            assert_eq!(list.len(), 1000);
+            assert_eq!(list, random(family, 1000));
+            let hot = prefix(family, FIRST, 32);
+            assert!(!list.iter().any(|prefix| prefix.covers(hot)));
+        }
+    }
+}

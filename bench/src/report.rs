@@ -1,0 +1,131 @@
+//! What was measured, as it is written to JSON and read again.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{goal::Goal, machine::Machine, statistics::Spread};
+
+/// A whole run.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Report {
+    /// Where it was.
+    pub machine: Machine,
+    /// When it was, in UTC, to the minute.
+    pub date: String,
+    /// What was typed.
+    pub command: String,
+    /// Packets in a run, on each CPU.
+    pub packets: u32,
+    /// Runs of each case.
+    pub rounds: usize,
+    /// The cases of `BPF_PROG_TEST_RUN`.
+    pub rows: Vec<Row>,
+    /// The cases with live traffic.
+    pub live: Vec<LiveRow>,
+    /// What could not be measured, and why.
+    pub skipped: Vec<String>,
+}
+
+/// A case.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Row {
+    /// Its name: store, scenario, family, sources.
+    pub name: String,
+    /// How many sources send; `None` where two CPUs do.
+    pub sources: Option<u64>,
+    /// Nanoseconds of a packet.
+    pub nanos: Spread,
+    /// Nanoseconds of a packet on the zero line, measured just before.
+    pub zero_nanos: Spread,
+    /// The first divided by the second, of each round.
+    pub ratio: Spread,
+    /// The most that the ratio is to be; `None` without a goal, or where that depends on a case that was not measured.
+    pub goal: Option<f64>,
+    /// The goal as people say it.
+    pub goal_text: Option<String>,
+}
+
+/// One of those that live traffic goes through.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LiveRow {
+    /// The traffic: `live/hot`.
+    pub name: String,
+    /// What it goes through.
+    pub contender: String,
+    /// Packets that were received in a second.
+    pub packets_per_second: Spread,
+    /// The same, divided by what an empty drop receives in the same round.
+    pub of_empty_drop: Spread,
+    /// The part of the packets that was dropped, the least of all rounds.
+    pub dropped: f64,
+    /// The least that `of_empty_drop` is to be.
+    pub goal: Option<f64>,
+}
+
+impl Row {
+    /// Whether it reaches its goal; `None` without one.
+    pub fn is_reached(&self) -> Option<bool> {
+        self.goal.map(|goal| self.ratio.median <= goal)
+    }
+}
+
+impl LiveRow {
+    /// Whether it reaches its goal; `None` without one.
+    pub fn is_reached(&self) -> Option<bool> {
+        self.goal.map(|goal| self.of_empty_drop.median >= goal)
+    }
+}
+
+impl Report {
+    /// Adds a case, and tells whoever waits.
+    pub fn add(&mut self, row: Row) {
+        eprintln!("{}: {:.2}", row.name, row.ratio.median);
+        self.rows.push(row);
+    }
+
+    /// Notes what could not be measured, and why.
+    pub fn skip(&mut self, what: String) {
+        eprintln!("SKIPPED: {what}");
+        self.skipped.push(what);
+    }
+
+    /// Works out the goals, by name of the case, from what was measured.
+    pub fn set_goals<'a>(&mut self, goals: impl IntoIterator<Item = (String, &'a Goal)>) {
+        let ratios: Vec<_> = self
+            .rows
+            .iter()
+            .map(|row| (row.name.clone(), row.ratio.median))
+            .collect();
+        let ratio_of = |name: &str| {
+            ratios
+                .iter()
+                .find(|(found, _)| found == name)
+                .map(|(_, ratio)| *ratio)
+        };
+        for (name, goal) in goals {
+            if let Some(row) = self.rows.iter_mut().find(|row| row.name == name) {
+                row.goal = goal.figure(ratio_of);
+            }
+        }
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text =
+            fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| {
+            format!(
+                "{} was not written by `cargo xtask bench --json`",
+                path.display()
+            )
+        })
+    }
+
+    /// Writes it as JSON.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self)?;
+        fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    }
+}

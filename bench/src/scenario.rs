@@ -1,0 +1,91 @@
+//! A scenario: what is installed, and the traffic that is measured on it.
+
+use ratelimit_daemon::prefix::Prefix;
+
+use crate::{goal::Goal, store::Store, traffic::Traffic};
+
+/// An installation of the product, with its cases.
+pub struct Scenario {
+    /// Where it keeps the state of sources.
+    pub store: Store,
+    /// What its cases are called after.
+    pub name: String,
+    /// Its configuration, without interface, paths and metrics.
+    pub toml: String,
+    /// What is banned by hand.
+    pub bans: Vec<Prefix>,
+    /// What is allowed by hand.
+    pub allows: Vec<Prefix>,
+    /// What is measured on it.
+    pub cases: Vec<Case>,
+}
+
+/// Traffic on an installation.
+pub struct Case {
+    /// What is sent.
+    pub traffic: Traffic,
+    /// The reason of the verdict that the packets get, as `rlctl stats` names it.
+    pub reason: &'static str,
+    /// What it is to cost.
+    pub goal: Option<Goal>,
+    /// Whether `--quick` measures it.
+    pub is_core: bool,
+}
+
+impl Scenario {
+    /// A scenario without lists and cases.
+    pub fn new(store: Store, name: impl Into<String>, toml: impl Into<String>) -> Self {
+        Self {
+            store,
+            name: name.into(),
+            toml: toml.into(),
+            bans: vec![],
+            allows: vec![],
+            cases: vec![],
+        }
+    }
+
+    /// The scenario with one more case.
+    pub fn case(mut self, case: Case) -> Self {
+        self.cases.push(case);
+        self
+    }
+
+    /// The name of a case: `lru/pass/ipv4/hot`.
+    pub fn name_of(&self, case: &Case) -> String {
+        name(self.store, &self.name, case.traffic)
+    }
+}
+
+/// The name of a case.
+pub fn name(store: Store, scenario: &str, traffic: Traffic) -> String {
+    format!("{}/{scenario}/{}", store.label(), traffic.label())
+}
+
+impl Case {
+    /// A case whose packets get a verdict for `reason`.
+    pub const fn new(traffic: Traffic, reason: &'static str) -> Self {
+        Self {
+            traffic,
+            reason,
+            goal: None,
+            is_core: false,
+        }
+    }
+
+    /// The case with a goal.
+    pub fn goal(self, goal: Goal) -> Self {
+        Self {
+            goal: Some(goal),
+            ..self
+        }
+    }
+
+    /// The case, for `--quick` too.
+    pub fn core(self) -> Self {
+        Self {
+            is_core: true,
+            ..self
+        }
+    }
+}

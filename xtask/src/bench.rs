@@ -1,0 +1,55 @@
+//! `cargo xtask bench`: what a packet costs, as a ratio to an empty program.
+//!
+//! The crate `bench` measures; this builds it, and the harness that it loads, and runs it as root.
+
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::{process, setup, workspace};
+
+const TARGET: &str = "bpfel-unknown-none";
+/// The profile of BPF objects.
+const PROFILE: &str = "bpf";
+
+/// Measures what a packet costs, as a ratio to an empty program
+///
+/// Everything that follows is passed on to the benchmark: `cargo xtask bench --help` is the help of it.
+#[derive(Args)]
+#[command(disable_help_flag = true)]
+pub struct Arguments {
+    /// Arguments of the benchmark
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    passed_on: Vec<OsString>,
+}
+
+/// Builds the benchmark and runs it. The exit code is the benchmark's.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    setup::bench()?;
+    let harness = build_harness()?;
+    process::run(process::cargo().args(["build", "--release", "--package", "ratelimit-bench"]))?;
+    let bench = workspace::target_dir().join("release/ratelimit-bench");
+    let mut bench = process::as_root(&bench.to_string_lossy())?;
+    bench
+        .arg("--harness")
+        .arg(harness)
+        .args(&arguments.passed_on);
+    process::status(&mut bench).map(process::exit_code)
+}
+
+/// The BPF object, by the compiler that has the sources of `core`: the target comes without a built one.
+fn build_harness() -> Result<PathBuf> {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["build", "--package", "ratelimit-bench-ebpf"])
+        .args(["--profile", PROFILE, "--target", TARGET])
+        .args(["-Z", "build-std=core"])
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTC", setup::compiler_with_sources());
+    process::run(&mut cargo)?;
+    Ok(workspace::target_dir()
+        .join(TARGET)
+        .join(PROFILE)
+        .join("bench"))
+}
