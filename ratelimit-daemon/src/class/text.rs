@@ -51,15 +51,19 @@ impl TryFrom<ClassText> for Class {
         });
         Ok(Self::new(ClassParts {
             protocols: protocols.transpose()?,
-            source_ports: text.source_ports.map(read_ports).transpose()?,
-            destination_ports: text.destination_ports.map(read_ports).transpose()?,
+            source_ports: text.source_ports.as_deref().map(read_ports).transpose()?,
+            destination_ports: text
+                .destination_ports
+                .as_deref()
+                .map(read_ports)
+                .transpose()?,
             tcp: text.tcp,
             fragment: text.fragment,
         })?)
     }
 }
 
-fn read_ports(words: Vec<String>) -> Result<Ports, PortError> {
+fn read_ports(words: &[String]) -> Result<Ports, PortError> {
     words.iter().map(|word| ports::parse_range(word)).collect()
 }
 

@@ -135,13 +135,7 @@ fn read_protocols(value: Value<'_>, report: &mut Report) -> Option<BTreeSet<u8>>
 }
 
 fn read_protocol(value: Value<'_>, example: &str, report: &mut Report) -> Option<Vec<u8>> {
-    let (text, spot) = match value.digits() {
-        Some(digits) => (digits.to_owned(), value.spot),
-        None => {
-            let text = value.text(example, report)?;
-            (text.value, text.spot)
-        }
-    };
+    let At { value: text, spot } = read_word(value, example, report)?;
     let protocols = protocol::parse(&text);
     if protocols.is_none() {
         let known: Vec<&str> = protocol::names().collect();
@@ -166,17 +160,22 @@ fn read_ports(value: Value<'_>, example: &str, report: &mut Report) -> Option<Po
 }
 
 fn read_range(value: Value<'_>, example: &str, report: &mut Report) -> Option<RangeInclusive<u16>> {
-    let (text, spot) = match value.digits() {
-        Some(digits) => (digits.to_owned(), value.spot),
-        None => {
-            let text = value.text(example, report)?;
-            (text.value, text.spot)
-        }
-    };
+    let At { value: text, spot } = read_word(value, example, report)?;
     let range = parse_ports(&text);
     range
         .map_err(|error| report.add(&spot, explain_port(&error)))
         .ok()
+}
+
+/// A number or a text, as it is written.
+fn read_word(value: Value<'_>, example: &str, report: &mut Report) -> Option<At<String>> {
+    if let Some(digits) = value.digits() {
+        return Some(At {
+            value: digits.to_owned(),
+            spot: value.spot,
+        });
+    }
+    value.text(example, report)
 }
 
 fn explain_port(error: &PortError) -> Problem {

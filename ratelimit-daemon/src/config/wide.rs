@@ -1,5 +1,7 @@
 //! The limits of wider prefixes and of the node: `[aggregate]` and `[node]`.
 
+use std::collections::BTreeMap;
+
 use ratelimit_common::{aggregate::LEVELS_MAX, policy::LIMITS_MAX};
 
 use super::{
@@ -127,14 +129,13 @@ impl Aggregate {
         let mut groups: Vec<((IpFamily, u8), Group<'_>)> = vec![];
         for (family, prefix, limit) in &self.limits {
             let place = (*family, prefix.value);
-            match groups.iter_mut().find(|(known, _)| *known == place) {
-                Some((_, group)) => group.limits.push(limit),
-                None => {
-                    let title = format!("`{}` /{} of [aggregate]", key(*family), prefix.value);
-                    let limits = vec![limit];
-                    groups.push((place, Group { title, limits }));
-                }
+            if let Some((_, group)) = groups.iter_mut().find(|(known, _)| *known == place) {
+                group.limits.push(limit);
+                continue;
             }
+            let title = format!("`{}` /{} of [aggregate]", key(*family), prefix.value);
+            let limits = vec![limit];
+            groups.push((place, Group { title, limits }));
         }
         groups.into_iter().map(|(_, group)| group).collect()
     }
@@ -148,39 +149,46 @@ impl Aggregate {
         for (family, prefix, limit) in &self.limits {
             check_prefix(*family, prefix, source, report);
             let levels = config.levels_mut(*family);
-            let level = match levels.iter_mut().find(|level| level.prefix == prefix.value) {
-                Some(level) => level,
-                None => {
-                    if levels.len() == LEVELS_MAX {
-                        let key = key(*family);
-                        let message =
-                            format!("`{key}` of [aggregate] has more than {LEVELS_MAX} prefixes");
-                        let hint =
-                            format!("keep {LEVELS_MAX} lengths; several limits may have the same");
-                        report.add(&prefix.spot, Problem::new(message, hint));
-                    }
-                    levels.push(LevelConfig {
-                        prefix: prefix.value,
-                        limits: vec![],
-                    });
-                    levels.last_mut().expect("one was pushed")
-                }
-            };
-            level.limits.push(limit.value.clone());
-            if level.limits.len() == LIMITS_MAX + 1 {
-                let message = format!(
-                    "the /{} of [aggregate] has more than {LIMITS_MAX} limits",
-                    prefix.value
-                );
-                let hint = format!("keep {LIMITS_MAX}, the most that a prefix can have");
-                report.add(&limit.spot, Problem::new(message, hint));
+            match levels.iter_mut().find(|level| level.prefix == prefix.value) {
+                Some(level) => level.limits.push(limit.value.clone()),
+                None => levels.push(LevelConfig {
+                    prefix: prefix.value,
+                    limits: vec![limit.value.clone()],
+                }),
             }
         }
+        self.check_counts(report);
         for family in IpFamily::ALL {
             let levels = config.levels_mut(family);
             levels.sort_by_key(|level| std::cmp::Reverse(level.prefix));
         }
         config
+    }
+}
+
+impl Aggregate {
+    /// Reports prefixes and limits that are too many.
+    fn check_counts(&self, report: &mut Report) {
+        let mut seen: BTreeMap<(IpFamily, u8), usize> = BTreeMap::new();
+        for (family, prefix, limit) in &self.limits {
+            let limits = seen.entry((*family, prefix.value)).or_default();
+            *limits += 1;
+            let (is_new, is_ninth) = (*limits == 1, *limits == LIMITS_MAX + 1);
+            let prefixes = seen.keys().filter(|(of, _)| of == family).count();
+            if is_new && prefixes == LEVELS_MAX + 1 {
+                let key = key(*family);
+                let message = format!("`{key}` of [aggregate] has more than {LEVELS_MAX} prefixes");
+                let hint = format!("keep {LEVELS_MAX} lengths; several limits may have the same");
+                report.add(&prefix.spot, Problem::new(message, hint));
+            }
+            if is_ninth {
+                let length = prefix.value;
+                let message =
+                    format!("the /{length} of [aggregate] has more than {LIMITS_MAX} limits");
+                let hint = format!("keep {LIMITS_MAX}, the most that a prefix can have");
+                report.add(&limit.spot, Problem::new(message, hint));
+            }
+        }
     }
 }
 

@@ -75,8 +75,8 @@ pub struct Policies {
 pub struct TooManyPolicies;
 
 impl Policies {
-    /// Puts `wanted`, whose index does not matter, under a name: under the index that the name has when the policies are the same, else under a
-    /// free one.
+    /// Puts `wanted`, whose index does not matter, under a name: at the index that the name has when the policies are the
+    /// same, else at a free one.
     ///
     /// `used` are the policies in the datapath. A free index is one that none of them has, except that a policy which is there
     /// already, from before a restart, is taken over.

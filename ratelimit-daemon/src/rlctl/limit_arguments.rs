@@ -87,7 +87,7 @@ impl LimitArguments {
                     Word::Algorithm(name) if algorithm.is_none() => algorithm = Some(*name),
                     Word::Burst(text) if burst.is_none() => burst = Some(read_burst(text, unit)?),
                     Word::Match(name) if class.is_none() => {
-                        class = Some(Match::Named(name.clone()))
+                        class = Some(Match::Named(name.clone()));
                     }
                     _ => break,
                 }

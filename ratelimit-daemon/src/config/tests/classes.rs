@@ -231,9 +231,9 @@ config.toml:14:1: [class.c] has the same packets as the built-in class `tcp-syn`
             ("conf.d/a.toml", "[class.a]\nsource_ports = [1]\n"),
             ("conf.d/b.toml", "[class.a]\nsource_ports = [2]\n"),
         ],
-        r#"conf.d/b.toml:1:1: [class.a] is defined twice, first at conf.d/a.toml:1:1
+        r"conf.d/b.toml:1:1: [class.a] is defined twice, first at conf.d/a.toml:1:1
 1 | [class.a]
-  | ^^^^^^^^^ make them one, or give one another name"#,
+  | ^^^^^^^^^ make them one, or give one another name",
     );
 }
 
@@ -265,9 +265,9 @@ fn a_32nd_class_is_refused() {
 #[test]
 fn a_class_that_no_limit_counts_is_warned_of() {
     check_warnings_behind_minimal(
-        r#"[class.web]
+        r"[class.web]
 destination_ports = [80]
-"#,
+",
         r#"config.toml:8:1: no limit counts [class.web]
 8 | [class.web]
   | ^^^^^^^^^^^ write match = "web" in a limit, or remove it"#,

@@ -199,12 +199,12 @@ fn aggregate_and_node_are_set_once() {
                 "[aggregate]\nipv4 = [{ prefix = 16, packets = 1, per = \"1s\" }]\n[node]\nlimits = [{ packets = 1, per = \"1s\" }]\n",
             ),
         ],
-        r#"conf.d/b.toml:1:1: [aggregate] is set twice, first at conf.d/a.toml:1:1
+        r"conf.d/b.toml:1:1: [aggregate] is set twice, first at conf.d/a.toml:1:1
 1 | [aggregate]
   | ^^^^^^^^^^^ keep one of them
 conf.d/b.toml:3:1: [node] is set twice, first at conf.d/a.toml:3:1
 3 | [node]
-  | ^^^^^^ keep one of them"#,
+  | ^^^^^^ keep one of them",
     );
 }
 

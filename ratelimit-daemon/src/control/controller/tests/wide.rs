@@ -10,6 +10,7 @@ use super::*;
 use crate::{
     api::AppliesTo,
     class::Match,
+    class_tables::ClassTables,
     config,
     datapath::{IpFamily, Written},
 };
@@ -64,7 +65,7 @@ fn classes_are_asked_for_from_before_the_first_limit_of_one_to_after_the_last() 
     assert!(written[..end.unwrap()].iter().any(is_asked), "{written:?}");
     assert!(end < classes, "{written:?}");
     assert!(!lab.settings().has_classes());
-    assert_eq!(lab.memory.lock().unwrap().classes, Default::default());
+    assert_eq!(lab.memory.lock().unwrap().classes, ClassTables::default());
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn tables_that_somebody_changed_in_the_kernel_are_put_right() {
     let before = lab.memory.lock().unwrap().classes.clone();
     {
         let mut memory = lab.memory.lock().unwrap();
-        memory.classes = Default::default();
+        memory.classes = ClassTables::default();
         memory.aggregates.clear();
     }
     lab.controller.reconcile();
