@@ -406,3 +406,34 @@ impl From<LimitSpec> for LimitText {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_reads_as_what_it_writes_and_as_it_was_written_before_there_were_classes() {
+        let class = r#"{"protocol":["udp"],"destination_ports":["53"]}"#;
+        for (text, shown) in [
+            (
+                r#"{"packets":9,"per":"1s","algorithm":"fixed-window"}"#.to_owned(),
+                "9 packets per 1s",
+            ),
+            (
+                r#"{"packets":9,"per":"1s","algorithm":"fixed-window","match":"tcp-syn"}"#
+                    .to_owned(),
+                "9 packets per 1s of tcp-syn",
+            ),
+            (
+                format!(
+                    r#"{{"bytes":9000,"per":"1s","algorithm":"token-bucket","burst":9000,"match":{class}}}"#
+                ),
+                "9kB per 1s (token-bucket, burst 9kB) of udp to port 53",
+            ),
+        ] {
+            let limit: LimitSpec = serde_json::from_str(&text).unwrap();
+            assert_eq!(limit.to_string(), shown);
+            assert_eq!(serde_json::to_string(&limit).unwrap(), text);
+        }
+    }
+}

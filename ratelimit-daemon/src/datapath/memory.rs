@@ -42,6 +42,8 @@ pub struct Memory {
     pub records: BTreeMap<(IpAddr, u32), Record>,
     /// Sources that were refused.
     pub strikes: BTreeMap<IpAddr, Strikes>,
+    /// Whether a change of the settings is refused.
+    pub settings_refused: bool,
     /// What was written, in its order.
     pub written: Vec<Written>,
 }
@@ -94,6 +96,12 @@ impl Datapath for Shared {
 
     fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError> {
         let mut memory = self.memory();
+        if memory.settings_refused {
+            return Err(DatapathError::Full {
+                map: "SETTINGS",
+                capacity: 1,
+            });
+        }
         memory.written.push(Written::Settings(settings));
         memory.settings = settings;
         Ok(())

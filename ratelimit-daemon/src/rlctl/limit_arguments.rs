@@ -327,6 +327,22 @@ mod tests {
     }
 
     #[test]
+    fn a_class_belongs_to_the_limit_before_it() {
+        check(
+            "--packets 9 --per 1s --match tcp-syn --bytes 5MB --per 1s --algorithm token-bucket --match web --packets 7 --per 1d",
+            Ok(
+                "9 packets per 1s of tcp-syn, 5MB per 1s (token-bucket, burst 5MB) of web, 7 packets per 1d",
+            ),
+        );
+        check(
+            "--match tcp-syn --packets 9 --per 1s",
+            Err(
+                "`--match tcp-syn` has no limit of its own before it: write for example `--packets 1000 --per 1s --match tcp-syn`",
+            ),
+        );
+    }
+
+    #[test]
     fn a_burst_is_in_the_unit_of_its_limit() {
         check(
             "--packets 9 --per 1s --algorithm token-bucket --burst 1MB",

@@ -12,6 +12,7 @@ use crate::{
     class::Match,
     class_tables::ClassTables,
     config,
+    control::reload,
     datapath::{IpFamily, Written},
 };
 
@@ -182,6 +183,10 @@ fn a_reload_that_fails_leaves_every_table_as_it_was() {
     let tables = |lab: &Lab| {
         let memory = lab.memory.lock().unwrap();
         let (aggregates, settings) = (memory.aggregates.clone(), memory.settings);
+        let aggregates: BTreeMap<_, _> = aggregates
+            .into_iter()
+            .filter(|(_, levels)| levels.get(0).is_some())
+            .collect();
         (
             memory.classes.clone(),
             aggregates,
@@ -194,6 +199,11 @@ fn a_reload_that_fails_leaves_every_table_as_it_was() {
     lab.reload(EVERYTHING).unwrap_err();
     assert_eq!(tables(&lab), before);
     lab.memory.lock().unwrap().entries_max = 0;
+    // The settings come after the aggregates.
+    lab.memory.lock().unwrap().settings_refused = true;
+    lab.reload(EVERYTHING).unwrap_err();
+    assert_eq!(tables(&lab), before);
+    lab.memory.lock().unwrap().settings_refused = false;
     lab.reload(EVERYTHING).unwrap();
     assert_ne!(tables(&lab), before);
 }
@@ -354,6 +364,36 @@ fn a_prefix_without_room_decides() {
     }
     lab.check("203.0.113.9", "drop", "aggregate-limited", None, "default");
     lab.check("203.0.114.9", "pass", "conforming", None, "default");
+}
+
+#[test]
+fn a_reload_tells_what_is_different_and_whether_the_state_is_kept() {
+    let told = |before: &str, after: &str| reload::changes(&read(before), &read(after)).join("\n");
+    let renamed = EVERYTHING.replace("games", "play");
+    let expected = "class games: removed
+class play: added, udp to port 27015
+policy default: 10 packets per 1s and 6 packets per 1s of games -> 10 packets per 1s and 6 packets per 1s of play; what its sources have used is kept
+policy partner: 6 packets per 1s of games -> 6 packets per 1s of play; what its sources have used is kept";
+    assert_eq!(told(EVERYTHING, &renamed), expected);
+    let changed = EVERYTHING
+        .replace("[27015]", "[27016]")
+        .replace("prefix = 24, packets = 500", "prefix = 24, packets = 501")
+        .replace("prefix = 48, packets = 700", "prefix = 40, packets = 700")
+        .replace(
+            "packets = 900_000",
+            "algorithm = \"sliding-window\", packets = 900_000",
+        );
+    let expected = "class games: udp to port 27015 -> udp to port 27016
+policy default: what its sources have used starts anew
+policy partner: what its sources have used starts anew
+aggregate ipv4/24: 500 packets per 1s -> 501 packets per 1s; what each prefix has used is kept
+aggregate ipv6/48: removed
+aggregate ipv6/40: added, 700 packets per 1s
+node: 900000 packets per 1s -> 900000 packets per 1s (sliding-window); what it has used starts anew";
+    assert_eq!(told(EVERYTHING, &changed), expected);
+    let observed = EVERYTHING.replace("[node]", "[node]\nobserve = true");
+    assert_eq!(told(EVERYTHING, &observed), "node: observe false -> true");
+    assert_eq!(told(EVERYTHING, EVERYTHING), "");
 }
 
 const PLAIN: &str = "[policy.default]\nlimits = [{ packets = 10, per = \"1s\" }]\n";
