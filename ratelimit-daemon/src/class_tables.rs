@@ -88,32 +88,26 @@ impl ClassTables {
         let numbers = (0..CLASSES_MAX).filter_map(ClassSet::one);
         let mut numbers = numbers.filter(|number| number.intersects(classes));
         numbers.find(|number| {
-            let mut wanted = Self::default();
-            wanted.add_class(*number, class);
-            self.only(*number) == wanted
+            let is_kind = |index| Kind::from_index(index).is_some_and(|kind| class.has_kind(kind));
+            holds_exactly(&self.by_kind, *number, is_kind)
+                && holds_exactly(&self.from_port, *number, |port| class.has_source_port(port))
+                && holds_exactly(&self.to_port, *number, |port| {
+                    class.has_destination_port(port)
+                })
         })
     }
 
     /// The classes of both arrays, entry for entry.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
-        self.combine(other, ClassSet::union)
-    }
-
-    /// The arrays with the classes of one set alone.
-    fn only(&self, classes: ClassSet) -> Self {
-        self.combine(self, |own, _| own.intersection(classes))
-    }
-
-    fn combine(&self, other: &Self, both: impl Fn(ClassSet, ClassSet) -> ClassSet) -> Self {
-        let combine = |own: &[ClassSet], others: &[ClassSet]| {
+        let union = |own: &[ClassSet], others: &[ClassSet]| {
             let pairs = own.iter().zip(others);
-            pairs.map(|(own, others)| both(*own, *others)).collect()
+            pairs.map(|(own, others)| own.union(*others)).collect()
         };
         Self {
-            by_kind: combine(&self.by_kind, &other.by_kind),
-            from_port: combine(&self.from_port, &other.from_port),
-            to_port: combine(&self.to_port, &other.to_port),
+            by_kind: union(&self.by_kind, &other.by_kind),
+            from_port: union(&self.from_port, &other.from_port),
+            to_port: union(&self.to_port, &other.to_port),
         }
     }
 
@@ -139,4 +133,10 @@ fn set(array: &mut [ClassSet], class: ClassSet, holds: impl Iterator<Item = bool
             *classes = classes.union(class);
         }
     }
+}
+
+/// Whether the entries of `array` that have the class are those for which `holds` does.
+fn holds_exactly(array: &[ClassSet], class: ClassSet, holds: impl Fn(u32) -> bool) -> bool {
+    let mut entries = array.iter().zip(0..);
+    entries.all(|(classes, index)| classes.intersects(class) == holds(index))
 }
