@@ -4,8 +4,15 @@
 //! all the same, as it passes; if one of those refuses it, that is its verdict.
 
 use crate::{
-    Address, Arrival, DropReason, Policy, Tables, charge::Outcome, node::Node, tables::FamilyTables,
+    Address, Arrival, DropReason, Policy, Tables, aggregate::LEVELS_MAX, charge::Outcome,
+    node::Node, tables::FamilyTables,
 };
+
+/// All limits are asked whether they have room, then all are charged.
+pub const STEPS: usize = 2 * LAYERS;
+/// The source, the prefixes around it, the node.
+const LAYERS: usize = LEVELS_MAX + 2;
+const NODE: usize = LAYERS - 1;
 
 /// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it.
 #[inline(always)]
@@ -14,20 +21,49 @@ where
     A: Address,
     T: Tables + FamilyTables<A>,
 {
-    let narrow = aggregate(source, 0, tables);
-    let wide = aggregate(source, 1, tables);
-    let node = node_policy(tables);
-
     let mut walk = Walk::new();
-    let _ = walk.go(|| tables.check(source, policy, arrival))
-        && walk.go(|| narrow.check(arrival, tables))
-        && walk.go(|| wide.check(arrival, tables))
-        && walk.go(|| tables.node().check(node, arrival))
-        && walk.go(|| tables.charge(source, policy, arrival))
-        && walk.go(|| narrow.charge(arrival, tables))
-        && walk.go(|| wide.charge(arrival, tables))
-        && walk.go(|| tables.node().charge(node, arrival));
+    for step in 0..STEPS {
+        if !walk.go(tables.step(step, source, policy, arrival)) {
+            break;
+        }
+    }
     walk.outcome
+}
+
+/// Asks one layer whether it has room, or charges it.
+#[inline(always)]
+pub fn step<A, T>(
+    step: usize,
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    tables: &T,
+) -> Outcome
+where
+    A: Address,
+    T: Tables + FamilyTables<A>,
+{
+    let is_charge = step >= LAYERS;
+    let layer = if is_charge {
+        step.wrapping_sub(LAYERS)
+    } else {
+        step
+    };
+    if layer >= NODE {
+        let (node, policy) = (tables.node(), node_policy(tables));
+        return if is_charge {
+            node.charge(policy, arrival)
+        } else {
+            node.check(policy, arrival)
+        };
+    }
+    let layer = Layer::new(layer, source, policy, tables);
+    let outcome = if is_charge {
+        tables.charge(&layer.address, layer.policy, arrival)
+    } else {
+        tables.check(&layer.address, layer.policy, arrival)
+    };
+    outcome.by(layer.reason)
 }
 
 /// The way of a packet through its limits.
@@ -44,10 +80,9 @@ impl Walk {
         }
     }
 
-    /// Asks the next limits, and whether to go on.
+    /// Notes what the next limits say, and answers whether to go on.
     #[inline(always)]
-    fn go(&mut self, limits: impl FnOnce() -> Outcome) -> bool {
-        let outcome = limits();
+    const fn go(&mut self, outcome: Outcome) -> bool {
         if outcome.is_enforced() || (outcome.is_counted() && !self.outcome.is_refused()) {
             self.outcome = outcome;
         }
@@ -55,44 +90,40 @@ impl Walk {
     }
 }
 
-/// The limits of a prefix around a source.
-struct Prefix<'a, A: Address> {
+/// The limits of a source, or of a prefix around it.
+struct Layer<'a, A: Address> {
     policy: Option<&'a Policy>,
     address: A,
+    /// What a refusal by one of them is called.
+    reason: DropReason,
 }
 
-impl<A: Address> Prefix<'_, A> {
+impl<'a, A: Address> Layer<'a, A> {
+    /// The source, or the prefix around it at `layer`, from 1 on.
     #[inline(always)]
-    fn check(&self, arrival: &Arrival, tables: &impl FamilyTables<A>) -> Outcome {
-        tables
-            .check(&self.address, self.policy, arrival)
-            .by(DropReason::AggregateLimited)
-    }
-
-    #[inline(always)]
-    fn charge(&self, arrival: &Arrival, tables: &impl FamilyTables<A>) -> Outcome {
-        tables
-            .charge(&self.address, self.policy, arrival)
-            .by(DropReason::AggregateLimited)
-    }
-}
-
-/// The limits of the prefix around `source` at `index`.
-#[inline(always)]
-fn aggregate<'a, A, T>(source: &A, index: usize, tables: &'a T) -> Prefix<'a, A>
-where
-    A: Address,
-    T: Tables + FamilyTables<A>,
-{
-    let aggregate = if tables.settings().has_aggregates() {
-        FamilyTables::<A>::aggregates(tables).get(index)
-    } else {
-        None
-    };
-    let bits = aggregate.map_or(0, |aggregate| aggregate.prefix);
-    Prefix {
-        policy: aggregate.and_then(|aggregate| tables.policy(aggregate.policy.into())),
-        address: source.prefix(bits),
+    fn new<T: Tables + FamilyTables<A>>(
+        layer: usize,
+        source: &A,
+        policy: Option<&'a Policy>,
+        tables: &'a T,
+    ) -> Self {
+        let Some(level) = layer.checked_sub(1) else {
+            return Self {
+                policy,
+                address: *source,
+                reason: DropReason::Limited,
+            };
+        };
+        let aggregate = if tables.settings().has_aggregates() {
+            FamilyTables::<A>::aggregates(tables).get(level)
+        } else {
+            None
+        };
+        Self {
+            policy: aggregate.and_then(|aggregate| tables.policy(aggregate.policy.into())),
+            address: source.prefix(aggregate.map_or(0, |aggregate| aggregate.prefix)),
+            reason: DropReason::AggregateLimited,
+        }
     }
 }
 

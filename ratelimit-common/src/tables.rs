@@ -112,13 +112,22 @@ pub trait FamilyTables<A: Address> {
         state::charge(address, policy, arrival, self)
     }
 
-    /// [`layers::charge`], wherever its code is kept.
+    /// The same for a packet that meets no wider limits, wherever its code is kept.
     #[inline(always)]
-    fn charge_layers(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
+    fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
+    where
+        Self: Sized,
+    {
+        self.charge(source, policy, arrival)
+    }
+
+    /// [`layers::step`], wherever its code is kept.
+    #[inline(always)]
+    fn step(&self, step: usize, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
     where
         Self: Tables + Sized,
     {
-        layers::charge(source, policy, arrival, self)
+        layers::step(step, source, policy, arrival, self)
     }
 
     /// Notes that a limit refused a packet of `source`.

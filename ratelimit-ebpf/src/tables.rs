@@ -7,10 +7,10 @@ use aya_ebpf::{
     btf_maps::lpm_trie,
 };
 use ratelimit_common::{
-    Arrival, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Settings, SourceKey,
-    Tables, Verdict,
+    Arrival, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, Limit, ListEntry, Policy, Settings,
+    SourceKey, Tables, Verdict,
     aggregate::Aggregates,
-    charge::{Outcome, Refusal},
+    charge::{self, Outcome, Refusal},
     layout::counter_index,
     parse::{
         ipv6::Walk,
@@ -21,12 +21,13 @@ use ratelimit_common::{
 
 use crate::{
     constant::Constant,
+    events,
     maps::{
         AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, FamilyMaps,
         INSERTED, POLICIES, SETTINGS, VERDICTS,
     },
     state::{MapNode, MapWords},
-    subprograms,
+    strikes, subprograms,
 };
 
 /// The slot of the interface that this instance of the program is attached to.
@@ -122,10 +123,11 @@ impl Tables for KernelTables {
 /// What differs between the families besides their maps.
 pub trait FamilyCode: FamilyMaps {
     fn source_mask() -> Self;
-    fn charge_layers(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn strike(&self, now: Instant);
+    fn step(&self, step: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
+    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
 }
 
@@ -133,11 +135,6 @@ impl FamilyCode for Ipv4 {
     #[inline(always)]
     fn source_mask() -> Self {
         SOURCE_MASK_V4.get()
-    }
-
-    #[inline(always)]
-    fn charge_layers(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_layers_v4(self, policy, arrival)
     }
 
     #[inline(always)]
@@ -151,8 +148,18 @@ impl FamilyCode for Ipv4 {
     }
 
     #[inline(always)]
-    fn strike(&self, now: Instant) {
-        subprograms::strike_v4(self, now);
+    fn step(&self, step: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::step_v4(step, self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::check_log_v4(limit, key, index, at)
+    }
+
+    #[inline(always)]
+    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::charge_log_v4(limit, key, index, at)
     }
 
     #[inline(always)]
@@ -168,11 +175,6 @@ impl FamilyCode for Ipv6 {
     }
 
     #[inline(always)]
-    fn charge_layers(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_layers_v6(self, policy, arrival)
-    }
-
-    #[inline(always)]
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         subprograms::check_v6(self, policy, arrival)
     }
@@ -183,8 +185,18 @@ impl FamilyCode for Ipv6 {
     }
 
     #[inline(always)]
-    fn strike(&self, now: Instant) {
-        subprograms::strike_v6(self, now);
+    fn step(&self, step: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::step_v6(step, self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::check_log_v6(limit, key, index, at)
+    }
+
+    #[inline(always)]
+    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::charge_log_v6(limit, key, index, at)
     }
 
     #[inline(always)]
@@ -253,19 +265,36 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
         address.charge(policy, arrival)
     }
 
+    /// The usual case is decided on the spot, as a call costs as much: a source that is known, and one fixed window.
     #[inline(always)]
-    fn charge_layers(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        source.charge_layers(policy, arrival)
+    fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if let Some(policy) = policy
+            && let Some(limit) = policy.only()
+            && let Some(window) = limit.as_fixed_window()
+            && let Some(cost) = limit.cost(arrival)
+            && let Some(words) = self.words(&SourceKey::new(*source, policy.scope()))
+        {
+            return charge::charge_word(&words, 0, |word| window.step(word, arrival.at, cost))
+                .observed_if(policy.observe());
+        }
+        source.charge(policy, arrival)
+    }
+
+    #[inline(always)]
+    fn step(&self, step: usize, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        source.step(step, policy, arrival)
     }
 
     #[inline(always)]
     fn strike(&self, source: A) {
-        source.strike(self.now);
+        strikes::strike(source, self.now);
     }
 
     #[inline(always)]
     fn sample(&self, source: A, refusal: Refusal) {
-        source.sample(refusal, INTERFACE.get(), self.now);
+        if events::is_due(self.now) {
+            source.sample(refusal, INTERFACE.get(), self.now);
+        }
     }
 }
 
