@@ -8,11 +8,8 @@ use crate::{
     node::Node, tables::FamilyTables,
 };
 
-/// All limits are asked whether they have room, then all are charged.
-pub const STEPS: usize = 2 * LAYERS;
-/// The source, the prefixes around it, the node.
-const LAYERS: usize = LEVELS_MAX + 2;
-const NODE: usize = LAYERS - 1;
+/// The source, and the prefixes around it.
+const LAYERS: usize = 1 + LEVELS_MAX;
 
 /// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it.
 #[inline(always)]
@@ -21,19 +18,22 @@ where
     A: Address,
     T: Tables + FamilyTables<A>,
 {
+    let node_policy = tables
+        .settings()
+        .node_policy()
+        .and_then(|index| tables.policy(index));
     let mut walk = Walk::new();
-    for step in 0..STEPS {
-        if !walk.go(tables.step(step, source, policy, arrival)) {
-            break;
-        }
-    }
+    let _ = (0..LAYERS).all(|layer| walk.go(tables.check_layer(layer, source, policy, arrival)))
+        && walk.go(tables.node().check(node_policy, arrival))
+        && (0..LAYERS).all(|layer| walk.go(tables.charge_layer(layer, source, policy, arrival)))
+        && walk.go(tables.node().charge(node_policy, arrival));
     walk.outcome
 }
 
-/// Asks one layer whether it has room, or charges it.
+/// Asks a layer whether it has room: the source, whose policy is `policy`, or from 1 on a prefix around it.
 #[inline(always)]
-pub fn step<A, T>(
-    step: usize,
+pub fn check_layer<A, T>(
+    layer: usize,
     source: &A,
     policy: Option<&Policy>,
     arrival: &Arrival,
@@ -43,27 +43,29 @@ where
     A: Address,
     T: Tables + FamilyTables<A>,
 {
-    let is_charge = step >= LAYERS;
-    let layer = if is_charge {
-        step.wrapping_sub(LAYERS)
-    } else {
-        step
-    };
-    if layer >= NODE {
-        let (node, policy) = (tables.node(), node_policy(tables));
-        return if is_charge {
-            node.charge(policy, arrival)
-        } else {
-            node.check(policy, arrival)
-        };
-    }
     let layer = Layer::new(layer, source, policy, tables);
-    let outcome = if is_charge {
-        tables.charge(&layer.address, layer.policy, arrival)
-    } else {
-        tables.check(&layer.address, layer.policy, arrival)
-    };
-    outcome.by(layer.reason)
+    tables
+        .check(&layer.address, layer.policy, arrival)
+        .by(layer.reason)
+}
+
+/// Charges a layer.
+#[inline(always)]
+pub fn charge_layer<A, T>(
+    layer: usize,
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    tables: &T,
+) -> Outcome
+where
+    A: Address,
+    T: Tables + FamilyTables<A>,
+{
+    let layer = Layer::new(layer, source, policy, tables);
+    tables
+        .charge(&layer.address, layer.policy, arrival)
+        .by(layer.reason)
 }
 
 /// The way of a packet through its limits.
@@ -125,9 +127,4 @@ impl<'a, A: Address> Layer<'a, A> {
             reason: DropReason::AggregateLimited,
         }
     }
-}
-
-#[inline(always)]
-fn node_policy<T: Tables>(tables: &T) -> Option<&Policy> {
-    tables.policy(tables.settings().node_policy()?)
 }

@@ -197,12 +197,15 @@ impl Policy {
         }
     }
 
-    /// The limit of a policy that has just one.
+    /// The limit of a policy that has just one, which is a fixed window.
     #[must_use]
     #[inline(always)]
-    pub const fn only(&self) -> Option<&Limit> {
+    pub const fn only_fixed_window(&self) -> Option<(FixedWindow, &Limit)> {
         let [limit, ..] = &self.limits;
-        if self.len == 1 { Some(limit) } else { None }
+        match limit.as_fixed_window() {
+            Some(window) if self.len == 1 => Some((window, limit)),
+            _ => None,
+        }
     }
 
     /// What keeps the state of this policy apart from that of others: two policies whose words of state mean the same

@@ -121,13 +121,34 @@ pub trait FamilyTables<A: Address> {
         self.charge(source, policy, arrival)
     }
 
-    /// [`layers::step`], wherever its code is kept.
+    /// [`layers::check_layer`], wherever its code is kept.
     #[inline(always)]
-    fn step(&self, step: usize, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
+    fn check_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome
     where
         Self: Tables + Sized,
     {
-        layers::step(step, source, policy, arrival, self)
+        layers::check_layer(layer, source, policy, arrival, self)
+    }
+
+    /// [`layers::charge_layer`], wherever its code is kept.
+    #[inline(always)]
+    fn charge_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome
+    where
+        Self: Tables + Sized,
+    {
+        layers::charge_layer(layer, source, policy, arrival, self)
     }
 
     /// Notes that a limit refused a packet of `source`.

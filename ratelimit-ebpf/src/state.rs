@@ -39,6 +39,12 @@ impl<A: FamilyCode> MapWords<A> {
         Self { record, key }
     }
 
+    /// Where the words lie.
+    #[inline(always)]
+    pub const fn record(&self) -> *mut Record {
+        self.record
+    }
+
     #[inline(always)]
     fn log(&self, index: usize) -> LogKey {
         LogKey::new(&self.key).of_limit(index as u32)
@@ -82,6 +88,33 @@ impl<A: FamilyCode> Words for MapWords<A> {
             return A::charge_log(&self.key, limit, index, at);
         }
         subprograms::charge_word(limit, word(self.record, index), at, cost)
+    }
+}
+
+/// The words of a policy without logs, in a map value.
+pub struct RecordWords(pub *mut Record);
+
+impl Words for RecordWords {
+    type Ring = MapRing;
+
+    #[inline(always)]
+    fn load(&self, index: usize) -> u64 {
+        MapWord(word(self.0, index)).load(0)
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
+        MapWord(word(self.0, index)).compare_exchange(0, current, new)
+    }
+
+    #[inline(always)]
+    fn ring(&self, _: usize) -> Option<MapRing> {
+        None
+    }
+
+    #[inline(always)]
+    fn make_ring(&self, _: usize) -> Option<MapRing> {
+        None
     }
 }
 

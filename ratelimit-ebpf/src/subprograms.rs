@@ -8,7 +8,8 @@ use core::ptr;
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
-    Address, Arrival, ClassSet, Cursor, DropReason, Instant, Ipv4, Ipv6, Limit, Policy, SourceKey,
+    Address, Arrival, ClassSet, Cursor, DropReason, Instant, Ipv4, Ipv6, Limit, Policy, Record,
+    SourceKey,
     algorithm::Algorithm,
     charge::{self, Outcome, Refusal},
     class, layers, node,
@@ -22,7 +23,7 @@ use ratelimit_common::{
 
 use crate::{
     events, frame,
-    state::{MapLog, MapNode, MapWord},
+    state::{MapLog, MapNode, MapWord, RecordWords},
     tables::KernelTables,
 };
 
@@ -143,7 +144,7 @@ fn log_key<A: Address>(address: A, place: u64) -> LogKey {
 
 /// The subprograms of an address family.
 macro_rules! of_family {
-    ($address:ty, $step:ident = $layer_step:ident, $sample:ident = $sample_drop:ident, $check_log:ident = $check_limit_log:ident, $charge_log:ident = $charge_limit_log:ident, $($function:ident = $subprogram:ident = $body:path),+) => {$(
+    ($address:ty, $sample:ident = $sample_drop:ident, $check_log:ident = $check_limit_log:ident, $charge_log:ident = $charge_limit_log:ident, $($function:ident = $subprogram:ident = $body:path),+) => {$(
         /// The function of the same name in `ratelimit-common`.
         #[inline(always)]
         pub fn $function(source: &$address, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
@@ -172,36 +173,6 @@ macro_rules! of_family {
             encode($body(source, policy, &arrival, &tables))
         }
     )+
-        /// [`layers::step`].
-        #[inline(always)]
-        pub fn $step(step: usize, source: &$address, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-            decode($layer_step(
-                step as u64,
-                source,
-                nullable(policy),
-                arrival.at.as_nanos(),
-                pack(arrival),
-            ))
-        }
-
-        #[unsafe(no_mangle)]
-        #[inline(never)]
-        extern "C" fn $layer_step(
-            step: u64,
-            source: *const $address,
-            policy: *const Policy,
-            at_ns: u64,
-            packet: u64,
-        ) -> u64 {
-            // SAFETY: as above.
-            let (Some(source), policy) = (unsafe { (source.as_ref(), policy.as_ref()) }) else {
-                return NOTHING;
-            };
-            let arrival = unpack(at_ns, packet);
-            let tables = KernelTables::at(arrival.at);
-            encode(layers::step(step as usize, source, policy, &arrival, &tables))
-        }
-
         /// [`charge::check_limit`] for a sliding log: that of the limit at `index`, of `key`'s source.
         #[inline(always)]
         pub fn $check_log(limit: &Limit, key: &SourceKey<$address>, index: usize, at: Instant) -> Outcome {
@@ -273,7 +244,6 @@ macro_rules! of_family {
 
 of_family!(
     Ipv4,
-    step_v4 = layer_step_v4,
     sample_v4 = sample_drop_v4,
     check_log_v4 = check_limit_log_v4,
     charge_log_v4 = charge_limit_log_v4,
@@ -282,13 +252,92 @@ of_family!(
 );
 of_family!(
     Ipv6,
-    step_v6 = layer_step_v6,
     sample_v6 = sample_drop_v6,
     check_log_v6 = check_limit_log_v6,
     charge_log_v6 = charge_limit_log_v6,
     check_v6 = check_limits_v6 = state::check,
     charge_v6 = charge_limits_v6 = state::charge
 );
+
+/// The layers of an address family.
+macro_rules! of_layers {
+    ($address:ty, $($function:ident = $subprogram:ident = $body:path),+) => {$(
+        /// The function of the same name in `ratelimit-common`.
+        #[inline(always)]
+        pub fn $function(
+            layer: usize,
+            source: &$address,
+            policy: Option<&Policy>,
+            arrival: &Arrival,
+        ) -> Outcome {
+            decode($subprogram(
+                layer as u64,
+                source,
+                nullable(policy),
+                arrival.at.as_nanos(),
+                pack(arrival),
+            ))
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $subprogram(
+            layer: u64,
+            source: *const $address,
+            policy: *const Policy,
+            at_ns: u64,
+            packet: u64,
+        ) -> u64 {
+            // SAFETY: as above.
+            let (Some(source), policy) = (unsafe { (source.as_ref(), policy.as_ref()) }) else {
+                return NOTHING;
+            };
+            let arrival = unpack(at_ns, packet);
+            let tables = KernelTables::at(arrival.at);
+            encode($body(layer as usize, source, policy, &arrival, &tables))
+        }
+    )+};
+}
+
+of_layers!(
+    Ipv4,
+    check_layer_v4 = check_layer_limits_v4 = layers::check_layer,
+    charge_layer_v4 = charge_layer_limits_v4 = layers::charge_layer
+);
+of_layers!(
+    Ipv6,
+    check_layer_v6 = check_layer_limits_v6 = layers::check_layer,
+    charge_layer_v6 = charge_layer_limits_v6 = layers::charge_layer
+);
+
+/// [`charge::charge`] for a policy without logs, with no further call.
+#[inline(always)]
+pub fn charge_words(policy: &Policy, record: *mut Record, arrival: &Arrival) -> Outcome {
+    let at_ns = arrival.at.as_nanos();
+    decode(charge_limit_words(policy, record, at_ns, pack(arrival)))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn charge_limit_words(
+    policy: *const Policy,
+    record: *mut Record,
+    at_ns: u64,
+    packet: u64,
+) -> u64 {
+    // SAFETY: as above.
+    let Some(policy) = (unsafe { policy.as_ref() }) else {
+        return NOTHING;
+    };
+    if record.is_null() {
+        return NOTHING;
+    }
+    encode(charge::charge(
+        policy,
+        &RecordWords(record),
+        &unpack(at_ns, packet),
+    ))
+}
 
 /// [`charge::check_limit`] for a limit whose state is a word.
 #[inline(always)]

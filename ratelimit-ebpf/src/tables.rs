@@ -125,7 +125,8 @@ pub trait FamilyCode: FamilyMaps {
     fn source_mask() -> Self;
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn step(&self, step: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
     fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
@@ -148,8 +149,13 @@ impl FamilyCode for Ipv4 {
     }
 
     #[inline(always)]
-    fn step(&self, step: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::step_v4(step, self, policy, arrival)
+    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::check_layer_v4(layer, self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_layer_v4(layer, self, policy, arrival)
     }
 
     #[inline(always)]
@@ -185,8 +191,13 @@ impl FamilyCode for Ipv6 {
     }
 
     #[inline(always)]
-    fn step(&self, step: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::step_v6(step, self, policy, arrival)
+    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::check_layer_v6(layer, self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_layer_v6(layer, self, policy, arrival)
     }
 
     #[inline(always)]
@@ -265,24 +276,47 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
         address.charge(policy, arrival)
     }
 
-    /// The usual case is decided on the spot, as a call costs as much: a source that is known, and one fixed window.
+    /// The usual cases cost as few calls as can be, since each costs as much as a charge: a source that is known, with one
+    /// fixed window, costs none, and with limits that have no log one.
     #[inline(always)]
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         if let Some(policy) = policy
-            && let Some(limit) = policy.only()
-            && let Some(window) = limit.as_fixed_window()
-            && let Some(cost) = limit.cost(arrival)
+            && policy.counts(arrival)
+            && !policy.has_log()
             && let Some(words) = self.words(&SourceKey::new(*source, policy.scope()))
         {
-            return charge::charge_word(&words, 0, |word| window.step(word, arrival.at, cost))
-                .observed_if(policy.observe());
+            let outcome = match policy.only_fixed_window() {
+                Some((window, limit)) => {
+                    let cost = limit.cost(arrival).unwrap_or_default();
+                    charge::charge_word(&words, 0, |word| window.step(word, arrival.at, cost))
+                }
+                None => subprograms::charge_words(policy, words.record(), arrival),
+            };
+            return outcome.observed_if(policy.observe());
         }
         source.charge(policy, arrival)
     }
 
     #[inline(always)]
-    fn step(&self, step: usize, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        source.step(step, policy, arrival)
+    fn check_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        source.check_layer(layer, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        source.charge_layer(layer, policy, arrival)
     }
 
     #[inline(always)]
