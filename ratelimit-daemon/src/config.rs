@@ -30,13 +30,14 @@ use std::{
 };
 
 use ratelimit_common::layout::SOURCES_DEFAULT;
+use serde::{Deserialize, Serialize};
 
 pub use self::{
     arguments::{Arguments, from_command_line},
     diagnostic::{ConfigError, Diagnostic, Position, Problem},
 };
 use self::{document::Document, file::File, report::Report};
-use crate::{datapath::LogSize, limit::LimitSpec, prefix::Prefix};
+use crate::{datapath::LOGS_DEFAULT, limit::LimitSpec, prefix::Prefix};
 
 /// Reads the file at `path`, and `conf.d/*.toml` beside it.
 ///
@@ -98,12 +99,12 @@ pub struct Config {
     pub default_policy: PolicyConfig,
     /// The other policies, by name.
     pub policies: BTreeMap<String, PolicyConfig>,
-    /// What the sliding logs can hold.
-    pub logs: LogSize,
     /// The allow list.
     pub allow: Vec<Prefix>,
     /// Whether everything is a dry run.
     pub observe: bool,
+    /// The clock that packets are judged by.
+    pub clock: ClockWish,
     /// What becomes of the datapath when the daemon stops.
     pub on_stop: OnStop,
     /// Where the daemon keeps things.
@@ -143,6 +144,8 @@ pub struct Source {
     pub ipv6_prefix: u8,
     /// Sources of each family that are remembered.
     pub capacity: u32,
+    /// Sliding logs that are remembered, one for each source and limit of both families.
+    pub logs: u32,
 }
 
 impl Default for Source {
@@ -151,6 +154,7 @@ impl Default for Source {
             ipv4_prefix: 32,
             ipv6_prefix: 64,
             capacity: SOURCES_DEFAULT,
+            logs: LOGS_DEFAULT,
         }
     }
 }
@@ -164,6 +168,19 @@ pub struct PolicyConfig {
     pub limits: Vec<LimitSpec>,
     /// Whether to count and pass what it would drop.
     pub observe: bool,
+}
+
+/// The clock that packets are judged by.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockWish {
+    /// The coarse one where every limit stays within its promised error with it.
+    #[default]
+    Auto,
+    /// The precise one.
+    Precise,
+    /// The coarse one.
+    Coarse,
 }
 
 /// What becomes of the datapath when the daemon stops.

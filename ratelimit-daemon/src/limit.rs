@@ -5,8 +5,8 @@ use std::{fmt, str::FromStr, time::Duration};
 use ratelimit_common::{
     Limit, Unit,
     algorithm::{
-        self, FixedWindow, FixedWindowError, SlidingWindow, SlidingWindowError, TokenBucket,
-        TokenBucketError,
+        self, FixedWindow, FixedWindowError, SlidingLog, SlidingLogError, SlidingWindow,
+        SlidingWindowError, TokenBucket, TokenBucketError, sliding_log::TIMES_MAX,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,8 @@ pub enum Algorithm {
         /// What a full bucket holds.
         burst: u64,
     },
+    /// At most the amount in any window whatever: the time of each packet of it is kept.
+    SlidingLog,
 }
 
 /// The name of an algorithm, by which it is chosen.
@@ -65,6 +67,8 @@ pub enum AlgorithmName {
     SlidingWindow,
     /// `token-bucket`
     TokenBucket,
+    /// `sliding-log`
+    SlidingLog,
 }
 
 impl Algorithm {
@@ -75,6 +79,7 @@ impl Algorithm {
             Self::FixedWindow => AlgorithmName::FixedWindow,
             Self::SlidingWindow => AlgorithmName::SlidingWindow,
             Self::TokenBucket { .. } => AlgorithmName::TokenBucket,
+            Self::SlidingLog => AlgorithmName::SlidingLog,
         }
     }
 }
@@ -122,11 +127,26 @@ pub enum LimitError {
         /// The largest burst at the rate.
         burst_max: u64,
     },
+    /// A log of bytes.
+    #[error(
+        "a sliding-log keeps the time of each packet, and counts no bytes: write `packets`, or another algorithm"
+    )]
+    LogOfBytes,
+    /// More times than a log holds.
+    #[error(
+        "a sliding-log keeps the times of at most {TIMES_MAX} packets: write at most so many, or sliding-window, which keeps none"
+    )]
+    LogTooLong,
 }
 
 impl AlgorithmName {
     /// Every algorithm.
-    pub const ALL: [Self; 3] = [Self::FixedWindow, Self::SlidingWindow, Self::TokenBucket];
+    pub const ALL: [Self; 4] = [
+        Self::FixedWindow,
+        Self::SlidingWindow,
+        Self::TokenBucket,
+        Self::SlidingLog,
+    ];
 
     /// As it is written.
     #[must_use]
@@ -135,6 +155,7 @@ impl AlgorithmName {
             Self::FixedWindow => "fixed-window",
             Self::SlidingWindow => "sliding-window",
             Self::TokenBucket => "token-bucket",
+            Self::SlidingLog => "sliding-log",
         }
     }
 
@@ -151,6 +172,7 @@ impl AlgorithmName {
             (_, Some(_)) => Err(LimitError::BurstWithoutBucket),
             (Self::FixedWindow, None) => Ok(Algorithm::FixedWindow),
             (Self::SlidingWindow, None) => Ok(Algorithm::SlidingWindow),
+            (Self::SlidingLog, None) => Ok(Algorithm::SlidingLog),
         }
     }
 }
@@ -168,7 +190,7 @@ impl FromStr for AlgorithmName {
 
 /// A text that names no algorithm.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("write fixed-window, sliding-window or token-bucket")]
+#[error("write fixed-window, sliding-window, token-bucket or sliding-log")]
 pub struct UnknownAlgorithm;
 
 impl LimitSpec {
@@ -188,6 +210,9 @@ impl LimitSpec {
         }
         if window > WINDOW_MAX {
             return Err(LimitError::WindowTooLong);
+        }
+        if algorithm == Algorithm::SlidingLog && unit == LimitUnit::Bytes {
+            return Err(LimitError::LogOfBytes);
         }
         compile(amount, window, algorithm)?;
         Ok(Self {
@@ -229,8 +254,19 @@ impl LimitSpec {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         match self.algorithm {
-            Algorithm::FixedWindow | Algorithm::SlidingWindow => self.amount,
+            Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingLog => {
+                self.amount
+            }
             Algorithm::TokenBucket { burst } => burst,
+        }
+    }
+
+    /// How many times its log keeps; 0 of a limit that has none.
+    #[must_use]
+    pub fn log_times(&self) -> u32 {
+        match self.algorithm {
+            Algorithm::SlidingLog => self.amount.try_into().unwrap_or(TIMES_MAX),
+            Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::TokenBucket { .. } => 0,
         }
     }
 
@@ -256,6 +292,7 @@ fn compile(
         Algorithm::FixedWindow => FixedWindow::new(amount, window)?.into(),
         Algorithm::SlidingWindow => SlidingWindow::new(amount, window)?.into(),
         Algorithm::TokenBucket { burst } => TokenBucket::new(amount, window, burst)?.into(),
+        Algorithm::SlidingLog => SlidingLog::new(amount, window)?.into(),
     })
 }
 
@@ -292,6 +329,15 @@ impl From<TokenBucketError> for LimitError {
     }
 }
 
+impl From<SlidingLogError> for LimitError {
+    fn from(error: SlidingLogError) -> Self {
+        match error {
+            SlidingLogError::ZeroAmount => Self::ZeroAmount,
+            SlidingLogError::TooLong => Self::LogTooLong,
+        }
+    }
+}
+
 impl LimitUnit {
     /// So many of them, as people write it.
     #[must_use]
@@ -315,7 +361,7 @@ impl fmt::Display for LimitSpec {
         let label = self.algorithm.name().label();
         match self.algorithm {
             Algorithm::FixedWindow => Ok(()),
-            Algorithm::SlidingWindow => write!(formatter, " ({label})"),
+            Algorithm::SlidingWindow | Algorithm::SlidingLog => write!(formatter, " ({label})"),
             Algorithm::TokenBucket { burst } => {
                 write!(formatter, " ({label}, burst {})", self.unit.amount(burst))
             }
@@ -371,7 +417,7 @@ impl From<LimitSpec> for LimitText {
             per,
             algorithm: limit.algorithm.name(),
             burst: match limit.algorithm {
-                Algorithm::FixedWindow | Algorithm::SlidingWindow => None,
+                Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingLog => None,
                 Algorithm::TokenBucket { burst } => Some(burst),
             },
         }

@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Config, ConfigError, Interface, Mode, OnStop, Paths, PolicyConfig, Source, default_metrics,
+    ClockWish, Config, ConfigError, Interface, Mode, OnStop, Paths, PolicyConfig, Source,
+    default_metrics,
     diagnostic::{Diagnostic, Problem},
     interface, limit,
 };
 use crate::{
-    datapath::LogSize,
     limit::{Algorithm, LimitSpec, LimitUnit},
     quantity,
 };
@@ -55,9 +55,9 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
             observe: false,
         },
         policies: BTreeMap::new(),
-        logs: LogSize::NONE,
         allow: vec![],
         observe: arguments.observe,
+        clock: ClockWish::default(),
         on_stop: OnStop::default(),
         paths: Paths::default(),
         metrics: Some(default_metrics()),

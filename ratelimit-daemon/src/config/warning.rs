@@ -72,9 +72,9 @@ fn warn_of_idle_limits(policy: &Policy, warnings: &mut Report) {
 }
 
 /// Whether `stricter` refuses all that `limit` would, as far as that is easily said: of two algorithms it is only where
-/// `limit` is a fixed window, of which all that matters is what comes in its time.
+/// `limit` is a fixed window or a log, of which all that matters is what comes in its time.
 fn is_idle_beside(limit: LimitSpec, stricter: LimitSpec) -> bool {
-    use Algorithm::{FixedWindow, SlidingWindow, TokenBucket};
+    use Algorithm::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket};
     if limit.unit() != stricter.unit() {
         return false;
     }
@@ -84,11 +84,20 @@ fn is_idle_beside(limit: LimitSpec, stricter: LimitSpec) -> bool {
         (FixedWindow, FixedWindow) => {
             amount * windows_within(window, inner) <= u128::from(limit.amount())
         }
-        (FixedWindow, SlidingWindow) => {
+        (FixedWindow | SlidingLog, SlidingWindow) => {
             let windows = window.as_nanos().div_ceil(inner.as_nanos()) + 1;
             amount * windows <= u128::from(limit.amount())
         }
-        (FixedWindow, TokenBucket { burst }) => {
+        (SlidingLog, FixedWindow) => {
+            // A time as long as a window touches two of them.
+            let windows = window.as_nanos().div_ceil(inner.as_nanos()) + 1;
+            amount * windows <= u128::from(limit.amount())
+        }
+        (FixedWindow | SlidingLog, SlidingLog) => {
+            let windows = window.as_nanos().div_ceil(inner.as_nanos());
+            amount * windows <= u128::from(limit.amount())
+        }
+        (FixedWindow | SlidingLog, TokenBucket { burst }) => {
             let flown_in = (amount * window.as_nanos()).div_ceil(inner.as_nanos());
             u128::from(burst) + flown_in <= u128::from(limit.amount())
         }
@@ -97,8 +106,8 @@ fn is_idle_beside(limit: LimitSpec, stricter: LimitSpec) -> bool {
             burst <= larger
                 && amount * window.as_nanos() <= u128::from(limit.amount()) * inner.as_nanos()
         }
-        (SlidingWindow, FixedWindow | TokenBucket { .. })
-        | (TokenBucket { .. }, FixedWindow | SlidingWindow) => false,
+        (SlidingWindow, FixedWindow | TokenBucket { .. } | SlidingLog)
+        | (TokenBucket { .. }, FixedWindow | SlidingWindow | SlidingLog) => false,
     }
 }
 

@@ -6,7 +6,7 @@ use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 
 use super::{
     controller::Controller,
-    limit_state,
+    limit_state::SourceState,
     policies::{DEFAULT, Named},
     preview,
     views::{ban, unreadable},
@@ -103,11 +103,14 @@ impl Controller {
         named: &Named,
         now: Instant,
     ) -> Result<Vec<LimitState>, DatapathError> {
-        let record = self
-            .enforcer
-            .datapath()
-            .record(source.address(), named.policy.scope())?;
-        Ok(limit_state::states(named, &record.unwrap_or_default(), now))
+        let datapath = self.enforcer.datapath();
+        let record = datapath.record(source.address(), named.policy.scope())?;
+        let state = SourceState {
+            datapath,
+            source: source.address(),
+            record: record.unwrap_or_default(),
+        };
+        state.limits(named, now)
     }
 }
 

@@ -3,7 +3,7 @@
 //! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands.rs`, what it tells in `views.rs`;
 //! here is how a change gets into the database and the datapath, or into neither.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context;
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use ratelimit_common::Settings;
 use tracing::{info, warn};
 
 use super::{
-    compile,
+    clock_choice, compile,
     enforcer::{Changes, Enforcer},
     intent::{Edit, Intent},
     policies::Policies,
@@ -19,7 +19,7 @@ use super::{
     store::Store,
 };
 use crate::{
-    api::{Changed, Refused},
+    api::{Changed, ClockStatus, KernelClock, Refused},
     clock,
     config::Config,
     datapath::Datapath,
@@ -36,6 +36,8 @@ pub struct Controller {
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) fill: super::views::Fill,
+    /// How often the coarse clock moves on.
+    tick: Duration,
 }
 
 /// What became of the configuration so far.
@@ -54,18 +56,8 @@ impl Controller {
     ///
     /// When the database or the datapath cannot be read, or the datapath cannot hold what is intended.
     pub fn new(config: Config, store: Store, datapath: Box<dyn Datapath>) -> anyhow::Result<Self> {
-        let mut intent = Intent::new(config);
-        for (prefix, row) in store.bans()? {
-            intent.edit(Edit::Ban(prefix, Some(row)));
-        }
-        for (prefix, row) in store.allows()? {
-            intent.edit(Edit::Allow(prefix, Some(row)));
-        }
-        for (target, row) in store.limits()? {
-            intent.edit(Edit::Limits(target, Some(row)));
-        }
         let mut controller = Self {
-            intent,
+            intent: Intent::restore(config, &store)?,
             rules: Rules::default(),
             policies: Policies::default(),
             enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
@@ -76,12 +68,14 @@ impl Controller {
                 error: None,
             },
             fill: super::views::Fill::default(),
+            tick: clock::tick(),
         };
         controller.forget_ended_bans()?;
         controller.compile_all()?;
         controller
             .enforce_all()
             .context("filling the tables in the kernel")?;
+        controller.tell_clock(None);
         Ok(controller)
     }
 
@@ -136,6 +130,7 @@ impl Controller {
 
     /// Makes changes by hand: in the database, in the datapath, and here, or nowhere.
     pub(super) fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+        let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
             .cloned()
@@ -154,6 +149,7 @@ impl Controller {
             }
             return Err(error.into());
         }
+        self.tell_clock(before.as_ref());
         Ok(summary(edits, &reverse))
     }
 
@@ -175,6 +171,7 @@ impl Controller {
 
     /// Puts another configuration in force, or leaves everything as it was.
     pub(super) fn replace_config(&mut self, config: Config) -> anyhow::Result<()> {
+        let clock = self.clock();
         let before = std::mem::replace(&mut self.intent.config, config);
         let (rules, policies) = (self.rules.clone(), self.policies.clone());
         let answer = self.compile_all().and_then(|()| self.enforce_all());
@@ -182,6 +179,7 @@ impl Controller {
             self.intent.config = before;
             (self.rules, self.policies) = (rules, policies);
         }
+        self.tell_clock(Some(&clock));
         answer.map(drop)
     }
 
@@ -244,7 +242,28 @@ impl Controller {
     }
 
     fn settings(&self) -> Settings {
-        compile::settings(&self.policies, &self.intent)
+        let settings = compile::settings(&self.policies, &self.intent);
+        clock_choice::apply(settings, self.clock().clock)
+    }
+
+    /// The clock that suits the policies as they are compiled.
+    pub(super) fn clock(&self) -> ClockStatus {
+        let policies = self.policies.iter();
+        let limits = policies.map(|(name, named)| (name, named.limits.as_slice()));
+        clock_choice::choose(self.intent.config.clock, self.tick, limits)
+    }
+
+    /// Logs the clock where it is not as `before`, and warns of one that is asked for and does not suit.
+    fn tell_clock(&self, before: Option<&ClockStatus>) {
+        let status = self.clock();
+        if before == Some(&status) {
+            return;
+        }
+        if status.clock == KernelClock::Coarse && !status.suits {
+            warn!("{status}");
+        } else if before.is_none_or(|before| before.clock != status.clock) {
+            info!("{status}");
+        }
     }
 
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {

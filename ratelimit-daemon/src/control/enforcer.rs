@@ -63,8 +63,9 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Changes entries, settings and, where they are given, all policies. A packet meanwhile sees for its source either what was or what will be:
-    /// new policies come before the entries that name them, new entries before the old ones go.
+    /// Changes entries, settings and, where they are given, all policies. A packet meanwhile sees for its source either what
+    /// was or what will be: new policies come before the entries that name them, new entries before the old ones go. The
+    /// precise clock comes before the policies that need it, and the coarse one after they are gone.
     ///
     /// # Errors
     ///
@@ -152,6 +153,9 @@ impl Enforcer {
         settings: Settings,
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
+        if !settings.coarse_clock() {
+            self.change_settings(self.settings.with_precise_clock(), undo)?;
+        }
         for (index, policy) in policies.into_iter().flatten() {
             if self.policies.get(index) != Some(policy) {
                 self.datapath.set_policy(*index, policy)?;
@@ -164,16 +168,30 @@ impl Enforcer {
             self.change(prefix, entry, undo)?;
         }
         self.write_guards()?;
-        if settings != self.settings {
-            self.datapath.set_settings(settings)?;
-            undo.push(Undo::Settings(self.settings));
-            self.settings = settings;
+        if self.settings.coarse_clock() {
+            self.change_settings(settings, undo)?;
+        } else {
+            self.change_settings(settings.with_precise_clock(), undo)?;
         }
         for (prefix, _) in gone {
             self.change(prefix, None, undo)?;
         }
         self.write_guards()?;
+        self.change_settings(settings, undo)?;
         policies.map_or(Ok(()), |policies| self.forget_policies(policies))
+    }
+
+    fn change_settings(
+        &mut self,
+        settings: Settings,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        if settings != self.settings {
+            self.datapath.set_settings(settings)?;
+            undo.push(Undo::Settings(self.settings));
+            self.settings = settings;
+        }
+        Ok(())
     }
 
     fn change(

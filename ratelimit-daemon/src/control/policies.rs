@@ -234,6 +234,7 @@ mod tests {
         let bucket = |amount, burst| spec(amount, second, Algorithm::TokenBucket { burst });
         let fixed = |amount| spec(amount, second, Algorithm::FixedWindow);
         let sliding = |amount, window| spec(amount, window, Algorithm::SlidingWindow);
+        let log = |amount, window| spec(amount, window, Algorithm::SlidingLog);
         let cases = [
             (fixed(600), fixed(1000), true),
             // The counts of both have ticks of a nanosecond, and 7 and 8 bits.
@@ -245,6 +246,10 @@ mod tests {
             (sliding(600, second), bucket(600, 600), false),
             (bucket(600, 600), bucket(600, 900), true),
             (bucket(600, 600), bucket(601, 600), false),
+            // A ring has as many times as the amount says, whatever the window.
+            (log(600, second), log(600, 2 * second), true),
+            (log(600, second), log(601, second), false),
+            (log(600, second), sliding(600, second), false),
         ];
         for (before, after, expected) in cases {
             assert_eq!(

@@ -24,6 +24,8 @@ pub struct Memory {
     pub entries: BTreeMap<Prefix, ListEntry>,
     /// The most entries; 0 stands for no end.
     pub entries_max: usize,
+    /// Entries, policies and settings in the order in which they were written.
+    pub writes: Vec<Write>,
     /// The policies that are not empty.
     pub policies: BTreeMap<u32, Policy>,
     /// What holds for all packets.
@@ -36,12 +38,25 @@ pub struct Memory {
     pub node: BTreeMap<u32, Record>,
     /// The words of sliding logs, by source, scope and limit.
     pub logs: BTreeMap<(IpAddr, u32, u32), Vec<u64>>,
+    /// What the sliding logs can hold; `None` stands for no end.
+    pub log_size: Option<LogSize>,
     /// The guards.
     pub guards: BTreeMap<IpFamily, Guard>,
     /// The state of sources.
     pub records: BTreeMap<(IpAddr, u32), Record>,
     /// Sources that were refused.
     pub strikes: BTreeMap<IpAddr, Strikes>,
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// A policy.
+    Policy(u32, Box<Policy>),
+    /// An entry, or that there is none any more.
+    Entry(Prefix, Option<ListEntry>),
+    /// What holds for all packets.
+    Settings(Settings),
 }
 
 /// The tables, of which the test keeps a hold.
@@ -62,12 +77,16 @@ impl Shared {
 
 impl Datapath for Shared {
     fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError> {
-        self.memory().policies.insert(index, *policy);
+        let mut memory = self.memory();
+        memory.policies.insert(index, *policy);
+        memory.writes.push(Write::Policy(index, Box::new(*policy)));
         Ok(())
     }
 
     fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError> {
-        self.memory().settings = settings;
+        let mut memory = self.memory();
+        memory.settings = settings;
+        memory.writes.push(Write::Settings(settings));
         Ok(())
     }
 
@@ -109,10 +128,10 @@ impl Datapath for Shared {
     }
 
     fn log_size(&self) -> LogSize {
-        LogSize {
+        self.memory().log_size.unwrap_or(LogSize {
             times: TIMES_MAX,
             logs: u32::MAX,
-        }
+        })
     }
 
     fn log(
@@ -135,11 +154,14 @@ impl Datapath for Shared {
             });
         }
         memory.entries.insert(prefix, entry);
+        memory.writes.push(Write::Entry(prefix, Some(entry)));
         Ok(())
     }
 
     fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
-        self.memory().entries.remove(&prefix);
+        let mut memory = self.memory();
+        memory.entries.remove(&prefix);
+        memory.writes.push(Write::Entry(prefix, None));
         Ok(())
     }
 
@@ -187,7 +209,9 @@ impl Datapath for Shared {
     }
 
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
-        for (&(source, scope), &record) in &self.memory().records {
+        // A copy: who visits may ask for more.
+        let records = self.memory().records.clone();
+        for ((source, scope), record) in records {
             visit(SourceRow {
                 source,
                 scope,

@@ -168,7 +168,7 @@ impl clap::Args for LimitArguments {
                 option(
                     "algorithm",
                     "NAME",
-                    "How the limit before it counts: fixed-window, sliding-window or token-bucket",
+                    "How the limit before it counts: fixed-window, sliding-window, token-bucket or sliding-log",
                 )
                 .value_parser(value_parser!(AlgorithmName)),
             )
@@ -303,6 +303,26 @@ mod tests {
             "--packets 9 --per 1s --burst 1 --burst 2",
             Err(
                 "`--packets 9 --per 1s --burst 1`: only a token-bucket has a burst: write the algorithm, or leave the burst out",
+            ),
+        );
+    }
+
+    #[test]
+    fn a_sliding_log_is_of_at_most_1024_packets() {
+        check(
+            "--packets 5 --per 1m --algorithm sliding-log",
+            Ok("5 packets per 1m (sliding-log)"),
+        );
+        check(
+            "--packets 1025 --per 1m --algorithm sliding-log",
+            Err(
+                "`--packets 1025 --per 1m --algorithm sliding-log`: a sliding-log keeps the times of at most 1024 packets: write at most so many, or sliding-window, which keeps none",
+            ),
+        );
+        check(
+            "--bytes 5MB --per 1m --algorithm sliding-log",
+            Err(
+                "`--bytes 5MB --per 1m --algorithm sliding-log`: a sliding-log keeps the time of each packet, and counts no bytes: write `packets`, or another algorithm",
             ),
         );
     }

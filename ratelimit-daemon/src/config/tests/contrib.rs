@@ -21,15 +21,15 @@ fn the_installed_file_says_the_defaults() {
 fn the_examples_of_the_installed_file_are_right() {
     let config = load_text(&with_examples());
     assert_eq!(config.interfaces.len(), 2);
-    assert_eq!(config.default_policy.limits.len(), 3);
+    assert_eq!(config.default_policy.limits.len(), 4);
     assert_eq!(config.policies["partner"].sources.len(), 2);
     check_warnings(&with_examples(), "");
 }
 
 #[test]
 fn the_installed_file_shows_every_key() {
-    let keys = "observe on_stop interface name mode source ipv4_prefix ipv6_prefix capacity policy limits packets \
-                bytes per algorithm burst sources allow metrics listen paths pins state runtime";
+    let keys = "observe clock on_stop interface name mode source ipv4_prefix ipv6_prefix capacity logs policy limits \
+                packets bytes per algorithm burst sources allow metrics listen paths pins state runtime";
     let examples = with_examples();
     let code: Vec<&str> = examples
         .lines()

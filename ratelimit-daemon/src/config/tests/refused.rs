@@ -50,7 +50,7 @@ ipv4 = 24
 ",
         "config.toml:8:2: unknown key `aggregate` in the top level
 8 | [aggregate]
-  |  ^^^^^^^^^ remove it; known here: observe, on_stop, interface, source, policy, allow, metrics, paths",
+  |  ^^^^^^^^^ remove it; known here: observe, clock, on_stop, interface, source, policy, allow, metrics, paths",
     );
     check_behind_minimal(
         r#"[list.spamhaus]
@@ -58,7 +58,7 @@ url = "https://example.com"
 "#,
         "config.toml:8:2: unknown key `list` in the top level
 8 | [list.spamhaus]
-  |  ^^^^ remove it; known here: observe, on_stop, interface, source, policy, allow, metrics, paths",
+  |  ^^^^ remove it; known here: observe, clock, on_stop, interface, source, policy, allow, metrics, paths",
     );
     check_behind_minimal(
         r#"[allow]

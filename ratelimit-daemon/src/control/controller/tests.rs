@@ -1,5 +1,8 @@
 //! The controller over a datapath in memory.
 
+mod clock_changes;
+mod sliding_logs;
+
 use std::{
     net::IpAddr,
     sync::{Arc, Mutex},
@@ -14,7 +17,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     api::{Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
-    config::{Interface, Mode, OnStop, Paths, PolicyConfig, Source},
+    config::{ClockWish, Interface, Mode, OnStop, Paths, PolicyConfig, Source},
     datapath::{Memory, Shared},
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
@@ -347,15 +350,16 @@ fn config() -> Config {
             ipv4_prefix: 32,
             ipv6_prefix: 64,
             capacity: 1024,
+            logs: 64,
         },
         default_policy: PolicyConfig {
             limits: vec![limit(10)],
             ..PolicyConfig::default()
         },
         policies: [("partner".to_owned(), partner)].into(),
-        logs: crate::datapath::LogSize::NONE,
         allow: vec![prefix("192.0.2.10")],
         observe: false,
+        clock: ClockWish::Auto,
         on_stop: OnStop::Keep,
         paths: Paths {
             pins: "".into(),
