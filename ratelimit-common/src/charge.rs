@@ -3,7 +3,7 @@
 use crate::{
     DropReason, Instant, Limit, Policy,
     algorithm::{
-        Algorithm,
+        Algorithm, Denied,
         sliding_log::{Refused, Ring},
     },
     arrival::Arrival,
@@ -287,9 +287,19 @@ pub fn charge_limit(
             Err(Refused::Contended) => Outcome::refused(DropReason::Contended, 0),
         };
     }
+    charge_word(words, index, |word| algorithm.step(word, at, cost))
+}
+
+/// Puts what `step` makes of the word at `index` in its place. The outcome does not name the limit.
+#[inline(always)]
+pub fn charge_word(
+    words: &impl Words,
+    index: usize,
+    step: impl Fn(u64) -> Result<u64, Denied>,
+) -> Outcome {
     let mut word = words.load(index);
     for _ in 0..ATTEMPTS {
-        let Ok(next) = algorithm.step(word, at, cost) else {
+        let Ok(next) = step(word) else {
             return Outcome::refused(DropReason::Limited, 0);
         };
         match words.compare_exchange(index, word, next) {

@@ -4,8 +4,12 @@
 //! all the same, as it passes; if one of those refuses it, that is its verdict.
 
 use crate::{
-    Address, Arrival, DropReason, Policy, Tables, charge::Outcome, node::Node, tables::FamilyTables,
+    Address, Arrival, DropReason, Policy, Tables, aggregate::LEVELS_MAX, charge::Outcome,
+    node::Node, tables::FamilyTables,
 };
+
+/// The source, and the prefixes around it.
+const LAYERS: usize = 1 + LEVELS_MAX;
 
 /// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it.
 #[inline(always)]
@@ -14,20 +18,54 @@ where
     A: Address,
     T: Tables + FamilyTables<A>,
 {
-    let narrow = aggregate(source, 0, tables);
-    let wide = aggregate(source, 1, tables);
-    let node = node_policy(tables);
-
+    let node_policy = tables
+        .settings()
+        .node_policy()
+        .and_then(|index| tables.policy(index));
     let mut walk = Walk::new();
-    let _ = walk.go(|| tables.check(source, policy, arrival))
-        && walk.go(|| narrow.check(arrival, tables))
-        && walk.go(|| wide.check(arrival, tables))
-        && walk.go(|| tables.node().check(node, arrival))
-        && walk.go(|| tables.charge(source, policy, arrival))
-        && walk.go(|| narrow.charge(arrival, tables))
-        && walk.go(|| wide.charge(arrival, tables))
-        && walk.go(|| tables.node().charge(node, arrival));
+    let _ = (0..LAYERS).all(|layer| walk.go(tables.check_layer(layer, source, policy, arrival)))
+        && walk.go(tables.node().check(node_policy, arrival))
+        && (0..LAYERS).all(|layer| walk.go(tables.charge_layer(layer, source, policy, arrival)))
+        && walk.go(tables.node().charge(node_policy, arrival));
     walk.outcome
+}
+
+/// Asks a layer whether it has room: the source, whose policy is `policy`, or from 1 on a prefix around it.
+#[inline(always)]
+pub fn check_layer<A, T>(
+    layer: usize,
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    tables: &T,
+) -> Outcome
+where
+    A: Address,
+    T: Tables + FamilyTables<A>,
+{
+    let layer = Layer::new(layer, source, policy, tables);
+    tables
+        .check(&layer.address, layer.policy, arrival)
+        .by(layer.reason)
+}
+
+/// Charges a layer.
+#[inline(always)]
+pub fn charge_layer<A, T>(
+    layer: usize,
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    tables: &T,
+) -> Outcome
+where
+    A: Address,
+    T: Tables + FamilyTables<A>,
+{
+    let layer = Layer::new(layer, source, policy, tables);
+    tables
+        .charge(&layer.address, layer.policy, arrival)
+        .by(layer.reason)
 }
 
 /// The way of a packet through its limits.
@@ -44,10 +82,9 @@ impl Walk {
         }
     }
 
-    /// Asks the next limits, and whether to go on.
+    /// Notes what the next limits say, and answers whether to go on.
     #[inline(always)]
-    fn go(&mut self, limits: impl FnOnce() -> Outcome) -> bool {
-        let outcome = limits();
+    const fn go(&mut self, outcome: Outcome) -> bool {
         if outcome.is_enforced() || (outcome.is_counted() && !self.outcome.is_refused()) {
             self.outcome = outcome;
         }
@@ -55,48 +92,39 @@ impl Walk {
     }
 }
 
-/// The limits of a prefix around a source.
-struct Prefix<'a, A: Address> {
+/// The limits of a source, or of a prefix around it.
+struct Layer<'a, A: Address> {
     policy: Option<&'a Policy>,
     address: A,
+    /// What a refusal by one of them is called.
+    reason: DropReason,
 }
 
-impl<A: Address> Prefix<'_, A> {
+impl<'a, A: Address> Layer<'a, A> {
+    /// The source, or the prefix around it at `layer`, from 1 on.
     #[inline(always)]
-    fn check(&self, arrival: &Arrival, tables: &impl FamilyTables<A>) -> Outcome {
-        tables
-            .check(&self.address, self.policy, arrival)
-            .by(DropReason::AggregateLimited)
+    fn new<T: Tables + FamilyTables<A>>(
+        layer: usize,
+        source: &A,
+        policy: Option<&'a Policy>,
+        tables: &'a T,
+    ) -> Self {
+        let Some(level) = layer.checked_sub(1) else {
+            return Self {
+                policy,
+                address: *source,
+                reason: DropReason::Limited,
+            };
+        };
+        let aggregate = if tables.settings().has_aggregates() {
+            FamilyTables::<A>::aggregates(tables).get(level)
+        } else {
+            None
+        };
+        Self {
+            policy: aggregate.and_then(|aggregate| tables.policy(aggregate.policy.into())),
+            address: source.prefix(aggregate.map_or(0, |aggregate| aggregate.prefix)),
+            reason: DropReason::AggregateLimited,
+        }
     }
-
-    #[inline(always)]
-    fn charge(&self, arrival: &Arrival, tables: &impl FamilyTables<A>) -> Outcome {
-        tables
-            .charge(&self.address, self.policy, arrival)
-            .by(DropReason::AggregateLimited)
-    }
-}
-
-/// The limits of the prefix around `source` at `index`.
-#[inline(always)]
-fn aggregate<'a, A, T>(source: &A, index: usize, tables: &'a T) -> Prefix<'a, A>
-where
-    A: Address,
-    T: Tables + FamilyTables<A>,
-{
-    let aggregate = if tables.settings().has_aggregates() {
-        FamilyTables::<A>::aggregates(tables).get(index)
-    } else {
-        None
-    };
-    let bits = aggregate.map_or(0, |aggregate| aggregate.prefix);
-    Prefix {
-        policy: aggregate.and_then(|aggregate| tables.policy(aggregate.policy.into())),
-        address: source.prefix(bits),
-    }
-}
-
-#[inline(always)]
-fn node_policy<T: Tables>(tables: &T) -> Option<&Policy> {
-    tables.policy(tables.settings().node_policy()?)
 }

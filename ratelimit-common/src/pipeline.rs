@@ -5,6 +5,7 @@ use crate::{
     Verdict,
     charge::Refusal,
     flow::Content,
+    layers,
     parse::{self, Payload, ipv4, ipv6},
     tables::FamilyTables,
 };
@@ -77,9 +78,9 @@ where
     let policy = tables.policy(entry.policy().unwrap_or(settings.default_policy()));
     let source = flow.source.masked(tables.source_mask());
     let outcome = if settings.has_wider_limits() {
-        tables.charge_layers(&source, policy, &arrival)
+        layers::charge(&source, policy, &arrival, tables)
     } else {
-        tables.charge(&source, policy, &arrival)
+        tables.charge_source(&source, policy, &arrival)
     };
     let Some(refusal) = outcome.refusal() else {
         return Verdict::Pass(if outcome.is_counted() {

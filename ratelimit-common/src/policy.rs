@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    algorithm::{Algorithm, Parameters, SLIDING_LOG},
+    algorithm::{Algorithm, FIXED_WINDOW, FixedWindow, Parameters, SLIDING_LOG},
     arrival::Arrival,
     class::ClassSet,
 };
@@ -82,6 +82,17 @@ impl Limit {
     pub const fn capacity(&self) -> u64 {
         let [capacity, ..] = self.parameters;
         capacity
+    }
+
+    /// The window of a fixed window, which is the default, and so the way to make short.
+    #[must_use]
+    #[inline(always)]
+    pub const fn as_fixed_window(&self) -> Option<FixedWindow> {
+        if self.algorithm == FIXED_WINDOW {
+            Some(zerocopy::transmute!(self.parameters))
+        } else {
+            None
+        }
     }
 
     /// Whether the state of the limit is not a word, but a log.
@@ -186,6 +197,17 @@ impl Policy {
         }
     }
 
+    /// The limit of a policy that has just one, which is a fixed window.
+    #[must_use]
+    #[inline(always)]
+    pub const fn only_fixed_window(&self) -> Option<(FixedWindow, &Limit)> {
+        let [limit, ..] = &self.limits;
+        match limit.as_fixed_window() {
+            Some(window) if self.len == 1 => Some((window, limit)),
+            _ => None,
+        }
+    }
+
     /// What keeps the state of this policy apart from that of others: two policies whose words of state mean the same
     /// thing may share a scope, and then share what their sources have used.
     #[must_use]
@@ -228,7 +250,7 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::algorithm::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket};
+    use crate::algorithm::{SlidingLog, SlidingWindow, TokenBucket};
 
     #[test]
     fn the_capacity_is_the_first_parameter_of_every_algorithm() {

@@ -40,6 +40,15 @@ impl Settings {
         self.with(COARSE_CLOCK)
     }
 
+    /// The same with the precise clock.
+    #[must_use]
+    pub const fn with_precise_clock(self) -> Self {
+        Self {
+            flags: self.flags & !COARSE_CLOCK,
+            ..self
+        }
+    }
+
     /// The same with limits that count some classes only.
     #[must_use]
     pub const fn with_classes(self) -> Self {

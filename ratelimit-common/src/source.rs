@@ -27,7 +27,13 @@ impl<A: Address> SourceKey<A> {
         self.address
     }
 
+    /// The masked address, where it lies.
+    pub const fn as_address(&self) -> &A {
+        &self.address
+    }
+
     /// The scope of the policy.
+    #[inline(always)]
     pub const fn scope(&self) -> u32 {
         u32::from_ne_bytes(self.scope)
     }

@@ -48,15 +48,12 @@ fn charge_all<A: Address>(
     tables: &impl FamilyTables<A>,
 ) -> Outcome {
     let key = SourceKey::new(*address, policy.scope());
-    if let Some(words) = tables.words(&key) {
-        return charge::charge(policy, &words, arrival);
-    }
     // Where another CPU makes the state at the same time, this packet finds that one.
-    let found = match tables.insert(&key) {
+    let words = tables.words(&key).or_else(|| match tables.insert(&key) {
         Ok(()) | Err(InsertError::Exists) => tables.words(&key),
         Err(InsertError::Full) => None,
-    };
-    match found {
+    });
+    match words {
         Some(words) => charge::charge(policy, &words, arrival),
         None => Outcome::refused(DropReason::NoState, 0),
     }

@@ -112,13 +112,43 @@ pub trait FamilyTables<A: Address> {
         state::charge(address, policy, arrival, self)
     }
 
-    /// [`layers::charge`], wherever its code is kept.
+    /// The same for a packet that meets no wider limits, wherever its code is kept.
     #[inline(always)]
-    fn charge_layers(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
+    fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
+    where
+        Self: Sized,
+    {
+        self.charge(source, policy, arrival)
+    }
+
+    /// [`layers::check_layer`], wherever its code is kept.
+    #[inline(always)]
+    fn check_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome
     where
         Self: Tables + Sized,
     {
-        layers::charge(source, policy, arrival, self)
+        layers::check_layer(layer, source, policy, arrival, self)
+    }
+
+    /// [`layers::charge_layer`], wherever its code is kept.
+    #[inline(always)]
+    fn charge_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome
+    where
+        Self: Tables + Sized,
+    {
+        layers::charge_layer(layer, source, policy, arrival, self)
     }
 
     /// Notes that a limit refused a packet of `source`.

@@ -20,11 +20,14 @@
 //!
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
+mod clock;
+
 use std::net::IpAddr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use self::clock::{ClockStatus, CoarseError, KernelClock};
 use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
 
 /// The largest body of a request, in bytes.
@@ -291,6 +294,8 @@ pub struct Status {
     pub config_error: Option<String>,
     /// Whether everything is a dry run.
     pub observe: bool,
+    /// The clock that packets are judged by.
+    pub clock: ClockStatus,
     /// The interfaces.
     pub interfaces: Vec<InterfaceStatus>,
     /// The BPF maps.

@@ -19,6 +19,19 @@ pub fn now() -> Instant {
     Instant::from_nanos(seconds * 1_000_000_000 + nanos)
 }
 
+/// How often the coarse clock moves on, which `bpf_ktime_get_coarse_ns` reads: with every timer interrupt of the kernel.
+#[must_use]
+pub fn tick() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock exists since Linux 2.6.32, and `time` outlives the call.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
 /// The point on the monotonic clock that lies `duration` after now.
 #[must_use]
 pub fn after(duration: Duration) -> Instant {
@@ -57,6 +70,13 @@ pub fn boot_id() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_coarse_clock_ticks_100_to_1000_times_a_second() {
+        let tick = tick();
+        let (least, most) = (Duration::from_micros(900), Duration::from_millis(11));
+        assert!((least..=most).contains(&tick), "{tick:?}");
+    }
 
     #[test]
     fn a_point_on_one_clock_is_found_again_on_the_other() {

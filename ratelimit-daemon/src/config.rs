@@ -32,6 +32,7 @@ use std::{
 };
 
 use ratelimit_common::layout::SOURCES_DEFAULT;
+use serde::{Deserialize, Serialize};
 
 pub use self::{
     arguments::{Arguments, from_command_line},
@@ -40,7 +41,7 @@ pub use self::{
 use self::{document::Document, file::File, report::Report};
 use crate::{
     class::Catalogue,
-    datapath::{IpFamily, LogSize},
+    datapath::{IpFamily, LOGS_DEFAULT},
     limit::LimitSpec,
     prefix::Prefix,
 };
@@ -111,12 +112,12 @@ pub struct Config {
     pub aggregate: AggregateConfig,
     /// The limits of everything that arrives.
     pub node: NodeConfig,
-    /// What the sliding logs can hold.
-    pub logs: LogSize,
     /// The allow list.
     pub allow: Vec<Prefix>,
     /// Whether everything is a dry run.
     pub observe: bool,
+    /// The clock that packets are judged by.
+    pub clock: ClockWish,
     /// What becomes of the datapath when the daemon stops.
     pub on_stop: OnStop,
     /// Where the daemon keeps things.
@@ -156,6 +157,8 @@ pub struct Source {
     pub ipv6_prefix: u8,
     /// Sources of each family that are remembered.
     pub capacity: u32,
+    /// Sliding logs that are remembered, one for each source and limit of both families.
+    pub logs: u32,
 }
 
 impl Default for Source {
@@ -164,6 +167,7 @@ impl Default for Source {
             ipv4_prefix: 32,
             ipv6_prefix: 64,
             capacity: SOURCES_DEFAULT,
+            logs: LOGS_DEFAULT,
         }
     }
 }
@@ -224,6 +228,19 @@ pub struct NodeConfig {
     pub limits: Vec<LimitSpec>,
     /// Whether to count and pass what they would drop.
     pub observe: bool,
+}
+
+/// The clock that packets are judged by.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockWish {
+    /// The coarse one where every limit stays within its promised error with it.
+    #[default]
+    Auto,
+    /// The precise one.
+    Precise,
+    /// The coarse one.
+    Coarse,
 }
 
 /// What becomes of the datapath when the daemon stops.

@@ -8,6 +8,7 @@
 
 mod check;
 mod class_numbers;
+mod clock_choice;
 mod commands;
 mod compile;
 mod controller;
@@ -31,3 +32,15 @@ pub use handle::{Handle, Stopped};
 pub use policies::Named;
 pub use store::Store;
 pub use views::Snapshot;
+
+use crate::{config::Config, datapath::LogSize};
+
+/// The sliding logs that a configuration and what was set by hand before need: the datapath makes room for them when it is
+/// loaded, once and for all.
+///
+/// # Errors
+///
+/// When the database cannot be read.
+pub fn log_size(config: &Config, store: &Store) -> anyhow::Result<LogSize> {
+    Ok(intent::Intent::restore(config.clone(), store)?.log_size())
+}

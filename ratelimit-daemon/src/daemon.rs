@@ -21,7 +21,7 @@ use tracing::{debug, info, warn};
 use crate::{
     capabilities,
     config::{Config, OnStop},
-    control::{Controller, Handle, Store},
+    control::{self, Controller, Handle, Store},
     datapath::{self, Kernel},
     events, http,
     lock::Lock,
@@ -61,7 +61,8 @@ impl Daemon {
             .with_context(|| format!("making the directory {}", paths.state.display()))?;
         let store = Store::open(&paths.state)?;
         let observe = config.metrics.map(bind_observe).transpose()?;
-        let mut kernel = Kernel::load(&config)?;
+        let log_size = control::log_size(&config, &store)?;
+        let mut kernel = Kernel::load(&config, log_size)?;
         let events = kernel.take_events();
         let logs = kernel.take_logs()?;
         let on_stop = config.on_stop;

@@ -21,8 +21,8 @@ pub use interface::{InterfaceState, XdpMode};
 pub use ip_address::IpAddress;
 pub use kernel::Kernel;
 pub use link::{Attachment, Detachment};
-pub use logs::LogSize;
-pub use memory::{Memory, Shared, Written};
+pub use logs::{LOGS_DEFAULT, LogSize};
+pub use memory::{Memory, Shared, Write};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{

@@ -5,8 +5,8 @@ use std::{fmt, str::FromStr, time::Duration};
 use ratelimit_common::{
     Limit, Unit,
     algorithm::{
-        self, FixedWindow, FixedWindowError, SlidingWindow, SlidingWindowError, TokenBucket,
-        TokenBucketError,
+        self, FixedWindow, FixedWindowError, SlidingLog, SlidingLogError, SlidingWindow,
+        SlidingWindowError, TokenBucket, TokenBucketError, sliding_log::TIMES_MAX,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,8 @@ pub enum Algorithm {
         /// What a full bucket holds.
         burst: u64,
     },
+    /// At most the amount in any window whatever: the time of each packet of it is kept.
+    SlidingLog,
 }
 
 /// The name of an algorithm, by which it is chosen.
@@ -66,6 +68,8 @@ pub enum AlgorithmName {
     SlidingWindow,
     /// `token-bucket`
     TokenBucket,
+    /// `sliding-log`
+    SlidingLog,
 }
 
 impl Algorithm {
@@ -76,6 +80,7 @@ impl Algorithm {
             Self::FixedWindow => AlgorithmName::FixedWindow,
             Self::SlidingWindow => AlgorithmName::SlidingWindow,
             Self::TokenBucket { .. } => AlgorithmName::TokenBucket,
+            Self::SlidingLog => AlgorithmName::SlidingLog,
         }
     }
 }
@@ -123,11 +128,26 @@ pub enum LimitError {
         /// The largest burst at the rate.
         burst_max: u64,
     },
+    /// A log of bytes.
+    #[error(
+        "a sliding-log keeps the time of each packet, and counts no bytes: write `packets`, or another algorithm"
+    )]
+    LogOfBytes,
+    /// More times than a log holds.
+    #[error(
+        "a sliding-log keeps the times of at most {TIMES_MAX} packets: write at most so many, or sliding-window, which keeps none"
+    )]
+    LogTooLong,
 }
 
 impl AlgorithmName {
     /// Every algorithm.
-    pub const ALL: [Self; 3] = [Self::FixedWindow, Self::SlidingWindow, Self::TokenBucket];
+    pub const ALL: [Self; 4] = [
+        Self::FixedWindow,
+        Self::SlidingWindow,
+        Self::TokenBucket,
+        Self::SlidingLog,
+    ];
 
     /// As it is written.
     #[must_use]
@@ -136,6 +156,7 @@ impl AlgorithmName {
             Self::FixedWindow => "fixed-window",
             Self::SlidingWindow => "sliding-window",
             Self::TokenBucket => "token-bucket",
+            Self::SlidingLog => "sliding-log",
         }
     }
 
@@ -152,6 +173,7 @@ impl AlgorithmName {
             (_, Some(_)) => Err(LimitError::BurstWithoutBucket),
             (Self::FixedWindow, None) => Ok(Algorithm::FixedWindow),
             (Self::SlidingWindow, None) => Ok(Algorithm::SlidingWindow),
+            (Self::SlidingLog, None) => Ok(Algorithm::SlidingLog),
         }
     }
 }
@@ -169,7 +191,7 @@ impl FromStr for AlgorithmName {
 
 /// A text that names no algorithm.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("write fixed-window, sliding-window or token-bucket")]
+#[error("write fixed-window, sliding-window, token-bucket or sliding-log")]
 pub struct UnknownAlgorithm;
 
 impl LimitSpec {
@@ -189,6 +211,9 @@ impl LimitSpec {
         }
         if window > WINDOW_MAX {
             return Err(LimitError::WindowTooLong);
+        }
+        if algorithm == Algorithm::SlidingLog && unit == LimitUnit::Bytes {
+            return Err(LimitError::LogOfBytes);
         }
         compile(amount, window, algorithm)?;
         Ok(Self {
@@ -240,8 +265,19 @@ impl LimitSpec {
     #[must_use]
     pub fn capacity(&self) -> u64 {
         match self.algorithm {
-            Algorithm::FixedWindow | Algorithm::SlidingWindow => self.amount,
+            Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingLog => {
+                self.amount
+            }
             Algorithm::TokenBucket { burst } => burst,
+        }
+    }
+
+    /// How many times its log keeps; 0 of a limit that has none.
+    #[must_use]
+    pub fn log_times(&self) -> u32 {
+        match self.algorithm {
+            Algorithm::SlidingLog => self.amount.try_into().unwrap_or(TIMES_MAX),
+            Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::TokenBucket { .. } => 0,
         }
     }
 
@@ -273,6 +309,7 @@ fn compile(
         Algorithm::FixedWindow => FixedWindow::new(amount, window)?.into(),
         Algorithm::SlidingWindow => SlidingWindow::new(amount, window)?.into(),
         Algorithm::TokenBucket { burst } => TokenBucket::new(amount, window, burst)?.into(),
+        Algorithm::SlidingLog => SlidingLog::new(amount, window)?.into(),
     })
 }
 
@@ -309,6 +346,15 @@ impl From<TokenBucketError> for LimitError {
     }
 }
 
+impl From<SlidingLogError> for LimitError {
+    fn from(error: SlidingLogError) -> Self {
+        match error {
+            SlidingLogError::ZeroAmount => Self::ZeroAmount,
+            SlidingLogError::TooLong => Self::LogTooLong,
+        }
+    }
+}
+
 impl LimitUnit {
     /// So many of them, as people write it.
     #[must_use]
@@ -333,7 +379,7 @@ impl fmt::Display for LimitSpec {
         let label = self.algorithm.name().label();
         match self.algorithm {
             Algorithm::FixedWindow => {}
-            Algorithm::SlidingWindow => write!(formatter, " ({label})")?,
+            Algorithm::SlidingWindow | Algorithm::SlidingLog => write!(formatter, " ({label})")?,
             Algorithm::TokenBucket { burst } => {
                 write!(formatter, " ({label}, burst {})", self.unit.amount(burst))?;
             }
@@ -399,7 +445,7 @@ impl From<LimitSpec> for LimitText {
             per,
             algorithm: limit.algorithm.name(),
             burst: match limit.algorithm {
-                Algorithm::FixedWindow | Algorithm::SlidingWindow => None,
+                Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingLog => None,
                 Algorithm::TokenBucket { burst } => Some(burst),
             },
             class: limit.class,

@@ -188,6 +188,13 @@ fn daemon(exposition: &mut Exposition, snapshot: &Snapshot) {
         )
         .value(seconds(status.started));
     exposition
+        .family(
+            "ratelimit_clock",
+            Kind::Info,
+            "The clock that packets are judged by.",
+        )
+        .labelled(&[("clock", status.clock.clock.label())], 1);
+    exposition
         .family("ratelimit_build", Kind::Info, "The version of the daemon.")
         .labelled(&[("version", &status.version)], 1);
 }

@@ -8,7 +8,15 @@ use ratelimit_common::{
 
 use crate::maps::{EVENTS, SAMPLER};
 
-/// Sends an event about `source`, unless this CPU sent one just before.
+/// Whether this CPU may send an event again.
+#[inline(always)]
+pub fn is_due(now: Instant) -> bool {
+    SAMPLER
+        .get(0)
+        .is_some_and(|sampler| now.as_nanos() >= sampler.next_ns)
+}
+
+/// Sends an event about `source`. The next is not due before [`INTERVAL_NS`] are over.
 #[inline(always)]
 pub fn sample<A: Address>(source: A, refusal: Refusal, interface: u32, now: Instant) {
     let Some(sampler) = SAMPLER.get_ptr_mut(0) else {
@@ -16,9 +24,6 @@ pub fn sample<A: Address>(source: A, refusal: Refusal, interface: u32, now: Inst
     };
     // SAFETY: the sampler belongs to this CPU, and XDP programs do not interrupt each other on one.
     let sampler = unsafe { &mut *sampler };
-    if now.as_nanos() < sampler.next_ns {
-        return;
-    }
     sampler.next_ns = now.as_nanos().saturating_add(INTERVAL_NS);
     let event = DropEvent {
         at_ns: now.as_nanos(),

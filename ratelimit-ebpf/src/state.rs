@@ -2,7 +2,7 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
-    Address, Arrival, Instant, Limit, Policy, Record, SourceKey,
+    Arrival, Instant, Limit, Policy, Record, SourceKey,
     algorithm::sliding_log::Ring,
     charge::{Outcome, Words},
     layout::{LOG_TIMES, NODE_POLICIES},
@@ -16,6 +16,7 @@ use crate::{
     constant::Constant,
     maps::{EMPTY_LOG, LOGS, LogWords, NODE, NODE_SHARES},
     subprograms,
+    tables::FamilyCode,
 };
 
 /// The words of a ring in the map that user space has made.
@@ -26,16 +27,22 @@ static LOG_WORDS: Constant<u32> = Constant::new(LOG_TIMES + 1);
 ///
 /// The element may be evicted and given to another source while it is charged: that source is then charged for one packet
 /// that it did not send, which the kernel's LRU maps make rare and this design bounds to a packet a CPU.
-pub struct MapWords<A: Address> {
+pub struct MapWords<A: FamilyCode> {
     record: *mut Record,
     key: SourceKey<A>,
 }
 
-impl<A: Address> MapWords<A> {
+impl<A: FamilyCode> MapWords<A> {
     /// The words in `record`, the live map value of `key`.
     #[inline(always)]
     pub const fn new(record: *mut Record, key: SourceKey<A>) -> Self {
         Self { record, key }
+    }
+
+    /// Where the words lie.
+    #[inline(always)]
+    pub const fn record(&self) -> *mut Record {
+        self.record
     }
 
     #[inline(always)]
@@ -44,7 +51,7 @@ impl<A: Address> MapWords<A> {
     }
 }
 
-impl<A: Address> Words for MapWords<A> {
+impl<A: FamilyCode> Words for MapWords<A> {
     type Ring = MapRing;
 
     #[inline(always)]
@@ -70,19 +77,44 @@ impl<A: Address> Words for MapWords<A> {
     #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            subprograms::check_log(limit, &self.log(index), at)
-        } else {
-            subprograms::check_word(limit, word(self.record, index), at, cost)
+            return A::check_log(&self.key, limit, index, at);
         }
+        subprograms::check_word(limit, word(self.record, index), at, cost)
     }
 
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            subprograms::charge_log(limit, &self.log(index), at)
-        } else {
-            subprograms::charge_word(limit, word(self.record, index), at, cost)
+            return A::charge_log(&self.key, limit, index, at);
         }
+        subprograms::charge_word(limit, word(self.record, index), at, cost)
+    }
+}
+
+/// The words of a policy without logs, in a map value.
+pub struct RecordWords(pub *mut Record);
+
+impl Words for RecordWords {
+    type Ring = MapRing;
+
+    #[inline(always)]
+    fn load(&self, index: usize) -> u64 {
+        MapWord(word(self.0, index)).load(0)
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
+        MapWord(word(self.0, index)).compare_exchange(0, current, new)
+    }
+
+    #[inline(always)]
+    fn ring(&self, _: usize) -> Option<MapRing> {
+        None
+    }
+
+    #[inline(always)]
+    fn make_ring(&self, _: usize) -> Option<MapRing> {
+        None
     }
 }
 

@@ -8,7 +8,9 @@ use core::ptr;
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
-    Arrival, ClassSet, Cursor, DropReason, Instant, Ipv4, Ipv6, Limit, Policy,
+    Address, Arrival, ClassSet, Cursor, DropReason, Instant, Ipv4, Ipv6, Limit, Policy, Record,
+    SourceKey,
+    algorithm::Algorithm,
     charge::{self, Outcome, Refusal},
     class, layers, node,
     parse::{
@@ -21,8 +23,7 @@ use ratelimit_common::{
 
 use crate::{
     events, frame,
-    state::{MapLog, MapNode, MapWord},
-    strikes,
+    state::{MapLog, MapNode, MapWord, RecordWords},
     tables::KernelTables,
 };
 
@@ -130,9 +131,20 @@ fn unpack_upper(answer: u64) -> UpperLayer {
     }
 }
 
+/// The scope and the limit of a sliding log, in one argument.
+#[inline(always)]
+fn log_place<A: Address>(key: &SourceKey<A>, index: usize) -> u64 {
+    (index as u64) << 32 | u64::from(key.scope())
+}
+
+#[inline(always)]
+fn log_key<A: Address>(address: A, place: u64) -> LogKey {
+    LogKey::new(&SourceKey::new(address, place as u32)).of_limit((place >> 32) as u32)
+}
+
 /// The subprograms of an address family.
 macro_rules! of_family {
-    ($address:ty, $strike:ident = $strike_source:ident, $sample:ident = $sample_drop:ident, $($function:ident = $subprogram:ident = $body:path),+) => {$(
+    ($address:ty, $sample:ident = $sample_drop:ident, $check_log:ident = $check_limit_log:ident, $charge_log:ident = $charge_limit_log:ident, $($function:ident = $subprogram:ident = $body:path),+) => {$(
         /// The function of the same name in `ratelimit-common`.
         #[inline(always)]
         pub fn $function(source: &$address, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
@@ -161,23 +173,51 @@ macro_rules! of_family {
             encode($body(source, policy, &arrival, &tables))
         }
     )+
-        /// Notes that a limit refused a packet of `source`.
+        /// [`charge::check_limit`] for a sliding log: that of the limit at `index`, of `key`'s source.
         #[inline(always)]
-        pub fn $strike(source: &$address, now: Instant) {
-            $strike_source(source, now.as_nanos());
+        pub fn $check_log(limit: &Limit, key: &SourceKey<$address>, index: usize, at: Instant) -> Outcome {
+            decode($check_limit_log(limit, key.as_address(), log_place(key, index), at.as_nanos()))
         }
 
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $strike_source(source: *const $address, at_ns: u64) -> u64 {
+        extern "C" fn $check_limit_log(
+            limit: *const Limit,
+            address: *const $address,
+            place: u64,
+            at_ns: u64,
+        ) -> u64 {
             // SAFETY: as above.
-            if let Some(source) = unsafe { source.as_ref() } {
-                strikes::strike(*source, Instant::from_nanos(at_ns));
-            }
-            0
+            let (Some(limit), Some(address)) = (unsafe { (limit.as_ref(), address.as_ref()) }) else {
+                return NOTHING;
+            };
+            let log = MapLog(&log_key(*address, place));
+            encode(charge::check_limit(limit, &log, 0, Instant::from_nanos(at_ns), 1))
         }
 
-        /// Sends an event about `source`, unless this CPU sent one just before.
+        /// [`charge::charge_limit`] for a sliding log: that of the limit at `index`, of `key`'s source.
+        #[inline(always)]
+        pub fn $charge_log(limit: &Limit, key: &SourceKey<$address>, index: usize, at: Instant) -> Outcome {
+            decode($charge_limit_log(limit, key.as_address(), log_place(key, index), at.as_nanos()))
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $charge_limit_log(
+            limit: *const Limit,
+            address: *const $address,
+            place: u64,
+            at_ns: u64,
+        ) -> u64 {
+            // SAFETY: as above.
+            let (Some(limit), Some(address)) = (unsafe { (limit.as_ref(), address.as_ref()) }) else {
+                return NOTHING;
+            };
+            let log = MapLog(&log_key(*address, place));
+            encode(charge::charge_limit(limit, &log, 0, Instant::from_nanos(at_ns), 1))
+        }
+
+        /// Sends an event about `source`.
         #[inline(always)]
         pub fn $sample(source: &$address, refusal: Refusal, interface: u32, now: Instant) {
             let refusal = Outcome::refused(refusal.reason, refusal.limit.into());
@@ -204,20 +244,100 @@ macro_rules! of_family {
 
 of_family!(
     Ipv4,
-    strike_v4 = strike_source_v4,
     sample_v4 = sample_drop_v4,
+    check_log_v4 = check_limit_log_v4,
+    charge_log_v4 = charge_limit_log_v4,
     check_v4 = check_limits_v4 = state::check,
-    charge_v4 = charge_limits_v4 = state::charge,
-    charge_layers_v4 = charge_all_layers_v4 = layers::charge
+    charge_v4 = charge_limits_v4 = state::charge
 );
 of_family!(
     Ipv6,
-    strike_v6 = strike_source_v6,
     sample_v6 = sample_drop_v6,
+    check_log_v6 = check_limit_log_v6,
+    charge_log_v6 = charge_limit_log_v6,
     check_v6 = check_limits_v6 = state::check,
-    charge_v6 = charge_limits_v6 = state::charge,
-    charge_layers_v6 = charge_all_layers_v6 = layers::charge
+    charge_v6 = charge_limits_v6 = state::charge
 );
+
+/// The layers of an address family.
+macro_rules! of_layers {
+    ($address:ty, $($function:ident = $subprogram:ident = $body:path),+) => {$(
+        /// The function of the same name in `ratelimit-common`.
+        #[inline(always)]
+        pub fn $function(
+            layer: usize,
+            source: &$address,
+            policy: Option<&Policy>,
+            arrival: &Arrival,
+        ) -> Outcome {
+            decode($subprogram(
+                layer as u64,
+                source,
+                nullable(policy),
+                arrival.at.as_nanos(),
+                pack(arrival),
+            ))
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $subprogram(
+            layer: u64,
+            source: *const $address,
+            policy: *const Policy,
+            at_ns: u64,
+            packet: u64,
+        ) -> u64 {
+            // SAFETY: as above.
+            let (Some(source), policy) = (unsafe { (source.as_ref(), policy.as_ref()) }) else {
+                return NOTHING;
+            };
+            let arrival = unpack(at_ns, packet);
+            let tables = KernelTables::at(arrival.at);
+            encode($body(layer as usize, source, policy, &arrival, &tables))
+        }
+    )+};
+}
+
+of_layers!(
+    Ipv4,
+    check_layer_v4 = check_layer_limits_v4 = layers::check_layer,
+    charge_layer_v4 = charge_layer_limits_v4 = layers::charge_layer
+);
+of_layers!(
+    Ipv6,
+    check_layer_v6 = check_layer_limits_v6 = layers::check_layer,
+    charge_layer_v6 = charge_layer_limits_v6 = layers::charge_layer
+);
+
+/// [`charge::charge`] for a policy without logs, with no further call.
+#[inline(always)]
+pub fn charge_words(policy: &Policy, record: *mut Record, arrival: &Arrival) -> Outcome {
+    let at_ns = arrival.at.as_nanos();
+    decode(charge_limit_words(policy, record, at_ns, pack(arrival)))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn charge_limit_words(
+    policy: *const Policy,
+    record: *mut Record,
+    at_ns: u64,
+    packet: u64,
+) -> u64 {
+    // SAFETY: as above.
+    let Some(policy) = (unsafe { policy.as_ref() }) else {
+        return NOTHING;
+    };
+    if record.is_null() {
+        return NOTHING;
+    }
+    encode(charge::charge(
+        policy,
+        &RecordWords(record),
+        &unpack(at_ns, packet),
+    ))
+}
 
 /// [`charge::check_limit`] for a limit whose state is a word.
 #[inline(always)]
@@ -242,56 +362,41 @@ extern "C" fn check_limit_word(limit: *const Limit, word: *mut u64, at_ns: u64, 
 /// [`charge::charge_limit`] for a limit whose state is a word.
 #[inline(always)]
 pub fn charge_word(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Outcome {
-    decode(charge_limit_word(limit, word, at.as_nanos(), cost))
+    decode(match limit.algorithm() {
+        Algorithm::FixedWindow(_) => charge_fixed_window(limit, word, at.as_nanos(), cost),
+        Algorithm::SlidingWindow(_) => charge_sliding_window(limit, word, at.as_nanos(), cost),
+        Algorithm::TokenBucket(_) => charge_token_bucket(limit, word, at.as_nanos(), cost),
+        Algorithm::SlidingLog(_) => NOTHING,
+    })
 }
 
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn charge_limit_word(limit: *const Limit, word: *mut u64, at_ns: u64, cost: u64) -> u64 {
-    // SAFETY: as above.
-    let Some(limit) = (unsafe { limit.as_ref() }) else {
-        return NOTHING;
-    };
-    if word.is_null() {
-        return NOTHING;
-    }
-    let at = Instant::from_nanos(at_ns);
-    encode(charge::charge_limit(limit, &MapWord(word), 0, at, cost))
+/// The subprogram of an algorithm: what it charges has a frame of its own, as short as can be.
+macro_rules! of_algorithm {
+    ($($function:ident = $algorithm:path),+) => {$(
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $function(limit: *const Limit, word: *mut u64, at_ns: u64, cost: u64) -> u64 {
+            // SAFETY: as above.
+            let Some(limit) = (unsafe { limit.as_ref() }) else {
+                return NOTHING;
+            };
+            if word.is_null() {
+                return NOTHING;
+            }
+            let $algorithm(algorithm) = limit.algorithm() else {
+                return NOTHING;
+            };
+            let step = |state| algorithm.step(state, Instant::from_nanos(at_ns), cost);
+            encode(charge::charge_word(&MapWord(word), 0, step))
+        }
+    )+};
 }
 
-/// [`charge::check_limit`] for a sliding log.
-#[inline(always)]
-pub fn check_log(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
-    decode(check_limit_log(limit, key, at.as_nanos()))
-}
-
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn check_limit_log(limit: *const Limit, key: *const LogKey, at_ns: u64) -> u64 {
-    // SAFETY: as above.
-    let (Some(limit), Some(key)) = (unsafe { (limit.as_ref(), key.as_ref()) }) else {
-        return NOTHING;
-    };
-    let at = Instant::from_nanos(at_ns);
-    encode(charge::check_limit(limit, &MapLog(key), 0, at, 1))
-}
-
-/// [`charge::charge_limit`] for a sliding log.
-#[inline(always)]
-pub fn charge_log(limit: &Limit, key: &LogKey, at: Instant) -> Outcome {
-    decode(charge_limit_log(limit, key, at.as_nanos()))
-}
-
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn charge_limit_log(limit: *const Limit, key: *const LogKey, at_ns: u64) -> u64 {
-    // SAFETY: as above.
-    let (Some(limit), Some(key)) = (unsafe { (limit.as_ref(), key.as_ref()) }) else {
-        return NOTHING;
-    };
-    let at = Instant::from_nanos(at_ns);
-    encode(charge::charge_limit(limit, &MapLog(key), 0, at, 1))
-}
+of_algorithm!(
+    charge_fixed_window = Algorithm::FixedWindow,
+    charge_sliding_window = Algorithm::SlidingWindow,
+    charge_token_bucket = Algorithm::TokenBucket
+);
 
 /// [`node::check`].
 #[inline(always)]

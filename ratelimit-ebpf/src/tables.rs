@@ -7,10 +7,10 @@ use aya_ebpf::{
     btf_maps::lpm_trie,
 };
 use ratelimit_common::{
-    Arrival, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Settings, SourceKey,
-    Tables, Verdict,
+    Arrival, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, Limit, ListEntry, Policy, Settings,
+    SourceKey, Tables, Verdict,
     aggregate::Aggregates,
-    charge::{Outcome, Refusal},
+    charge::{self, Outcome, Refusal},
     layout::counter_index,
     parse::{
         ipv6::Walk,
@@ -21,12 +21,13 @@ use ratelimit_common::{
 
 use crate::{
     constant::Constant,
+    events,
     maps::{
         AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, FamilyMaps,
         INSERTED, POLICIES, SETTINGS, VERDICTS,
     },
     state::{MapNode, MapWords},
-    subprograms,
+    strikes, subprograms,
 };
 
 /// The slot of the interface that this instance of the program is attached to.
@@ -122,10 +123,12 @@ impl Tables for KernelTables {
 /// What differs between the families besides their maps.
 pub trait FamilyCode: FamilyMaps {
     fn source_mask() -> Self;
-    fn charge_layers(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn strike(&self, now: Instant);
+    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
+    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
 }
 
@@ -133,11 +136,6 @@ impl FamilyCode for Ipv4 {
     #[inline(always)]
     fn source_mask() -> Self {
         SOURCE_MASK_V4.get()
-    }
-
-    #[inline(always)]
-    fn charge_layers(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_layers_v4(self, policy, arrival)
     }
 
     #[inline(always)]
@@ -151,8 +149,23 @@ impl FamilyCode for Ipv4 {
     }
 
     #[inline(always)]
-    fn strike(&self, now: Instant) {
-        subprograms::strike_v4(self, now);
+    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::check_layer_v4(layer, self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_layer_v4(layer, self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::check_log_v4(limit, key, index, at)
+    }
+
+    #[inline(always)]
+    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::charge_log_v4(limit, key, index, at)
     }
 
     #[inline(always)]
@@ -168,11 +181,6 @@ impl FamilyCode for Ipv6 {
     }
 
     #[inline(always)]
-    fn charge_layers(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_layers_v6(self, policy, arrival)
-    }
-
-    #[inline(always)]
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         subprograms::check_v6(self, policy, arrival)
     }
@@ -183,8 +191,23 @@ impl FamilyCode for Ipv6 {
     }
 
     #[inline(always)]
-    fn strike(&self, now: Instant) {
-        subprograms::strike_v6(self, now);
+    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::check_layer_v6(layer, self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_layer_v6(layer, self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::check_log_v6(limit, key, index, at)
+    }
+
+    #[inline(always)]
+    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::charge_log_v6(limit, key, index, at)
     }
 
     #[inline(always)]
@@ -253,19 +276,59 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
         address.charge(policy, arrival)
     }
 
+    /// The usual cases cost as few calls as can be, since each costs as much as a charge: a source that is known, with one
+    /// fixed window, costs none, and with limits that have no log one.
     #[inline(always)]
-    fn charge_layers(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        source.charge_layers(policy, arrival)
+    fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if let Some(policy) = policy
+            && policy.counts(arrival)
+            && !policy.has_log()
+            && let Some(words) = self.words(&SourceKey::new(*source, policy.scope()))
+        {
+            let outcome = match policy.only_fixed_window() {
+                Some((window, limit)) => {
+                    let cost = limit.cost(arrival).unwrap_or_default();
+                    charge::charge_word(&words, 0, |word| window.step(word, arrival.at, cost))
+                }
+                None => subprograms::charge_words(policy, words.record(), arrival),
+            };
+            return outcome.observed_if(policy.observe());
+        }
+        source.charge(policy, arrival)
+    }
+
+    #[inline(always)]
+    fn check_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        source.check_layer(layer, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        source.charge_layer(layer, policy, arrival)
     }
 
     #[inline(always)]
     fn strike(&self, source: A) {
-        source.strike(self.now);
+        strikes::strike(source, self.now);
     }
 
     #[inline(always)]
     fn sample(&self, source: A, refusal: Refusal) {
-        source.sample(refusal, INTERFACE.get(), self.now);
+        if events::is_due(self.now) {
+            source.sample(refusal, INTERFACE.get(), self.now);
+        }
     }
 }
 

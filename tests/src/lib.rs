@@ -4,6 +4,7 @@
 //! cannot run: see [`skip`].
 #![expect(clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 
+pub mod attached;
 pub mod cpu;
 pub mod family;
 pub mod lab;

@@ -3,14 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    AggregateConfig, Config, ConfigError, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
-    Source, default_metrics,
+    AggregateConfig, ClockWish, Config, ConfigError, Interface, Mode, NodeConfig, OnStop, Paths,
+    PolicyConfig, Source, default_metrics,
     diagnostic::{Diagnostic, Problem},
     interface, limit,
 };
 use crate::{
     class::Catalogue,
-    datapath::LogSize,
     limit::{Algorithm, LimitSpec, LimitUnit},
     quantity,
 };
@@ -60,9 +59,9 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         policies: BTreeMap::new(),
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
-        logs: LogSize::NONE,
         allow: vec![],
         observe: arguments.observe,
+        clock: ClockWish::default(),
         on_stop: OnStop::default(),
         paths: Paths::default(),
         metrics: Some(default_metrics()),

@@ -14,7 +14,6 @@ use super::{
     prefixes::Places,
     report::{At, Report, Spot},
 };
-use crate::datapath::LogSize;
 
 /// The configuration that `document` is. It counts only when nothing was reported.
 pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Config {
@@ -47,9 +46,9 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         }),
         node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
         source,
-        logs: LogSize::NONE,
         allow: values(&document.allow),
         observe: value_or_default(document.observe.as_ref()),
+        clock: value_or_default(document.clock.as_ref()),
         on_stop: value_or_default(document.on_stop.as_ref()),
         paths: value_or_default(document.paths.as_ref()),
         metrics: metrics.unwrap_or_else(|| Some(default_metrics())),

@@ -8,7 +8,7 @@ use std::{
 use toml::de::DeTable;
 
 use super::{
-    Interface, OnStop, Paths, Source,
+    ClockWish, Interface, OnStop, Paths, Source,
     class::{self, NamedClass},
     diagnostic::Problem,
     interface,
@@ -22,6 +22,15 @@ use crate::{limit::LimitSpec, prefix::Prefix};
 
 /// The most sources of a family that can be remembered.
 const SOURCES_MAX: u32 = 1 << 27;
+
+/// The most sliding logs that can be remembered.
+const LOGS_MAX: u32 = 1 << 24;
+
+const CLOCKS: [(&str, ClockWish); 3] = [
+    ("auto", ClockWish::Auto),
+    ("precise", ClockWish::Precise),
+    ("coarse", ClockWish::Coarse),
+];
 
 const ON_STOP: [(&str, OnStop); 2] = [("keep", OnStop::Keep), ("detach", OnStop::Detach)];
 
@@ -37,6 +46,7 @@ pub struct Document {
     pub node: Option<At<Node>>,
     pub allow: Vec<At<Prefix>>,
     pub observe: Option<At<bool>>,
+    pub clock: Option<At<ClockWish>>,
     pub on_stop: Option<At<OnStop>>,
     pub paths: Option<At<Paths>>,
     pub metrics: Option<At<Option<SocketAddr>>>,
@@ -47,6 +57,7 @@ impl Document {
     pub fn read(file: usize, table: DeTable<'_>, report: &mut Report) -> Self {
         let mut root = Section::root(file, table);
         let observe = root.take("observe");
+        let clock = root.take("clock");
         let on_stop = root.take("on_stop");
         let interfaces = root.take("interface");
         let source = root.take_table("source", report);
@@ -60,6 +71,7 @@ impl Document {
         root.finish(report);
         Self {
             observe: observe.and_then(|value| value.boolean(report)),
+            clock: clock.and_then(|value| value.choice(&CLOCKS, report)),
             on_stop: on_stop.and_then(|value| value.choice(&ON_STOP, report)),
             interfaces: interfaces.map_or(vec![], |value| interface::read_all(value, report)),
             source: source.map(|section| read_source(section, report)),
@@ -80,6 +92,7 @@ impl Document {
         self.policies.extend(next.policies);
         self.allow.extend(next.allow);
         set_once("`observe`", &mut self.observe, next.observe, report);
+        set_once("`clock`", &mut self.clock, next.clock, report);
         set_once("`on_stop`", &mut self.on_stop, next.on_stop, report);
         set_once("[source]", &mut self.source, next.source, report);
         set_once("[aggregate]", &mut self.aggregate, next.aggregate, report);
@@ -139,12 +152,14 @@ fn read_source(mut section: Section<'_>, report: &mut Report) -> At<Source> {
     let ipv4_prefix = integer("ipv4_prefix", 1..=32, default.ipv4_prefix.into());
     let ipv6_prefix = integer("ipv6_prefix", 1..=128, default.ipv6_prefix.into());
     let capacity = integer("capacity", 1..=SOURCES_MAX, default.capacity);
+    let logs = integer("logs", 1..=LOGS_MAX, default.logs);
     let spot = section.spot.clone();
     section.finish(report);
     let value = Source {
         ipv4_prefix: u8::try_from(ipv4_prefix).expect("at most 32"),
         ipv6_prefix: u8::try_from(ipv6_prefix).expect("at most 128"),
         capacity,
+        logs,
     };
     At { value, spot }
 }

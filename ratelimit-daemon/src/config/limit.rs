@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use ratelimit_common::algorithm::sliding_log::TIMES_MAX;
+
 use super::{
     class,
     diagnostic::Problem,
@@ -177,7 +179,7 @@ fn read_algorithm(value: Value<'_>, report: &mut Report) -> Option<AlgorithmName
         return Some(algorithm);
     }
     let message = format!("this version has no algorithm `{}`", name.value);
-    let hint = "write \"fixed-window\", \"sliding-window\" or \"token-bucket\"";
+    let hint = "write \"fixed-window\", \"sliding-window\", \"token-bucket\" or \"sliding-log\"";
     report.add(&name.spot, Problem::new(message, hint));
     None
 }
@@ -218,6 +220,14 @@ pub fn explain(error: &LimitError, unit: LimitUnit, window: Duration) -> Problem
             let hint = format!("write a burst of at most {}", unit.amount(burst_max));
             Problem::new(message, hint)
         }
+        LimitError::LogOfBytes => Problem::new(
+            "a sliding log keeps the time of each packet, and counts no bytes",
+            "write `packets`, or another algorithm",
+        ),
+        LimitError::LogTooLong => Problem::new(
+            format!("a sliding log keeps the times of at most {TIMES_MAX} packets"),
+            "write at most so many, or algorithm = \"sliding-window\", which keeps none",
+        ),
         LimitError::Unit | LimitError::WindowTooShort | LimitError::WindowTooLong => {
             Problem::new(error.to_string(), format!("write {EXAMPLE}"))
         }

@@ -79,9 +79,9 @@ fn warn_of_idle_limits(group: &Group<'_>, classes: &Catalogue, warnings: &mut Re
 }
 
 /// Whether `stricter` refuses all that `limit` would, as far as that is easily said: of two algorithms it is only where
-/// `limit` is a fixed window, of which all that matters is what comes in its time.
+/// `limit` is a fixed window or a log, of which all that matters is what comes in its time.
 fn is_idle_beside(limit: &LimitSpec, stricter: &LimitSpec, classes: &Catalogue) -> bool {
-    use Algorithm::{FixedWindow, SlidingWindow, TokenBucket};
+    use Algorithm::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket};
     if limit.unit() != stricter.unit() || !classes::counts_all_of(stricter, limit, classes) {
         return false;
     }
@@ -91,11 +91,20 @@ fn is_idle_beside(limit: &LimitSpec, stricter: &LimitSpec, classes: &Catalogue) 
         (FixedWindow, FixedWindow) => {
             amount * windows_within(window, inner) <= u128::from(limit.amount())
         }
-        (FixedWindow, SlidingWindow) => {
+        (FixedWindow | SlidingLog, SlidingWindow) => {
             let windows = window.as_nanos().div_ceil(inner.as_nanos()) + 1;
             amount * windows <= u128::from(limit.amount())
         }
-        (FixedWindow, TokenBucket { burst }) => {
+        (SlidingLog, FixedWindow) => {
+            // A time as long as a window touches two of them.
+            let windows = window.as_nanos().div_ceil(inner.as_nanos()) + 1;
+            amount * windows <= u128::from(limit.amount())
+        }
+        (FixedWindow | SlidingLog, SlidingLog) => {
+            let windows = window.as_nanos().div_ceil(inner.as_nanos());
+            amount * windows <= u128::from(limit.amount())
+        }
+        (FixedWindow | SlidingLog, TokenBucket { burst }) => {
             let flown_in = (amount * window.as_nanos()).div_ceil(inner.as_nanos());
             u128::from(burst) + flown_in <= u128::from(limit.amount())
         }
@@ -104,8 +113,8 @@ fn is_idle_beside(limit: &LimitSpec, stricter: &LimitSpec, classes: &Catalogue) 
             burst <= larger
                 && amount * window.as_nanos() <= u128::from(limit.amount()) * inner.as_nanos()
         }
-        (SlidingWindow, FixedWindow | TokenBucket { .. })
-        | (TokenBucket { .. }, FixedWindow | SlidingWindow) => false,
+        (SlidingWindow, FixedWindow | TokenBucket { .. } | SlidingLog)
+        | (TokenBucket { .. }, FixedWindow | SlidingWindow | SlidingLog) => false,
     }
 }
 

@@ -6,7 +6,7 @@ use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 
 use super::{
     controller::Controller,
-    limit_state,
+    limit_state::SourceState,
     policies::{DEFAULT, NODE, Named},
     preview,
     views::{ban, unreadable},
@@ -118,11 +118,16 @@ impl Controller {
             });
         }
         if let Some(node) = self.policies.get(NODE) {
-            let record = datapath.node_record(node.policy.scope())?;
+            // The node has no logs that a source would be asked for.
+            let state = SourceState {
+                datapath,
+                source: source.address(),
+                record: datapath.node_record(node.policy.scope())?,
+            };
             wider.push(WiderLimits {
                 prefix: None,
                 observe: node.policy.observe(),
-                limits: limit_state::states(node, &record, now),
+                limits: state.limits(node, now)?,
             });
         }
         Ok(wider)
@@ -134,11 +139,14 @@ impl Controller {
         named: &Named,
         now: Instant,
     ) -> Result<Vec<LimitState>, DatapathError> {
-        let record = self
-            .enforcer
-            .datapath()
-            .record(source.address(), named.policy.scope())?;
-        Ok(limit_state::states(named, &record.unwrap_or_default(), now))
+        let datapath = self.enforcer.datapath();
+        let record = datapath.record(source.address(), named.policy.scope())?;
+        let state = SourceState {
+            datapath,
+            source: source.address(),
+            record: record.unwrap_or_default(),
+        };
+        state.limits(named, now)
     }
 }
 

@@ -8,14 +8,14 @@ use tracing::{info, warn};
 
 use super::{
     controller::{Controller, Reloads},
-    intent::{Edit, Intent},
+    intent::{self, Edit, Intent},
     reload,
     store::{AllowRow, BanRow, FOREVER, LimitRow},
 };
 use crate::{
     api::{
-        AllowRequest, BanRequest, Changed, Detached, LimitRequest, LimitTarget, PrefixesRequest,
-        Refused, Reloaded,
+        AllowRequest, BanRequest, Changed, ClockStatus, Detached, LimitRequest, LimitTarget,
+        PrefixesRequest, Refused, Reloaded,
     },
     clock, config,
     limit::LimitSpec,
@@ -139,6 +139,13 @@ impl Controller {
             )));
         }
         self.require_classes(&request.limits)?;
+        self.require_room(intent::longest(&request.limits))
+            .map_err(|refused| {
+                refused.hint(
+                    "write a sliding-log of as many packets into the configuration and restart ratelimitd, or use \
+                     another algorithm",
+                )
+            })?;
         let row = LimitRow {
             limits: request.limits,
             observe: request.observe,
@@ -223,13 +230,24 @@ impl Controller {
             ))
             .hint("restart ratelimitd: limits and bans go on being enforced meanwhile"));
         }
-        let changes = reload::changes(&self.intent.config, &config);
+        self.require_room(intent::log_times(&config))
+            .map_err(|refused| {
+                refused.hint("restart ratelimitd: limits and bans go on being enforced meanwhile")
+            })?;
+        let clock = self.clock();
+        let mut changes = reload::changes(&self.intent.config, &config);
         let files = config
             .files
             .iter()
             .map(|file| file.display().to_string())
             .collect();
         self.replace_config(config)?;
+        let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
+        changes.extend(
+            Some(self.clock())
+                .filter(is_other)
+                .map(|after| after.to_string()),
+        );
         Ok(Reloaded { files, changes })
     }
 
@@ -244,6 +262,21 @@ impl Controller {
             }
         }
         Ok(())
+    }
+
+    /// Refuses sliding logs that are longer than those that room was made for.
+    fn require_room(&self, times: u32) -> Result<(), Refused> {
+        let size = self.enforcer.datapath().log_size();
+        if times <= size.times {
+            return Ok(());
+        }
+        let room = match size.times {
+            0 => "no room for sliding logs".to_owned(),
+            times => format!("room for sliding logs of {times} packets"),
+        };
+        Err(Refused::because(format!(
+            "a sliding-log of {times} packets is too long: their map is made at start, and has {room}"
+        )))
     }
 
     fn partition(

@@ -3,7 +3,7 @@
 //! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands.rs`, what it tells in `views.rs`;
 //! here is how a change gets into the database and the datapath, or into neither.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context;
 use jiff::Timestamp;
@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use super::{
     class_numbers::ClassNumbers,
+    clock_choice,
     compile::{self, Held},
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
@@ -19,7 +20,7 @@ use super::{
     store::Store,
 };
 use crate::{
-    api::{Changed, Refused},
+    api::{Changed, ClockStatus, KernelClock, Refused},
     clock,
     config::Config,
     datapath::Datapath,
@@ -39,6 +40,8 @@ pub struct Controller {
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) fill: super::views::Fill,
+    /// How often the coarse clock moves on.
+    tick: Duration,
 }
 
 /// What became of the configuration so far.
@@ -57,18 +60,8 @@ impl Controller {
     ///
     /// When the database or the datapath cannot be read, or the datapath cannot hold what is intended.
     pub fn new(config: Config, store: Store, datapath: Box<dyn Datapath>) -> anyhow::Result<Self> {
-        let mut intent = Intent::new(config);
-        for (prefix, row) in store.bans()? {
-            intent.edit(Edit::Ban(prefix, Some(row)));
-        }
-        for (prefix, row) in store.allows()? {
-            intent.edit(Edit::Allow(prefix, Some(row)));
-        }
-        for (target, row) in store.limits()? {
-            intent.edit(Edit::Limits(target, Some(row)));
-        }
         let mut controller = Self {
-            intent,
+            intent: Intent::restore(config, &store)?,
             rules: Rules::default(),
             policies: Policies::default(),
             classes: ClassNumbers::default(),
@@ -81,12 +74,14 @@ impl Controller {
                 error: None,
             },
             fill: super::views::Fill::default(),
+            tick: clock::tick(),
         };
         controller.forget_ended_bans()?;
         controller.compile_all()?;
         controller
             .enforce_all()
             .context("filling the tables in the kernel")?;
+        controller.tell_clock(None);
         Ok(controller)
     }
 
@@ -141,6 +136,7 @@ impl Controller {
 
     /// Makes changes by hand: in the database, in the datapath, and here, or nowhere.
     pub(super) fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+        let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
             .cloned()
@@ -159,6 +155,7 @@ impl Controller {
             }
             return Err(error.into());
         }
+        self.tell_clock(before.as_ref());
         Ok(summary(edits, &reverse))
     }
 
@@ -179,6 +176,7 @@ impl Controller {
 
     /// Puts another configuration in force, or leaves everything as it was.
     pub(super) fn replace_config(&mut self, config: Config) -> anyhow::Result<()> {
+        let clock = self.clock();
         let before = std::mem::replace(&mut self.intent.config, config);
         let (rules, policies) = (self.rules.clone(), self.policies.clone());
         let classes = self.classes.clone();
@@ -187,6 +185,7 @@ impl Controller {
             self.intent.config = before;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
         }
+        self.tell_clock(Some(&clock));
         answer.map(drop)
     }
 
@@ -253,13 +252,37 @@ impl Controller {
     }
 
     fn tables(&self) -> Tables {
-        compile::tables(&self.policies, &self.classes, &self.intent)
+        let tables = compile::tables(&self.policies, &self.classes, &self.intent);
+        Tables {
+            settings: clock_choice::apply(tables.settings, self.clock().clock),
+            ..tables
+        }
     }
 
     /// What the tables besides the lists are to hold, when one of `edits` changed it.
     fn tables_if(&self, edits: &[Edit]) -> Option<Tables> {
         let changed = edits.iter().any(Edit::is_of_policy);
         changed.then(|| self.tables())
+    }
+
+    /// The clock that suits the policies as they are compiled.
+    pub(super) fn clock(&self) -> ClockStatus {
+        let policies = self.policies.iter();
+        let limits = policies.map(|(name, named)| (name, named.limits.as_slice()));
+        clock_choice::choose(self.intent.config.clock, self.tick, limits)
+    }
+
+    /// Logs the clock where it is not as `before`, and warns of one that is asked for and does not suit.
+    fn tell_clock(&self, before: Option<&ClockStatus>) {
+        let status = self.clock();
+        if before == Some(&status) {
+            return;
+        }
+        if status.clock == KernelClock::Coarse && !status.suits {
+            warn!("{status}");
+        } else if before.is_none_or(|before| before.clock != status.clock) {
+            info!("{status}");
+        }
     }
 
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {

@@ -80,7 +80,8 @@ impl Enforcer {
 
     /// Changes entries and, where they are given, all other tables. A packet meanwhile sees for its source either what was
     /// or what will be: new classes and policies come before the entries that name them, new entries before the old ones go,
-    /// and old classes go last.
+    /// and old classes go last. The precise clock comes before the policies that need it, and the coarse one after they are
+    /// gone.
     ///
     /// # Errors
     ///
@@ -170,7 +171,14 @@ impl Enforcer {
                 settings
             }
         };
-        self.change_settings(with_classes(self.held.settings), undo)?;
+        let was_coarse = self.held.settings.coarse_clock();
+        let before = with_classes(self.held.settings);
+        let before = if wanted.settings.coarse_clock() {
+            before
+        } else {
+            before.with_precise_clock()
+        };
+        self.change_settings(before, undo)?;
         for (index, policy) in &wanted.policies {
             if self.held.policies.get(index) != Some(policy) {
                 self.datapath.set_policy(*index, policy)?;
@@ -184,7 +192,13 @@ impl Enforcer {
             self.change_aggregates(*family, *aggregates, undo)?;
         }
         self.clear_node_before(wanted.settings)?;
-        self.change_settings(with_classes(wanted.settings), undo)?;
+        let meanwhile = with_classes(wanted.settings);
+        let meanwhile = if was_coarse {
+            meanwhile
+        } else {
+            meanwhile.with_precise_clock()
+        };
+        self.change_settings(meanwhile, undo)?;
         self.try_change(gone, undo)?;
         self.change_settings(wanted.settings, undo)?;
         self.change_classes(wanted.classes, undo)?;

@@ -6,9 +6,14 @@ use ratelimit_common::Instant;
 
 use super::{
     policies::{DEFAULT, NODE, Role, aggregate_name},
-    store::{AllowRow, BanRow, FOREVER, LimitRow},
+    store::{AllowRow, BanRow, FOREVER, LimitRow, Store},
 };
-use crate::{config::Config, datapath::IpFamily, limit::LimitSpec, prefix::Prefix};
+use crate::{
+    config::Config,
+    datapath::{IpFamily, LogSize},
+    limit::LimitSpec,
+    prefix::Prefix,
+};
 
 /// All of it.
 pub struct Intent {
@@ -69,6 +74,38 @@ impl Intent {
             allows: BTreeMap::new(),
             limits: BTreeMap::new(),
             ends: BTreeSet::new(),
+        }
+    }
+
+    /// The intent of a configuration, with what was set by hand before.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be read.
+    pub fn restore(config: Config, store: &Store) -> anyhow::Result<Self> {
+        let mut intent = Self::new(config);
+        for (prefix, row) in store.bans()? {
+            intent.edit(Edit::Ban(prefix, Some(row)));
+        }
+        for (prefix, row) in store.allows()? {
+            intent.edit(Edit::Allow(prefix, Some(row)));
+        }
+        for (target, row) in store.limits()? {
+            intent.edit(Edit::Limits(target, Some(row)));
+        }
+        Ok(intent)
+    }
+
+    /// What the sliding logs must hold: the times of the largest limit that the configuration has or that was set by hand.
+    pub fn log_size(&self) -> LogSize {
+        let by_hand = self.limits.values().flat_map(|row| &row.limits);
+        let times = log_times(&self.config).max(longest(by_hand));
+        if times == 0 {
+            return LogSize::NONE;
+        }
+        LogSize {
+            times,
+            logs: self.config.source.logs,
         }
     }
 
@@ -216,6 +253,27 @@ impl Intent {
         });
         levels.chain(node)
     }
+}
+
+/// The times that the logs of a configuration keep.
+pub fn log_times(config: &Config) -> u32 {
+    let policies = [&config.default_policy]
+        .into_iter()
+        .chain(config.policies.values());
+    let levels = IpFamily::ALL
+        .into_iter()
+        .flat_map(|family| config.aggregate.levels(family));
+    let of_sources = policies.flat_map(|policy| &policy.limits);
+    longest(of_sources.chain(levels.flat_map(|level| &level.limits)))
+}
+
+/// The times that the longest log of `limits` keeps; 0 where there is none.
+pub fn longest<'a>(limits: impl IntoIterator<Item = &'a LimitSpec>) -> u32 {
+    limits
+        .into_iter()
+        .map(LimitSpec::log_times)
+        .max()
+        .unwrap_or_default()
 }
 
 fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> Option<V> {

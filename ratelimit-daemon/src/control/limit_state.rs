@@ -1,36 +1,124 @@
 //! How much of its limits a source has used, and when there is room again.
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
-use ratelimit_common::{Instant, Record};
+use ratelimit_common::{
+    Instant, Record,
+    algorithm::{Algorithm, SlidingLog},
+};
 
-use super::policies::Named;
+use super::{policies::Named, preview::ReadOnlyRing};
 use crate::{
     api::LimitState,
+    datapath::{Datapath, DatapathError},
     limit::{FRAME_BYTES, LimitUnit},
 };
 
-/// The state of each limit of a policy.
-pub fn states(named: &Named, record: &Record, now: Instant) -> Vec<LimitState> {
-    let words = record.words.iter().enumerate().take(named.limits.len());
-    words
-        .map(|(index, word)| state(named, index, *word, now))
-        .collect()
+/// What is kept of a source under a policy: a word for each limit, and a ring for each sliding log.
+pub struct SourceState<'a> {
+    /// Where the rings are.
+    pub datapath: &'a dyn Datapath,
+    /// The source, cut to the configured prefix.
+    pub source: IpAddr,
+    /// The words.
+    pub record: Record,
 }
 
-/// The state of the limit at `index`, whose word is `word`.
-pub fn state(named: &Named, index: usize, word: u64, now: Instant) -> LimitState {
-    let spec = named.limits[index].clone();
-    let algorithm = spec.compile().algorithm();
-    let packet = match spec.unit() {
-        LimitUnit::Packets => 1,
-        LimitUnit::Bytes => FRAME_BYTES.min(spec.capacity()),
-    };
-    let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
-    LimitState {
-        used: algorithm.used(word, now),
-        room_in_seconds: seconds(algorithm.room_in_ns(word, now, packet)),
-        clears_in_seconds: seconds(algorithm.clears_in_ns(word, now)),
-        limit: spec,
+impl SourceState<'_> {
+    /// The state of each limit of its policy.
+    ///
+    /// # Errors
+    ///
+    /// When a ring cannot be read.
+    pub fn limits(&self, named: &Named, now: Instant) -> Result<Vec<LimitState>, DatapathError> {
+        (0..named.limits.len())
+            .map(|index| self.limit(named, index, now))
+            .collect()
     }
+
+    /// The state of the limit at `index`.
+    ///
+    /// # Errors
+    ///
+    /// When its ring cannot be read.
+    pub fn limit(
+        &self,
+        named: &Named,
+        index: usize,
+        now: Instant,
+    ) -> Result<LimitState, DatapathError> {
+        let spec = named.limits[index].clone();
+        let word = self.record.words[index];
+        let packet = match spec.unit() {
+            LimitUnit::Packets => 1,
+            LimitUnit::Bytes => FRAME_BYTES.min(spec.capacity()),
+        };
+        let (used, room_in_ns, clears_in_ns) = match spec.compile().algorithm() {
+            Algorithm::SlidingLog(log) => {
+                let ring = self.ring(named, index)?;
+                let in_ns = (log.room_in_ns(&ring, now), log.clears_in_ns(&ring, now));
+                (log.used(&ring, now), in_ns.0, in_ns.1)
+            }
+            algorithm => (
+                algorithm.used(word, now),
+                algorithm.room_in_ns(word, now, packet),
+                algorithm.clears_in_ns(word, now),
+            ),
+        };
+        let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
+        Ok(LimitState {
+            limit: spec,
+            used,
+            room_in_seconds: seconds(room_in_ns),
+            clears_in_seconds: seconds(clears_in_ns),
+        })
+    }
+
+    /// The share in use of the fullest limit that is in use at all, and its index.
+    ///
+    /// # Errors
+    ///
+    /// When a ring cannot be read.
+    pub fn fullest(
+        &self,
+        named: &Named,
+        now: Instant,
+    ) -> Result<Option<(f64, usize)>, DatapathError> {
+        let mut fullest: Option<(f64, usize)> = None;
+        for (index, limit) in named.policy.limits().enumerate() {
+            let used = match limit.algorithm() {
+                Algorithm::SlidingLog(log) => self.logged(named, index, &log, now)?,
+                algorithm => algorithm.used(self.record.words[index], now),
+            };
+            let fill = share(used, limit.capacity());
+            if fill > fullest.map_or(0.0, |(fill, _)| fill) {
+                fullest = Some((fill, index));
+            }
+        }
+        Ok(fullest)
+    }
+
+    fn logged(
+        &self,
+        named: &Named,
+        index: usize,
+        log: &SlidingLog,
+        now: Instant,
+    ) -> Result<u64, DatapathError> {
+        Ok(log.used(&self.ring(named, index)?, now))
+    }
+
+    /// The ring of the limit at `index`; an empty one when nothing was logged.
+    fn ring(&self, named: &Named, index: usize) -> Result<ReadOnlyRing, DatapathError> {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        let words = self
+            .datapath
+            .log(self.source, named.policy.scope(), index)?;
+        Ok(ReadOnlyRing(words.unwrap_or_default()))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share for sorting")]
+fn share(used: u64, capacity: u64) -> f64 {
+    used as f64 / capacity as f64
 }

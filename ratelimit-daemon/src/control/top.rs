@@ -2,12 +2,13 @@
 
 use std::{collections::HashMap, net::IpAddr};
 
-use ratelimit_common::{Instant, Record, Strikes, algorithm::Algorithm};
+use ratelimit_common::Strikes;
 
-use super::{controller::Controller, limit_state, policies::Named, views::unreadable};
+use super::{controller::Controller, limit_state::SourceState, policies::Named, views::unreadable};
 use crate::{
     api::{Refused, TopSource},
     clock,
+    datapath::DatapathError,
     prefix::Prefix,
 };
 
@@ -32,13 +33,24 @@ impl Controller {
             })
             .map_err(unreadable)?;
         let mut busy: Vec<Busy<'_>> = Vec::new();
+        let mut unread = None;
         datapath
             .for_each_source(&mut |row| {
                 let Some((name, named)) = by_scope.get(&row.scope) else {
                     return;
                 };
-                let Some((fill, limit)) = fullest(named, &row.record, now) else {
-                    return;
+                let state = SourceState {
+                    datapath,
+                    source: row.source,
+                    record: row.record,
+                };
+                let (fill, limit) = match state.fullest(named, now) {
+                    Ok(Some(fullest)) => fullest,
+                    Ok(None) => return,
+                    Err(error) => {
+                        unread = Some(error);
+                        return;
+                    }
                 };
                 let prefix = named.role.prefix_around(row.source);
                 let source = prefix.unwrap_or_else(|| self.source_of(row.source));
@@ -50,7 +62,7 @@ impl Controller {
                     policy: name,
                     named,
                     limit,
-                    word: row.record.words[limit],
+                    state,
                     refused_packets: refused.map_or(0, |strikes| strikes.packets),
                 });
                 if busy.len() >= 2 * count.max(1024) {
@@ -58,14 +70,21 @@ impl Controller {
                 }
             })
             .map_err(unreadable)?;
+        if let Some(error) = unread {
+            return Err(unreadable(error));
+        }
         keep_busiest(&mut busy, count);
-        let told = busy.into_iter().map(|busy| TopSource {
-            source: busy.source,
-            policy: busy.policy.to_owned(),
-            limit: Some(limit_state::state(busy.named, busy.limit, busy.word, now)),
-            refused_packets: busy.refused_packets,
+        let told = busy.into_iter().map(|busy| {
+            let limit = busy.state.limit(busy.named, busy.limit, now)?;
+            Ok(TopSource {
+                source: busy.source,
+                policy: busy.policy.to_owned(),
+                limit: Some(limit),
+                refused_packets: busy.refused_packets,
+            })
         });
-        Ok(told.collect())
+        told.collect::<Result<_, DatapathError>>()
+            .map_err(unreadable)
     }
 }
 
@@ -77,23 +96,8 @@ struct Busy<'a> {
     named: &'a Named,
     /// The index of the limit with the least room.
     limit: usize,
-    word: u64,
+    state: SourceState<'a>,
     refused_packets: u64,
-}
-
-/// The share in use of the fullest limit that is in use at all, and its index.
-fn fullest(named: &Named, record: &Record, now: Instant) -> Option<(f64, usize)> {
-    let fills = named.policy.limits().zip(&record.words);
-    fills
-        .map(|(limit, word)| fill(limit.algorithm(), *word, now))
-        .zip(0..)
-        .filter(|(fill, _)| *fill > 0.0)
-        .max_by(|(left, _), (right, _)| left.total_cmp(right))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a share for sorting")]
-fn fill(algorithm: Algorithm, word: u64, now: Instant) -> f64 {
-    algorithm.used(word, now) as f64 / algorithm.capacity() as f64
 }
 
 fn keep_busiest(busy: &mut Vec<Busy<'_>>, count: usize) {

@@ -64,6 +64,7 @@ impl Controller {
             config_applied: self.reloads.applied,
             config_error: self.reloads.error.clone(),
             observe: config.observe,
+            clock: self.clock(),
             interfaces: self.interfaces(),
             maps: self.maps(),
             bans: self.intent.bans().len(),

@@ -57,20 +57,20 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads a program for each interface of `config`, on the pinned maps where they fit. Nothing is attached yet, so the
-    /// tables can be filled before the first packet.
+    /// Loads a program for each interface of `config`, with sliding logs of the size `logs`, on the pinned maps where they
+    /// fit. Nothing is attached yet, so the tables can be filled before the first packet.
     ///
     /// # Errors
     ///
     /// When an interface is missing or taken, a capability is missing, or the kernel refuses.
-    pub fn load(config: &Config) -> anyhow::Result<Self> {
+    pub fn load(config: &Config, logs: LogSize) -> anyhow::Result<Self> {
         let pins = Pins::open(&config.paths.pins)?;
-        let mut loaded = load::programs(config, &pins)?;
+        let mut loaded = load::programs(config, logs, &pins)?;
         let first = loaded
             .first_mut()
             .ok_or_else(|| anyhow!("no interface is configured"))?;
         let maps = load::statuses(&first.ebpf)?;
-        Self::from_maps(pins, &mut Maps(&mut first.ebpf), config.logs, maps)
+        Self::from_maps(pins, &mut Maps(&mut first.ebpf), logs, maps)
             .map(|kernel| Self { loaded, ..kernel })
     }
 

@@ -18,7 +18,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    IpAddress, OBJECT, Pins, logs,
+    IpAddress, LogSize, OBJECT, Pins, logs,
     pins::{self, LinkPin},
 };
 use crate::{
@@ -39,24 +39,26 @@ pub struct Loaded {
     pub ebpf: Ebpf,
 }
 
-/// Loads a program for each interface of `config`, on the pinned maps where they fit.
+/// Loads a program for each interface of `config`, with sliding logs of the size `log_size`, on the pinned maps where they
+/// fit.
 ///
 /// # Errors
 ///
 /// When there are too many interfaces, or the kernel refuses.
-pub fn programs(config: &Config, pins: &Pins) -> anyhow::Result<Vec<Loaded>> {
+pub fn programs(config: &Config, log_size: LogSize, pins: &Pins) -> anyhow::Result<Vec<Loaded>> {
     let links = pins.all_links()?;
     let mut object = Object::parse(OBJECT).context("parsing the BPF object")?;
     for name in SOURCE_MAPS {
         let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
         map.set_max_entries(config.source.capacity);
     }
-    logs::resize(&mut object, config.logs)?;
+    logs::resize(&mut object, log_size)?;
+    logs::require_memory(&object, log_size, pins)?;
     pins.remove_mismatched(&object)?;
     logs::make(&object, pins)?;
     let mut loaded = Vec::new();
     for (interface, slot) in slots(&config.interfaces, &links)? {
-        let ebpf = load_program(&object, pins, config, slot)
+        let ebpf = load_program(&object, pins, config, log_size, slot)
             .with_context(|| format!("loading the program for {}", interface.name))?;
         loaded.push(Loaded {
             interface,
@@ -89,9 +91,15 @@ fn missing(name: &str) -> anyhow::Error {
     anyhow!("the BPF object has no map {name}")
 }
 
-fn load_program(object: &Object, pins: &Pins, config: &Config, slot: u32) -> anyhow::Result<Ebpf> {
+fn load_program(
+    object: &Object,
+    pins: &Pins,
+    config: &Config,
+    log_size: LogSize,
+    slot: u32,
+) -> anyhow::Result<Ebpf> {
     let source = &config.source;
-    let log_words = config.logs.words();
+    let log_words = log_size.words();
     let (mask_v4, mask_v6) = (Ipv4::source_mask(source), Ipv6::source_mask(source));
     let mut loader = EbpfLoader::new();
     loader

@@ -4,11 +4,11 @@
 //! by their pins.
 
 use std::{
-    io,
+    fs, io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use aya::maps::MapData;
 use aya_obj::{
     Map, Object,
@@ -21,6 +21,9 @@ use super::{DatapathError, Pins, family_maps::unreadable};
 
 const LOGS: &str = "LOGS";
 const EMPTY_LOG: &str = "EMPTY_LOG";
+
+/// Sliding logs that are remembered unless the configuration says otherwise.
+pub const LOGS_DEFAULT: u32 = 1 << 14;
 
 /// What the sliding logs can hold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,8 +44,14 @@ impl LogSize {
         self.times + 1
     }
 
+    /// The memory of all logs. The kernel takes it when the map is made, and some for its keys and lists besides.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self.logs as u64 * self.value_bytes() as u64
+    }
+
     const fn value_bytes(self) -> u32 {
-        self.words() * size_of::<u64>() as u32
+        self.words() * u64::BITS / u8::BITS
     }
 }
 
@@ -62,6 +71,44 @@ pub fn resize(object: &mut Object, size: LogSize) -> anyhow::Result<()> {
         map.set_max_entries(size.logs);
     }
     Ok(())
+}
+
+/// Refuses logs that would take more than half of the memory that is available, unless they are there already.
+///
+/// # Errors
+///
+/// With the figures, and what to write instead.
+pub fn require_memory(object: &Object, size: LogSize, pins: &Pins) -> anyhow::Result<()> {
+    if object.maps.get(LOGS).is_some_and(|map| pins.has(LOGS, map)) {
+        return Ok(());
+    }
+    // A kernel that does not tell refuses by itself what it has no room for.
+    let available = available_bytes().unwrap_or(u64::MAX);
+    ensure_half(size, available)
+}
+
+fn ensure_half(size: LogSize, available: u64) -> anyhow::Result<()> {
+    let LogSize { times, logs } = size;
+    let logs_max = available / 2 / u64::from(size.value_bytes());
+    ensure!(
+        u64::from(logs) <= logs_max,
+        "{logs} sliding logs of {times} packets take {} MiB, which is more than half of the {} MiB of memory that are \
+         available: write [source] logs = {} or less, or smaller amounts",
+        size.bytes() >> 20,
+        available >> 20,
+        logs_max.max(1)
+    );
+    Ok(())
+}
+
+/// What `/proc/meminfo` estimates that can be had without swapping.
+fn available_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
 }
 
 /// Makes the maps that are not pinned yet.
@@ -139,5 +186,44 @@ fn lookup(map: BorrowedFd<'_>, key: &[u8], words: &mut [u64]) -> io::Result<()> 
         Ok(())
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_take_eight_bytes_a_packet_and_eight_for_the_head() {
+        assert_eq!(
+            LogSize {
+                times: 5,
+                logs: 1000
+            }
+            .bytes(),
+            48_000
+        );
+        assert_eq!(LogSize::NONE.bytes(), 8);
+    }
+
+    #[test]
+    fn logs_may_take_half_of_the_memory_and_not_more() {
+        let size = LogSize {
+            times: 1023,
+            logs: 1 << 14,
+        };
+        assert!(ensure_half(size, 256 << 20).is_ok());
+        let error = ensure_half(size, (256 << 20) - 1).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "16384 sliding logs of 1023 packets take 128 MiB, which is more than half of the 255 MiB of memory that are \
+             available: write [source] logs = 16383 or less, or smaller amounts"
+        );
+        assert!(ensure_half(LogSize::NONE, 16).is_ok());
+    }
+
+    #[test]
+    fn this_machine_tells_how_much_memory_is_available() {
+        assert!(available_bytes().is_some_and(|bytes| bytes > 1 << 20));
     }
 }

@@ -24,6 +24,8 @@ pub struct Memory {
     pub entries: BTreeMap<Prefix, ListEntry>,
     /// The most entries; 0 stands for no end.
     pub entries_max: usize,
+    /// What was written, in its order.
+    pub writes: Vec<Write>,
     /// The policies that are not empty.
     pub policies: BTreeMap<u32, Policy>,
     /// What holds for all packets.
@@ -36,6 +38,8 @@ pub struct Memory {
     pub node: BTreeMap<u32, Record>,
     /// The words of sliding logs, by source, scope and limit.
     pub logs: BTreeMap<(IpAddr, u32, u32), Vec<u64>>,
+    /// What the sliding logs can hold; `None` stands for no end.
+    pub log_size: Option<LogSize>,
     /// The guards.
     pub guards: BTreeMap<IpFamily, Guard>,
     /// The state of sources.
@@ -44,19 +48,17 @@ pub struct Memory {
     pub strikes: BTreeMap<IpAddr, Strikes>,
     /// Whether a change of the settings is refused.
     pub settings_refused: bool,
-    /// What was written, in its order.
-    pub written: Vec<Written>,
 }
 
-/// Something that was written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Written {
+/// What was written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// A policy.
+    Policy(u32, Box<Policy>),
+    /// An entry, or that there is none any more.
+    Entry(Prefix, Option<ListEntry>),
     /// The arrays of these classes.
     Classes(ClassSet),
-    /// A policy, at an index.
-    Policy(u32),
-    /// The list entry of a prefix.
-    Entry(Prefix),
     /// The wider prefixes of a family.
     Aggregates(IpFamily),
     /// The state of a policy of the node, which is empty.
@@ -84,12 +86,11 @@ impl Shared {
 impl Datapath for Shared {
     fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        memory.written.push(Written::Policy(index));
-        let policies = &mut memory.policies;
+        memory.writes.push(Write::Policy(index, Box::new(*policy)));
         if *policy == Policy::default() {
-            policies.remove(&index);
+            memory.policies.remove(&index);
         } else {
-            policies.insert(index, *policy);
+            memory.policies.insert(index, *policy);
         }
         Ok(())
     }
@@ -102,8 +103,8 @@ impl Datapath for Shared {
                 capacity: 1,
             });
         }
-        memory.written.push(Written::Settings(settings));
         memory.settings = settings;
+        memory.writes.push(Write::Settings(settings));
         Ok(())
     }
 
@@ -113,7 +114,7 @@ impl Datapath for Shared {
 
     fn set_classes(&mut self, classes: &ClassTables) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        memory.written.push(Written::Classes(classes.classes()));
+        memory.writes.push(Write::Classes(classes.classes()));
         memory.classes = classes.clone();
         Ok(())
     }
@@ -128,7 +129,7 @@ impl Datapath for Shared {
         aggregates: Aggregates,
     ) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        memory.written.push(Written::Aggregates(family));
+        memory.writes.push(Write::Aggregates(family));
         memory.aggregates.insert(family, aggregates);
         Ok(())
     }
@@ -145,16 +146,16 @@ impl Datapath for Shared {
 
     fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        memory.written.push(Written::NodeState(scope));
+        memory.writes.push(Write::NodeState(scope));
         memory.node.remove(&(scope % NODE_POLICIES));
         Ok(())
     }
 
     fn log_size(&self) -> LogSize {
-        LogSize {
+        self.memory().log_size.unwrap_or(LogSize {
             times: TIMES_MAX,
             logs: u32::MAX,
-        }
+        })
     }
 
     fn log(
@@ -176,15 +177,15 @@ impl Datapath for Shared {
                 capacity,
             });
         }
-        memory.written.push(Written::Entry(prefix));
         memory.entries.insert(prefix, entry);
+        memory.writes.push(Write::Entry(prefix, Some(entry)));
         Ok(())
     }
 
     fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        memory.written.push(Written::Entry(prefix));
         memory.entries.remove(&prefix);
+        memory.writes.push(Write::Entry(prefix, None));
         Ok(())
     }
 
@@ -232,7 +233,9 @@ impl Datapath for Shared {
     }
 
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
-        for (&(source, scope), &record) in &self.memory().records {
+        // A copy: who visits may ask for more.
+        let records = self.memory().records.clone();
+        for ((source, scope), record) in records {
             visit(SourceRow {
                 source,
                 scope,

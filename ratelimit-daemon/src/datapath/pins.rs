@@ -125,6 +125,12 @@ impl Pins {
         Ok(removed)
     }
 
+    /// Whether a map is pinned that is as `wanted` declares it.
+    #[must_use]
+    pub fn has(&self, name: &str, wanted: &aya_obj::Map) -> bool {
+        MapInfo::from_pin(self.map(name)).is_ok_and(|found| difference(&found, wanted).is_none())
+    }
+
     /// Removes every pin and directory of this layout.
     ///
     /// # Errors

@@ -178,7 +178,7 @@ impl clap::Args for LimitArguments {
                 option(
                     "algorithm",
                     "NAME",
-                    "How the limit before it counts: fixed-window, sliding-window or token-bucket",
+                    "How the limit before it counts: fixed-window, sliding-window, token-bucket or sliding-log",
                 )
                 .value_parser(value_parser!(AlgorithmName)),
             )
@@ -338,6 +338,26 @@ mod tests {
             "--match tcp-syn --packets 9 --per 1s",
             Err(
                 "`--match tcp-syn` has no limit of its own before it: write for example `--packets 1000 --per 1s --match tcp-syn`",
+            ),
+        );
+    }
+
+    #[test]
+    fn a_sliding_log_is_of_at_most_1024_packets() {
+        check(
+            "--packets 5 --per 1m --algorithm sliding-log",
+            Ok("5 packets per 1m (sliding-log)"),
+        );
+        check(
+            "--packets 1025 --per 1m --algorithm sliding-log",
+            Err(
+                "`--packets 1025 --per 1m --algorithm sliding-log`: a sliding-log keeps the times of at most 1024 packets: write at most so many, or sliding-window, which keeps none",
+            ),
+        );
+        check(
+            "--bytes 5MB --per 1m --algorithm sliding-log",
+            Err(
+                "`--bytes 5MB --per 1m --algorithm sliding-log`: a sliding-log keeps the time of each packet, and counts no bytes: write `packets`, or another algorithm",
             ),
         );
     }

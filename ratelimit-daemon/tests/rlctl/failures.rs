@@ -184,7 +184,8 @@ fn json_prints_the_answer_itself_for_every_verb() {
     });
     let status = json!({
         "version": "0.1.0", "pid": 1, "started": "2026-03-02T14:32:07Z", "config_files": [],
-        "config_applied": "2026-03-02T14:32:07Z", "config_error": null, "observe": false, "interfaces": [],
+        "config_applied": "2026-03-02T14:32:07Z", "config_error": null, "observe": false,
+        "clock": {"clock": "coarse", "wish": "auto", "tick_seconds": 0.004, "suits": true, "decides": null}, "interfaces": [],
         "maps": [], "bans": 0, "allows": 0, "policies": 1
     });
     for verb in [

@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*, sample::select, string::string_regex
 
 use super::*;
 use crate::{
-    config::{Interface, Mode, OnStop, Paths, PolicyConfig, Source},
+    config::{ClockWish, Interface, Mode, OnStop, Paths, PolicyConfig, Source},
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
 
@@ -18,6 +18,7 @@ fn a_minimal_file_gives_the_defaults() {
         ipv4_prefix: 32,
         ipv6_prefix: 64,
         capacity: 1 << 18,
+        logs: 1 << 14,
     };
     assert_eq!(config.source, source);
     let paths = Paths {
@@ -27,6 +28,7 @@ fn a_minimal_file_gives_the_defaults() {
     };
     assert_eq!(config.paths, paths);
     assert_eq!((config.observe, config.on_stop), (false, OnStop::Keep));
+    assert_eq!(config.clock, ClockWish::Auto);
     assert!(config.policies.is_empty() && config.allow.is_empty());
 }
 
@@ -35,6 +37,7 @@ fn every_key_is_understood() {
     let config = load_text(
         r#"
         observe = true
+        clock = "coarse"
         on_stop = "detach"
         [[interface]]
         name = "eth0"
@@ -46,6 +49,7 @@ fn every_key_is_understood() {
         ipv4_prefix = 24
         ipv6_prefix = 56
         capacity = 1_000_000
+        logs = 1000
         [policy.default]
         limits = [
           { packets = 1000, per = "1s" },
@@ -54,8 +58,8 @@ fn every_key_is_understood() {
           { bytes = 5000, per = "500ms" },
           { packets = 20_000, per = "1m", algorithm = "sliding-window" },
           { packets = 100, per = "1s", algorithm = "token-bucket" },
-          { packets = 100, per = "1s", algorithm = "token-bucket", burst = 200 },
           { burst = "100MB", algorithm = "token-bucket", per = "1s", bytes = "50MB" },
+          { packets = 1024, per = "1m", algorithm = "sliding-log" },
         ]
         [policy.partner]
         sources = ["203.0.113.0/24", "2001:db8:40::/48", "198.51.100.0/255.255.255.0"]
@@ -72,6 +76,7 @@ fn every_key_is_understood() {
         "#,
     );
     assert!(config.observe && config.on_stop == OnStop::Detach);
+    assert_eq!(config.clock, ClockWish::Coarse);
     let interfaces = [
         interface("eth0", Mode::Native),
         interface("eth1.100", Mode::Generic),
@@ -81,6 +86,7 @@ fn every_key_is_understood() {
         ipv4_prefix: 24,
         ipv6_prefix: 56,
         capacity: 1_000_000,
+        logs: 1000,
     };
     assert_eq!(config.source, source);
     let limits = [
@@ -90,8 +96,8 @@ fn every_key_is_understood() {
         limit(5000, LimitUnit::Bytes, 500),
         with(20_000, LimitUnit::Packets, 60_000, Algorithm::SlidingWindow),
         with(100, LimitUnit::Packets, 1000, bucket(100)),
-        with(100, LimitUnit::Packets, 1000, bucket(200)),
         with(50_000_000, LimitUnit::Bytes, 1000, bucket(100_000_000)),
+        with(1024, LimitUnit::Packets, 60_000, Algorithm::SlidingLog),
     ];
     assert_eq!(config.default_policy.limits, limits);
     assert!(!config.default_policy.observe);

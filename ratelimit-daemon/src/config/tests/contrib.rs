@@ -21,7 +21,7 @@ fn the_installed_file_says_the_defaults() {
 fn the_examples_of_the_installed_file_are_right() {
     let config = load_text(&with_examples());
     assert_eq!(config.interfaces.len(), 2);
-    assert_eq!(config.default_policy.limits.len(), 5);
+    assert_eq!(config.default_policy.limits.len(), 6);
     assert_eq!(config.classes.iter().count(), 2);
     assert_eq!(
         (config.aggregate.ipv4.len(), config.aggregate.ipv6.len()),
@@ -34,8 +34,8 @@ fn the_examples_of_the_installed_file_are_right() {
 
 #[test]
 fn the_installed_file_shows_every_key() {
-    let keys = "observe on_stop interface name mode source ipv4_prefix ipv6_prefix capacity policy limits packets \
-                bytes per algorithm burst match class protocol source_ports destination_ports tcp fragment \
+    let keys = "observe clock on_stop interface name mode source ipv4_prefix ipv6_prefix capacity logs policy limits \
+                packets bytes per algorithm burst match class protocol source_ports destination_ports tcp fragment \
                 aggregate ipv4 ipv6 prefix node sources allow metrics listen paths pins state runtime";
     let examples = with_examples();
     let code: Vec<&str> = examples

@@ -190,10 +190,33 @@ limits = [
 "#,
         r#"config.toml:11:42: this version has no algorithm `leaky-bucket`
 11 |   { packets = 1, per = "1s", algorithm = "leaky-bucket" },
-   |                                          ^^^^^^^^^^^^^^ write "fixed-window", "sliding-window" or "token-bucket"
+   |                                          ^^^^^^^^^^^^^^ write "fixed-window", "sliding-window", "token-bucket" or "sliding-log"
 config.toml:12:42: `algorithm` is an integer, not a string
 12 |   { packets = 1, per = "1s", algorithm = 1 },
    |                                          ^ write algorithm = "fixed-window""#,
+    );
+}
+
+#[test]
+fn a_sliding_log_counts_no_bytes_and_at_most_1024_packets() {
+    check_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 1025, per = "1s", algorithm = "sliding-log" },
+  { bytes = 9000, per = "1s", algorithm = "sliding-log" },
+  { packets = 5, per = "1s", algorithm = "sliding-log", burst = 9 },
+]
+"#,
+        r#"config.toml:11:15: a sliding log keeps the times of at most 1024 packets
+11 |   { packets = 1025, per = "1s", algorithm = "sliding-log" },
+   |               ^^^^ write at most so many, or algorithm = "sliding-window", which keeps none
+config.toml:12:13: a sliding log keeps the time of each packet, and counts no bytes
+12 |   { bytes = 9000, per = "1s", algorithm = "sliding-log" },
+   |             ^^^^ write `packets`, or another algorithm
+config.toml:13:65: only a token bucket has a `burst`
+13 |   { packets = 5, per = "1s", algorithm = "sliding-log", burst = 9 },
+   |                                                                 ^ remove it, or add algorithm = "token-bucket""#,
     );
 }
 

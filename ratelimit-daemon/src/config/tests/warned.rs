@@ -168,6 +168,51 @@ config.toml:13:3: 11 packets per 1s (sliding-window) are never reached beside 10
 }
 
 #[test]
+fn limits_beside_a_sliding_log_are_warned_of_where_it_is_certain() {
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 10, per = "1s", algorithm = "sliding-log" },
+  { packets = 20, per = "2s", algorithm = "sliding-log" },
+  { packets = 20, per = "2s" },
+]
+"#,
+        r#"config.toml:12:3: 20 packets per 2s (sliding-log) are never reached beside 10 packets per 1s (sliding-log)
+12 |   { packets = 20, per = "2s", algorithm = "sliding-log" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them
+config.toml:13:3: 20 packets per 2s are never reached beside 10 packets per 1s (sliding-log)
+13 |   { packets = 20, per = "2s" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
+    );
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 10, per = "1s", algorithm = "sliding-log" },
+  { packets = 19, per = "2s", algorithm = "sliding-log" },
+  { packets = 10, per = "1s", algorithm = "sliding-window" },
+  { packets = 9, per = "1s" },
+]
+"#,
+        "",
+    );
+    check_warnings_behind_minimal(
+        r#"[policy.a]
+sources = ["10.0.0.0/8"]
+limits = [
+  { packets = 10, per = "1s" },
+  { packets = 20, per = "1s", algorithm = "sliding-log" },
+  { packets = 19, per = "1s", algorithm = "sliding-log" },
+]
+"#,
+        r#"config.toml:12:3: 20 packets per 1s (sliding-log) are never reached beside 10 packets per 1s
+12 |   { packets = 20, per = "1s", algorithm = "sliding-log" },
+   |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove one of them"#,
+    );
+}
+
+#[test]
 fn a_burst_into_which_no_full_frame_fits_is_warned_of() {
     check_warnings_behind_minimal(
         r#"[policy.a]

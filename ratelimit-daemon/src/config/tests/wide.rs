@@ -186,6 +186,20 @@ config.toml:13:59: there is no class `x`
 }
 
 #[test]
+fn the_node_has_no_sliding_log() {
+    check_behind_minimal(
+        r#"[aggregate]
+ipv4 = [{ prefix = 24, packets = 9, per = "1s", algorithm = "sliding-log" }]
+[node]
+limits = [{ packets = 9, per = "1s", algorithm = "sliding-log" }]
+"#,
+        r#"config.toml:11:11: [node] cannot have a limit by sliding-log: one log would be written by every CPU for every packet
+11 | limits = [{ packets = 9, per = "1s", algorithm = "sliding-log" }]
+   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write algorithm = "sliding-window" or "token-bucket""#,
+    );
+}
+
+#[test]
 fn aggregate_and_node_are_set_once() {
     check_files(
         &[

@@ -1,5 +1,7 @@
 //! The controller over a datapath in memory.
 
+mod clock_changes;
+mod sliding_logs;
 mod wide;
 
 use std::{
@@ -17,7 +19,10 @@ use super::*;
 use crate::{
     api::{Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
     class::Catalogue,
-    config::{AggregateConfig, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig, Source},
+    config::{
+        AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
+        Source,
+    },
     datapath::{Memory, Shared},
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
@@ -350,6 +355,7 @@ fn config() -> Config {
             ipv4_prefix: 32,
             ipv6_prefix: 64,
             capacity: 1024,
+            logs: 64,
         },
         default_policy: PolicyConfig {
             limits: vec![limit(10)],
@@ -359,9 +365,9 @@ fn config() -> Config {
         classes: Catalogue::default(),
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
-        logs: crate::datapath::LogSize::NONE,
         allow: vec![prefix("192.0.2.10")],
         observe: false,
+        clock: ClockWish::Auto,
         on_stop: OnStop::Keep,
         paths: Paths {
             pins: "".into(),

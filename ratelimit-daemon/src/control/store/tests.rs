@@ -31,8 +31,15 @@ fn what_was_written_is_there_after_opening_the_file_again() {
         Algorithm::FixedWindow,
     )
     .unwrap();
+    let log = LimitSpec::new(
+        5,
+        LimitUnit::Packets,
+        Duration::from_mins(1),
+        Algorithm::SlidingLog,
+    )
+    .unwrap();
     let limits = LimitRow {
-        limits: vec![limit],
+        limits: vec![limit, log],
         observe: true,
         since: now(),
         author: "root".into(),

@@ -127,7 +127,9 @@ fn usage(state: &LimitState) -> String {
     }
     let used = limit.unit().amount(state.used);
     let used = match limit.algorithm() {
-        Algorithm::FixedWindow | Algorithm::SlidingWindow => format!("{used} used"),
+        Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingLog => {
+            format!("{used} used")
+        }
         Algorithm::TokenBucket { burst } => {
             format!("{used} of {} used", limit.unit().amount(burst))
         }
@@ -135,7 +137,7 @@ fn usage(state: &LimitState) -> String {
     let clears = short(state.clears_in_seconds);
     let clears = match limit.algorithm() {
         Algorithm::FixedWindow => format!("the window closes in {clears}"),
-        Algorithm::SlidingWindow => format!("all forgotten in {clears}"),
+        Algorithm::SlidingWindow | Algorithm::SlidingLog => format!("all forgotten in {clears}"),
         Algorithm::TokenBucket { .. } => format!("the bucket is full again in {clears}"),
     };
     if state.room_in_seconds > 0.0 {

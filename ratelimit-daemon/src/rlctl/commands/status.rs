@@ -3,7 +3,7 @@
 use jiff::Zoned;
 
 use crate::{
-    api::{InterfaceStatus, MapStatus, Status},
+    api::{ClockStatus, InterfaceStatus, KernelClock, MapStatus, Status},
     rlctl::{
         client::{Answer, Client},
         failure::Failure,
@@ -53,6 +53,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             "{dry_run}: what would be dropped is counted and passes"
         ));
     }
+    lines.push(clock(&status.clock));
     lines.push(format!(
         "{}, {}, {}",
         phrase::count(status.bans, "ban", "bans"),
@@ -77,6 +78,14 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         lines.push("the node has limits".to_owned());
     }
     lines
+}
+
+fn clock(status: &ClockStatus) -> String {
+    let text = printable(&status.to_string());
+    if status.clock == KernelClock::Coarse && !status.suits {
+        return styled(WARNING, &text);
+    }
+    text
 }
 
 fn source(files: &[String]) -> String {

@@ -10,6 +10,7 @@ fn words_are_kept_only_where_they_mean_the_same() {
     let bucket = |amount, burst| spec(amount, SECOND, Algorithm::TokenBucket { burst });
     let fixed = |amount| spec(amount, SECOND, Algorithm::FixedWindow);
     let sliding = |amount, window| spec(amount, window, Algorithm::SlidingWindow);
+    let log = |amount, window| spec(amount, window, Algorithm::SlidingLog);
     let of = |limit: LimitSpec, class: &str| limit.of_class(Match::Named(class.to_owned()));
     let cases = [
         (fixed(600), fixed(1000), true),
@@ -22,6 +23,10 @@ fn words_are_kept_only_where_they_mean_the_same() {
         (sliding(600, SECOND), bucket(600, 600), false),
         (bucket(600, 600), bucket(600, 900), true),
         (bucket(600, 600), bucket(601, 600), false),
+        // A ring has as many times as the amount says, whatever the window.
+        (log(600, SECOND), log(600, 2 * SECOND), true),
+        (log(600, SECOND), log(601, SECOND), false),
+        (log(600, SECOND), sliding(600, SECOND), false),
         (of(fixed(600), "udp"), of(fixed(1000), "udp"), true),
         (fixed(600), of(fixed(600), "udp"), false),
         (of(fixed(600), "tcp"), of(fixed(600), "udp"), false),

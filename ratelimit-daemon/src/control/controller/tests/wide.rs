@@ -12,8 +12,8 @@ use crate::{
     class::Match,
     class_tables::ClassTables,
     config,
-    control::reload,
-    datapath::{IpFamily, Written},
+    control::{intent, reload},
+    datapath::{IpFamily, Write},
 };
 
 #[test]
@@ -25,22 +25,22 @@ fn a_packet_sees_what_was_or_what_will_be() {
     let written = lab.written();
     let udp = lab.class_of(UDP_KIND);
     assert!(!udp.intersects(before));
-    let place = |what: &dyn Fn(&Written) -> bool| written.iter().position(what).unwrap();
-    let last = |what: &dyn Fn(&Written) -> bool| written.iter().rposition(what).unwrap();
+    let place = |what: &dyn Fn(&Write) -> bool| written.iter().position(what).unwrap();
+    let last = |what: &dyn Fn(&Write) -> bool| written.iter().rposition(what).unwrap();
     let settings = lab.settings();
     let node = lab.node().unwrap();
     let order = [
-        place(&|it| *it == Written::Classes(before.union(udp))),
-        place(&|it| matches!(it, Written::Policy(_))),
-        place(&|it| matches!(it, Written::Entry(_))),
-        place(&|it| matches!(it, Written::Aggregates(_))),
-        place(&|it| *it == Written::NodeState(node.scope())),
-        place(&|it| *it == Written::Settings(settings)),
-        place(&|it| *it == Written::Classes(udp)),
-        last(&|it| matches!(it, Written::Policy(_))),
+        place(&|it| *it == Write::Classes(before.union(udp))),
+        place(&|it| matches!(it, Write::Policy(..))),
+        place(&|it| matches!(it, Write::Entry(..))),
+        place(&|it| matches!(it, Write::Aggregates(_))),
+        place(&|it| *it == Write::NodeState(node.scope())),
+        place(&|it| *it == Write::Settings(settings)),
+        place(&|it| *it == Write::Classes(udp)),
+        last(&|it| matches!(it, Write::Policy(..))),
     ];
     assert!(order.is_sorted(), "{order:?}: {written:?}");
-    let entries = last(&|it| matches!(it, Written::Entry(_)));
+    let entries = last(&|it| matches!(it, Write::Entry(..)));
     assert!(entries < order[6], "{written:?}");
 }
 
@@ -49,20 +49,20 @@ fn classes_are_asked_for_from_before_the_first_limit_of_one_to_after_the_last() 
     let mut lab = lab(PLAIN);
     lab.written();
     lab.reload(TCP).unwrap();
-    let is_asked = |it: &Written| matches!(it, Written::Settings(it) if it.has_classes());
+    let is_asked = |it: &Write| matches!(it, Write::Settings(it) if it.has_classes());
     let asked = lab
         .written()
         .into_iter()
-        .find(|it| !matches!(it, Written::Classes(_)));
+        .find(|it| !matches!(it, Write::Classes(_)));
     assert!(asked.as_ref().is_some_and(is_asked), "{asked:?}");
     lab.reload(PLAIN).unwrap();
     let written = lab.written();
     let end = written
         .iter()
-        .position(|it| matches!(it, Written::Settings(it) if !it.has_classes()));
+        .position(|it| matches!(it, Write::Settings(it) if !it.has_classes()));
     let classes = written
         .iter()
-        .position(|it| matches!(it, Written::Classes(_)));
+        .position(|it| matches!(it, Write::Classes(_)));
     assert!(written[..end.unwrap()].iter().any(is_asked), "{written:?}");
     assert!(end < classes, "{written:?}");
     assert!(!lab.settings().has_classes());
@@ -174,6 +174,13 @@ fn prefixes_have_policies_of_their_own_from_the_narrowest_to_the_widest() {
         ("[node]", AppliesTo::Node),
     ];
     assert_eq!(shared, expected.map(|(name, to)| (name.to_owned(), to)));
+}
+
+#[test]
+fn there_is_room_for_the_sliding_logs_of_prefixes() {
+    let log = "prefix = 24, algorithm = \"sliding-log\", packets = 77";
+    let config = read(&EVERYTHING.replace("prefix = 24, packets = 500", log));
+    assert_eq!(intent::log_times(&config), 77);
 }
 
 #[test]
@@ -458,8 +465,8 @@ impl Lab {
     }
 
     /// What was written since this was last asked.
-    fn written(&self) -> Vec<Written> {
-        std::mem::take(&mut self.memory.lock().unwrap().written)
+    fn written(&self) -> Vec<Write> {
+        std::mem::take(&mut self.memory.lock().unwrap().writes)
     }
 
     fn settings(&self) -> ratelimit_common::Settings {

@@ -1,0 +1,212 @@
+//! The clock that packets are judged by, as it is told.
+
+use std::{fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{config::ClockWish, limit::LimitSpec, quantity};
+
+/// The clock that packets are judged by, and why.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ClockStatus {
+    /// Which one it is.
+    pub clock: KernelClock,
+    /// Which one the configuration asks for.
+    pub wish: ClockWish,
+    /// Seconds from one tick of the coarse clock to the next.
+    pub tick_seconds: f64,
+    /// Whether every limit stays within its promised error with the coarse clock.
+    pub suits: bool,
+    /// The limit that decides this; `None` when there are no limits.
+    pub decides: Option<CoarseError>,
+}
+
+/// A clock of the kernel.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelClock {
+    /// To the nanosecond.
+    Precise,
+    /// To the tick, for a third of the cost.
+    Coarse,
+}
+
+/// What the coarse clock does to a limit.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct CoarseError {
+    /// The policy of the limit.
+    pub policy: String,
+    /// The limit.
+    pub limit: LimitSpec,
+    /// The share by which it becomes stricter or laxer, at most: 0.004 is 0.4 %.
+    pub error: f64,
+}
+
+impl KernelClock {
+    /// Its name.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Precise => "precise",
+            Self::Coarse => "coarse",
+        }
+    }
+}
+
+impl fmt::Display for ClockStatus {
+    /// `clock: precise, because a tick of 4ms is 200% of 500 packets per 1s (token-bucket, burst 1) in policy default`
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tick = Duration::try_from_secs_f64(self.tick_seconds).unwrap_or_default();
+        let tick = quantity::duration(tick);
+        let clock = self.clock.label();
+        let asked = match self.wish {
+            ClockWish::Auto => "",
+            ClockWish::Precise | ClockWish::Coarse => " as configured",
+        };
+        write!(formatter, "clock: {clock}{asked}")?;
+        let Some(CoarseError {
+            policy,
+            limit,
+            error,
+        }) = &self.decides
+        else {
+            return match self.clock {
+                KernelClock::Coarse => write!(formatter, ", a tick of {tick}: no limit needs more"),
+                KernelClock::Precise => Ok(()),
+            };
+        };
+        let decides = format!("{limit} in policy {policy}");
+        let error = Percent(*error);
+        match (self.clock, self.suits, limit.log_times() > 0) {
+            (KernelClock::Coarse, true, _) => write!(
+                formatter,
+                ", a tick of {tick}: no limit is wrong by more than {error}, which is {decides}"
+            ),
+            (KernelClock::Coarse, false, _) => write!(
+                formatter,
+                ", which does not suit: a tick of {tick} makes {decides} wrong by up to {error}"
+            ),
+            (KernelClock::Precise, false, true) => {
+                write!(formatter, ", because {decides} is to be exact")
+            }
+            (KernelClock::Precise, false, false) => write!(
+                formatter,
+                ", because a tick of {tick} would make {decides} wrong by up to {error}"
+            ),
+            (KernelClock::Precise, true, _) => write!(
+                formatter,
+                ", the coarse one would do: a tick of {tick} makes no limit wrong by more than {error}"
+            ),
+        }
+    }
+}
+
+/// A share in per cent, to two digits.
+struct Percent(f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = self.0 * 100.0;
+        if percent >= 10.0 {
+            write!(formatter, "{percent:.0}%")
+        } else if percent >= 0.1 {
+            let text = format!("{percent:.1}");
+            write!(formatter, "{}%", text.trim_end_matches(".0"))
+        } else {
+            formatter.write_str("0.1%")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::{Algorithm, LimitUnit};
+
+    use ClockWish::{Auto, Coarse, Precise};
+    use KernelClock::{Coarse as COARSE, Precise as PRECISE};
+
+    #[test]
+    fn a_clock_is_told_with_its_reason() {
+        let tiny = decides(500, Algorithm::TokenBucket { burst: 1 }, 2.0);
+        let second = decides(1000, Algorithm::FixedWindow, 0.004);
+        let log = decides(5, Algorithm::SlidingLog, 0.004);
+        for (clock, wish, suits, decides, expected) in [
+            (
+                PRECISE,
+                Auto,
+                false,
+                Some(tiny.clone()),
+                "clock: precise, because a tick of 4ms would make 500 packets per 1s (token-bucket, burst 1) in policy default wrong by up to 200%",
+            ),
+            (
+                PRECISE,
+                Auto,
+                false,
+                Some(log),
+                "clock: precise, because 5 packets per 1s (sliding-log) in policy default is to be exact",
+            ),
+            (
+                COARSE,
+                Auto,
+                true,
+                Some(second.clone()),
+                "clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default",
+            ),
+            (
+                COARSE,
+                Coarse,
+                false,
+                Some(tiny),
+                "clock: coarse as configured, which does not suit: a tick of 4ms makes 500 packets per 1s (token-bucket, burst 1) in policy default wrong by up to 200%",
+            ),
+            (
+                PRECISE,
+                Precise,
+                true,
+                Some(second),
+                "clock: precise as configured, the coarse one would do: a tick of 4ms makes no limit wrong by more than 0.4%",
+            ),
+            (
+                COARSE,
+                Auto,
+                true,
+                None,
+                "clock: coarse, a tick of 4ms: no limit needs more",
+            ),
+            (PRECISE, Precise, true, None, "clock: precise as configured"),
+        ] {
+            let status = ClockStatus {
+                clock,
+                wish,
+                tick_seconds: 0.004,
+                suits,
+                decides,
+            };
+            assert_eq!(status.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_share_is_told_to_two_digits_and_never_as_none() {
+        for (share, expected) in [
+            (0.004, "0.4%"),
+            (0.005, "0.5%"),
+            (0.000_000_1, "0.1%"),
+            (0.02, "2%"),
+            (0.0333, "3.3%"),
+            (2.0, "200%"),
+        ] {
+            assert_eq!(Percent(share).to_string(), expected);
+        }
+    }
+
+    fn decides(amount: u64, algorithm: Algorithm, error: f64) -> CoarseError {
+        let window = Duration::from_secs(1);
+        CoarseError {
+            policy: "default".to_owned(),
+            limit: LimitSpec::new(amount, LimitUnit::Packets, window, algorithm).unwrap(),
+            error,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The clock is chosen again with each change of the limits, and no limit is judged by one that is too coarse for it.
+
+use ratelimit_common::{Policy, Settings};
+
+use super::*;
+use crate::{api::KernelClock, datapath::Write};
+
+#[test]
+fn the_clock_follows_the_limits() {
+    let mut lab = Lab::new(slow());
+    assert_eq!(lab.clock(), KernelClock::Coarse);
+    for (target, limit) in [
+        (Some("192.0.2.0/24"), tiny_bucket()),
+        (None, tiny_bucket()),
+        (Some("203.0.113.0/24"), log()),
+        (None, log()),
+    ] {
+        lab.set(target, limit).unwrap();
+        assert_eq!(lab.clock(), KernelClock::Precise, "{target:?}");
+        let target = LimitTarget {
+            prefix: target.map(prefix),
+        };
+        lab.controller.remove_limits(target, "root").unwrap();
+        assert_eq!(lab.clock(), KernelClock::Coarse, "{target:?}");
+    }
+    lab.is_never_too_coarse();
+}
+
+#[test]
+fn a_change_that_does_not_fit_leaves_the_clock_as_it_was() {
+    let mut lab = Lab::new(slow());
+    let full = lab.entries().len();
+    lab.memory.lock().unwrap().entries_max = full;
+    lab.set(Some("192.0.2.0/24"), tiny_bucket()).unwrap_err();
+    assert_eq!(lab.clock(), KernelClock::Coarse);
+    lab.set(None, tiny_bucket()).unwrap();
+    assert_eq!(lab.clock(), KernelClock::Precise);
+    lab.set(Some("192.0.2.0/24"), tiny_bucket()).unwrap_err();
+    assert_eq!(lab.clock(), KernelClock::Precise);
+    lab.is_never_too_coarse();
+}
+
+#[test]
+fn the_clock_of_the_configuration_is_taken() {
+    for (wish, clock) in [
+        (ClockWish::Precise, KernelClock::Precise),
+        (ClockWish::Coarse, KernelClock::Coarse),
+    ] {
+        let mut config = slow();
+        config.clock = wish;
+        let mut lab = Lab::new(config);
+        lab.set(None, tiny_bucket()).unwrap();
+        assert_eq!(lab.clock(), clock);
+        let status = lab.controller.status().clock;
+        assert_eq!(
+            (status.clock, status.wish, status.suits),
+            (clock, wish, false)
+        );
+        assert_eq!(status.decides.unwrap().limit, tiny_bucket());
+    }
+}
+
+#[test]
+fn a_daemon_that_finds_the_coarse_clock_changes_it_before_its_policies() {
+    let mut lab = Lab::new(slow());
+    lab.config.default_policy.limits = vec![tiny_bucket()];
+    for policy in lab.config.policies.values_mut() {
+        policy.limits = vec![tiny_bucket()];
+    }
+    lab.controller = controller(&lab.config, &lab.memory, &lab.state);
+    assert_eq!(lab.clock(), KernelClock::Precise);
+    lab.is_never_too_coarse();
+}
+
+impl Lab {
+    fn set(&mut self, target: Option<&str>, limit: LimitSpec) -> Result<Changed, Refused> {
+        let request = LimitRequest {
+            prefix: target.map(prefix),
+            limits: vec![limit],
+            observe: false,
+        };
+        self.controller.set_limits(request, "root")
+    }
+
+    /// The clock in the datapath, which is the one that is told.
+    fn clock(&self) -> KernelClock {
+        let is_coarse = self.memory.lock().unwrap().settings.coarse_clock();
+        let told = self.controller.status().clock.clock;
+        assert_eq!(told == KernelClock::Coarse, is_coarse);
+        told
+    }
+
+    /// Goes through all that was written, and looks at what packets were judged by after each step.
+    fn is_never_too_coarse(&self) {
+        let mut policies: BTreeMap<u32, Policy> = BTreeMap::new();
+        let mut entries: BTreeMap<Prefix, ListEntry> = BTreeMap::new();
+        let mut settings = Settings::default();
+        let mut coarse_steps = 0;
+        for write in &self.memory.lock().unwrap().writes {
+            match write {
+                Write::Policy(index, policy) => {
+                    policies.insert(*index, **policy);
+                }
+                Write::Entry(prefix, Some(entry)) => {
+                    entries.insert(*prefix, *entry);
+                }
+                Write::Entry(prefix, None) => {
+                    entries.remove(prefix);
+                }
+                Write::Settings(new) => settings = *new,
+                Write::Classes(_) | Write::Aggregates(_) | Write::NodeState(_) => {}
+            }
+            let named = entries.values().filter_map(ListEntry::policy);
+            let mut judging = named.chain([settings.default_policy()]);
+            let is_fine = |index: u32| policies.get(&index).is_some_and(needs_precise);
+            if settings.coarse_clock() {
+                coarse_steps += 1;
+                assert!(!judging.any(is_fine), "after {write:?}");
+            }
+        }
+        assert!(coarse_steps > 0);
+    }
+}
+
+/// Limits that the coarse clock suits on any machine.
+fn slow() -> Config {
+    let mut config = config();
+    let minute = |amount| {
+        let window = Duration::from_mins(1);
+        LimitSpec::new(amount, LimitUnit::Packets, window, Algorithm::FixedWindow).unwrap()
+    };
+    config.default_policy.limits = vec![minute(10)];
+    for policy in config.policies.values_mut() {
+        policy.limits = vec![minute(50)];
+    }
+    config
+}
+
+fn tiny_bucket() -> LimitSpec {
+    let bucket = Algorithm::TokenBucket { burst: 1 };
+    LimitSpec::new(500, LimitUnit::Packets, Duration::from_secs(1), bucket).unwrap()
+}
+
+fn log() -> LimitSpec {
+    let window = Duration::from_mins(1);
+    LimitSpec::new(5, LimitUnit::Packets, window, Algorithm::SlidingLog).unwrap()
+}
+
+fn needs_precise(policy: &Policy) -> bool {
+    policy
+        .limits()
+        .any(|limit| limit.is_log() || limit.capacity() == 1)
+}

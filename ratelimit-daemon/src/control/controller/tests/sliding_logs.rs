@@ -1,0 +1,119 @@
+//! Limits that are sliding logs: the room for them, and what is told of them.
+
+use super::*;
+use crate::{control::log_size, datapath::LogSize};
+
+#[test]
+fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_by_hand() {
+    let mut config = config();
+    assert_eq!(room(&Lab::new(config.clone())), LogSize::NONE);
+    config.default_policy.limits = vec![log(3), limit(9)];
+    let mut lab = Lab::new(config);
+    assert_eq!(room(&lab), LogSize { times: 3, logs: 64 });
+    lab.set_log(Some("192.0.2.0/24"), 7).unwrap();
+    assert_eq!(room(&lab), LogSize { times: 7, logs: 64 });
+    // The configuration's limits come back when those set by hand are removed.
+    lab.limit(None, 9).unwrap();
+    let target = LimitTarget {
+        prefix: Some(prefix("192.0.2.0/24")),
+    };
+    lab.controller.remove_limits(target, "root").unwrap();
+    assert_eq!(room(&lab), LogSize { times: 3, logs: 64 });
+}
+
+#[test]
+fn a_log_that_is_longer_than_the_room_for_it_is_refused_and_nothing_changes() {
+    let mut lab = Lab::new(config());
+    lab.memory.lock().unwrap().log_size = Some(LogSize { times: 5, logs: 64 });
+    lab.set_log(Some("192.0.2.0/24"), 5).unwrap();
+    let before = lab.entries();
+    let refused = lab.set_log(Some("192.0.2.0/24"), 6).unwrap_err();
+    assert_eq!(
+        refused.error,
+        "a sliding-log of 6 packets is too long: their map is made at start, and has room for sliding logs of 5 packets"
+    );
+    assert!(refused.hint.unwrap().contains("restart ratelimitd"));
+    assert_eq!(lab.entries(), before);
+    assert_eq!(lab.policy_amount("192.0.2.1"), 5);
+    lab.memory.lock().unwrap().log_size = Some(LogSize::NONE);
+    let refused = lab.set_log(None, 1).unwrap_err();
+    assert!(
+        refused.error.ends_with("has no room for sliding logs"),
+        "{}",
+        refused.error
+    );
+    assert_eq!(lab.policy_amount("8.8.8.8"), 10);
+}
+
+#[test]
+fn check_and_top_read_the_ring() {
+    let mut config = config();
+    config.default_policy.limits = vec![limit(10), log(4)];
+    let lab = Lab::new(config);
+    let now = clock::now().as_nanos();
+    let second = 1_000_000_000;
+    let sources: [IpAddr; 3] =
+        ["8.8.8.8", "8.8.4.4", "2001:db8::"].map(|text| text.parse().unwrap());
+    {
+        let mut memory = lab.memory.lock().unwrap();
+        let scope = memory.policies[&memory.settings.default_policy().clone()].scope();
+        // Three in the last minute, and one that is a minute old; none; all four.
+        let fresh = now - 10 * second;
+        let old = now - 61 * second;
+        let rings = [
+            vec![0, old, fresh, fresh, fresh],
+            vec![],
+            vec![0, fresh, fresh, fresh, fresh],
+        ];
+        for (source, ring) in sources.into_iter().zip(rings) {
+            memory
+                .records
+                .insert((source, scope), ratelimit_common::Record::default());
+            if !ring.is_empty() {
+                memory.logs.insert((source, scope, 1), ring);
+            }
+        }
+    }
+    let used = |source| lab.controller.check(source).unwrap().limits[1].clone();
+    let states = sources.map(used);
+    assert_eq!(states.clone().map(|state| state.used), [3, 0, 4]);
+    let is_about = |seconds: f64, expected: f64| (seconds - expected).abs() < 5.0;
+    assert!(is_about(states[0].room_in_seconds, 0.0));
+    assert!(is_about(states[0].clears_in_seconds, 50.0), "{states:?}");
+    assert!(is_about(states[2].room_in_seconds, 50.0), "{states:?}");
+    let top = lab.controller.top(10).unwrap();
+    let top: Vec<(String, u64)> = top
+        .into_iter()
+        .map(|row| (row.source.to_string(), row.limit.unwrap().used))
+        .collect();
+    assert_eq!(
+        top,
+        [("2001:db8::/64".to_owned(), 4), ("8.8.8.8".to_owned(), 3)]
+    );
+    let drops = lab.controller.check(sources[2]).unwrap();
+    assert_eq!(
+        (drops.action.as_str(), drops.reason.as_str()),
+        ("drop", "limited")
+    );
+}
+
+fn room(lab: &Lab) -> LogSize {
+    let store = Store::open(lab.state.path()).unwrap();
+    log_size(&lab.config, &store).unwrap()
+}
+
+fn log(amount: u64) -> LimitSpec {
+    let window = Duration::from_mins(1);
+    LimitSpec::new(amount, LimitUnit::Packets, window, Algorithm::SlidingLog).unwrap()
+}
+
+impl Lab {
+    fn set_log(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {
+        let request = LimitRequest {
+            prefix: target.map(prefix),
+            limits: vec![log(amount)],
+            observe: false,
+        };
+        self.controller.set_limits(request, "root")
+    }
+}

@@ -1,0 +1,73 @@
+//! The program that a daemon has loaded, on the maps that it has filled, run on frames by `BPF_PROG_TEST_RUN`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use aya::{
+    maps::{Array, Map, MapData, MapInfo},
+    programs::{TestRun, TestRunOptions, Xdp, loaded_programs},
+};
+use aya_obj::programs::XdpAttachType;
+use ratelimit_common::{Settings, layout};
+
+use crate::service::Service;
+
+/// The program of a daemon.
+pub struct Attached(Xdp);
+
+impl Attached {
+    /// The newest program on the maps of `service`: one that was replaced may live on for a moment.
+    pub fn of(service: &Service) -> Result<Self> {
+        let settings = map(service, "SETTINGS")?.id();
+        let programs = loaded_programs().filter_map(Result::ok);
+        let ours = programs.filter(|program| {
+            let maps = program.map_ids().ok().flatten();
+            maps.is_some_and(|maps| maps.contains(&settings))
+        });
+        let newest = ours
+            .max_by_key(aya::programs::ProgramInfo::id)
+            .context("no program is on these maps")?;
+        let xdp = Xdp::from_program_info(newest, layout::PROGRAM.into(), XdpAttachType::Interface);
+        Ok(Self(xdp?))
+    }
+
+    /// Whether the program lets a frame pass at this moment.
+    pub fn passes(&self, frame: &[u8]) -> Result<bool> {
+        const XDP_DROP: u32 = 1;
+        const XDP_PASS: u32 = 2;
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            ..TestRunOptions::default()
+        };
+        let answer = self.0.test_run(options)?.return_value;
+        ensure!(
+            [XDP_DROP, XDP_PASS].contains(&answer),
+            "the program answered {answer}"
+        );
+        Ok(answer == XDP_PASS)
+    }
+
+    /// How many of so many frames pass.
+    pub fn passed(&self, frame: &[u8], frames: usize) -> Result<usize> {
+        let answers: Vec<bool> = (0..frames)
+            .map(|_| self.passes(frame))
+            .collect::<Result<_>>()?;
+        Ok(answers.into_iter().filter(|passes| *passes).count())
+    }
+}
+
+/// What the kernel says of a map of `service`.
+pub fn map(service: &Service, name: &str) -> Result<MapInfo> {
+    Ok(MapInfo::from_pin(pin(service, name))?)
+}
+
+/// What holds for all packets.
+pub fn settings(service: &Service) -> Result<Settings> {
+    let map = Map::Array(MapData::from_pin(pin(service, "SETTINGS"))?);
+    Ok(Array::try_from(map)?.get(&0, 0)?)
+}
+
+fn pin(service: &Service, name: &str) -> PathBuf {
+    let layout = format!("v{}", layout::VERSION);
+    service.pins().join(layout).join("maps").join(name)
+}

@@ -1,0 +1,165 @@
+//! The clock that the daemon chooses keeps a limit whole; the other one would not.
+
+use std::{
+    net::Ipv4Addr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_common::algorithm::TokenBucket;
+use ratelimit_daemon::{
+    api::{ClockStatus, KernelClock, Status},
+    clock,
+};
+use ratelimit_tests::{
+    Frame, Lab,
+    attached::{self, Attached},
+    require_root,
+    service::Service,
+};
+
+/// About a second of them.
+const SENT: usize = 490;
+
+#[test]
+fn of_490_packets_a_second_none_is_refused_by_a_limit_of_500() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &policy("auto")).unwrap();
+    assert_eq!(status(&service).clock, KernelClock::Precise);
+    assert!(!attached::settings(&service).unwrap().coarse_clock());
+    let program = Attached::of(&service).unwrap();
+    let frame = frame();
+    for packet in 0..SENT {
+        assert!(program.passes(&frame).unwrap(), "packet {packet}");
+        // The next one comes later than the limit asks for, however late it is.
+        thread::sleep(gap());
+    }
+}
+
+#[test]
+fn by_the_coarse_clock_packets_that_keep_to_the_limit_are_refused() {
+    const PATIENCE: Duration = Duration::from_mins(1);
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &policy("coarse")).unwrap();
+    let status = status(&service);
+    assert_eq!((status.clock, status.suits), (KernelClock::Coarse, false));
+    assert!(attached::settings(&service).unwrap().coarse_clock());
+    assert!(
+        service.log().contains("which does not suit"),
+        "{}",
+        service.log()
+    );
+    let program = Attached::of(&service).unwrap();
+    let frame = frame();
+    let start = Instant::now();
+    let mut sent = 0;
+    while program.passes(&frame).unwrap() {
+        sent += 1;
+        assert!(start.elapsed() < PATIENCE, "all {sent} packets passed");
+        spin(gap());
+    }
+}
+
+#[test]
+fn the_clock_changes_with_the_limits_and_is_told_with_its_reason() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let minute = "[policy.default]\nlimits = [{ packets = 9, per = \"1m\" }]\n";
+    let service = Service::started(&lab, minute).unwrap();
+    check(
+        &service,
+        KernelClock::Coarse,
+        "9 packets per 1m in policy default",
+    );
+
+    let set = [
+        "limit",
+        "set",
+        "--prefix",
+        "192.0.2.0/24",
+        "--packets",
+        "500",
+        "--per",
+        "1s",
+    ];
+    let tiny = ["--algorithm", "token-bucket", "--burst", "1"];
+    service.rlctl_ok(&[&set[..], &tiny].concat()).unwrap();
+    check(
+        &service,
+        KernelClock::Precise,
+        "500 packets per 1s (token-bucket, burst 1) in policy 192.0.2.0/24",
+    );
+    service
+        .rlctl_ok(&["limit", "rm", "--prefix", "192.0.2.0/24"])
+        .unwrap();
+    check(&service, KernelClock::Coarse, "9 packets per 1m");
+
+    service.configure(&minute.replace("1m", "10ms")).unwrap();
+    let said = service.rlctl_ok(&["reload"]).unwrap();
+    assert!(said.contains("clock: precise, because a tick of"), "{said}");
+    check(
+        &service,
+        KernelClock::Precise,
+        "9 packets per 10ms in policy default",
+    );
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    assert!(
+        metrics.contains("ratelimit_clock_info{clock=\"precise\"} 1"),
+        "{metrics}"
+    );
+}
+
+fn check(service: &Service, clock: KernelClock, because: &str) {
+    assert_eq!(status(service).clock, clock);
+    let is_coarse = attached::settings(service).unwrap().coarse_clock();
+    assert_eq!(is_coarse, clock == KernelClock::Coarse);
+    let said = service.rlctl_ok(&["status"]).unwrap();
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("clock: "))
+        .unwrap();
+    assert!(
+        line.contains(clock.label()) && line.contains(because),
+        "{line}"
+    );
+}
+
+/// A bucket of one packet that is full again after half a tick of the coarse clock: 500 packets a second, with 250 ticks.
+fn policy(clock: &str) -> String {
+    let rate = rate();
+    assert!(TokenBucket::new(rate, Duration::from_secs(1), 1).is_ok());
+    format!(
+        "clock = \"{clock}\"\n[policy.default]\nlimits = [{{ packets = {rate}, per = \"1s\", algorithm = \"token-bucket\", burst = 1 }}]\n"
+    )
+}
+
+fn rate() -> u64 {
+    let ticks = Duration::from_secs(1).as_nanos() / clock::tick().as_nanos();
+    u64::try_from(2 * ticks).unwrap()
+}
+
+/// The time between two of 490 packets a second where the limit is 500.
+fn gap() -> Duration {
+    Duration::from_secs(1) * 500 / 490 / u32::try_from(rate()).unwrap()
+}
+
+/// Waits no longer than it must.
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+fn status(service: &Service) -> ClockStatus {
+    let said = service.rlctl_ok(&["--json", "status"]).unwrap();
+    let status: Status = serde_json::from_str(&said).unwrap();
+    status.clock
+}
+
+fn frame() -> Vec<u8> {
+    let source = Ipv4Addr::new(198, 51, 100, 7);
+    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+}

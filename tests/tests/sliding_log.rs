@@ -1,0 +1,322 @@
+//! Limits that keep the time of every packet: exact in any window, and no memory where there are none.
+
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    thread,
+    time::Duration,
+};
+
+use ratelimit_common::Instant;
+use ratelimit_daemon::{
+    api::{Check, MapStatus, Status},
+    clock,
+};
+use ratelimit_tests::{
+    Frame, Lab,
+    attached::{self, Attached},
+    cpu, require_cpus, require_root,
+    service::Service,
+};
+
+#[test]
+fn on_two_cpus_exactly_the_amount_passes_in_any_window() {
+    const AMOUNT: usize = 20;
+    const WINDOW_NS: u64 = 200_000_000;
+    require_root!();
+    require_cpus!(2);
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &policy(&[&log(AMOUNT, "200ms")], 64)).unwrap();
+    let program = Attached::of(&service).unwrap();
+    let frame = ipv4(1);
+    let send = |on| {
+        cpu::pin(on);
+        let sent = (0..1000).map(|packet| {
+            if packet % 10 == 0 {
+                thread::sleep(Duration::from_millis(7));
+            }
+            let before = clock::now();
+            let passed = program.passes(&frame).unwrap();
+            Packet {
+                before,
+                passed,
+                after: clock::now(),
+            }
+        });
+        sent.collect::<Vec<_>>()
+    };
+    let packets: Vec<Packet> = thread::scope(|scope| {
+        let workers = [0, 1].map(|on| scope.spawn(move || send(on)));
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap())
+            .collect()
+    });
+    let passed: Vec<&Packet> = packets.iter().filter(|packet| packet.passed).collect();
+    assert!(
+        passed.len() > 2 * AMOUNT,
+        "{} are too few to tell",
+        passed.len()
+    );
+    for first in &passed {
+        let end = first.before.as_nanos() + WINDOW_NS;
+        let within = passed
+            .iter()
+            .filter(|packet| packet.before >= first.before && packet.after.as_nanos() < end);
+        assert!(within.count() <= AMOUNT, "too many in a window");
+    }
+    for refused in packets.iter().filter(|packet| !packet.passed) {
+        let start = refused.before.as_nanos() - WINDOW_NS;
+        let before = passed
+            .iter()
+            .filter(|packet| packet.after.as_nanos() > start && packet.before <= refused.after);
+        assert!(
+            before.count() >= AMOUNT,
+            "a packet was refused while there was room"
+        );
+    }
+}
+
+#[test]
+fn a_restart_and_a_crash_keep_what_was_logged() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, &policy(&[&log(5, "10m")], 64)).unwrap();
+    assert_eq!(
+        Attached::of(&service).unwrap().passed(&ipv4(1), 3).unwrap(),
+        3
+    );
+    service.stop("-TERM").unwrap();
+    assert_eq!(
+        Attached::of(&service).unwrap().passed(&ipv4(1), 1).unwrap(),
+        1
+    );
+    service.start().unwrap();
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    let program = Attached::of(&service).unwrap();
+    assert_eq!(program.passed(&ipv4(1), 5).unwrap(), 1);
+    assert_eq!(program.passed(&ipv4(2), 9).unwrap(), 5);
+    let check = check(&service, "198.51.100.1");
+    assert_eq!((check.action.as_str(), check.limits[0].used), ("drop", 5));
+    assert!(
+        (500.0..600.0).contains(&check.limits[0].room_in_seconds),
+        "{check:?}"
+    );
+}
+
+#[test]
+fn a_limit_beside_it_is_charged_only_with_it() {
+    const OTHER: &str = "{ packets = 3, per = \"10m\" }";
+    require_root!();
+    let lab = Lab::new().unwrap();
+    for (limits, used) in [
+        (
+            [log(3, "10m"), "{ packets = 5, per = \"10m\" }".to_owned()],
+            [3, 3],
+        ),
+        ([OTHER.to_owned(), log(5, "10m")], [3, 3]),
+        ([log(9, "10m"), log(2, "10m")], [2, 2]),
+    ] {
+        let limits = limits.each_ref().map(String::as_str);
+        let service = Service::started(&lab, &policy(&limits, 64)).unwrap();
+        let program = Attached::of(&service).unwrap();
+        assert_eq!(program.passed(&ipv4(1), 10).unwrap() as u64, used[0]);
+        let states = check(&service, "198.51.100.1").limits;
+        let found: Vec<u64> = states.iter().map(|state| state.used).collect();
+        assert_eq!(found, used, "{limits:?}");
+    }
+}
+
+#[test]
+fn the_addresses_of_an_ipv6_source_share_a_log() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &policy(&[&log(4, "10m")], 64)).unwrap();
+    let program = Attached::of(&service).unwrap();
+    assert_eq!(program.passed(&ipv6("2001:db8::1"), 3).unwrap(), 3);
+    assert_eq!(program.passed(&ipv6("2001:db8::2"), 3).unwrap(), 1);
+    assert_eq!(program.passed(&ipv6("2001:db8:0:1::1"), 9).unwrap(), 4);
+    assert_eq!(check(&service, "2001:db8::3").limits[0].used, 4);
+}
+
+#[test]
+fn with_more_sources_than_logs_the_latest_are_limited_and_the_forgotten_start_anew() {
+    const LOGS: usize = 64;
+    const SOURCES: u8 = 250;
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &policy(&[&log(3, "10m")], LOGS)).unwrap();
+    let program = Attached::of(&service).unwrap();
+    for source in 0..SOURCES {
+        assert_eq!(program.passed(&ipv4(source), 3).unwrap(), 3);
+        assert_eq!(program.passed(&ipv4(source), 2).unwrap(), 0, "{source}");
+    }
+    let remembered = (0..SOURCES).filter(|source| {
+        let address = format!("198.51.100.{source}");
+        check(&service, &address).limits[0].used > 0
+    });
+    let remembered = remembered.count();
+    assert!((1..=LOGS).contains(&remembered), "{remembered}");
+    let stats = service.rlctl_ok(&["stats"]).unwrap();
+    assert!(!stats.contains("no-state"), "{stats}");
+}
+
+#[test]
+fn without_a_log_its_map_is_one_entry_of_one_word() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let map = attached::map(&service, "LOGS").unwrap();
+    assert_eq!((map.max_entries(), map.value_size()), (1, 8));
+    let empty = status(&service, "LOGS");
+    assert!(
+        empty.capacity == 1 && empty.memory_bytes < 65_536,
+        "{empty:?}"
+    );
+    service.stop("-TERM").unwrap();
+    service
+        .configure(&policy(&[&log(100, "1m")], 4096))
+        .unwrap();
+    service.start().unwrap();
+    let map = attached::map(&service, "LOGS").unwrap();
+    assert_eq!((map.max_entries(), map.value_size()), (4096, 8 * 101));
+    let logs = status(&service, "LOGS");
+    assert!(logs.memory_bytes >= 4096 * 8 * 101, "{logs:?}");
+}
+
+#[test]
+fn a_longer_log_waits_for_a_restart_and_nothing_is_half_applied() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let none = policy(&["{ packets = 9, per = \"1m\" }"], 64);
+    let mut service = Service::started(&lab, &none).unwrap();
+    let by_hand = |packets| {
+        let limit = [
+            "--packets",
+            packets,
+            "--per",
+            "10m",
+            "--algorithm",
+            "sliding-log",
+        ];
+        let said =
+            service.rlctl(&[&["limit", "set", "--prefix", "198.51.100.0/24"], &limit[..]].concat());
+        said.unwrap()
+    };
+    let said = by_hand("5");
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(
+        said.stderr
+            .contains("a sliding-log of 5 packets is too long")
+            && said.stderr.contains("restart ratelimitd"),
+        "{said:?}"
+    );
+
+    service.configure(&policy(&[&log(5, "10m")], 64)).unwrap();
+    let said = service.rlctl(&["reload"]).unwrap();
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(
+        said.stderr.contains("their map is made at start")
+            && said.stderr.contains("restart ratelimitd"),
+        "{said:?}"
+    );
+    assert_eq!(
+        check(&service, "8.8.8.8").limits[0].limit.to_string(),
+        "9 packets per 1m"
+    );
+
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    assert_eq!(
+        Attached::of(&service).unwrap().passed(&ipv4(1), 9).unwrap(),
+        5
+    );
+}
+
+#[test]
+fn a_log_set_by_hand_finds_its_room_after_a_restart() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, &policy(&[&log(20, "10m")], 64)).unwrap();
+    let set = [
+        "limit",
+        "set",
+        "--prefix",
+        "198.51.100.0/24",
+        "--packets",
+        "7",
+        "--per",
+        "10m",
+        "--algorithm",
+        "sliding-log",
+    ];
+    service.rlctl_ok(&set).unwrap();
+    assert_eq!(
+        Attached::of(&service).unwrap().passed(&ipv4(1), 9).unwrap(),
+        7
+    );
+    service.stop("-TERM").unwrap();
+    service
+        .configure("[policy.default]\nlimits = []\n[source]\nlogs = 64\n")
+        .unwrap();
+    service.start().unwrap();
+    let map = attached::map(&service, "LOGS").unwrap();
+    assert_eq!((map.max_entries(), map.value_size()), (64, 8 * 8));
+    assert_eq!(
+        Attached::of(&service).unwrap().passed(&ipv4(1), 9).unwrap(),
+        7
+    );
+}
+
+#[test]
+fn logs_for_which_there_is_no_memory_are_refused_with_what_would_fit() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::new(&lab, &policy(&[&log(1024, "1m")], 1 << 24)).unwrap();
+    let said = service.refusal().unwrap();
+    for part in [
+        "16777216 sliding logs of 1024 packets take 131200 MiB",
+        "write [source] logs =",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+/// A packet, and the times between which it was judged.
+struct Packet {
+    before: Instant,
+    passed: bool,
+    after: Instant,
+}
+
+fn policy(limits: &[&str], logs: usize) -> String {
+    format!(
+        "[policy.default]\nlimits = [{}]\n[source]\nlogs = {logs}\n",
+        limits.join(", ")
+    )
+}
+
+fn log(amount: usize, per: &str) -> String {
+    format!("{{ packets = {amount}, per = \"{per}\", algorithm = \"sliding-log\" }}")
+}
+
+fn check(service: &Service, address: &str) -> Check {
+    let said = service.rlctl(&["--json", "check", address]).unwrap();
+    serde_json::from_str(&said.stdout).unwrap()
+}
+
+fn status(service: &Service, map: &str) -> MapStatus {
+    let said = service.rlctl_ok(&["--json", "status"]).unwrap();
+    let status: Status = serde_json::from_str(&said).unwrap();
+    status.maps.into_iter().find(|row| row.name == map).unwrap()
+}
+
+fn ipv4(source: u8) -> Vec<u8> {
+    let source = Ipv4Addr::new(198, 51, 100, source);
+    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+}
+
+fn ipv6(source: &str) -> Vec<u8> {
+    let source: Ipv6Addr = source.parse().unwrap();
+    Frame::ethernet().ipv6(source).udp(53).build()
+}
