@@ -12,7 +12,7 @@ use aya::programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs
 use ratelimit_daemon::{
     api::{AllowRequest, BanRequest, Refused},
     config,
-    control::{Controller, Store},
+    control::{Controller, Store, log_size},
     datapath::{Kernel, Pins},
 };
 use ratelimit_tests::lab::{INTERFACE, Lab};
@@ -41,7 +41,7 @@ impl Installation {
         fs::write(&path, toml).context("writing the configuration")?;
         let config = config::load(&path)?;
         let store = Store::open(directory.path())?;
-        let kernel = Kernel::load(&config)?;
+        let kernel = Kernel::load(&config, log_size(&config, &store)?)?;
         let mut controller = Controller::new(config, store, Box::new(kernel))?;
         fill(&mut controller, scenario)?;
         lab.near.enter(|| controller.attach())?;

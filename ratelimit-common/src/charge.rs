@@ -188,6 +188,7 @@ impl Outcome {
 }
 
 /// Whether a packet would fit if nothing were used, as of a source that was not seen before.
+#[must_use]
 #[inline(always)]
 pub fn fits(policy: &Policy, arrival: &Arrival) -> Outcome {
     for index in 0..LIMITS_MAX {

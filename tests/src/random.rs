@@ -19,7 +19,7 @@ use ratelimit_daemon::{class_tables::ClassTables, prefix::Prefix};
 use crate::{Scene, mutation::choose};
 
 /// Policies of a scene.
-const POLICIES: u32 = 8;
+const POLICIES: u16 = 8;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -81,7 +81,7 @@ fn aggregates(rng: &mut Rng, bits: u8) -> Aggregates {
     let levels: Vec<Aggregate> = (0..count)
         .map(|_| Aggregate {
             prefix: rng.u8(..=bits),
-            policy: rng.u16(..=POLICIES as u16),
+            policy: rng.u16(..=POLICIES),
         })
         .collect();
     Aggregates::new(&levels).expect("there are not too many")
@@ -118,7 +118,7 @@ fn port(rng: &mut Rng) -> impl Fn(u32) -> bool + use<> {
 fn policy(rng: &mut Rng) -> Policy {
     let count = rng.usize(..=LIMITS_MAX);
     let limits: Vec<Limit> = (0..count).filter_map(|_| limit(rng)).collect();
-    let scope = rng.u32(..POLICIES);
+    let scope = u32::from(rng.u16(..POLICIES));
     let policy = Policy::new(&limits, scope, rng.u8(..4) == 0);
     policy
         .expect("it has at most as many limits as may be")
@@ -182,7 +182,7 @@ fn entry(rng: &mut Rng, now: Instant) -> ListEntry {
 /// The index of a policy, or rarely of none.
 fn policy_index(rng: &mut Rng) -> u32 {
     match rng.u8(..16) {
-        0 => choose(rng, &[POLICIES, 16_383, 16_384, u32::MAX]),
-        _ => rng.u32(..POLICIES),
+        0 => choose(rng, &[POLICIES.into(), 16_383, 16_384, u32::MAX]),
+        _ => rng.u16(..POLICIES).into(),
     }
 }

@@ -9,6 +9,7 @@ use ratelimit_common::{
     ClassSet, DropReason, Family, Instant, Limit, Policy, Settings, Unit, Verdict,
     aggregate::{Aggregate, Aggregates},
     node,
+    parse::transport::Kind,
 };
 use ratelimit_daemon::class_tables::ClassTables;
 use ratelimit_tests::{
@@ -28,7 +29,7 @@ const ACK: u8 = 0x10;
 fn a_limit_of_a_class_counts_its_packets_alone() {
     let class = ClassSet::one(0).unwrap();
     let mut classes = ClassTables::default();
-    classes.add(class, |kind| kind.is_syn(), |_| true, |_| true);
+    classes.add(class, Kind::is_syn, |_| true, |_| true);
     let scene = Scene {
         settings: Settings::new(0, false).with_classes(),
         policies: vec![policy(&[packets(3), packets(1).for_classes(class)])],
