@@ -17,6 +17,7 @@ use ratelimit_common::{
         ipv6::{self, Walk},
         transport::{Fragment, OFFSET_MAX, UpperLayer},
     },
+    policy::LIMITS_MAX,
     source::LogKey,
     state,
 };
@@ -448,5 +449,8 @@ extern "C" fn draw_node_share(policy: *const Policy, index: u64, at_ns: u64, cos
         return NOTHING;
     };
     let at = Instant::from_nanos(at_ns);
-    encode(node::draw(policy, &MapNode, index as usize, at, cost))
+    // Kernel 6.1 learns from a comparison about the register, not about the place on the stack that it was read from. A mask
+    // comes before it is put there.
+    let index = index as usize & (LIMITS_MAX - 1);
+    encode(node::draw(policy, &MapNode, index, at, cost))
 }
