@@ -11,6 +11,7 @@ mod bench;
 mod build;
 mod check;
 mod demo;
+mod kernels;
 mod process;
 mod setup;
 mod test;
@@ -28,6 +29,7 @@ enum Command {
     Test(test::Arguments),
     Demo(demo::Arguments),
     Bench(bench::Arguments),
+    Kernels(kernels::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -45,5 +47,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Test(arguments) => test::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Kernels(arguments) => kernels::run(arguments),
     }
 }

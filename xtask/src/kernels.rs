@@ -1,0 +1,85 @@
+//! `cargo xtask kernels`: the tests of the BPF program, on the kernels that it promises to run on.
+//!
+//! Verifiers differ: what one takes another refuses. Debian's kernels boot in an emulator, with the tests in place of an init;
+//! nothing is installed, and nothing outside the target directory is changed.
+
+use std::{fs, path::Path, process::ExitCode};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::{process, workspace};
+
+mod guest;
+mod image;
+mod initramfs;
+mod test_binary;
+
+/// The oldest kernel that is promised, and the one of Debian 13.
+const SERIES: [&str; 2] = ["6.1", "6.12"];
+
+/// What need no network and no second machine, and tell most about a kernel.
+const TESTS: [&str; 3] = ["verifier", "layers", "agreement"];
+
+/// The programs that this runs, and the Debian packages that have them.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("apt-get", "apt"),
+    ("busybox", "busybox-static"),
+    ("cpio", "cpio"),
+    ("dpkg-deb", "dpkg"),
+    ("ldd", "libc-bin"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("strip", "binutils"),
+];
+
+/// Tests the BPF program on Debian's kernels 6.1 and 6.12, in an emulator
+#[derive(Args)]
+pub struct Arguments {
+    /// The series of kernels
+    #[arg(default_values = SERIES)]
+    series: Vec<String>,
+}
+
+/// Boots each kernel with the tests. What is missing for it is told as SKIPPED.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    for (program, package) in PROGRAMS {
+        if process::find(program).is_none() {
+            println!("SKIPPED: kernels: needs the program {program}, of the package {package}");
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let directory = workspace::target_dir().join("kernels");
+    fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
+    let initramfs = initramfs::build(&directory, &test_binary::build_all(&TESTS)?)?;
+    let mut failed = vec![];
+    for series in &arguments.series {
+        if !test(series, &initramfs, &directory)? {
+            failed.push(series.as_str());
+        }
+    }
+    if failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("error: tests failed on {}", failed.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+/// Whether the tests pass on the newest kernel of a series.
+fn test(series: &str, initramfs: &Path, directory: &Path) -> Result<bool> {
+    let Some(package) = image::newest(series)? else {
+        println!("SKIPPED: kernels: apt knows no linux-image-{series}.*-cloud-amd64");
+        return Ok(true);
+    };
+    let kernel = image::fetch(&package, directory)?;
+    println!("{package}:");
+    let passed = guest::run(&kernel, initramfs)?;
+    for test in TESTS {
+        let answer = if passed.contains(test) {
+            "passed"
+        } else {
+            "FAILED"
+        };
+        println!("{series}: {test}: {answer}");
+    }
+    Ok(TESTS.iter().all(|test| passed.contains(*test)))
+}

@@ -1,0 +1,93 @@
+//! What the guest has in place of a disk: a shell, the tests, and the libraries that they are linked with.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use super::test_binary::TestBinary;
+use crate::process;
+
+/// Runs the tests one after the other, says of each that it passed, and turns the machine off.
+const INIT: &str = r#"#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin RATELIMIT_BPF_LOG=off
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t bpf bpf /sys/fs/bpf
+mount -t tmpfs tmp /tmp
+ip link set lo up
+for test in /tests/*; do
+    $test --nocapture --test-threads=1 2>&1 && echo "PASSED ${test#/tests/}"
+done
+poweroff -f
+"#;
+
+const DIRECTORIES: [&str; 6] = ["bin", "dev", "proc", "sys", "tests", "tmp"];
+
+/// Packs the archive, and answers where it is.
+pub fn build(directory: &Path, tests: &[TestBinary]) -> Result<PathBuf> {
+    let root = directory.join("root");
+    if root.exists() {
+        fs::remove_dir_all(&root).with_context(|| format!("emptying {}", root.display()))?;
+    }
+    for name in DIRECTORIES {
+        make(&root.join(name))?;
+    }
+    let busybox = process::find("busybox").context("there is no busybox")?;
+    copy(&busybox, &root.join("bin/busybox"))?;
+    for test in tests {
+        let mut strip = process::in_root("strip");
+        strip
+            .arg("-o")
+            .arg(root.join("tests").join(&test.name))
+            .arg(&test.path);
+        process::output(&mut strip)?;
+        for library in libraries(&test.path)? {
+            let place = root.join(library.strip_prefix("/").unwrap_or(&library));
+            make(place.parent().unwrap_or(&root))?;
+            copy(&library, &place)?;
+        }
+    }
+    write_init(&root.join("init"))?;
+    pack(&root, &directory.join("initramfs"))
+}
+
+/// The libraries of a program, its loader included: whatever `ldd` names by a path.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
+    let listing = process::output(process::in_root("ldd").arg(program))?;
+    let words = listing.split_whitespace();
+    Ok(words
+        .filter(|word| word.starts_with('/'))
+        .map(PathBuf::from)
+        .collect())
+}
+
+fn write_init(file: &Path) -> Result<()> {
+    fs::write(file, INIT)
+        .and_then(|()| fs::set_permissions(file, fs::Permissions::from_mode(0o755)))
+        .with_context(|| format!("writing {}", file.display()))
+}
+
+fn pack(root: &Path, archive: &Path) -> Result<PathBuf> {
+    let mut cpio = process::in_root("sh");
+    cpio.current_dir(root)
+        .args(["-c", "find . | cpio --quiet -o -H newc > \"$0\""])
+        .arg(archive);
+    process::output(&mut cpio)?;
+    Ok(archive.to_owned())
+}
+
+fn make(directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to)
+        .map(drop)
+        .with_context(|| format!("copying {} to {}", from.display(), to.display()))
+}

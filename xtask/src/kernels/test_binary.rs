@@ -1,0 +1,42 @@
+//! The tests, as programs.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::process;
+
+/// A test that was built.
+pub struct TestBinary {
+    /// Its name, as `cargo test --test` takes it.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// Builds tests of the crate `ratelimit-tests`, with the BPF object that is released.
+pub fn build_all(names: &[&str]) -> Result<Vec<TestBinary>> {
+    let mut cargo = process::cargo();
+    cargo
+        .args(["test", "--package", "ratelimit-tests", "--no-run"])
+        .args(["--message-format", "json-render-diagnostics"])
+        .env("RATELIMIT_BPF_LOG", "off")
+        .stderr(std::process::Stdio::inherit());
+    for name in names {
+        cargo.args(["--test", name]);
+    }
+    process::output(&mut cargo)?
+        .lines()
+        .map(|line| serde_json::from_str(line).context("reading what cargo says"))
+        .filter_map(|message| message.map(|message| executable(&message)).transpose())
+        .collect()
+}
+
+/// The executable that a message of cargo's tells about.
+fn executable(message: &Value) -> Option<TestBinary> {
+    Some(TestBinary {
+        name: message["target"]["name"].as_str()?.to_owned(),
+        path: message["executable"].as_str()?.into(),
+    })
+}
