@@ -3,6 +3,14 @@
 //! The state of each is one word, 0 for a source that was never charged; only a sliding log has more, in a ring of its own.
 
 mod fixed_window;
+#[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "arrivals need not be exact"
+)]
+mod properties;
 pub mod sliding_log;
 mod sliding_window;
 mod token_bucket;

@@ -85,6 +85,16 @@ where
         Ok(self.sources.iter().collect::<Result<_, _>>()?)
     }
 
+    /// The state of a source.
+    pub fn record(&self, key: &SourceKey<A>) -> Result<Record> {
+        Ok(self.sources.get(key, 0)?)
+    }
+
+    /// How often a source was refused, and when last.
+    pub fn strikes_of(&self, source: &A) -> Result<Strikes> {
+        Ok(self.strikes.get(source, 0)?)
+    }
+
     /// Overwrites the state of a source.
     pub fn set_record(&mut self, key: &SourceKey<A>, record: &Record) -> Result<()> {
         Ok(self.sources.insert(key, record, 0)?)

@@ -6,6 +6,7 @@
 
 pub mod attached;
 pub mod cpu;
+pub mod exactness;
 pub mod family;
 pub mod lab;
 pub mod mutation;

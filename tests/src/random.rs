@@ -49,6 +49,19 @@ pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> S
     }
 }
 
+/// A time to begin at: any, or one at which a counter of some width wraps.
+pub fn start(rng: &mut Rng) -> Instant {
+    let wraps_at = choose(rng, &[0, 1 << 31, 1 << 32, 1 << 52, 1 << 56, 1 << 63]);
+    Instant::from_nanos(match rng.u8(..8) {
+        0..4 => rng.u64(..) >> rng.u8(..32),
+        4 => wraps_at,
+        5 => wraps_at + 1,
+        6 => wraps_at.wrapping_sub(1),
+        // The boundary lies ahead, within what a round lasts.
+        _ => wraps_at.wrapping_sub(rng.u64(..10_000_000_000)),
+    })
+}
+
 /// A time after `now`, or just before it: the clocks of two CPUs may differ.
 pub fn later(rng: &mut Rng, now: Instant) -> Instant {
     let now = now.as_nanos();

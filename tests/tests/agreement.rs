@@ -48,7 +48,7 @@ fn kernel_and_host_agree_on_mutated_packets() {
     let start = Stopwatch::now();
     let mut frame = vec![];
     for round in 0..packets.div_ceil(ROUND) {
-        let now = Instant::from_nanos(rng.u64(..) >> rng.u8(..32));
+        let now = random::start(&mut rng);
         let scene = random::scene(&mut rng, &sources, now);
         let duel = &mut duels[usize::try_from(round).unwrap() % 4];
         duel.begin(&scene, now);

@@ -1,14 +1,8 @@
 //! A limit is a limit on any number of CPUs: not a packet more, not a packet less.
 
 use std::{
-    hint::spin_loop,
     net::{Ipv4Addr, Ipv6Addr},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use ratelimit_common::{
@@ -18,7 +12,8 @@ use ratelimit_common::{
 };
 use ratelimit_daemon::clock;
 use ratelimit_tests::{
-    Frame, Program, Scene, cpu,
+    Frame, Program, Scene,
+    cpu::{self, Meeting},
     program::{Action, CONFORMING, Constants},
     require_cpus, require_root,
     scene::limit,
@@ -96,7 +91,7 @@ fn two_cpus_take_each_token_that_flows_in_and_no_other() {
     record.words[0] = empty;
     program.ipv4.set_record(&key, &record).unwrap();
 
-    on_two_cpus(|_| program.run_often(&frame, PACKETS).unwrap());
+    cpu::on_two(|_| program.run_often(&frame, PACKETS).unwrap());
 
     let elapsed_ns = clock::now().as_nanos() - start.as_nanos();
     let admitted = program.counter(Family::Ipv4, CONFORMING).unwrap().packets;
@@ -131,7 +126,7 @@ fn two_cpus_in_the_kernels_own_loop_are_admitted_exactly_the_limit() {
     let program = program(&[limit(AMOUNT.into(), Unit::Packets, WINDOW)], ROOM);
     for round in 1..=5 {
         let frame = ipv4_frame(round, 60);
-        on_two_cpus(|_| {
+        cpu::on_two(|_| {
             program.run_often(&frame, AMOUNT).unwrap();
         });
         let conforming = program.counter(Family::Ipv4, CONFORMING).unwrap().packets;
@@ -228,12 +223,12 @@ fn race(
     packets: usize,
     frame: impl Fn(usize, usize) -> Vec<u8> + Sync,
 ) -> Vec<Admitted> {
-    let starting = AtomicUsize::new(0);
-    let [mut left, right] = on_two_cpus(|cpu| {
+    let starting = Meeting::default();
+    let [mut left, right] = cpu::on_two(|cpu| {
         (0..sources)
             .map(|source| {
                 let frame = frame(cpu, source);
-                meet(&starting, source);
+                starting.meet(source);
                 let passed = (0..packets)
                     .filter(|_| program.run(&frame).unwrap() == Action::Pass)
                     .count() as u64;
@@ -249,39 +244,6 @@ fn race(
         sum.bytes += other.bytes;
     }
     left
-}
-
-/// Waits for the other CPU to come here for the `round`th time: busily, as waking up takes longer than a race.
-fn meet(arrived: &AtomicUsize, round: usize) {
-    const SPINS: usize = 10_000;
-    arrived.fetch_add(1, SeqCst);
-    let start = Instant::now();
-    let is_alone = || arrived.load(SeqCst) < 2 * (round + 1);
-    while is_alone() {
-        for _ in 0..SPINS {
-            if !is_alone() {
-                return;
-            }
-            spin_loop();
-        }
-        // Something else runs on the other CPU, or its worker has panicked.
-        assert!(start.elapsed() < WINDOW / 2, "the other CPU does not come");
-        thread::yield_now();
-    }
-}
-
-/// Does the work on two CPUs; one pair of workers at a time, as pairs would only wait for each other.
-fn on_two_cpus<T: Send>(work: impl Fn(usize) -> T + Sync) -> [T; 2] {
-    static CPUS: Mutex<()> = Mutex::new(());
-    let _both = CPUS.lock().unwrap_or_else(PoisonError::into_inner);
-    let pinned = |cpu| {
-        cpu::pin(cpu);
-        work(cpu)
-    };
-    thread::scope(|scope| {
-        let workers = [0, 1].map(|cpu| scope.spawn(move || pinned(cpu)));
-        workers.map(|worker| worker.join().expect("the worker does not panic"))
-    })
 }
 
 fn is_every_packet_counted(program: &Program, sent: u64) {

@@ -11,6 +11,7 @@ mod bench;
 mod build;
 mod check;
 mod demo;
+mod exactness;
 mod kernels;
 mod process;
 mod setup;
@@ -30,6 +31,7 @@ enum Command {
     Demo(demo::Arguments),
     Bench(bench::Arguments),
     Kernels(kernels::Arguments),
+    Exactness(exactness::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -48,5 +50,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Kernels(arguments) => kernels::run(arguments),
+        Command::Exactness(arguments) => exactness::run(arguments),
     }
 }

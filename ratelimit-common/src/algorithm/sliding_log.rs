@@ -9,7 +9,8 @@
 //! The ring is words: the head, and the times. A packet is admitted by the compare-and-swap that puts its time in the place
 //! of the oldest; moving the head on is a second step, which anybody may do. A head that was not moved yet points at a time
 //! that is not older than the one before it, which is how others see it, and they move it on if that gives them room. The
-//! head carries a sequence above its index, so that it is not moved on twice.
+//! head carries a sequence above its index, so that it is not moved on twice. A packet is refused only if the head stayed
+//! where it is while the times were read: others may have put theirs into both places that were looked at, with room behind.
 //!
 //! Times in the ring never decrease: a packet stamped before the newest is logged, and judged, at the time of the newest.
 
@@ -113,7 +114,9 @@ impl SlidingLog {
             return true;
         }
         let next = self.place(ring, self.next(place.head));
-        place.is_behind() && self.fits(next.oldest, next.at(now))
+        let is_next = place.is_behind() && self.fits(next.oldest, next.at(now));
+        // Where the head has moved meanwhile, charging will tell.
+        is_next || ring.load(HEAD) != place.head
     }
 
     /// Logs a packet at `now`.
@@ -137,10 +140,11 @@ impl SlidingLog {
                 continue;
             }
             let next = self.place(ring, self.next(place.head));
-            if !place.is_behind() || !self.fits(next.oldest, next.at(now)) {
+            if place.is_behind() && self.fits(next.oldest, next.at(now)) {
+                self.move_on(ring, place.head);
+            } else if ring.load(HEAD) == place.head {
                 return Err(Refused::Denied);
             }
-            self.move_on(ring, place.head);
         }
         Err(Refused::Contended)
     }
@@ -252,7 +256,10 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use core::{
+        cell::Cell,
+        sync::atomic::{AtomicU64, Ordering::SeqCst},
+    };
     use std::{collections::VecDeque, thread, vec, vec::Vec};
 
     use proptest::prelude::*;
@@ -361,6 +368,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_packet_that_others_overtake_is_not_refused_while_there_is_room() {
+        let log = log(5, SECOND);
+        for others in 1..=4 {
+            let ring = Overtaken::new(5, others);
+            assert!(log.has_room(&ring, at(10)), "{others}");
+            let ring = Overtaken::new(5, others);
+            assert_eq!(log.charge(&ring, at(10)), Ok(()), "{others}");
+            assert_eq!(log.used(&ring, at(10)), others + 1);
+        }
+        assert_eq!(
+            log.charge(&Overtaken::new(5, 5), at(10)),
+            Err(Refused::Denied)
+        );
+    }
+
     proptest! {
         #[test]
         fn it_decides_as_a_list_of_times_does(
@@ -440,6 +463,37 @@ mod tests {
             self.0[index as usize]
                 .compare_exchange(current, new, SeqCst, SeqCst)
                 .map(|_| ())
+        }
+    }
+
+    /// A ring into which others log packets just after its head was read for the first time.
+    struct Overtaken {
+        words: Words,
+        log: SlidingLog,
+        others: Cell<u64>,
+    }
+
+    impl Overtaken {
+        fn new(amount: u64, others: u64) -> Self {
+            Self {
+                words: Words::new(amount),
+                log: log(amount, SECOND),
+                others: Cell::new(others),
+            }
+        }
+    }
+
+    impl Ring for Overtaken {
+        fn load(&self, index: u32) -> u64 {
+            let word = self.words.load(index);
+            for _ in 0..self.others.take() {
+                self.log.charge(&self.words, at(10)).unwrap();
+            }
+            word
+        }
+
+        fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64> {
+            self.words.compare_exchange(index, current, new)
         }
     }
 }

@@ -411,6 +411,13 @@ mod tests {
     }
 
     #[test]
+    fn no_charge_leaves_the_word_of_a_new_source() {
+        // A second is 2 * 10^9 parts: without the odd one, what is full at 2^64 parts would be 0.
+        let at = (1 << 63) - SECOND;
+        check((1, SECOND, 1), &[(at, 1, true), (at, 1, false)]);
+    }
+
+    #[test]
     fn what_the_word_cannot_hold_is_refused_with_what_fits() {
         let (second, month) = (Duration::from_secs(1), Duration::from_hours(744));
         let refused = |amount, window, burst| TokenBucket::new(amount, window, burst).unwrap_err();

@@ -1,0 +1,135 @@
+//! What is promised about each answer, when the time of every packet is known.
+
+use super::oracle::{Oracle, SlidingLog};
+
+/// An answer beside the promise.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Judgement {
+    /// As promised.
+    Kept,
+    /// The packet was admitted and must not be.
+    OverAdmitted,
+    /// The packet was refused and must not be.
+    WronglyRefused,
+}
+
+/// A promise, which follows the answers that were given.
+pub trait Promise {
+    /// Judges the answer to a packet at `at_ns`.
+    fn judge(&mut self, at_ns: u64, is_admitted: bool) -> Judgement;
+}
+
+/// The answer is the oracle's, packet by packet.
+pub struct Exactly<O>(pub O);
+
+impl<O: Oracle> Promise for Exactly<O> {
+    fn judge(&mut self, at_ns: u64, is_admitted: bool) -> Judgement {
+        match (is_admitted, self.0.admits(at_ns)) {
+            (true, false) => Judgement::OverAdmitted,
+            (false, true) => Judgement::WronglyRefused,
+            _ => Judgement::Kept,
+        }
+    }
+}
+
+/// The bound of the sliding window, against the log of all that it admitted.
+///
+/// A packet comes when a fraction x of a window is over and the window before held p. When it is admitted, the last window
+/// holds at most the amount and x p. When it is refused, the last window and (1 - x) p leave it no room, but for rounding: a
+/// thousandth of the amount, and two.
+pub struct Weighted {
+    amount: u64,
+    window_ns: u64,
+    log: SlidingLog,
+    index: u64,
+    previous: u64,
+    count: u64,
+}
+
+impl Weighted {
+    /// The bound for `amount` in `window_ns`, a power of two: such windows are not rounded, and begin at their multiples.
+    #[must_use]
+    pub const fn new(amount: u64, window_ns: u64) -> Self {
+        assert!(window_ns.is_power_of_two());
+        Self {
+            amount,
+            window_ns,
+            log: SlidingLog::new(amount, window_ns),
+            index: 0,
+            previous: 0,
+            count: 0,
+        }
+    }
+
+    fn advance(&mut self, index: u64) {
+        if index > self.index {
+            let follows = index == self.index + 1;
+            self.previous = if follows { self.count } else { 0 };
+            (self.index, self.count) = (index, 0);
+        }
+    }
+}
+
+impl Promise for Weighted {
+    fn judge(&mut self, at_ns: u64, is_admitted: bool) -> Judgement {
+        self.advance(at_ns / self.window_ns);
+        let over_ns = at_ns % self.window_ns;
+        let left_ns = self.window_ns - over_ns;
+        let with_this = (self.log.used(at_ns) + 1) * self.window_ns;
+        if is_admitted {
+            self.log.push(at_ns);
+            self.count += 1;
+            let most = self.amount * self.window_ns + self.previous * over_ns;
+            return if with_this > most {
+                Judgement::OverAdmitted
+            } else {
+                Judgement::Kept
+            };
+        }
+        let rounding = self.amount / 1024 + 2;
+        let least = with_this + self.previous * left_ns + rounding * self.window_ns;
+        if least > self.amount * self.window_ns {
+            Judgement::Kept
+        } else {
+            Judgement::WronglyRefused
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Judgement::{Kept, OverAdmitted, WronglyRefused};
+
+    #[test]
+    fn any_answer_but_the_oracles_breaks_an_exact_promise() {
+        let mut promise = Exactly(SlidingLog::new(1, 100));
+        let judgements = [(0, true), (5, false), (9, true), (100, false)]
+            .map(|(at_ns, is_admitted)| promise.judge(at_ns, is_admitted));
+        assert_eq!(judgements, [Kept, Kept, OverAdmitted, WronglyRefused]);
+    }
+
+    #[test]
+    fn a_weighted_window_may_exceed_the_log_by_what_the_window_before_weighs_less() {
+        let mut promise = Weighted::new(10, 128);
+        for _ in 0..10 {
+            assert_eq!(promise.judge(127, true), Kept);
+        }
+        assert_eq!(promise.judge(127, true), OverAdmitted);
+        // Half of the next window is over: five and a half of the eleven before it do not weigh.
+        for _ in 0..4 {
+            assert_eq!(promise.judge(128 + 64, true), Kept);
+        }
+        assert_eq!(promise.judge(128 + 64, true), OverAdmitted);
+    }
+
+    #[test]
+    fn a_weighted_window_must_not_refuse_what_fits_in_any_case() {
+        let mut promise = Weighted::new(10, 128);
+        assert_eq!(promise.judge(0, false), WronglyRefused);
+        for _ in 0..8 {
+            assert_eq!(promise.judge(0, true), Kept);
+        }
+        assert_eq!(promise.judge(1, false), Kept);
+    }
+}

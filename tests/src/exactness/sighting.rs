@@ -1,0 +1,125 @@
+//! What is known of the time of a packet that the kernel judged.
+//!
+//! The clock was read before and after it. A witness, read after that, says when the last packet with this answer was judged:
+//! this one, or one of the other CPU that came in between. In that case both CPUs were told the same time, unless the other one
+//! was itself told that of a packet after it. So a packet is believed whose time nobody else was told, and nobody who may have
+//! come in between was told a time that is not his own; of others only the clock counts.
+
+use super::{bracketed::Bracket, explanation::Observation};
+
+/// A packet that was judged, with what tells its time.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting {
+    /// By the clock.
+    pub bracket: Bracket,
+    /// The answer.
+    pub is_admitted: bool,
+    /// By the witness.
+    pub witness_ns: u64,
+}
+
+/// What the packets of each CPU, one after the other, are worth.
+#[must_use]
+pub fn observations(by_cpu: &[Vec<Sighting>; 2]) -> [Vec<Observation>; 2] {
+    let [left, right] = by_cpu;
+    [(left, right), (right, left)].map(|(mine, others)| {
+        let observed = |sighting: &Sighting| Observation {
+            under_way: sighting.bracket,
+            at: sighting.time(mine, others),
+            is_admitted: sighting.is_admitted,
+        };
+        mine.iter().map(observed).collect()
+    })
+}
+
+impl Sighting {
+    /// The witness of a token bucket is this much behind, when packets of both CPUs come in the same nanosecond.
+    const SAME_NS: u64 = 2;
+
+    /// When the packet was judged, one of `mine` on its CPU beside those of the other.
+    fn time(&self, mine: &[Self], others: &[Self]) -> Bracket {
+        let mut rivals = self.rivals(others);
+        if self.is_doubtful(others) || rivals.any(|rival| rival.is_doubtful(mine)) {
+            return self.bracket;
+        }
+        Bracket {
+            earliest_ns: self.witness_ns,
+            latest_ns: self.witness_ns,
+        }
+    }
+
+    /// Whether the witness may have spoken of a packet of the other CPU.
+    fn is_doubtful(&self, others: &[Self]) -> bool {
+        let Bracket {
+            earliest_ns,
+            latest_ns,
+        } = self.bracket;
+        let is_same = |rival: &Self| rival.witness_ns.abs_diff(self.witness_ns) <= Self::SAME_NS;
+        !(earliest_ns..=latest_ns).contains(&self.witness_ns) || self.rivals(others).any(is_same)
+    }
+
+    /// The packets of the other CPU with the same answer that were under way at the same time.
+    fn rivals<'a>(&self, others: &'a [Self]) -> impl Iterator<Item = &'a Self> + use<'a> {
+        let Self {
+            bracket,
+            is_admitted,
+            ..
+        } = *self;
+        let first = others.partition_point(|other| other.bracket.latest_ns < bracket.earliest_ns);
+        others[first..]
+            .iter()
+            .take_while(move |other| other.bracket.earliest_ns <= bracket.latest_ns)
+            .filter(move |other| other.is_admitted == is_admitted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_witness_of_a_packet_alone_is_believed() {
+        assert_eq!(times(&[(100, 200, true, 150)], &[]), [(150, 150)]);
+    }
+
+    #[test]
+    fn a_time_that_both_were_told_is_not_believed() {
+        let other = (180, 300, true, 190);
+        assert_eq!(times(&[(100, 200, true, 190)], &[other]), [(100, 200)]);
+        assert_eq!(times(&[(100, 200, true, 150)], &[other]), [(150, 150)]);
+        let other = (180, 300, false, 190);
+        assert_eq!(times(&[(100, 200, true, 190)], &[other]), [(190, 190)]);
+    }
+
+    #[test]
+    fn a_time_is_not_believed_when_a_packet_in_between_was_told_that_of_yet_another() {
+        let mine = [(100, 200, true, 190), (250, 300, true, 270)];
+        let other = (180, 290, true, 270);
+        assert_eq!(times(&mine, &[other]), [(100, 200), (250, 300)]);
+    }
+
+    #[test]
+    fn a_witness_against_the_clock_is_not_believed() {
+        assert_eq!(times(&[(100, 200, true, 210)], &[]), [(100, 200)]);
+    }
+
+    type Packet = (u64, u64, bool, u64);
+
+    fn times(mine: &[Packet], others: &[Packet]) -> Vec<(u64, u64)> {
+        let sightings = |packets: &[Packet]| packets.iter().map(sighting).collect();
+        let [observed, _] = observations(&[sightings(mine), sightings(others)]);
+        let times = |of: &Observation| (of.at.earliest_ns, of.at.latest_ns);
+        observed.iter().map(times).collect()
+    }
+
+    fn sighting(&(earliest_ns, latest_ns, is_admitted, witness_ns): &Packet) -> Sighting {
+        Sighting {
+            bracket: Bracket {
+                earliest_ns,
+                latest_ns,
+            },
+            is_admitted,
+            witness_ns,
+        }
+    }
+}
