@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::Denied;
+use super::{Denied, token_bucket::EARLY_NS};
 use crate::Instant;
 
 /// The shortest time after which ticks may wrap.
@@ -122,8 +122,8 @@ impl FixedWindow {
 
     /// The time after which no window is open.
     pub(super) const fn forgets_in_ns(&self) -> u64 {
-        // A word of the future, up to a window early, and then the window itself.
-        self.window_ns().saturating_mul(3)
+        // A word of the future, and then the window itself.
+        self.window_ns().saturating_mul(3).saturating_add(EARLY_NS)
     }
 
     /// A word says when a window of what length opened, and has its count in these bits.
@@ -142,13 +142,21 @@ impl FixedWindow {
         let opened = word.wrapping_shr(self.count_bits);
         let used = word & !u64::MAX.wrapping_shl(self.count_bits);
         let elapsed = tick.wrapping_sub(opened) & self.tick_mask();
-        // The clocks of two CPUs may differ: a packet from just before the window opened belongs to it.
-        let came_early = elapsed > self.tick_mask().saturating_sub(self.window_ticks);
+        // A packet from before the window opened belongs to it: CPUs read their clocks some time before they reach the word,
+        // and a virtual CPU may be held up in between.
+        let came_early = elapsed > self.tick_mask().saturating_sub(self.early_ticks());
         if used != 0 && (elapsed < self.window_ticks || came_early) {
             (opened, used)
         } else {
             (tick, 0)
         }
+    }
+
+    /// How far back time may go: [`EARLY_NS`], or a window.
+    #[inline(always)]
+    fn early_ticks(&self) -> u64 {
+        self.window_ticks.max(EARLY_NS.wrapping_shr(self.tick_shift))
+            .max(EARLY_NS.wrapping_shr(self.tick_shift))
     }
 
     #[inline(always)]
@@ -245,6 +253,22 @@ mod tests {
                 (at - 50, 1, true),
                 (at - 60, 1, false),
                 (at, 1, false),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_packet_that_was_held_up_for_many_windows_takes_nothing_back() {
+        let (at, held_up) = (7 * SECOND, 4 * SECOND);
+        check(
+            2,
+            SECOND / 100,
+            &[
+                (at, 1, true),
+                (at - held_up, 1, true),
+                (at - held_up, 1, false),
+                (at, 1, false),
+                (at + SECOND / 100, 1, true),
             ],
         );
     }
