@@ -155,7 +155,7 @@ impl FixedWindow {
     /// How far back time may go: [`EARLY_NS`], or a window.
     #[inline(always)]
     fn early_ticks(&self) -> u64 {
-        self.window_ticks.max(EARLY_NS.wrapping_shr(self.tick_shift))
+        self.window_ticks
             .max(EARLY_NS.wrapping_shr(self.tick_shift))
     }
 
