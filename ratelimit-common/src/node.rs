@@ -118,9 +118,11 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
         let Some(cost) = limit.cost(arrival) else {
             continue;
         };
-        if node.share(index).left(policy, arrival.at) < cost {
+        let left = node.share(index).left(policy, arrival.at);
+        if left < cost {
+            let needed = cost.saturating_sub(left);
             let outcome = node.words(policy.scope()).map_or(NO_STATE, |words| {
-                words.check(limit, index, arrival.at, cost)
+                words.check(limit, index, arrival.at, needed)
             });
             if outcome.is_refused() {
                 return outcome
@@ -162,25 +164,27 @@ pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> O
     Outcome::PASSED
 }
 
-/// Draws a share of the limit at `index`, or just `cost`, and spends that. What was left of the share before is lost. The
-/// outcome does not name the limit.
+/// Draws a share of the limit at `index`, or just what is missing, beside what is left of the share before, and spends `cost`
+/// of both. The outcome does not name the limit.
 #[inline(always)]
 pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: u64) -> Outcome {
     let (Some(limit), Some(words)) = (policy.limit(index), node.words(policy.scope())) else {
         return NO_STATE;
     };
+    let left = node.share(index).left(policy, at);
+    let needed = cost.saturating_sub(left);
     let share = limit
         .capacity()
         .wrapping_shr(policy.share_shift().into())
-        .max(cost);
+        .max(needed);
     for _ in 0..DRAWS_MAX {
-        for drawn in [share, cost] {
+        for drawn in [share, needed] {
             let outcome = words.charge(limit, index, at, drawn);
             if !outcome.is_refused() {
                 // Where another CPU has opened the next window since, this ends at once.
                 let valid_ns = limit.algorithm().counts_for_ns(words.load(index), at);
                 let share = Share {
-                    left: drawn.saturating_sub(cost),
+                    left: drawn.saturating_sub(needed),
                     until_ns: at.as_nanos().saturating_add(valid_ns),
                     scope: policy.scope().into(),
                 };
@@ -190,7 +194,7 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
             if outcome != LIMITED {
                 break;
             }
-            if drawn == cost {
+            if drawn == needed {
                 return outcome.by(DropReason::NodeLimited);
             }
         }

@@ -255,6 +255,23 @@ fn the_node_admits_its_limit_to_the_last_packet_on_one_cpu() {
 }
 
 #[test]
+fn what_is_left_of_a_share_is_not_lost_to_a_frame_that_does_not_fit_into_it() {
+    const FRAMES: u64 = 1_000;
+    const BYTES: u64 = 1_000;
+    let limits = [limit(FRAMES * BYTES, Unit::Bytes, SECOND)];
+    let mut scene = node_scene(1, 2);
+    // A share is 3,906 bytes: three frames, and most of a fourth.
+    scene.policies[1] = scoped(&limits, 1).in_shares(node::share_shift(2));
+    each_judge(&scene, |judge| {
+        let frame = |n| Frame::ethernet().ipv4(any_source(n)).udp(53).pad_to(1_000);
+        for n in 0..FRAMES {
+            check(judge, &frame(n), CONFORMING);
+        }
+        check(judge, &frame(FRAMES), NODE_LIMITED);
+    });
+}
+
+#[test]
 fn two_cpus_are_admitted_no_more_than_the_node_and_hardly_less() {
     const AMOUNT: u64 = 200_000;
     require_root!();
