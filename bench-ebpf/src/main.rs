@@ -21,9 +21,8 @@ use aya_ebpf::{
 #[btf_map]
 static NEXT: ProgramArray<1> = ProgramArray::new();
 
-/// Draws a source for the packet, and calls the program under test. `frags`, because that one has it: the kernel lets only
-/// programs call each other that agree on it.
-#[xdp(frags)]
+/// Draws a source for the packet, and calls the program under test.
+#[xdp]
 pub fn draw(context: XdpContext) -> u32 {
     if source::draw(&context).is_some() {
         // SAFETY: nothing waits to be dropped here.
@@ -33,13 +32,13 @@ pub fn draw(context: XdpContext) -> u32 {
 }
 
 /// The end of the zero line: an empty program.
-#[xdp(frags)]
+#[xdp]
 pub fn pass(_: XdpContext) -> u32 {
     XDP_PASS
 }
 
 /// The least that can be done about a packet that is not wanted.
-#[xdp(frags)]
+#[xdp]
 pub fn drop(_: XdpContext) -> u32 {
     XDP_DROP
 }

@@ -26,7 +26,7 @@ pub struct Arguments {
     pub quick: bool,
 
     /// Measure the cases whose names contain one of these
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
     pub filter: Vec<String>,
 
     /// Packets in a run

@@ -41,7 +41,8 @@ impl Installation {
         fs::write(&path, toml).context("writing the configuration")?;
         let config = config::load(&path)?;
         let store = Store::open(directory.path())?;
-        let kernel = Kernel::load(&config, log_size(&config, &store)?)?;
+        let log_size = log_size(&config, &store)?;
+        let kernel = lab.near.enter(|| Kernel::load(&config, log_size))?;
         let mut controller = Controller::new(config, store, Box::new(kernel))?;
         fill(&mut controller, scenario)?;
         lab.near.enter(|| controller.attach())?;

@@ -105,6 +105,10 @@ fn measure(arguments: &Arguments) -> Result<Report> {
     }
     let is_wanted = |name: &str| arguments.wants(false, name);
     live::measure(&object, arguments.live_effort(), is_wanted, &mut report)?;
+    ensure!(
+        !(report.rows.is_empty() && report.live.is_empty() && report.skipped.is_empty()),
+        "no case has such a name: leave --filter out to see all names"
+    );
     report.set_goals(scenarios.iter().flat_map(goals));
     Ok(report)
 }

@@ -8,8 +8,11 @@ use crate::{Family, Verdict, algorithm::sliding_log::TIMES_MAX, verdict::VERDICT
 /// never reads them.
 pub const VERSION: u32 = 3;
 
-/// The entry point.
+/// The entry point for frames that fit into one buffer.
 pub const PROGRAM: &str = "ratelimit";
+
+/// The entry point for frames that may take several buffers.
+pub const PROGRAM_FRAGS: &str = "ratelimit_frags";
 
 /// Interfaces that can be counted apart; each has a slot below this.
 pub const INTERFACES_MAX: u32 = 32;

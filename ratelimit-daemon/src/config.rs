@@ -133,6 +133,8 @@ pub struct Interface {
     pub name: String,
     /// How to attach.
     pub mode: Mode,
+    /// Whether there may be jumbo frames although the interface's MTU does not say so yet.
+    pub jumbo: bool,
 }
 
 /// Where in the kernel the program runs.

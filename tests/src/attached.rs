@@ -31,6 +31,12 @@ impl Attached {
         Ok(Self(xdp?))
     }
 
+    /// The name of the program.
+    pub fn name(&self) -> Result<String> {
+        let info = self.0.info()?;
+        Ok(info.name_as_str().context("no name")?.to_owned())
+    }
+
     /// Whether the program lets a frame pass at this moment.
     pub fn passes(&self, frame: &[u8]) -> Result<bool> {
         const XDP_DROP: u32 = 1;

@@ -20,8 +20,10 @@ pub use raw::{Receiver, Sender};
 
 /// The name of the interface in each namespace.
 pub const INTERFACE: &str = "rl0";
+/// What a link usually has.
+const MTU: &str = "1500";
 /// Room for a jumbo frame with two VLAN tags.
-const MTU: &str = "9200";
+const MTU_JUMBO: &str = "9200";
 
 /// Two namespaces joined by a link.
 #[derive(Debug)]
@@ -35,6 +37,15 @@ pub struct Lab {
 impl Lab {
     /// Makes the namespaces and the link.
     pub fn new() -> Result<Self> {
+        Self::with_mtu(MTU)
+    }
+
+    /// The same with a link for jumbo frames.
+    pub fn jumbo() -> Result<Self> {
+        Self::with_mtu(MTU_JUMBO)
+    }
+
+    fn with_mtu(mtu: &str) -> Result<Self> {
         static LABS: AtomicU32 = AtomicU32::new(0);
         let unique = format!("rl-{}-{}", process::id(), LABS.fetch_add(1, Relaxed));
         let lab = Self {
@@ -46,7 +57,7 @@ impl Lab {
         lab.near
             .ip(&[&["link", "add", INTERFACE], &pair[..]].concat())?;
         for namespace in [&lab.near, &lab.far] {
-            namespace.ip(&["link", "set", INTERFACE, "mtu", MTU, "up"])?;
+            namespace.ip(&["link", "set", INTERFACE, "mtu", mtu, "up"])?;
         }
         Ok(lab)
     }

@@ -37,6 +37,19 @@ pub struct Constants {
     pub events_bytes: u32,
     /// Sliding logs that have room, 8 KiB each.
     pub logs: u32,
+    /// Whether the program is the one for frames that take several buffers.
+    pub frags: bool,
+}
+
+impl Constants {
+    /// The name of the entry point.
+    const fn entry_point(&self) -> &'static str {
+        if self.frags {
+            layout::PROGRAM_FRAGS
+        } else {
+            layout::PROGRAM
+        }
+    }
 }
 
 impl Default for Constants {
@@ -49,6 +62,7 @@ impl Default for Constants {
             sources: 1 << 16,
             events_bytes: 1 << 16,
             logs: 1,
+            frags: false,
         }
     }
 }
@@ -84,9 +98,13 @@ impl From<Verdict> for Action {
 /// The words of a sliding log in the object as it was built.
 pub type LogWords = [u64; LOG_TIMES as usize + 1];
 
+/// What a test run has in its first buffer: a page less the headroom and `skb_shared_info`.
+const ONE_BUFFER_BYTES: usize = 4_096 - 256 - 320;
+
 /// A loaded program with its maps.
 pub struct Program {
     ebpf: Ebpf,
+    entry_point: &'static str,
     interface: u32,
     settings: Array<MapData, Settings>,
     policies: Array<MapData, Policy>,
@@ -121,12 +139,13 @@ impl Program {
             .load(OBJECT)
             .context("reading the object")?;
         let program = ebpf
-            .program_mut(layout::PROGRAM)
+            .program_mut(constants.entry_point())
             .context("the object has no program")?;
         <&mut Xdp>::try_from(program)?
             .load()
             .context("loading the program")?;
         Ok(Self {
+            entry_point: constants.entry_point(),
             interface: constants.interface,
             settings: take_map(&mut ebpf, "SETTINGS")?.try_into()?,
             policies: take_map(&mut ebpf, "POLICIES")?.try_into()?,
@@ -153,7 +172,7 @@ impl Program {
     /// The program itself.
     #[must_use]
     pub fn xdp(&self) -> &Xdp {
-        let program = self.ebpf.program(layout::PROGRAM).expect("it was loaded");
+        let program = self.ebpf.program(self.entry_point).expect("it was loaded");
         program.try_into().expect("it was loaded as XDP")
     }
 
@@ -161,9 +180,15 @@ impl Program {
     pub fn xdp_mut(&mut self) -> &mut Xdp {
         let program = self
             .ebpf
-            .program_mut(layout::PROGRAM)
+            .program_mut(self.entry_point)
             .expect("it was loaded");
         program.try_into().expect("it was loaded as XDP")
+    }
+
+    /// Whether a frame fits into the buffers that the program may be given.
+    #[must_use]
+    pub fn takes(&self, frame_bytes: usize) -> bool {
+        self.entry_point == layout::PROGRAM_FRAGS || frame_bytes <= ONE_BUFFER_BYTES
     }
 
     /// Runs the program on a frame.

@@ -91,6 +91,11 @@ pub trait Judge {
     /// What is judging.
     fn name(&self) -> &'static str;
 
+    /// Whether a frame of so many bytes can arrive.
+    fn takes(&self, _: usize) -> bool {
+        true
+    }
+
     /// Judges a frame that arrives at `now`.
     fn judge(&mut self, frame: &[u8], now: Instant) -> Verdict;
 }
@@ -98,6 +103,10 @@ pub trait Judge {
 impl Judge for Program {
     fn name(&self) -> &'static str {
         "kernel"
+    }
+
+    fn takes(&self, frame_bytes: usize) -> bool {
+        self.takes(frame_bytes)
     }
 
     fn judge(&mut self, frame: &[u8], now: Instant) -> Verdict {

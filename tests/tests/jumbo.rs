@@ -45,7 +45,11 @@ fn a_limit_of_bytes_is_charged_the_whole_length() {
 const NOW: Instant = Instant::from_nanos(0);
 
 fn program(amount: u64) -> Program {
-    let mut program = Program::load(&Constants::default()).expect("the program loads");
+    let constants = Constants {
+        frags: true,
+        ..Constants::default()
+    };
+    let mut program = Program::load(&constants).expect("the program loads");
     Scene::limited(&[limit_of(amount)])
         .set_up(&mut program)
         .unwrap();

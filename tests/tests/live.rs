@@ -45,7 +45,7 @@ fn of_a_limited_source_exactly_the_limit_arrives() {
     const AMOUNT: u64 = 50;
     require_root!();
     for mode in MODES {
-        let lab = Lab::new().unwrap();
+        let lab = Lab::jumbo().unwrap();
         let window = Duration::from_mins(1);
         let program = attached(
             &lab,
@@ -75,7 +75,7 @@ const MODES: [XdpMode; 2] = [XdpMode::Driver, XdpMode::Skb];
 
 /// Sends a frame of every shape through a program whose lists say `entry`.
 fn check(mode: XdpMode, entry: ListEntry, arrives: fn(Class) -> bool) {
-    let lab = Lab::new().unwrap();
+    let lab = Lab::jumbo().unwrap();
     let scene = Scene::default().with("203.0.113.0/24", entry);
     let program = attached(&lab, mode, &scene.with("2001:db8:7:7::/64", entry));
     let before = lab.near.received().unwrap();
@@ -115,6 +115,7 @@ fn uncounted_bytes(mode: XdpMode) -> u64 {
 fn attached(lab: &Lab, mode: XdpMode, scene: &Scene) -> Program {
     let constants = Constants {
         clock: clock::KERNEL,
+        frags: true,
         ..Constants::default()
     };
     let mut program = Program::load(&constants).expect("the program loads");

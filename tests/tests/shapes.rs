@@ -81,7 +81,7 @@ fn a_shape_that_is_cut_anywhere_behind_its_source_is_still_banned() {
     let scene = unknown().with("203.0.113.77", banned_until(u64::MAX));
     let scene = scene.with("2001:db8:7:7::77", banned_until(u64::MAX));
     for judge in &mut judges(&scene) {
-        for Shaped { name, class, frame } in shapes::all(IPV4, IPV6) {
+        for Shaped { name, class, frame } in shapes_for(&**judge) {
             for bytes in NETWORK_HEADER_END..frame.len().min(200) {
                 let verdict = judge.judge(&frame[..bytes], NOW);
                 let expected = [Class::Ordinary.when_banned(), class.when_banned()];
@@ -159,13 +159,23 @@ fn unknown() -> Scene {
 }
 
 /// Everything that judges, with the scene set up.
+fn shapes_for(judge: &dyn Judge) -> Vec<Shaped> {
+    let shapes = shapes::all(IPV4, IPV6).into_iter();
+    shapes
+        .filter(|shape| judge.takes(shape.frame.len()))
+        .collect()
+}
+
 fn judges(scene: &Scene) -> Vec<Box<dyn Judge>> {
     let constants = Constants::default();
     let mut judges: Vec<Box<dyn Judge>> = vec![Box::new(scene.in_memory(&constants))];
     if skip::is_root() {
-        let mut program = Program::load(&constants).expect("the program loads");
-        scene.set_up(&mut program).expect("the scene can be set up");
-        judges.push(Box::new(program));
+        for frags in [false, true] {
+            let constants = Constants { frags, ..constants };
+            let mut program = Program::load(&constants).expect("the program loads");
+            scene.set_up(&mut program).expect("the scene can be set up");
+            judges.push(Box::new(program));
+        }
     } else {
         skip::report("the kernel's part needs root");
     }
@@ -174,7 +184,7 @@ fn judges(scene: &Scene) -> Vec<Box<dyn Judge>> {
 
 fn check(scene: &Scene, expected: fn(Class) -> Verdict) {
     for judge in &mut judges(scene) {
-        for Shaped { name, class, frame } in shapes::all(IPV4, IPV6) {
+        for Shaped { name, class, frame } in shapes_for(&**judge) {
             let verdict = judge.judge(&frame, NOW);
             assert_eq!(verdict, expected(class), "{}: {name}", judge.name());
         }

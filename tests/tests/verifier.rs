@@ -14,13 +14,14 @@ const INSTRUCTIONS_MAX: u32 = 500_000;
 fn the_program_loads_with_every_combination_of_constants() {
     require_root!();
     for clock in [clock::KERNEL, clock::MANUAL] {
-        for interface in [0, 31, u32::MAX] {
+        for (interface, frags) in [(0, false), (31, true), (u32::MAX, false)] {
             for (ipv4, ipv6) in [(32, 64), (24, 48), (1, 128)] {
                 let constants = Constants {
                     clock,
                     interface,
                     masks: source_masks(ipv4, ipv6),
                     sources: 1_024,
+                    frags,
                     ..Constants::default()
                 };
                 check(&constants);

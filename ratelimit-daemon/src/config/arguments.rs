@@ -90,6 +90,7 @@ fn interfaces(names: &[String], problems: &mut Vec<Diagnostic>) -> Vec<Interface
     let wanted = |name: &String| Interface {
         name: name.clone(),
         mode: Mode::default(),
+        jumbo: false,
     };
     names.iter().map(wanted).collect()
 }

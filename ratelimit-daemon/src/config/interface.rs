@@ -35,6 +35,8 @@ fn read(value: Value<'_>, report: &mut Report) -> Option<At<Interface>> {
     let name = name.and_then(|value| value.text("name = \"eth0\"", report));
     let mode = section.take("mode");
     let mode = mode.and_then(|value| value.choice(&MODES, report));
+    let jumbo = section.take("jumbo");
+    let jumbo = jumbo.and_then(|value| value.boolean(report));
     section.finish(report);
     let At { value, spot } = name?;
     if let Err(problem) = check_name(&value) {
@@ -44,6 +46,7 @@ fn read(value: Value<'_>, report: &mut Report) -> Option<At<Interface>> {
     let interface = Interface {
         name: value,
         mode: mode.map(|mode| mode.value).unwrap_or_default(),
+        jumbo: jumbo.is_some_and(|jumbo| jumbo.value),
     };
     Some(At {
         value: interface,

@@ -13,6 +13,8 @@ use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 pub struct InterfaceState {
     /// Its index.
     pub index: u32,
+    /// Bytes of the longest packet, without the Ethernet header.
+    pub mtu: u32,
     /// The program in the driver's or the stack's hook.
     pub program: Option<(XdpMode, u32)>,
 }
@@ -46,6 +48,7 @@ pub fn query(name: &str) -> anyhow::Result<Option<InterfaceState>> {
         request(name).with_context(|| format!("asking the kernel about interface {name}"))?;
     Ok(reply.map(|message| InterfaceState {
         index: message.header.index,
+        mtu: message.attributes.iter().find_map(mtu).unwrap_or_default(),
         program: message.attributes.iter().find_map(program),
     }))
 }
@@ -72,6 +75,13 @@ fn request(name: &str) -> anyhow::Result<Option<LinkMessage>> {
     }
 }
 
+const fn mtu(attribute: &LinkAttribute) -> Option<u32> {
+    match attribute {
+        LinkAttribute::Mtu(bytes) => Some(*bytes),
+        _ => None,
+    }
+}
+
 fn program(attribute: &LinkAttribute) -> Option<(XdpMode, u32)> {
     let LinkAttribute::Xdp(details) = attribute else {
         return None;
@@ -91,10 +101,8 @@ mod tests {
 
     #[test]
     fn the_loopback_interface_is_found() {
-        assert_eq!(
-            query("lo").unwrap().map(|interface| interface.index),
-            Some(1)
-        );
+        let interface = query("lo").unwrap().unwrap();
+        assert_eq!((interface.index, interface.mtu), (1, 65_536));
     }
 
     #[test]

@@ -320,9 +320,9 @@ impl Datapath for Kernel {
         let links = self.pins.all_links()?;
         let pinned = |name: &str| links.iter().find(|pin| pin.interface == name);
         for loaded in &mut self.loaded {
-            let program = load::xdp(&mut loaded.ebpf)?;
-            let pin = pinned(&loaded.interface.name);
-            match link::attach(program, &loaded.interface, loaded.slot, &self.pins, pin) {
+            let (interface, slot) = (loaded.interface.clone(), loaded.slot);
+            let pin = pinned(&interface.name);
+            match link::attach(loaded.xdp()?, &interface, slot, &self.pins, pin) {
                 Ok(attachment) => self.attachments.push(attachment),
                 Err(error) => {
                     let anew = self

@@ -241,6 +241,19 @@ pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The name of the program that a pinned link runs; `None` where the link has come off.
+///
+/// # Errors
+///
+/// When the kernel does not tell.
+pub fn running(pin: &LinkPin) -> anyhow::Result<Option<String>> {
+    let id = FdLink::from(open(pin)?)
+        .info()
+        .context("reading the pinned link")?
+        .program_id();
+    Ok(name_of(id))
+}
+
 fn is_on(interface: &str, program: u32) -> anyhow::Result<bool> {
     let state = interface::query(interface)?;
     Ok(state
@@ -255,17 +268,14 @@ fn open(pin: &LinkPin) -> anyhow::Result<PinnedLink> {
 
 /// The name and number of a program, for people.
 fn program_name(id: u32) -> String {
-    let info = aya::programs::loaded_programs()
-        .flatten()
-        .find(|info| info.id() == id);
-    let name = info
-        .as_ref()
-        .and_then(|info| info.name_as_str())
-        .unwrap_or_default()
-        .to_owned();
-    if name.is_empty() {
-        format!("with id {id}")
-    } else {
-        format!("`{name}` (id {id})")
+    match name_of(id) {
+        Some(name) if !name.is_empty() => format!("`{name}` (id {id})"),
+        _ => format!("with id {id}"),
     }
+}
+
+fn name_of(id: u32) -> Option<String> {
+    let mut programs = aya::programs::loaded_programs().flatten();
+    let info = programs.find(|info| info.id() == id)?;
+    Some(info.name_as_str()?.to_owned())
 }

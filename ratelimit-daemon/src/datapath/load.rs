@@ -14,11 +14,11 @@ use aya::{
 use aya_obj::Object;
 use ratelimit_common::{
     Ipv4, Ipv6,
-    layout::{INTERFACES_MAX, PROGRAM, clock},
+    layout::{INTERFACES_MAX, PROGRAM, PROGRAM_FRAGS, clock},
 };
 
 use super::{
-    IpAddress, LogSize, OBJECT, Pins, logs,
+    IpAddress, LogSize, OBJECT, Pins, interface, link, logs,
     pins::{self, LinkPin},
 };
 use crate::{
@@ -29,6 +29,9 @@ use crate::{
 /// The maps whose size is the number of sources that are remembered.
 const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
 
+/// The longest packet that fits into one buffer with any driver.
+const MTU_OF_ONE_BUFFER: u32 = 1_500;
+
 /// A program that waits for its interface.
 pub struct Loaded {
     /// The interface.
@@ -37,6 +40,18 @@ pub struct Loaded {
     pub slot: u32,
     /// The program, and its maps.
     pub ebpf: Ebpf,
+    entry_point: &'static str,
+}
+
+impl Loaded {
+    /// The program.
+    ///
+    /// # Errors
+    ///
+    /// When the object has none.
+    pub fn xdp(&mut self) -> anyhow::Result<&mut Xdp> {
+        xdp(&mut self.ebpf, self.entry_point)
+    }
 }
 
 /// Loads a program for each interface of `config`, with sliding logs of the size `log_size`, on the pinned maps where they
@@ -58,12 +73,22 @@ pub fn programs(config: &Config, log_size: LogSize, pins: &Pins) -> anyhow::Resu
     logs::make(&object, pins)?;
     let mut loaded = Vec::new();
     for (interface, slot) in slots(&config.interfaces, &links)? {
-        let ebpf = load_program(&object, pins, config, log_size, slot)
-            .with_context(|| format!("loading the program for {}", interface.name))?;
+        let load = || {
+            let pin = links.iter().find(|pin| pin.interface == interface.name);
+            let entry_point = entry_point(&interface, pin)?;
+            let mut ebpf = make_maps(&object, pins, config, log_size, slot)?;
+            let program = xdp(&mut ebpf, entry_point)?;
+            program.load().context("passing the verifier")?;
+            Ok((entry_point, ebpf))
+        };
+        let loading: anyhow::Result<_> = load();
+        let (entry_point, ebpf) =
+            loading.with_context(|| format!("loading the program for {}", interface.name))?;
         loaded.push(Loaded {
             interface,
             slot,
             ebpf,
+            entry_point,
         });
     }
     Ok(loaded)
@@ -91,7 +116,19 @@ fn missing(name: &str) -> anyhow::Error {
     anyhow!("the BPF object has no map {name}")
 }
 
-fn load_program(
+/// The program of frames that may take several buffers costs a call more, and lets the MTU be raised while it runs. It stays
+/// where it is: some drivers look at the MTU only when the first program comes (`veth_xdp_set`).
+fn entry_point(interface: &Interface, pin: Option<&LinkPin>) -> anyhow::Result<&'static str> {
+    let state = interface::query(&interface.name)?;
+    let mtu = state.map_or(0, |state| state.mtu);
+    let running = pin.map(link::running).transpose()?.flatten();
+    let may_be_long = interface.jumbo
+        || mtu > MTU_OF_ONE_BUFFER
+        || running.is_some_and(|name| name == PROGRAM_FRAGS);
+    Ok(if may_be_long { PROGRAM_FRAGS } else { PROGRAM })
+}
+
+fn make_maps(
     object: &Object,
     pins: &Pins,
     config: &Config,
@@ -114,20 +151,13 @@ fn load_program(
     for (name, _) in pins::pinnable(object) {
         loader.map_pin_path(name, pins.map(name));
     }
-    let mut ebpf = loader.load(OBJECT).context("making the maps")?;
-    xdp(&mut ebpf)?.load().context("passing the verifier")?;
-    Ok(ebpf)
+    loader.load(OBJECT).context("making the maps")
 }
 
-/// The entry point of a loaded object.
-///
-/// # Errors
-///
-/// When the object has none.
-pub fn xdp(ebpf: &mut Ebpf) -> anyhow::Result<&mut Xdp> {
+fn xdp<'a>(ebpf: &'a mut Ebpf, entry_point: &str) -> anyhow::Result<&'a mut Xdp> {
     let program = ebpf
-        .program_mut(PROGRAM)
-        .ok_or_else(|| anyhow!("the BPF object has no program"))?;
+        .program_mut(entry_point)
+        .ok_or_else(|| anyhow!("the BPF object has no program {entry_point}"))?;
     program.try_into().context("the program is not one of XDP")
 }
 
@@ -233,6 +263,7 @@ mod tests {
         Interface {
             name: name.to_owned(),
             mode: Mode::Auto,
+            jumbo: false,
         }
     }
 

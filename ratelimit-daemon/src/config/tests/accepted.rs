@@ -140,8 +140,11 @@ fn a_byte_order_mark_and_carriage_returns_do_not_matter() {
 }
 
 fn interface(name: &str, mode: Mode) -> Interface {
-    let name = name.to_owned();
-    Interface { name, mode }
+    Interface {
+        name: name.to_owned(),
+        mode,
+        jumbo: false,
+    }
 }
 
 fn limit(amount: u64, unit: LimitUnit, window_ms: u64) -> LimitSpec {

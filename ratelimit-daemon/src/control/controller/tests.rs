@@ -350,6 +350,7 @@ fn config() -> Config {
         interfaces: vec![Interface {
             name: "eth0".into(),
             mode: Mode::Auto,
+            jumbo: false,
         }],
         source: Source {
             ipv4_prefix: 32,
