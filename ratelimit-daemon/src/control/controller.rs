@@ -18,6 +18,7 @@ use super::{
     policies::Policies,
     rules::Rules,
     store::Store,
+    timekeeper::Reading,
 };
 use crate::{
     api::{Changed, ClockStatus, KernelClock, Refused},
@@ -104,8 +105,14 @@ impl Controller {
         Ok(())
     }
 
-    /// What is due from time to time: bans end.
+    /// What is due from time to time: the clocks are read, and bans end.
     pub fn tick(&mut self) {
+        if let Err(error) = self.keep_time(Reading::now()) {
+            warn!(
+                error = format!("{error:#}"),
+                "the ends of bans could not be brought to the clock"
+            );
+        }
         if let Err(error) = self.forget_ended_bans() {
             warn!(
                 error = format!("{error:#}"),
@@ -287,6 +294,21 @@ impl Controller {
         } else if before.is_none_or(|before| before.clock != status.clock) {
             info!("{status}");
         }
+    }
+
+    /// Takes in what the clocks show. After a suspend bans end at other points on the kernel's clock.
+    pub(super) fn keep_time(&mut self, now: Reading) -> anyhow::Result<()> {
+        if !self.store.keep_time(now) {
+            return Ok(());
+        }
+        self.intent = Intent::restore(self.intent.config.clone(), &self.store)?;
+        self.compile_all()?;
+        let different = self.enforce_all()?;
+        info!(
+            different,
+            "the machine slept, or it is known how long it was off: bans end when they would have"
+        );
+        Ok(())
     }
 
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {

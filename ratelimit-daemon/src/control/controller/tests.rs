@@ -3,6 +3,7 @@
 mod clock_changes;
 mod origins;
 mod sliding_logs;
+mod time;
 mod wide;
 
 use std::{
@@ -309,6 +310,11 @@ impl Lab {
             .copied()
             .unwrap_or_default();
         entry.is_banned(Instant::from_nanos(clock::now().as_nanos()))
+    }
+
+    /// Until when the datapath drops packets of a prefix.
+    fn until(&self, text: &str) -> Option<Instant> {
+        self.entries().get(&prefix(text))?.banned_until()
     }
 
     /// The index of the policy of an address, as the datapath finds it.
