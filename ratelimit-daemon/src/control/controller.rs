@@ -16,6 +16,7 @@ use super::{
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
     policies::Policies,
+    reconcile::Comparisons,
     rules::Rules,
     store::Store,
     timekeeper::Reading,
@@ -43,6 +44,7 @@ pub struct Controller {
     pub(super) fill: super::views::Fill,
     /// How often the coarse clock moves on.
     tick: Duration,
+    pub(super) comparisons: Comparisons,
 }
 
 /// What became of the configuration so far.
@@ -76,6 +78,7 @@ impl Controller {
             },
             fill: super::views::Fill::default(),
             tick: clock::tick(),
+            comparisons: Comparisons::default(),
         };
         controller.forget_ended_bans()?;
         controller.compile_all()?;
@@ -105,7 +108,7 @@ impl Controller {
         Ok(())
     }
 
-    /// What is due from time to time: the clocks are read, and bans end.
+    /// What is due each second: the clocks are read, bans end, and the kernel's tables are compared with what is intended.
     pub fn tick(&mut self) {
         if let Err(error) = self.keep_time(Reading::now()) {
             warn!(
@@ -119,26 +122,7 @@ impl Controller {
                 "bans that ended could not be forgotten"
             );
         }
-    }
-
-    /// Compares what the kernel holds with what is intended, and puts right what is different.
-    pub fn reconcile(&mut self) {
-        let answer = self
-            .enforcer
-            .reread()
-            .map_err(anyhow::Error::from)
-            .and_then(|()| self.enforce_all());
-        match answer {
-            Ok(0) => {}
-            Ok(different) => warn!(
-                different,
-                "the kernel's tables were not as intended, and are again"
-            ),
-            Err(error) => warn!(
-                error = format!("{error:#}"),
-                "the kernel's tables could not be compared"
-            ),
-        }
+        self.reconcile_quickly();
     }
 
     /// Makes changes: in the database, in the datapath, and here, or nowhere.
@@ -240,7 +224,7 @@ impl Controller {
     }
 
     /// Brings the whole datapath to what is compiled, and answers how much was different.
-    fn enforce_all(&mut self) -> anyhow::Result<usize> {
+    pub(super) fn enforce_all(&mut self) -> anyhow::Result<usize> {
         let wanted: BTreeMap<_, _> = self.rules.entries().collect();
         let changes = self.enforcer.difference(&wanted);
         let tables = self.tables();

@@ -8,6 +8,7 @@ use std::{
 use super::{
     controller::{Controller, Reloads},
     policies::{DEFAULT, NODE, Named, Role},
+    reconcile::Reconciliation,
     store::{BanRow, FOREVER},
 };
 use crate::{
@@ -45,6 +46,8 @@ pub struct Snapshot {
     pub sources: [u64; 2],
     /// How reloads went.
     pub reloads: Reloads,
+    /// How what is enforced stands to what is intended.
+    pub reconciliation: Reconciliation,
 }
 
 impl Controller {
@@ -203,6 +206,7 @@ impl Controller {
             totals: self.enforcer.datapath().totals().map_err(unreadable)?,
             sources: self.fill.sources,
             reloads: self.reloads.clone(),
+            reconciliation: self.reconciliation(),
         })
     }
 

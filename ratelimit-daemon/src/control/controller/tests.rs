@@ -2,6 +2,7 @@
 
 mod clock_changes;
 mod origins;
+mod reconciliation;
 mod sliding_logs;
 mod time;
 mod wide;
@@ -189,16 +190,6 @@ fn a_policy_of_another_customer_keeps_its_index_and_so_its_state() {
     lab.limit(Some("198.51.100.0/24"), 6).unwrap();
     lab.limit(None, 1000).unwrap();
     assert_eq!(lab.policy_index("192.0.2.1"), before);
-}
-
-#[test]
-fn an_entry_that_somebody_took_out_of_the_kernel_is_put_back() {
-    let mut lab = Lab::new(config());
-    lab.ban(&["192.0.2.1"], None).unwrap();
-    let before = lab.entries();
-    lab.memory.lock().unwrap().entries.clear();
-    lab.controller.reconcile();
-    assert_eq!(lab.entries(), before);
 }
 
 #[test]
