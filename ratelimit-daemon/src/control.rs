@@ -20,17 +20,22 @@ mod limit_state;
 mod node_scope;
 mod policies;
 mod preview;
+mod reconcile;
 mod reload;
 mod rules;
 mod store;
+mod timekeeper;
 mod top;
 mod views;
 
 pub use compile::{CompileError, Compiled};
 pub use controller::{Controller, Reloads};
+pub use enforcer::verify::{ByKind, Kind};
 pub use handle::{Handle, Stopped};
+pub use intent::Edit;
 pub use policies::Named;
-pub use store::Store;
+pub use reconcile::Reconciliation;
+pub use store::{AllowRow, BanRow, FOREVER, LimitRow, Store};
 pub use views::Snapshot;
 
 use crate::{config::Config, datapath::LogSize};

@@ -3,7 +3,7 @@
 use ratelimit_common::Family as AddressFamily;
 
 use crate::{
-    control::Snapshot,
+    control::{Kind as TableKind, Reconciliation, Snapshot},
     exposition::{Exposition, Format, Kind},
 };
 
@@ -13,6 +13,7 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     let mut exposition = Exposition::new(format);
     traffic(&mut exposition, snapshot);
     lists(&mut exposition, snapshot);
+    reconciliation(&mut exposition, &snapshot.reconciliation);
     sources(&mut exposition, snapshot);
     events(&mut exposition, snapshot);
     interfaces(&mut exposition, snapshot);
@@ -101,6 +102,39 @@ fn lists(exposition: &mut Exposition, snapshot: &Snapshot) {
     );
     for map in &status.maps {
         memory.labelled(&[("map", &map.name)], map.memory_bytes);
+    }
+}
+
+fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) {
+    let Reconciliation {
+        intended,
+        missing,
+        repaired,
+    } = reconciliation;
+    let mut family = exposition.family(
+        "ratelimit_intended",
+        Kind::Gauge,
+        "What is to be in the kernel's tables, by the kind of the table.",
+    );
+    for kind in TableKind::ALL {
+        family.labelled(&[("kind", kind.label())], intended.of(kind));
+    }
+    let mut family = exposition.family(
+        "ratelimit_enforced",
+        Kind::Gauge,
+        "What of it is there, as compared at most a second ago, of more than 8192 entries 5 minutes.",
+    );
+    for kind in TableKind::ALL {
+        let enforced = intended.of(kind).saturating_sub(missing.of(kind));
+        family.labelled(&[("kind", kind.label())], enforced);
+    }
+    let mut family = exposition.family(
+        "ratelimit_repaired",
+        Kind::Counter,
+        "What somebody else changed in the kernel's tables, and was put right.",
+    );
+    for kind in TableKind::ALL {
+        family.labelled(&[("kind", kind.label())], repaired.of(kind));
     }
 }
 

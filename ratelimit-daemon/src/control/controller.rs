@@ -16,8 +16,10 @@ use super::{
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
     policies::Policies,
+    reconcile::Comparisons,
     rules::Rules,
     store::Store,
+    timekeeper::Reading,
 };
 use crate::{
     api::{Changed, ClockStatus, KernelClock, Refused},
@@ -42,6 +44,7 @@ pub struct Controller {
     pub(super) fill: super::views::Fill,
     /// How often the coarse clock moves on.
     tick: Duration,
+    pub(super) comparisons: Comparisons,
 }
 
 /// What became of the configuration so far.
@@ -75,6 +78,7 @@ impl Controller {
             },
             fill: super::views::Fill::default(),
             tick: clock::tick(),
+            comparisons: Comparisons::default(),
         };
         controller.forget_ended_bans()?;
         controller.compile_all()?;
@@ -104,38 +108,29 @@ impl Controller {
         Ok(())
     }
 
-    /// What is due from time to time: bans end.
+    /// What is due each second: the clocks are read, bans end, and the kernel's tables are compared with what is intended.
     pub fn tick(&mut self) {
+        if let Err(error) = self.keep_time(Reading::now()) {
+            warn!(
+                error = format!("{error:#}"),
+                "the ends of bans could not be brought to the clock"
+            );
+        }
         if let Err(error) = self.forget_ended_bans() {
             warn!(
                 error = format!("{error:#}"),
                 "bans that ended could not be forgotten"
             );
         }
+        self.reconcile_quickly();
     }
 
-    /// Compares what the kernel holds with what is intended, and puts right what is different.
-    pub fn reconcile(&mut self) {
-        let answer = self
-            .enforcer
-            .reread()
-            .map_err(anyhow::Error::from)
-            .and_then(|()| self.enforce_all());
-        match answer {
-            Ok(0) => {}
-            Ok(different) => warn!(
-                different,
-                "the kernel's tables were not as intended, and are again"
-            ),
-            Err(error) => warn!(
-                error = format!("{error:#}"),
-                "the kernel's tables could not be compared"
-            ),
-        }
-    }
-
-    /// Makes changes by hand: in the database, in the datapath, and here, or nowhere.
-    pub(super) fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+    /// Makes changes: in the database, in the datapath, and here, or nowhere.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was made.
+    pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
         let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
@@ -229,7 +224,7 @@ impl Controller {
     }
 
     /// Brings the whole datapath to what is compiled, and answers how much was different.
-    fn enforce_all(&mut self) -> anyhow::Result<usize> {
+    pub(super) fn enforce_all(&mut self) -> anyhow::Result<usize> {
         let wanted: BTreeMap<_, _> = self.rules.entries().collect();
         let changes = self.enforcer.difference(&wanted);
         let tables = self.tables();
@@ -285,6 +280,21 @@ impl Controller {
         }
     }
 
+    /// Takes in what the clocks show. After a suspend bans end at other points on the kernel's clock.
+    pub(super) fn keep_time(&mut self, now: Reading) -> anyhow::Result<()> {
+        if !self.store.keep_time(now) {
+            return Ok(());
+        }
+        self.intent = Intent::restore(self.intent.config.clone(), &self.store)?;
+        self.compile_all()?;
+        let different = self.enforce_all()?;
+        info!(
+            different,
+            "the machine slept, or it is known how long it was off: bans end when they would have"
+        );
+        Ok(())
+    }
+
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {
         let ended = self.intent.ended(clock::now());
         if ended.is_empty() {
@@ -293,7 +303,7 @@ impl Controller {
         let count = ended.len();
         let edits: Vec<Edit> = ended
             .into_iter()
-            .map(|prefix| Edit::Ban(prefix, None))
+            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
             .collect();
         self.edit(&edits)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
@@ -325,7 +335,7 @@ fn summary(edits: &[Edit], reverse: &[Edit]) -> Changed {
 
 fn exists(edit: &Edit) -> bool {
     match edit {
-        Edit::Ban(_, row) => row.is_some(),
+        Edit::Ban(_, _, row) => row.is_some(),
         Edit::Allow(_, row) => row.is_some(),
         Edit::Limits(_, row) => row.is_some(),
     }

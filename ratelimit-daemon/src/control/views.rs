@@ -8,6 +8,7 @@ use std::{
 use super::{
     controller::{Controller, Reloads},
     policies::{DEFAULT, NODE, Named, Role},
+    reconcile::Reconciliation,
     store::{BanRow, FOREVER},
 };
 use crate::{
@@ -45,6 +46,8 @@ pub struct Snapshot {
     pub sources: [u64; 2],
     /// How reloads went.
     pub reloads: Reloads,
+    /// How what is enforced stands to what is intended.
+    pub reconciliation: Reconciliation,
 }
 
 impl Controller {
@@ -76,13 +79,13 @@ impl Controller {
         }
     }
 
-    /// The bans, in the order of their prefixes.
+    /// The bans, in the order of their prefixes and origins.
     #[must_use]
     pub fn bans(&self) -> Vec<Ban> {
         self.intent
             .bans()
             .iter()
-            .map(|(prefix, row)| ban(*prefix, row))
+            .map(|((prefix, origin), row)| ban(*prefix, origin, row))
             .collect()
     }
 
@@ -203,6 +206,7 @@ impl Controller {
             totals: self.enforcer.datapath().totals().map_err(unreadable)?,
             sources: self.fill.sources,
             reloads: self.reloads.clone(),
+            reconciliation: self.reconciliation(),
         })
     }
 
@@ -293,14 +297,14 @@ impl Controller {
 }
 
 /// A ban as it is told.
-pub(super) fn ban(prefix: Prefix, row: &BanRow) -> Ban {
+pub(super) fn ban(prefix: Prefix, origin: &Origin, row: &BanRow) -> Ban {
     Ban {
         prefix,
         until: (row.until != FOREVER).then(|| clock::to_wall(row.until)),
         since: row.since,
         reason: row.reason.clone(),
         author: row.author.clone(),
-        origin: Origin::Manual,
+        origin: origin.clone(),
     }
 }
 

@@ -1,7 +1,10 @@
 //! The controller over a datapath in memory.
 
 mod clock_changes;
+mod origins;
+mod reconciliation;
 mod sliding_logs;
+mod time;
 mod wide;
 
 use std::{
@@ -43,7 +46,7 @@ fn a_ban_is_in_the_datapath_in_the_database_and_in_the_list() {
         ["192.0.2.1", "198.51.100.0/24"]
     );
     assert_eq!(
-        (bans[0].reason.as_deref(), bans[0].author.as_str()),
+        (bans[0].reason.as_deref(), &*bans[0].author),
         (Some("test"), "root")
     );
     lab.restart();
@@ -190,16 +193,6 @@ fn a_policy_of_another_customer_keeps_its_index_and_so_its_state() {
 }
 
 #[test]
-fn an_entry_that_somebody_took_out_of_the_kernel_is_put_back() {
-    let mut lab = Lab::new(config());
-    lab.ban(&["192.0.2.1"], None).unwrap();
-    let before = lab.entries();
-    lab.memory.lock().unwrap().entries.clear();
-    lab.controller.reconcile();
-    assert_eq!(lab.entries(), before);
-}
-
-#[test]
 fn a_prefix_that_the_configuration_allows_is_not_taken_off_by_hand() {
     let mut lab = Lab::new(config());
     let request = PrefixesRequest {
@@ -308,6 +301,11 @@ impl Lab {
             .copied()
             .unwrap_or_default();
         entry.is_banned(Instant::from_nanos(clock::now().as_nanos()))
+    }
+
+    /// Until when the datapath drops packets of a prefix.
+    fn until(&self, text: &str) -> Option<Instant> {
+        self.entries().get(&prefix(text))?.banned_until()
     }
 
     /// The index of the policy of an address, as the datapath finds it.
