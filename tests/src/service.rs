@@ -24,6 +24,8 @@ pub struct Service {
     pins: PathBuf,
     namespace: String,
     child: Option<Child>,
+    /// What sshd would tell `rlctl`: `192.0.2.9 51514 192.0.2.1 22`.
+    pub ssh_connection: String,
 }
 
 /// What `rlctl` said.
@@ -51,6 +53,7 @@ impl Service {
             pins: Path::new("/sys/fs/bpf").join(unique),
             namespace: format!("/run/netns/{}", lab.near.name()),
             child: None,
+            ssh_connection: String::new(),
         };
         service.configure(toml)?;
         // The metrics are served on the loopback interface.
@@ -159,6 +162,8 @@ impl Service {
             .arg(socket)
             .args(arguments)
             .env("NO_COLOR", "1")
+            // Whoever runs the tests over SSH is not to be protected from them.
+            .env("SSH_CONNECTION", &self.ssh_connection)
             .output()
             .context("running rlctl")?;
         Ok(Said::from(output))
