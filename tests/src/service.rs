@@ -1,8 +1,9 @@
 //! `ratelimitd` and `rlctl` as they are installed: the binaries, in the near namespace of a lab.
 
 use std::{
-    fmt::Write,
+    fmt::Write as _,
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -166,6 +167,32 @@ impl Service {
             .env("SSH_CONNECTION", &self.ssh_connection)
             .output()
             .context("running rlctl")?;
+        Ok(Said::from(output))
+    }
+
+    /// Runs `rlctl` on a terminal of its own, on which somebody types; both streams are one there.
+    pub fn rlctl_on_terminal(&self, arguments: &[&str], typed: &str) -> Result<Said> {
+        let rlctl = binary("rlctl").display().to_string();
+        let socket = self.path("run/control.sock").display().to_string();
+        let words = [&[rlctl.as_str(), "--socket", &socket], arguments].concat();
+        let mut child = self
+            .inside(Path::new("script"))
+            .args([
+                "--quiet",
+                "--return",
+                "--command",
+                &words.join(" "),
+                "/dev/null",
+            ])
+            .env("NO_COLOR", "1")
+            .env("SSH_CONNECTION", &self.ssh_connection)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("running rlctl on a terminal")?;
+        let mut stdin = child.stdin.take().context("stdin is a pipe")?;
+        stdin.write_all(typed.as_bytes())?;
+        let output = child.wait_with_output()?;
         Ok(Said::from(output))
     }
 
