@@ -123,13 +123,13 @@ pub fn resume(disk: Config, directory: &Path) -> anyhow::Result<Config> {
             let main = trial.main.display();
             match trial.outcome {
                 Outcome::Pending { until } => {
-                    warn!(%until, "a configuration waits for `rlctl confirm`")
+                    warn!(%until, "a configuration waits for `rlctl confirm`");
                 }
                 Outcome::RolledBack { .. } => {
-                    warn!(%main, "was rolled back: the configuration before it holds")
+                    warn!(%main, "was rolled back: the configuration before it holds");
                 }
                 Outcome::Confirmed { .. } => {
-                    warn!(%main, "is not what `rlctl confirm` confirmed, which holds: copy that there")
+                    warn!(%main, "is not what `rlctl confirm` confirmed, which holds: copy that there");
                 }
             }
             Ok(config)

@@ -58,14 +58,7 @@ impl Watch {
         let mut relevant = false;
         loop {
             match self.socket.recv_from_full() {
-                Ok((bytes, _)) => {
-                    relevant |= messages(&bytes).any(|message| {
-                        message.is_ok_and(|message| match message.payload {
-                            NetlinkPayload::InnerMessage(message) => is_relevant(&message),
-                            _ => false,
-                        })
-                    })
-                }
+                Ok((bytes, _)) => relevant |= has_relevant(&bytes),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(relevant),
                 // More came than the socket holds: something was missed.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => relevant = true,
@@ -79,6 +72,15 @@ impl AsRawFd for Watch {
     fn as_raw_fd(&self) -> std::os::fd::RawFd {
         self.socket.as_raw_fd()
     }
+}
+
+fn has_relevant(bytes: &[u8]) -> bool {
+    messages(bytes).any(|message| {
+        message.is_ok_and(|message| match message.payload {
+            NetlinkPayload::InnerMessage(message) => is_relevant(&message),
+            _ => false,
+        })
+    })
 }
 
 /// Tells the controller what is protected, whenever that may be different, until `stop`.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use jiff::{Timestamp, Zoned};
+use jiff::Zoned;
 
 use super::confirm;
 use crate::{
@@ -68,33 +68,27 @@ fn sentences(applied: &Applied, now: &Zoned) -> String {
     )
 }
 
-/// Waits for Enter, for somebody who confirms elsewhere, and for the end.
-fn wait(attempt: &Attempt, client: &Client) -> Result<Report, Failure> {
+/// Waits for Enter, for somebody who says something elsewhere, and for the end.
+fn wait(tried: &Attempt, client: &Client) -> Result<Report, Failure> {
     loop {
         match keypress::wait(ASKED_EVERY) {
             Key::Enter => return confirm::confirm(client),
             // Nobody can press a key any more; the daemon goes on counting.
-            Key::Closed => return Err(not_confirmed(attempt)),
+            Key::Closed => return Err(not_confirmed(tried)),
             Key::None => {}
         }
         let status: Answer<Status> = client.get("/v1/status")?;
-        let Outcome::Pending { until } = attempt.outcome else {
-            return Err(not_confirmed(attempt));
-        };
-        match status.value.attempt.map(|now| now.outcome) {
+        match status.value.attempt.as_ref().map(|attempt| attempt.outcome) {
             Some(Outcome::Pending { .. }) => {}
             Some(Outcome::Confirmed { .. }) => {
                 return Ok(Report::from_json(status.json, "somebody confirmed it"));
             }
-            Some(Outcome::RolledBack { .. }) => return Err(not_confirmed(attempt)),
-            // What was confirmed, and is in the file, is no attempt any more; nor is what was rolled back and never was there.
-            None if Timestamp::now() < until => {
-                return Ok(Report::from_json(
-                    status.json,
-                    "somebody ended the trial: `rlctl status` says what holds",
-                ));
+            // What was rolled back and never was in the file of the daemon is no attempt any more; nor is what was confirmed
+            // and is there.
+            None if status.value.config_files.first() == Some(&tried.file) => {
+                return Ok(Report::from_json(status.json, "somebody confirmed it"));
             }
-            None => return Err(not_confirmed(attempt)),
+            Some(Outcome::RolledBack { .. }) | None => return Err(not_confirmed(tried)),
         }
     }
 }

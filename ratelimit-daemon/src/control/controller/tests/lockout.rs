@@ -65,8 +65,13 @@ fn expected(word: Word, address: &str, length: u8) -> Outcome {
         Word::Hand { forced: true } => Outcome::Holds,
         Word::Hand { forced: false } | Word::Detection => Outcome::Refused,
         Word::List { forced: true } => Outcome::Spared,
-        Word::List { forced: false } | Word::Cluster if length < widest => Outcome::Refused,
-        Word::List { forced: false } | Word::Cluster => Outcome::Spared,
+        Word::List { forced: false } | Word::Cluster => {
+            if length < widest {
+                Outcome::Refused
+            } else {
+                Outcome::Spared
+            }
+        }
     }
 }
 
