@@ -108,6 +108,7 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
             prefixes: scenario.bans.clone(),
             seconds: None,
             reason: None,
+            force: true,
         };
         controller.ban(request, AUTHOR).map_err(refused)?;
     }
