@@ -17,17 +17,29 @@
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
 //! | `POST /v1/reload` | | [`Reloaded`] |
 //! | `POST /v1/detach` | | [`Detached`] |
+//! | `GET /v1/protected` | | `[`[`ProtectedView`]`]` |
+//! | `POST /v1/apply` | [`ApplyRequest`] | [`Applied`] |
+//! | `POST /v1/confirm` | | [`Attempt`] |
+//! | `POST /v1/rollback` | | [`Attempt`] |
+//! | `POST /v1/pass-all` | [`PassAllRequest`] | [`PassAllStatus`], or null |
 //!
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod clock;
+mod lockout;
 
 use std::{net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use self::clock::{ClockStatus, CoarseError, KernelClock};
+pub use self::{
+    clock::{ClockStatus, CoarseError, KernelClock},
+    lockout::{
+        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
+        PassAllStatus, ProtectedView, SSH_PEER,
+    },
+};
 pub use crate::origin::Origin;
 use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
 
@@ -54,6 +66,9 @@ pub struct BanRequest {
     pub seconds: Option<f64>,
     /// Why.
     pub reason: Option<String>,
+    /// Whether what is protected and what is very wide may be banned too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
 /// Allows every prefix of a list, or none.
@@ -318,6 +333,15 @@ pub struct Status {
     /// Whether the node has limits.
     #[serde(default)]
     pub node: bool,
+    /// Addresses and prefixes that are protected.
+    #[serde(default)]
+    pub protected: usize,
+    /// Whether everything passes, and since when.
+    #[serde(default)]
+    pub pass_all: Option<PassAllStatus>,
+    /// The last configuration that was tried, where the files say something else or it is not confirmed.
+    #[serde(default)]
+    pub attempt: Option<Attempt>,
 }
 
 /// An interface under protection.

@@ -202,6 +202,13 @@ fn daemon(exposition: &mut Exposition, snapshot: &Snapshot) {
         .value(u8::from(status.observe));
     exposition
         .family(
+            "ratelimit_pass_all",
+            Kind::Gauge,
+            "Whether everything passes, by the word of an operator.",
+        )
+        .value(u8::from(status.pass_all.is_some()));
+    exposition
+        .family(
             "ratelimit_config_last_reload_successful",
             Kind::Gauge,
             "Whether the last attempt to apply the configuration succeeded.",

@@ -10,12 +10,15 @@ use jiff::Timestamp;
 use tracing::{info, warn};
 
 use super::{
+    apply::Trials,
     class_numbers::ClassNumbers,
     clock_choice,
     compile::{self, Held},
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
+    pass_all::PassAll,
     policies::Policies,
+    protection::Protection,
     reconcile::Comparisons,
     rules::Rules,
     store::Store,
@@ -27,6 +30,7 @@ use crate::{
     config::Config,
     datapath::Datapath,
     prefix::Prefix,
+    protected::Protected,
 };
 
 /// Owns what is intended, the database and the datapath.
@@ -45,6 +49,9 @@ pub struct Controller {
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
+    pub(super) protection: Protection,
+    pub(super) pass_all: PassAll,
+    pub(super) trials: Trials,
 }
 
 /// What became of the configuration so far.
@@ -57,13 +64,21 @@ pub struct Reloads {
 }
 
 impl Controller {
-    /// Takes the datapath over, and brings it to what `config` and `store` say.
+    /// Takes the datapath over, and brings it to what `config` and `store` say. Bans stop at what is `protected`.
     ///
     /// # Errors
     ///
     /// When the database or the datapath cannot be read, or the datapath cannot hold what is intended.
-    pub fn new(config: Config, store: Store, datapath: Box<dyn Datapath>) -> anyhow::Result<Self> {
+    pub fn new(
+        config: Config,
+        store: Store,
+        datapath: Box<dyn Datapath>,
+        protected: Protected,
+    ) -> anyhow::Result<Self> {
         let mut controller = Self {
+            protection: Protection::new(protected),
+            pass_all: PassAll::restore(&config.paths.state),
+            trials: Trials::restore(&config, &config.paths.state)?,
             intent: Intent::restore(config, &store)?,
             rules: Rules::default(),
             policies: Policies::default(),
@@ -86,6 +101,7 @@ impl Controller {
             .enforce_all()
             .context("filling the tables in the kernel")?;
         controller.tell_clock(None);
+        controller.tell_spared();
         Ok(controller)
     }
 
@@ -116,6 +132,8 @@ impl Controller {
                 "the ends of bans could not be brought to the clock"
             );
         }
+        self.tick_pass_all();
+        self.tick_trial();
         if let Err(error) = self.forget_ended_bans() {
             warn!(
                 error = format!("{error:#}"),
@@ -151,6 +169,9 @@ impl Controller {
             return Err(error.into());
         }
         self.tell_clock(before.as_ref());
+        if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
+            self.tell_spared();
+        }
         Ok(summary(edits, &reverse))
     }
 
@@ -198,6 +219,7 @@ impl Controller {
     fn compile_all(&mut self) -> anyhow::Result<()> {
         self.compile_policies()?;
         self.rules = compile::compile_rules(&self.policies, &self.intent);
+        self.rules.set_protected(self.protection.prefixes());
         Ok(())
     }
 
@@ -233,8 +255,25 @@ impl Controller {
         Ok(different)
     }
 
+    /// Brings the settings to what is intended.
+    pub(super) fn enforce_settings(&mut self) -> anyhow::Result<()> {
+        let tables = self.tables();
+        Ok(self.enforcer.apply(Changes::new(), Some(tables))?)
+    }
+
+    /// Protects what is protected, and nothing else.
+    pub(super) fn enforce_protection(&mut self) -> anyhow::Result<()> {
+        let different = self.rules.set_protected(self.protection.prefixes());
+        let changes = self.changes_of(different.into_iter());
+        Ok(self.enforcer.apply(changes, None)?)
+    }
+
     fn changes(&self, edits: &[Edit]) -> Changes {
-        let entries = edits.iter().filter_map(Edit::prefix).flat_map(|prefix| {
+        self.changes_of(edits.iter().filter_map(Edit::prefix))
+    }
+
+    fn changes_of(&self, prefixes: impl Iterator<Item = Prefix>) -> Changes {
+        let entries = prefixes.flat_map(|prefix| {
             let within = self
                 .rules
                 .within(prefix)
@@ -249,7 +288,8 @@ impl Controller {
     fn tables(&self) -> Tables {
         let tables = compile::tables(&self.policies, &self.classes, &self.intent);
         Tables {
-            settings: clock_choice::apply(tables.settings, self.clock().clock),
+            settings: clock_choice::apply(tables.settings, self.clock().clock)
+                .with_pass_all(self.pass_all.status().is_some()),
             ..tables
         }
     }

@@ -189,6 +189,12 @@ impl Intent {
         self.bans_of(prefix).map(|(_, ban)| ban.until).max()
     }
 
+    /// Until when a prefix is banned by somebody who insisted.
+    pub fn forced_until(&self, prefix: Prefix) -> Option<Instant> {
+        let forced = self.bans.get(&(prefix, Origin::Forced))?;
+        Some(forced.until)
+    }
+
     /// The name of the policy of a prefix: that of limits set by hand, else the one of the configuration.
     pub fn policy_name(&self, prefix: Prefix) -> Option<String> {
         if self.limits.contains_key(&Some(prefix)) {

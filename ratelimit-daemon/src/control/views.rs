@@ -76,6 +76,9 @@ impl Controller {
             classes: self.class_views(),
             aggregates: self.aggregate_lengths(),
             node: self.policies.get(NODE).is_some(),
+            protected: self.protection.prefixes().len(),
+            pass_all: self.pass_all.status().cloned(),
+            attempt: self.trials.attempt(),
         }
     }
 

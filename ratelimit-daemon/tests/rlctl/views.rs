@@ -440,7 +440,7 @@ fn check_blocked(daemon: Daemon, stdout: &str) {
     );
 }
 
-fn status(past: jiff::Timestamp) -> Status {
+pub fn status(past: jiff::Timestamp) -> Status {
     let interface = |name: &str, mode: Option<&str>| InterfaceStatus {
         name: name.to_owned(),
         attached: mode.is_some(),
@@ -473,6 +473,9 @@ fn status(past: jiff::Timestamp) -> Status {
         classes: Vec::new(),
         aggregates: Vec::new(),
         node: false,
+        protected: 0,
+        pass_all: None,
+        attempt: None,
     }
 }
 
