@@ -298,12 +298,22 @@ pub fn charge_word(
     index: usize,
     step: impl Fn(u64) -> Result<u64, Denied>,
 ) -> Outcome {
-    let mut word = words.load(index);
+    let exchange = |current, new| words.compare_exchange(index, current, new);
+    step_word(words.load(index), exchange, step)
+}
+
+/// Puts what `step` makes of a word in its place. `word` is what was read there.
+#[inline(always)]
+pub fn step_word(
+    mut word: u64,
+    exchange: impl Fn(u64, u64) -> Result<(), u64>,
+    step: impl Fn(u64) -> Result<u64, Denied>,
+) -> Outcome {
     for _ in 0..ATTEMPTS {
         let Ok(next) = step(word) else {
             return Outcome::refused(DropReason::Limited, 0);
         };
-        match words.compare_exchange(index, word, next) {
+        match exchange(word, next) {
             Ok(()) => return Outcome::PASSED,
             Err(actual) => word = actual,
         }

@@ -29,6 +29,7 @@ pub mod algorithm;
 pub mod arrival;
 pub mod charge;
 pub mod class;
+pub mod compact;
 pub mod cursor;
 pub mod event;
 pub mod flow;

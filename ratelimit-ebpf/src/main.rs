@@ -11,6 +11,7 @@
 
 mod atomic;
 mod clock;
+mod compact;
 mod constant;
 mod events;
 mod frame;

@@ -3,7 +3,7 @@
 //! User space finds them by the names of these statics, and sets the sizes that depend on the configuration.
 
 use aya_ebpf::{
-    bindings::BPF_F_NO_PREALLOC,
+    bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
     btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf},
     macros::{btf_map, map},
     maps as untyped,
@@ -12,6 +12,7 @@ use ratelimit_common::{
     Address, ClassSet, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
     aggregate::Aggregates,
     class::{KINDS, PORTS},
+    compact::Set,
     event::Sampler,
     guard::Guard,
     layout::{
@@ -25,9 +26,13 @@ use ratelimit_common::{
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
 
+/// User space reads a million slots in a millisecond where they are mapped into its memory.
+const MAPPED: usize = BPF_F_MMAPABLE as usize;
+
 type Addresses<A> = HashMap<A, ListEntry, { ADDRESSES_MAX as usize }, ON_DEMAND>;
 type Prefixes<A> = LpmTrie<A, ListEntry, { PREFIXES_MAX as usize }, ON_DEMAND>;
 type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>;
+type Compact = Array<Set, 1, MAPPED>;
 type StrikesBySource<A> = LruHashMap<A, Strikes, { STRIKES_MAX as usize }>;
 
 /// Index 0 → what holds for all packets.
@@ -95,6 +100,16 @@ static SOURCES_V4: Sources<Ipv4> = LruHashMap::new();
 #[btf_map]
 static SOURCES_V6: Sources<Ipv6> = LruHashMap::new();
 
+/// Index of a set → its slots, where the store is `compact`.
+#[btf_map]
+static COMPACT_V4: Compact = Array::new();
+#[btf_map]
+static COMPACT_V6: Compact = Array::new();
+
+/// Index 0 and 1 → the seeds of the tags, for the daemon alone: they must outlive it as long as the tags.
+#[btf_map]
+pub static COMPACT_SEEDS: Array<u64, 2> = Array::new();
+
 /// Index 0 → the state of a source that has used nothing: an element is copied from somewhere, and the stack is short.
 #[btf_map]
 pub static EMPTY_RECORD: Array<Record, 1> = Array::new();
@@ -131,6 +146,7 @@ pub trait FamilyMaps: Address {
     const ADDRESSES: &'static Addresses<Self>;
     const PREFIXES: &'static Prefixes<Self>;
     const SOURCES: &'static Sources<Self>;
+    const COMPACT: &'static Compact;
     const STRIKES: &'static StrikesBySource<Self>;
     /// The length of an address in bits.
     const BITS: u32;
@@ -141,6 +157,7 @@ impl FamilyMaps for Ipv4 {
     const ADDRESSES: &'static Addresses<Self> = &ADDRESSES_V4;
     const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V4;
     const SOURCES: &'static Sources<Self> = &SOURCES_V4;
+    const COMPACT: &'static Compact = &COMPACT_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
     const BITS: u32 = 32;
 }
@@ -150,6 +167,7 @@ impl FamilyMaps for Ipv6 {
     const ADDRESSES: &'static Addresses<Self> = &ADDRESSES_V6;
     const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V6;
     const SOURCES: &'static Sources<Self> = &SOURCES_V6;
+    const COMPACT: &'static Compact = &COMPACT_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
     const BITS: u32 = 128;
 }

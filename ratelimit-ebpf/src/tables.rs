@@ -20,6 +20,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    compact::{self, CompactWords},
     constant::Constant,
     events,
     maps::{
@@ -27,7 +28,8 @@ use crate::{
         INSERTED, POLICIES, SETTINGS, VERDICTS,
     },
     state::{MapNode, MapWords},
-    strikes, subprograms,
+    strikes,
+    subprograms::{self, log_place},
 };
 
 /// The slot of the interface that this instance of the program is attached to.
@@ -127,8 +129,8 @@ pub trait FamilyCode: FamilyMaps {
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
-    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
+    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
+    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
 }
 
@@ -140,11 +142,17 @@ impl FamilyCode for Ipv4 {
 
     #[inline(always)]
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return subprograms::check_compact_v4(self, policy, arrival);
+        }
         subprograms::check_v4(self, policy, arrival)
     }
 
     #[inline(always)]
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return subprograms::charge_compact_v4(self, policy, arrival);
+        }
         subprograms::charge_v4(self, policy, arrival)
     }
 
@@ -159,13 +167,13 @@ impl FamilyCode for Ipv4 {
     }
 
     #[inline(always)]
-    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::check_log_v4(limit, key, index, at)
+    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::check_log_v4(limit, self, log_place(scope, index), at)
     }
 
     #[inline(always)]
-    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::charge_log_v4(limit, key, index, at)
+    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::charge_log_v4(limit, self, log_place(scope, index), at)
     }
 
     #[inline(always)]
@@ -182,11 +190,17 @@ impl FamilyCode for Ipv6 {
 
     #[inline(always)]
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return subprograms::check_compact_v6(self, policy, arrival);
+        }
         subprograms::check_v6(self, policy, arrival)
     }
 
     #[inline(always)]
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return subprograms::charge_compact_v6(self, policy, arrival);
+        }
         subprograms::charge_v6(self, policy, arrival)
     }
 
@@ -201,13 +215,13 @@ impl FamilyCode for Ipv6 {
     }
 
     #[inline(always)]
-    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::check_log_v6(limit, key, index, at)
+    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::check_log_v6(limit, self, log_place(scope, index), at)
     }
 
     #[inline(always)]
-    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::charge_log_v6(limit, key, index, at)
+    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::charge_log_v6(limit, self, log_place(scope, index), at)
     }
 
     #[inline(always)]
@@ -280,6 +294,17 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     /// fixed window, costs none, and with limits that have no log one.
     #[inline(always)]
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            if let Some(policy) = policy
+                && let Some((window, limit)) = policy.only_fixed_window()
+                && let Some(cost) = limit.cost(arrival)
+            {
+                return CompactWords::new(source, policy.scope())
+                    .charge_fixed_window(window, limit, arrival.at, cost)
+                    .observed_if(policy.observe());
+            }
+            return source.charge(policy, arrival);
+        }
         if let Some(policy) = policy
             && policy.counts(arrival)
             && !policy.has_log()
@@ -332,8 +357,9 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 }
 
+/// Counts a source that got state.
 #[inline(always)]
-fn count_inserted(family: Family) {
+pub fn count_inserted(family: Family) {
     if let Some(inserted) = INSERTED.get_ptr_mut(family as u32) {
         // SAFETY: the counter belongs to this CPU, and XDP programs do not interrupt each other on one.
         unsafe { *inserted = (*inserted).wrapping_add(1) };

@@ -13,7 +13,7 @@ use ratelimit_common::{
     Settings, Verdict,
     aggregate::Aggregates,
     event::{DropEvent, Sampler},
-    layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index},
+    layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index, store},
     node::Shares,
     source::LogKey,
 };
@@ -39,6 +39,12 @@ pub struct Constants {
     pub logs: u32,
     /// Whether the program is the one for frames that take several buffers.
     pub frags: bool,
+    /// One of [`store`]'s.
+    pub store: u32,
+    /// Sets of a `compact` table.
+    pub sets: u32,
+    /// The seeds of a `compact` table.
+    pub seeds: [u64; 2],
 }
 
 impl Constants {
@@ -63,6 +69,9 @@ impl Default for Constants {
             events_bytes: 1 << 16,
             logs: 1,
             frags: false,
+            store: store::LRU,
+            sets: 1,
+            seeds: [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9],
         }
     }
 }
@@ -134,6 +143,11 @@ impl Program {
             .override_global("SOURCE_MASK_V6", &constants.masks.1, true)
             .map_max_entries("SOURCES_V4", constants.sources)
             .map_max_entries("SOURCES_V6", constants.sources)
+            .override_global("STORE", &constants.store, true)
+            .override_global("COMPACT_SEED_0", &constants.seeds[0], true)
+            .override_global("COMPACT_SEED_1", &constants.seeds[1], true)
+            .map_max_entries("COMPACT_V4", constants.sets)
+            .map_max_entries("COMPACT_V6", constants.sets)
             .map_max_entries("EVENTS", constants.events_bytes)
             .map_max_entries("LOGS", constants.logs)
             .load(OBJECT)
