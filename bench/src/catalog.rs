@@ -16,7 +16,7 @@ const WIDE: &str = "{ packets = 100_000_000, per = \"1s\" }";
 /// A limit that every packet of a source but the first meets.
 const NARROW: &str = "{ packets = 1, per = \"1h\" }";
 /// The sources that are remembered where a million of them send.
-const ROOMY: &str = "[source]\ncapacity = 2_000_000";
+const ROOMY: u32 = 2_000_000;
 /// Limits that no packet meets, of different windows.
 const LAYERS: [&str; 8] = [
     WIDE,
@@ -110,7 +110,7 @@ fn flood(store: Store) -> Scenario {
 }
 
 fn roomy(store: Store, name: &str, limit: &str, reason: &'static str) -> Scenario {
-    let mut scenario = Scenario::new(store, name, format!("{}\n{ROOMY}", policy(limit)));
+    let mut scenario = Scenario::new(store, name, policy(limit)).capacity(ROOMY);
     for family in IpFamily::ALL {
         let traffic = Traffic::new(family, Sources::Million);
         let goal = goal(store, name, traffic, store.goals().million);

@@ -80,6 +80,17 @@ pub fn check_new(set: &impl Slots, limit: &Limit, at: Instant, cost: u64) -> Out
     fits(limit, algorithm.taken_over(set.word(slot), at), at, cost)
 }
 
+/// The word that a packet of the source with this tag would be judged by.
+pub fn word_for(set: &impl Slots, tag: u64, limit: &Limit, at: Instant) -> u64 {
+    let slot = set::find(set, tag);
+    if slot < SLOTS {
+        return set.word(slot);
+    }
+    let algorithm = limit.algorithm();
+    let slot = set::least(set, algorithm.debt_origin(at));
+    algorithm.taken_over(set.word(slot), at)
+}
+
 /// Charges `cost` to the source with this tag, of whose set these are the slots, and says whether it has claimed a slot.
 #[inline(always)]
 pub fn charge(

@@ -197,7 +197,7 @@ impl TokenBucket {
         }
     }
 
-    /// `EARLY_NS` in parts: at most 2^44, as `parts_per_tick` is at most 2^(64 - HORIZON_BITS + tick_shift).
+    /// `EARLY_NS` in parts: at most 2^44, as `parts_per_tick` is at most 2^(64 - `HORIZON_BITS` + `tick_shift`).
     #[inline(always)]
     fn early(&self) -> u64 {
         u64::from(self.parts_per_tick).wrapping_shl(EARLY_BITS.wrapping_sub(self.tick_shift))

@@ -18,7 +18,8 @@ use super::{
     class_numbers::{ClassNumbers, TooManyClasses},
     enforcer::Tables,
     intent::Intent,
-    policies::{DEFAULT, NODE, Named, Policies, TooManyPolicies},
+    policies::{DEFAULT, NODE, Named, Policies, Role, TooManyPolicies},
+    regions::{NoRoom, Regions, sources_of},
     rules::Rules,
 };
 use crate::{
@@ -39,6 +40,9 @@ pub enum CompileError {
     /// There are too many classes.
     #[error(transparent)]
     TooManyClasses(#[from] TooManyClasses),
+    /// The compact store has no room.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// A limit, which was set by hand, counts a class that is not there.
     #[error(
         "the limits of {policy} that were set by hand count the class `{class}`, which the configuration does not have: write [class.{class}] there, or take the limits away first"
@@ -59,6 +63,8 @@ pub struct Held<'a> {
     pub classes: &'a ClassTables,
     /// What holds for all packets.
     pub settings: Settings,
+    /// The sets of the table, where the store is `compact`.
+    pub sets: Option<u32>,
 }
 
 /// Gives every policy that is to be its index and every class its number, and forgets the others. `cpus` share the limits
@@ -96,8 +102,16 @@ pub fn compile_policies(
         held_node: held_node.and_then(|index| held.policies.get(&index)),
         cpus,
     };
+    let mut regions = held
+        .sets
+        .map(|sets| Regions::held(sets, held.policies.values()));
     for policy in &wanted {
-        policies.assign(&policy.name, compiler.compile(policy), held.policies)?;
+        let mut named = compiler.compile(policy);
+        if let Some(regions) = regions.as_mut().filter(|_| policy.role != Role::Node) {
+            let sources = sources_of(policy, intent);
+            named.policy = regions.place(&policy.name, &named.policy, sources)?;
+        }
+        policies.assign(&policy.name, named, held.policies)?;
     }
     policies.retain(|name| wanted.iter().any(|policy| policy.name == name));
     Ok(())
@@ -187,6 +201,7 @@ impl Compiled {
             policies: &BTreeMap::new(),
             classes: &ClassTables::default(),
             settings: Settings::default(),
+            sets: None,
         };
         compile_policies(&mut policies, &mut classes, &intent, &nothing, 1)?;
         let rules = compile_rules(&policies, &intent);

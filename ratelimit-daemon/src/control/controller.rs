@@ -229,6 +229,7 @@ impl Controller {
             policies: &held.policies,
             classes: &held.classes,
             settings: held.settings,
+            sets: self.enforcer.datapath().table_sets(),
         };
         let (policies, classes) = (&mut self.policies, &mut self.classes);
         compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;

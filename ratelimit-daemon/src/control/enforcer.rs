@@ -4,7 +4,7 @@ pub mod verify;
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::{ListEntry, Policy, Settings, aggregate::Aggregates};
+use ratelimit_common::{Limit, ListEntry, Policy, Settings, aggregate::Aggregates};
 
 use super::guards::GuardCounts;
 use crate::{
@@ -192,6 +192,7 @@ impl Enforcer {
         self.change_settings(before, undo)?;
         for (index, policy) in &wanted.policies {
             if self.held.policies.get(index) != Some(policy) {
+                self.clear_regions_before(policy)?;
                 self.datapath.set_policy(*index, policy)?;
                 self.held.policies.insert(*index, *policy);
             }
@@ -287,6 +288,16 @@ impl Enforcer {
             (before, Some(after)) if before != Some(after) => self.datapath.clear_node(after),
             _ => Ok(()),
         }
+    }
+
+    /// Empties the regions of a policy whose scope no other has, so that no word is read with another meaning.
+    fn clear_regions_before(&mut self, policy: &Policy) -> Result<(), DatapathError> {
+        let mut held = self.held.policies.values();
+        if held.any(|held| held.scope() == policy.scope()) {
+            return Ok(());
+        }
+        let mut regions = policy.limits().map(Limit::region);
+        regions.try_for_each(|region| self.datapath.clear_region(region))
     }
 
     fn change(

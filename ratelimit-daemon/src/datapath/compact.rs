@@ -1,0 +1,244 @@
+//! The `compact` table, mapped into the memory of the daemon: it is read without asking the kernel.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    ptr, slice,
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Relaxed, SeqCst},
+    },
+};
+
+use anyhow::Context;
+use aya::maps::{Array, MapData};
+use aya_obj::Object;
+use ratelimit_common::{
+    Address, Instant, Policy, Record,
+    compact::{self, Mix, Region, SLOTS, Set, Slots},
+};
+
+use super::{IpFamily, Pins, SlotRow, load::Maps};
+
+/// The tables of a family each.
+pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
+
+const SEEDS: &str = "COMPACT_SEEDS";
+
+/// What a program reads and writes with the table: pins that are made anew with it, so that a program which still runs on the
+/// old table does not read of regions in the new one. The daemon fills them before the new program runs.
+const WITH_TABLES: [&str; 10] = [
+    "SETTINGS",
+    "POLICIES",
+    "AGGREGATES",
+    "NODE",
+    "GUARD_V4",
+    "GUARD_V6",
+    "ADDRESSES_V4",
+    "ADDRESSES_V6",
+    "PREFIXES_V4",
+    "PREFIXES_V6",
+];
+
+/// The table of both families.
+pub struct CompactTable {
+    families: [Mapped; 2],
+    mix: Mix,
+    sets: u32,
+}
+
+impl CompactTable {
+    /// Maps a table of `sets` sets.
+    pub fn new(maps: &mut Maps<'_>, sets: u32) -> anyhow::Result<Self> {
+        let seeds: Array<MapData, u64> = maps.take(SEEDS)?;
+        let [v4, v6] = TABLES.map(|name| {
+            let descriptor = maps.descriptor(name)?;
+            Mapped::new(&descriptor, sets).with_context(|| format!("mapping {name}"))
+        });
+        Ok(Self {
+            families: [v4?, v6?],
+            mix: Mix::new([seeds.get(&0, 0)?, seeds.get(&1, 0)?]),
+            sets,
+        })
+    }
+
+    /// The sets that each family has.
+    pub const fn sets(&self) -> u32 {
+        self.sets
+    }
+
+    /// Empties a region.
+    pub fn clear(&self, region: Region) {
+        for family in &self.families {
+            for set in family.region(region) {
+                for word in &set.0 {
+                    word.store(0, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Shows the slots of a region that are not empty.
+    pub fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) {
+        for (family, mapped) in IpFamily::ALL.into_iter().zip(&self.families) {
+            for set in mapped.region(region) {
+                for slot in 0..SLOTS {
+                    let (tag, word) = (set.tag(slot), set.word(slot));
+                    if word != 0 {
+                        visit(SlotRow { family, tag, word });
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a packet of the source with this address would be judged by.
+    pub fn record<A: Address>(&self, address: A, policy: &Policy, now: Instant) -> Record {
+        let tag = self.mix.tag(address.key());
+        let mut record = Record::default();
+        for (word, limit) in record.words.iter_mut().zip(policy.limits()) {
+            let family = &self.families[A::FAMILY as usize];
+            if let Some(set) = family.sets().get(limit.region().set_of(tag) as usize)
+                && !limit.is_log()
+            {
+                *word = compact::word_for(set, tag, limit, now);
+            }
+        }
+        record
+    }
+
+    /// The key of a tag.
+    pub const fn key(&self, tag: u64) -> u64 {
+        self.mix.key(tag)
+    }
+}
+
+/// A set in mapped memory: tags and words in turns.
+#[repr(transparent)]
+struct SharedSet([AtomicU64; 2 * SLOTS]);
+const _: () = assert!(size_of::<SharedSet>() == size_of::<Set>());
+
+impl Slots for SharedSet {
+    fn tag(&self, slot: usize) -> u64 {
+        self.0[2 * slot].load(Relaxed)
+    }
+
+    fn exchange_tag(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
+        let answer = self.0[2 * slot].compare_exchange(current, new, SeqCst, SeqCst);
+        answer.map(drop)
+    }
+
+    fn word(&self, slot: usize) -> u64 {
+        self.0[2 * slot + 1].load(Relaxed)
+    }
+
+    fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
+        let answer = self.0[2 * slot + 1].compare_exchange(current, new, SeqCst, SeqCst);
+        answer.map(drop)
+    }
+}
+
+/// The table of a family in memory that the kernel shares.
+struct Mapped {
+    sets: *const SharedSet,
+    len: usize,
+}
+
+// SAFETY: the memory belongs to no thread, and all of it is atomic words.
+unsafe impl Send for Mapped {}
+
+impl Mapped {
+    fn new(map: &OwnedFd, sets: u32) -> io::Result<Self> {
+        let len = sets as usize;
+        // SAFETY: a new mapping at an address of the kernel's choice, as long as the values of the map.
+        let address = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                len * size_of::<SharedSet>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            sets: address.cast_const().cast(),
+            len,
+        })
+    }
+
+    fn sets(&self) -> &[SharedSet] {
+        // SAFETY: the mapping is as long, aligned to a page, and lives until this is dropped.
+        unsafe { slice::from_raw_parts(self.sets, self.len) }
+    }
+
+    fn region(&self, region: Region) -> &[SharedSet] {
+        let range = region.first_set() as usize..region.end() as usize;
+        self.sets().get(range).unwrap_or_default()
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        let bytes = self.len * size_of::<SharedSet>();
+        // SAFETY: the mapping that `new` made, to which nothing refers any more.
+        unsafe { libc::munmap(self.sets.cast_mut().cast(), bytes) };
+    }
+}
+
+/// Removes what was pinned with a table of another size.
+///
+/// # Errors
+///
+/// When a pin cannot be removed.
+pub fn remove_mismatched(object: &Object, pins: &Pins) -> anyhow::Result<()> {
+    let fits = |name: &&str| {
+        let wanted = object.maps.get(*name);
+        wanted.is_some_and(|wanted| !pins.map(name).exists() || pins.has(name, wanted))
+    };
+    if TABLES.iter().all(fits) {
+        return Ok(());
+    }
+    pins.remove_maps(&WITH_TABLES)
+}
+
+/// The seeds of the tags: those of the table that is pinned, or new ones.
+///
+/// # Errors
+///
+/// When the pinned ones cannot be read, or the kernel has no random numbers.
+pub fn seeds(pins: &Pins) -> anyhow::Result<[u64; 2]> {
+    let path = pins.map(SEEDS);
+    if path.exists() {
+        let map =
+            MapData::from_pin(&path).with_context(|| format!("opening {}", path.display()))?;
+        let map: Array<MapData, u64> = Array::try_from(aya::maps::Map::Array(map))?;
+        return Ok([map.get(&0, 0)?, map.get(&1, 0)?]);
+    }
+    let mut seeds = [0u64; 2];
+    // SAFETY: the buffer is as long as is said.
+    let filled = unsafe { libc::getrandom(seeds.as_mut_ptr().cast(), size_of_val(&seeds), 0) };
+    anyhow::ensure!(
+        usize::try_from(filled) == Ok(size_of_val(&seeds)),
+        "drawing random seeds: {}",
+        io::Error::last_os_error()
+    );
+    Ok(seeds)
+}
+
+/// Keeps the seeds for as long as the table.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn keep_seeds(maps: &mut aya::Ebpf, seeds: [u64; 2]) -> anyhow::Result<()> {
+    let map = maps.map_mut(SEEDS).context("the BPF object has no seeds")?;
+    let mut map = Array::<_, u64>::try_from(map)?;
+    for (index, seed) in (0..).zip(seeds) {
+        map.set(index, seed, 0)?;
+    }
+    Ok(())
+}
