@@ -259,9 +259,19 @@ pub fn check_limit(
 ) -> Outcome {
     let has_room = match limit.algorithm() {
         Algorithm::SlidingLog(log) => words.ring(index).is_none_or(|ring| log.has_room(&ring, at)),
-        algorithm => algorithm.step(words.load(index), at, cost).is_ok(),
+        _ => return check_word(limit, words.load(index), at, cost),
     };
     if has_room {
+        Outcome::PASSED
+    } else {
+        Outcome::refused(DropReason::Limited, 0)
+    }
+}
+
+/// Whether a limit has room for `cost` by this word. The outcome does not name the limit.
+#[inline(always)]
+pub fn check_word(limit: &Limit, word: u64, at: Instant, cost: u64) -> Outcome {
+    if limit.algorithm().step(word, at, cost).is_ok() {
         Outcome::PASSED
     } else {
         Outcome::refused(DropReason::Limited, 0)

@@ -32,13 +32,15 @@
 //! A source that comes into a full set shares with others what is left of its least used slot, and is refused
 //! ([`DropReason::NoState`]) when nothing is: that is no strike, since somebody else may have used it.
 
+mod policy;
 mod region;
 mod set;
 mod tag;
 
 pub use self::{
+    policy::{Table, charge_all},
     region::Region,
-    set::{SLOTS, Set, Slot, Slots, find},
+    set::{SLOTS, Set, Slot, Slots, find, find_at_once},
     tag::Mix,
 };
 
@@ -65,11 +67,7 @@ pub fn check(set: &impl Slots, tag: u64, limit: &Limit, at: Instant, cost: u64) 
     if slot == SLOTS {
         return check_new(set, limit, at, cost);
     }
-    if limit.algorithm().step(set.word(slot), at, cost).is_ok() {
-        Outcome::PASSED
-    } else {
-        Outcome::refused(DropReason::Limited, 0)
-    }
+    charge::check_word(limit, set.word(slot), at, cost)
 }
 
 /// The same for a source that has no slot.

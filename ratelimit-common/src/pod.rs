@@ -4,8 +4,8 @@ use aya::Pod;
 
 use crate::{
     ClassSet, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
-    aggregate::Aggregates, event::Sampler, guard::Guard, layout::Counter, node::Share,
-    source::LogKey,
+    aggregate::Aggregates, compact::Set, event::Sampler, guard::Guard, layout::Counter,
+    node::Share, source::LogKey,
 };
 
 // SAFETY: `repr(C)` without padding, valid for any bytes, no pointers; so are all that follow.
@@ -30,6 +30,8 @@ unsafe impl Pod for Policy {}
 unsafe impl Pod for Record {}
 // SAFETY: as above.
 unsafe impl Pod for Sampler {}
+// SAFETY: as above.
+unsafe impl Pod for Set {}
 // SAFETY: as above.
 unsafe impl Pod for Settings {}
 // SAFETY: as above.

@@ -1,7 +1,9 @@
 //! The tables of the datapath in memory: the other implementation of [`Tables`], for simulations and tests.
 //!
-//! It decides as the kernel does, except that it forgets nothing: sources are never evicted, and there is always room.
+//! It decides as the kernel does, except that it forgets nothing where the store is `lru`: sources are never evicted, and there
+//! is always room.
 
+mod compact;
 mod family;
 mod node;
 
@@ -12,6 +14,7 @@ use ratelimit_common::{
     SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     charge::{Outcome, Refusal},
+    compact::Mix,
     decide,
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
     parse::transport::Kind,
@@ -19,6 +22,7 @@ use ratelimit_common::{
     tables::{FamilyTables, InsertError},
 };
 
+pub use compact::MemoryCompact;
 pub use family::{MemoryFamily, MemoryRing, MemoryWords};
 pub use node::MemoryNode;
 
@@ -62,6 +66,16 @@ impl MemoryTables {
             refusal: Cell::new(None),
             refused_scope: Cell::new(None),
         }
+    }
+
+    /// Keeps the state of sources in `compact` tables of so many sets, in place of one that forgets nothing. The policies say
+    /// which of them are theirs.
+    #[must_use]
+    pub fn compact(mut self, sets: u32, seeds: [u64; 2]) -> Self {
+        let mix = Mix::new(seeds);
+        self.ipv4.set_compact(MemoryCompact::new(sets, mix));
+        self.ipv6.set_compact(MemoryCompact::new(sets, mix));
+        self
     }
 
     /// Sets the arrays by which the classes of a packet are looked up.

@@ -1,10 +1,12 @@
 //! The `compact` store, in BPF arrays that user space can map into its memory.
 
+use core::marker::PhantomData;
+
 use ratelimit_common::{
     Arrival, Instant, Limit, Policy,
     algorithm::FixedWindow,
     charge::{self, Outcome, Words},
-    compact::{self, Mix, SLOTS, Set, Slots},
+    compact::{self, Mix, Place, SLOTS, Set, Slots, Table},
     layout::store,
 };
 
@@ -79,6 +81,54 @@ impl Slots for MapSet {
     }
 }
 
+/// The table of a family.
+pub struct MapTable<A>(PhantomData<A>);
+
+impl<A: FamilyCode> Table for MapTable<A> {
+    type Set = MapSet;
+
+    #[inline(always)]
+    fn set(&self, limit: &Limit, tag: u64) -> Option<MapSet> {
+        A::COMPACT
+            .get_ptr_mut(limit.region().set_of(tag))
+            .map(MapSet)
+    }
+
+    #[inline(always)]
+    fn count_new(&self) {
+        count_inserted(A::FAMILY);
+    }
+
+    #[inline(always)]
+    fn check_new(&self, set: &MapSet, limit: &Limit, at: Instant, cost: u64) -> Outcome {
+        subprograms::check_new(limit, *set, at, cost)
+    }
+
+    #[inline(always)]
+    fn place_new(&self, set: &MapSet, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Place {
+        subprograms::place_new(limit, *set, tag, at, cost)
+    }
+}
+
+/// Charges a packet of `address` to the limits of a policy without logs.
+#[inline(always)]
+pub fn charge_words<A: FamilyCode>(
+    address: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+        return Outcome::UNCOUNTED;
+    };
+    compact::charge_all(policy, &MapTable(PhantomData::<A>), tag(address), arrival)
+        .observed_if(policy.observe())
+}
+
+#[inline(always)]
+fn tag<A: FamilyCode>(address: &A) -> u64 {
+    Mix::new([COMPACT_SEED_0.get(), COMPACT_SEED_1.get()]).tag(address.key())
+}
+
 /// The state of one source: a slot in a set of each limit.
 pub struct CompactWords<'a, A: FamilyCode> {
     address: &'a A,
@@ -90,20 +140,17 @@ impl<'a, A: FamilyCode> CompactWords<'a, A> {
     /// The state of a source under the policy with this scope.
     #[inline(always)]
     pub fn new(address: &'a A, scope: u32) -> Self {
-        let mix = Mix::new([COMPACT_SEED_0.get(), COMPACT_SEED_1.get()]);
         Self {
             address,
             scope,
-            tag: mix.tag(address.key()),
+            tag: tag(address),
         }
     }
 
     /// The set in which the source has its slot of `limit`.
     #[inline(always)]
     fn set(&self, limit: &Limit) -> Option<MapSet> {
-        A::COMPACT
-            .get_ptr_mut(limit.region().set_of(self.tag))
-            .map(MapSet)
+        MapTable(PhantomData::<A>).set(limit, self.tag)
     }
 
     /// The word of the source, which gets a slot if it has none; else why not.

@@ -276,7 +276,8 @@ macro_rules! of_family {
 of_family!(
     Ipv4,
     check_compact_v4 = check_compact_limits_v4 = crate::compact::check,
-    charge_compact_v4 = charge_compact_limits_v4 = crate::compact::charge;
+    charge_compact_v4 = charge_compact_limits_v4 = crate::compact::charge,
+    charge_compact_words_v4 = charge_compact_limit_words_v4 = crate::compact::charge_words;
     sample_v4 = sample_drop_v4,
     check_log_v4 = check_limit_log_v4,
     charge_log_v4 = charge_limit_log_v4,
@@ -286,7 +287,8 @@ of_family!(
 of_family!(
     Ipv6,
     check_compact_v6 = check_compact_limits_v6 = crate::compact::check,
-    charge_compact_v6 = charge_compact_limits_v6 = crate::compact::charge;
+    charge_compact_v6 = charge_compact_limits_v6 = crate::compact::charge,
+    charge_compact_words_v6 = charge_compact_limit_words_v6 = crate::compact::charge_words;
     sample_v6 = sample_drop_v6,
     check_log_v6 = check_limit_log_v6,
     charge_log_v6 = charge_limit_log_v6,

@@ -127,6 +127,7 @@ pub trait FamilyCode: FamilyMaps {
     fn source_mask() -> Self;
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
@@ -154,6 +155,11 @@ impl FamilyCode for Ipv4 {
             return subprograms::charge_compact_v4(self, policy, arrival);
         }
         subprograms::charge_v4(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_compact_words_v4(self, policy, arrival)
     }
 
     #[inline(always)]
@@ -202,6 +208,11 @@ impl FamilyCode for Ipv6 {
             return subprograms::charge_compact_v6(self, policy, arrival);
         }
         subprograms::charge_v6(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_compact_words_v6(self, policy, arrival)
     }
 
     #[inline(always)]
@@ -303,7 +314,10 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
                     .charge_fixed_window(window, limit, arrival.at, cost)
                     .observed_if(policy.observe());
             }
-            return source.charge(policy, arrival);
+            if policy.is_some_and(Policy::has_log) {
+                return source.charge(policy, arrival);
+            }
+            return source.charge_compact_words(policy, arrival);
         }
         if let Some(policy) = policy
             && policy.counts(arrival)

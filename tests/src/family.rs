@@ -10,7 +10,9 @@ use aya::{
         lpm_trie::{Key, LpmTrie},
     },
 };
-use ratelimit_common::{Address, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes, guard::Guard};
+use ratelimit_common::{
+    Address, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes, compact::Set, guard::Guard,
+};
 
 /// An address family as the kernel has it.
 pub trait KernelFamily: Address + Pod + Hash {
@@ -44,6 +46,7 @@ where
     addresses: HashMap<MapData, A, ListEntry>,
     prefixes: LpmTrie<MapData, A, ListEntry>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
+    compact: Array<MapData, Set>,
     strikes: HashMap<MapData, A, Strikes>,
 }
 
@@ -59,6 +62,7 @@ where
             addresses: map("ADDRESSES")?.try_into()?,
             prefixes: map("PREFIXES")?.try_into()?,
             sources: map("SOURCES")?.try_into()?,
+            compact: map("COMPACT")?.try_into()?,
             strikes: map("STRIKES")?.try_into()?,
         })
     }
@@ -83,6 +87,11 @@ where
     /// The state of every source.
     pub fn records(&self) -> Result<Vec<(SourceKey<A>, Record)>> {
         Ok(self.sources.iter().collect::<Result<_, _>>()?)
+    }
+
+    /// The sets of the `compact` table.
+    pub fn sets(&self) -> Result<Vec<Set>> {
+        Ok(self.compact.iter().collect::<Result<_, _>>()?)
     }
 
     /// The state of a source.
@@ -111,6 +120,9 @@ where
         self.guards.set(0, self.guard, 0)?;
         clear(&mut self.addresses)?;
         clear(&mut self.sources)?;
+        for index in 0..self.compact.len() {
+            self.compact.set(index, Set::default(), 0)?;
+        }
         clear(&mut self.strikes)?;
         for key in self.prefixes.keys().collect::<Result<Vec<_>, _>>()? {
             self.prefixes.remove(&key)?;

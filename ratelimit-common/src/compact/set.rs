@@ -51,6 +51,25 @@ pub trait Slots {
     fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64>;
 }
 
+/// [`find`], without a branch: a verifier that follows branches would follow each slot through all that comes after it.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "eight bits")]
+pub fn find_at_once(set: &impl Slots, tag: u64) -> usize {
+    let mut found = 0u64;
+    for slot in 0..SLOTS {
+        let other = set.tag(slot) ^ tag;
+        // Below 2^63, and 0 only for the same tag.
+        let other = other.wrapping_shr(1) | (other & 1);
+        let is_same = other.wrapping_sub(1).wrapping_shr(63);
+        found |= is_same.wrapping_shl(slot as u32);
+    }
+    // The zeros below the first bit, counted in pairs, in fours, in eights.
+    let below = !found & found.wrapping_sub(1) & 0xff;
+    let pairs = below.wrapping_sub(below.wrapping_shr(1) & 0x55);
+    let fours = (pairs & 0x33).wrapping_add(pairs.wrapping_shr(2) & 0x33);
+    (fours.wrapping_add(fours.wrapping_shr(4)) & 0xf) as usize
+}
+
 /// The slot of a source; [`SLOTS`] when it has none.
 #[inline(always)]
 pub fn find(set: &impl Slots, tag: u64) -> usize {
