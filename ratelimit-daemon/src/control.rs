@@ -48,7 +48,7 @@ pub use views::Snapshot;
 use self::intent::Intent;
 use crate::{
     config::{Config, StateStore},
-    datapath::{LogSize, Sizes},
+    datapath::{self, LogSize, Sizes},
 };
 
 /// What a configuration and what was set by hand before need: the datapath makes room for it when it is loaded, once and for
@@ -67,7 +67,9 @@ pub fn sizes(config: &Config, store: &Store) -> anyhow::Result<Sizes> {
         StateStore::Compact => {
             let before = before.map(Intent::new);
             let before = before.as_ref().map_or(0, regions::table_sets);
-            Some(regions::table_sets(&intent).max(before))
+            let wanted = regions::table_sets(&intent).max(before);
+            let held = datapath::held_table(&config.paths.pins)?;
+            Some(held.map_or(wanted, |held| compile::sets_beside(&intent, wanted, &held)))
         }
     };
     Ok(Sizes {

@@ -15,9 +15,11 @@ mod logs;
 mod memory;
 mod object;
 mod pins;
+mod room;
 
 use std::net::IpAddr;
 
+pub use compact::{HeldTable, held_table};
 pub use interface::{InterfaceState, XdpMode};
 pub use ip_address::IpAddress;
 pub use kernel::Kernel;

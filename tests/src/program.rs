@@ -1,6 +1,6 @@
 //! The XDP program, loaded without pins, and run on frames by `BPF_PROG_TEST_RUN`.
 
-use std::net::IpAddr;
+use std::{env, net::IpAddr};
 
 use anyhow::{Context, Result, ensure};
 use aya::{
@@ -12,9 +12,11 @@ use ratelimit_common::{
     ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy, Record,
     Settings, Verdict,
     aggregate::Aggregates,
+    compact::Region,
     event::{DropEvent, Sampler},
     layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index, store},
     node::Shares,
+    policy::LIMITS_MAX,
     source::LogKey,
 };
 use ratelimit_daemon::{class_tables::ClassTables, datapath::OBJECT, prefix::Prefix};
@@ -69,11 +71,38 @@ impl Default for Constants {
             events_bytes: 1 << 16,
             logs: 1,
             frags: false,
-            store: store::LRU,
-            sets: 1,
+            store: default_store(),
+            sets: POLICIES_PLACED * LIMITS_EACH * SETS_EACH,
             seeds: [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9],
         }
     }
+}
+
+/// Policies that get regions of their own.
+const POLICIES_PLACED: u32 = 32;
+const LIMITS_EACH: u32 = 8;
+const _: () = assert!(LIMITS_EACH as usize == LIMITS_MAX);
+/// Sets that each of their limits gets.
+const SETS_EACH: u32 = 64;
+
+/// The store that tests are run on: `RATELIMIT_STORE=compact` is the other one.
+fn default_store() -> u32 {
+    match env::var("RATELIMIT_STORE") {
+        Ok(store) if store == "compact" => store::COMPACT,
+        _ => store::LRU,
+    }
+}
+
+/// The policy at `index`, with a region for each of its limits where the store is `compact` and they have none.
+pub(crate) fn placed(index: u32, policy: &Policy, store: u32) -> Policy {
+    let is_placed = policy.limits().any(|limit| limit.region().sets() > 0);
+    if store != store::COMPACT || is_placed {
+        return *policy;
+    }
+    let first = (index % POLICIES_PLACED) * LIMITS_EACH;
+    let region = |limit| Region::new((first + limit) * SETS_EACH, SETS_EACH);
+    let regions: Vec<Region> = (0..LIMITS_EACH).map(region).collect();
+    policy.in_regions(&regions)
 }
 
 /// The masks that keep so many bits of an address.
@@ -113,6 +142,7 @@ const ONE_BUFFER_BYTES: usize = 4_096 - 256 - 320;
 /// A loaded program with its maps.
 pub struct Program {
     ebpf: Ebpf,
+    store: u32,
     entry_point: &'static str,
     interface: u32,
     settings: Array<MapData, Settings>,
@@ -160,6 +190,7 @@ impl Program {
             .context("loading the program")?;
         Ok(Self {
             entry_point: constants.entry_point(),
+            store: constants.store,
             interface: constants.interface,
             settings: take_map(&mut ebpf, "SETTINGS")?.try_into()?,
             policies: take_map(&mut ebpf, "POLICIES")?.try_into()?,
@@ -268,7 +299,9 @@ impl Program {
     }
 
     /// Sets a policy.
+    /// Where the store is `compact`, limits without a region get one.
     pub fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<()> {
+        let policy = placed(index, policy, self.store);
         Ok(self.policies.set(index, policy, 0)?)
     }
 

@@ -9,7 +9,7 @@ use ratelimit_common::{
 };
 use ratelimit_daemon::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
-use crate::program::{Constants, Program};
+use crate::program::{Constants, Program, placed};
 
 /// What packets find when they arrive.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +65,9 @@ impl Scene {
     /// The scene in memory.
     #[must_use]
     pub fn in_memory(&self, constants: &Constants) -> MemoryTables {
-        let mut tables = MemoryTables::new(self.settings, self.policies.clone(), constants.masks);
+        let policies = (0..).zip(&self.policies);
+        let policies = policies.map(|(index, policy)| placed(index, policy, constants.store));
+        let mut tables = MemoryTables::new(self.settings, policies.collect(), constants.masks);
         if constants.store == store::COMPACT {
             tables = tables.compact(constants.sets, constants.seeds);
         }

@@ -88,7 +88,7 @@ mod tests {
                 let mut is_hit = vec![false; SETS];
                 for source in 0..13_000 {
                     let high = mix.tag(0x0a00_0000 + source * step) >> HALF;
-                    is_hit[usize::try_from(high * SETS as u64 >> HALF).unwrap()] = true;
+                    is_hit[usize::try_from((high * SETS as u64) >> HALF).unwrap()] = true;
                 }
                 let empty = is_hit.iter().filter(|hit| !**hit).count();
                 assert!(

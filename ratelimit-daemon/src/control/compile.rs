@@ -19,14 +19,14 @@ use super::{
     enforcer::Tables,
     intent::Intent,
     policies::{DEFAULT, NODE, Named, Policies, Role, TooManyPolicies},
-    regions::{NoRoom, Regions, sources_of},
+    regions::{NoRoom, Regions, is_whole, sources_of},
     rules::Rules,
 };
 use crate::{
     class::{Selected, UnknownClass},
     class_tables::ClassTables,
     config::Config,
-    datapath::{IpAddress, IpFamily},
+    datapath::{HeldTable, IpAddress, IpFamily},
     memory_tables::MemoryTables,
     prefix::Prefix,
 };
@@ -115,6 +115,33 @@ pub fn compile_policies(
     }
     policies.retain(|name| wanted.iter().any(|policy| policy.name == name));
     Ok(())
+}
+
+/// The sets that a table is to have where `wanted` would do, and `held` is there from before: its own, if all that is intended
+/// fits into it and it is not far too large. A table of another size begins empty.
+pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
+    let beside = Held {
+        policies: &held.policies,
+        classes: &ClassTables::default(),
+        settings: Settings::default(),
+        sets: Some(held.sets),
+    };
+    let (mut policies, mut classes) = Default::default();
+    let answer = compile_policies(&mut policies, &mut classes, intent, &beside, 1);
+    let kept: BTreeSet<u32> = held.policies.values().map(Policy::scope).collect();
+    let is_whole = intent.policies().iter().all(|wanted| {
+        wanted.role == Role::Node
+            || policies.get(&wanted.name).is_none_or(|named| {
+                kept.contains(&named.policy.scope())
+                    || is_whole(&named.policy, sources_of(wanted, intent))
+            })
+    });
+    if answer.is_ok() && is_whole && held.sets / 2 <= wanted {
+        held.sets
+    } else {
+        // A table of the same size would be taken over.
+        wanted + u32::from(wanted == held.sets)
+    }
 }
 
 /// The rules of every prefix that something is said about.

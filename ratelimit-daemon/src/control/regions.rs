@@ -34,7 +34,7 @@ const HALVES_MAX: u32 = 3;
 /// The table has no room for the region of a limit.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "the compact store has no room for the limits of {policy}: {wanted} sets of {SLOTS} slots are wanted, and {free} lie free together"
+    "the compact store has no room for the limits of {policy}: {wanted} sets of {SLOTS} slots are wanted, and {free} lie free together; after a restart of ratelimitd there is room for all"
 )]
 pub struct NoRoom {
     policy: String,
@@ -171,6 +171,12 @@ pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
     most.min(capacity)
 }
 
+/// Whether the regions of a policy are as large as those of so many sources should be.
+pub fn is_whole(policy: &Policy, sources: u64) -> bool {
+    let mut limits = policy.limits();
+    limits.all(|limit| limit.is_log() || limit.region().sets() >= sets_for(sources))
+}
+
 fn sets_for(sources: u64) -> u32 {
     let slots = SLOTS as u64;
     let tight = (sources * SLOTS_PER_EIGHT).div_ceil(8 * slots);
@@ -243,7 +249,7 @@ mod tests {
     fn a_table_without_room_says_how_much_is_wanted_and_how_much_is_free() {
         let mut regions = Regions::held(10, [].iter());
         let error = regions.place("partner", &policy(1, 1), 10_000).unwrap_err();
-        let expected = "the compact store has no room for the limits of partner: 1407 sets of 8 slots are wanted, and 10 lie free together";
+        let expected = "the compact store has no room for the limits of partner: 1407 sets of 8 slots are wanted, and 10 lie free together; after a restart of ratelimitd there is room for all";
         assert_eq!(error.to_string(), expected);
     }
 

@@ -1,8 +1,10 @@
 //! The `compact` table, mapped into the memory of the daemon: it is read without asking the kernel.
 
 use std::{
+    collections::BTreeMap,
     io,
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    path::Path,
     ptr, slice,
     sync::atomic::{
         AtomicU64,
@@ -11,25 +13,26 @@ use std::{
 };
 
 use anyhow::Context;
-use aya::maps::{Array, MapData};
+use aya::maps::{Array, MapData, MapInfo};
 use aya_obj::Object;
 use ratelimit_common::{
     Address, Instant, Policy, Record,
     compact::{self, Mix, Region, SLOTS, Set, Slots},
 };
 
-use super::{IpFamily, Pins, SlotRow, load::Maps};
+use super::{IpFamily, Pins, SlotRow, batch, load::Maps};
 
 /// The tables of a family each.
 pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
 
 const SEEDS: &str = "COMPACT_SEEDS";
+const POLICIES: &str = "POLICIES";
 
 /// What a program reads and writes with the table: pins that are made anew with it, so that a program which still runs on the
 /// old table does not read of regions in the new one. The daemon fills them before the new program runs.
 const WITH_TABLES: [&str; 10] = [
     "SETTINGS",
-    "POLICIES",
+    POLICIES,
     "AGGREGATES",
     "NODE",
     "GUARD_V4",
@@ -203,6 +206,42 @@ pub fn remove_mismatched(object: &Object, pins: &Pins) -> anyhow::Result<()> {
         return Ok(());
     }
     pins.remove_maps(&WITH_TABLES)
+}
+
+/// A table that is pinned: its sets, and the policies that have regions in it.
+pub struct HeldTable {
+    /// Of each family.
+    pub sets: u32,
+    /// By index.
+    pub policies: BTreeMap<u32, Policy>,
+}
+
+/// The table that is pinned under `root`; `None` when there is none, or another store was used.
+///
+/// # Errors
+///
+/// When the pins cannot be read.
+pub fn held_table(root: &Path) -> anyhow::Result<Option<HeldTable>> {
+    let pins = Pins::open(root)?;
+    let path = pins.map(POLICIES);
+    let [v4, v6] = TABLES.map(|name| MapInfo::from_pin(pins.map(name)));
+    let sets = match (v4, v6) {
+        (Ok(v4), Ok(v6)) if v4.max_entries() == v6.max_entries() => v4.max_entries(),
+        _ => return Ok(None),
+    };
+    if sets == 1 || !path.exists() {
+        return Ok(None);
+    }
+    let opening = || format!("opening {}", path.display());
+    let map = MapData::from_pin(&path).with_context(opening)?;
+    let mut policies = BTreeMap::new();
+    batch::for_each(map.fd().as_fd(), |index: u32, policy: Policy| {
+        if policy != Policy::default() {
+            policies.insert(index, policy);
+        }
+    })
+    .with_context(opening)?;
+    Ok(Some(HeldTable { sets, policies }))
 }
 
 /// The seeds of the tags: those of the table that is pinned, or new ones.

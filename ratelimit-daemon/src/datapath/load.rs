@@ -21,6 +21,7 @@ use ratelimit_common::{
 use super::{
     IpAddress, OBJECT, Pins, Sizes, compact, interface, link, logs,
     pins::{self, LinkPin},
+    room,
 };
 use crate::{
     api::MapStatus,
@@ -28,7 +29,7 @@ use crate::{
 };
 
 /// The maps of the store `lru`.
-const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
+pub const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
 
 /// The longest packet that fits into one buffer with any driver.
 const MTU_OF_ONE_BUFFER: u32 = 1_500;
@@ -69,6 +70,7 @@ pub fn programs(config: &Config, sizes: Sizes, pins: &Pins) -> anyhow::Result<Ve
     }
     logs::resize(&mut object, sizes.logs)?;
     logs::require_memory(&object, sizes.logs, pins)?;
+    room::require(&object, &config.source, sizes, pins)?;
     compact::remove_mismatched(&object, pins)?;
     pins.remove_mismatched(&object)?;
     logs::make(&object, pins)?;

@@ -116,12 +116,11 @@ impl<A: Address + Hash> MemoryFamily<A> {
     }
 
     pub(super) fn words(&self, key: &SourceKey<A>) -> Option<MemoryWords<'_>> {
-        let words = match &self.compact {
-            Some(table) => State::Slots(table.source(key.address())),
-            None => {
-                let words = Ref::filter_map(self.sources.borrow(), |sources| sources.get(key));
-                State::Words(words.ok()?)
-            }
+        let words = if let Some(table) = &self.compact {
+            State::Slots(table.source(key.address()))
+        } else {
+            let words = Ref::filter_map(self.sources.borrow(), |sources| sources.get(key));
+            State::Words(words.ok()?)
         };
         Some(MemoryWords {
             words,
