@@ -72,18 +72,29 @@ impl Default for Constants {
             logs: 1,
             frags: false,
             store: default_store(),
-            sets: POLICIES_PLACED * LIMITS_EACH * SETS_EACH,
+            sets: match default_store() {
+                store::COMPACT => LIMITS_EACH * (SETS_FIRST + POLICIES_PLACED * SETS_EACH),
+                _ => 1,
+            },
             seeds: [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9],
         }
     }
 }
 
-/// Policies that get regions of their own.
+/// Sets that each limit of the first policy gets: so many that ten thousand sources know nothing of each other.
+const SETS_FIRST: u32 = 1 << 15;
+/// Other policies that get regions of their own.
 const POLICIES_PLACED: u32 = 32;
 const LIMITS_EACH: u32 = 8;
 const _: () = assert!(LIMITS_EACH as usize == LIMITS_MAX);
 /// Sets that each of their limits gets.
 const SETS_EACH: u32 = 64;
+
+/// Whether tests that look into the records of LRU maps find any.
+#[must_use]
+pub fn has_records() -> bool {
+    default_store() == store::LRU
+}
 
 /// The store that tests are run on: `RATELIMIT_STORE=compact` is the other one.
 fn default_store() -> u32 {
@@ -99,8 +110,13 @@ pub(crate) fn placed(index: u32, policy: &Policy, store: u32) -> Policy {
     if store != store::COMPACT || is_placed {
         return *policy;
     }
-    let first = (index % POLICIES_PLACED) * LIMITS_EACH;
-    let region = |limit| Region::new((first + limit) * SETS_EACH, SETS_EACH);
+    let region = |limit| match index.checked_sub(1) {
+        None => Region::new(limit * SETS_FIRST, SETS_FIRST),
+        Some(other) => {
+            let place = (other % POLICIES_PLACED) * LIMITS_EACH + limit;
+            Region::new(LIMITS_EACH * SETS_FIRST + place * SETS_EACH, SETS_EACH)
+        }
+    };
     let regions: Vec<Region> = (0..LIMITS_EACH).map(region).collect();
     policy.in_regions(&regions)
 }

@@ -1,6 +1,6 @@
 //! The `compact` store as it is installed: what is told of it, and what becomes of it over reloads, restarts and floods.
 
-use std::net::Ipv4Addr;
+use std::{fmt::Write, net::Ipv4Addr};
 
 use ratelimit_daemon::api::{Check, MapStatus, Status, TopSource};
 use ratelimit_tests::{Frame, Lab, attached::Attached, require_root, service::Service};
@@ -107,9 +107,16 @@ fn limits_for_which_there_is_no_room_are_refused_and_find_it_after_a_restart() {
     let lab = Lab::new().unwrap();
     let old = limited("packets = 10, per = \"10m\"");
     let mut service = Service::started(&lab, &old).unwrap();
-    let policies: String = (0..1_000)
-        .map(|index| format!("[policy.p{index}]\nsources = [\"10.{}.{}.0/24\"]\nlimits = [{{ packets = 5, per = \"1m\" }}]\n", index / 256, index % 256))
-        .collect();
+    let mut policies = String::new();
+    for index in 0..1_000 {
+        let sources = format!("10.{}.{}.0/24", index / 256, index % 256);
+        let limits = "[{ packets = 5, per = \"1m\" }]";
+        writeln!(
+            policies,
+            "[policy.p{index}]\nsources = [\"{sources}\"]\nlimits = {limits}"
+        )
+        .unwrap();
+    }
     service.configure(&format!("{old}{policies}")).unwrap();
     let said = service.rlctl(&["reload"]).unwrap();
     assert_eq!(said.code, 1, "{said:?}");
@@ -143,6 +150,25 @@ fn a_flood_of_forged_sources_gives_nobody_more_than_the_limit() {
     }
     assert!(passed <= 10, "{passed} packets of one source");
     assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 0);
+}
+
+#[test]
+fn a_table_of_another_size_is_made_anew_and_a_store_of_another_kind_too() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let small = limited("packets = 10, per = \"10m\"");
+    let large = small.replace("capacity = 4096", "capacity = 65536");
+    let lru = small.replace("\"compact\"", "\"lru\"");
+    let mut service = Service::started(&lab, &small).unwrap();
+    service.rlctl_ok(&["ban", "198.51.100.9"]).unwrap();
+    for toml in [&large, &lru, &small] {
+        service.stop("-TERM").unwrap();
+        service.configure(toml).unwrap();
+        service.start().unwrap();
+        let program = Attached::of(&service).unwrap();
+        assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 10, "{toml}");
+        assert_eq!(program.passed(&ipv4(9), 5).unwrap(), 0, "{toml}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use self::policy::{Compiler, select};
 use super::{
     class_numbers::{ClassNumbers, TooManyClasses},
     enforcer::Tables,
-    intent::Intent,
+    intent::{Intent, WantedPolicy},
     policies::{DEFAULT, NODE, Named, Policies, Role, TooManyPolicies},
     regions::{NoRoom, Regions, is_whole, sources_of},
     rules::Rules,
@@ -65,21 +65,24 @@ pub struct Held<'a> {
     pub settings: Settings,
     /// The sets of the table, where the store is `compact`.
     pub sets: Option<u32>,
+    /// The scopes that are to be moved to larger regions of it.
+    pub moving: BTreeSet<u32>,
 }
 
 /// Gives every policy that is to be its index and every class its number, and forgets the others. `cpus` share the limits
 /// of the node.
+/// Answers the scopes that have small regions in a `compact` table until others have retired.
 ///
 /// # Errors
 ///
-/// When no index or number is free, or a limit counts a class that there is not.
+/// When no index or number is free, there is no room, or a limit counts a class that there is not.
 pub fn compile_policies(
     policies: &mut Policies,
     classes: &mut ClassNumbers,
     intent: &Intent,
     held: &Held<'_>,
     cpus: u32,
-) -> Result<(), CompileError> {
+) -> Result<BTreeSet<u32>, CompileError> {
     let wanted = intent.policies();
     let mut counted = BTreeSet::new();
     for policy in &wanted {
@@ -102,19 +105,41 @@ pub fn compile_policies(
         held_node: held_node.and_then(|index| held.policies.get(&index)),
         cpus,
     };
-    let mut regions = held
-        .sets
-        .map(|sets| Regions::held(sets, held.policies.values()));
-    for policy in &wanted {
-        let mut named = compiler.compile(policy);
-        if let Some(regions) = regions.as_mut().filter(|_| policy.role != Role::Node) {
-            let sources = sources_of(policy, intent);
-            named.policy = regions.place(&policy.name, &named.policy, sources)?;
-        }
+    let mut compiled: Vec<Named> = wanted
+        .iter()
+        .map(|policy| compiler.compile(policy))
+        .collect();
+    let small = match held.sets {
+        None => BTreeSet::new(),
+        Some(sets) => place(sets, held, &wanted, &mut compiled, intent)?,
+    };
+    for (policy, named) in wanted.iter().zip(compiled) {
         policies.assign(&policy.name, named, held.policies)?;
     }
     policies.retain(|name| wanted.iter().any(|policy| policy.name == name));
-    Ok(())
+    Ok(small)
+}
+
+/// Gives the limits of all policies but the node's their regions, and answers the scopes that are to be moved to larger ones.
+fn place(
+    sets: u32,
+    held: &Held<'_>,
+    wanted: &[WantedPolicy<'_>],
+    compiled: &mut [Named],
+    intent: &Intent,
+) -> Result<BTreeSet<u32>, NoRoom> {
+    let scopes = compiled.iter().map(|named| named.policy.scope()).collect();
+    let mut regions = Regions::held(sets, held.policies.values(), &scopes);
+    for (policy, named) in wanted.iter().zip(compiled) {
+        if policy.role != Role::Node {
+            let sources = sources_of(policy, intent);
+            named.policy = regions.place(&policy.name, &named.policy, sources)?;
+            if held.moving.contains(&named.policy.scope()) {
+                named.policy = regions.enlarge(&named.policy, sources);
+            }
+        }
+    }
+    Ok(regions.into_small())
 }
 
 /// The sets that a table is to have where `wanted` would do, and `held` is there from before: its own, if all that is intended
@@ -125,6 +150,7 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
         classes: &ClassTables::default(),
         settings: Settings::default(),
         sets: Some(held.sets),
+        moving: BTreeSet::new(),
     };
     let (mut policies, mut classes) = Default::default();
     let answer = compile_policies(&mut policies, &mut classes, intent, &beside, 1);
@@ -229,6 +255,7 @@ impl Compiled {
             classes: &ClassTables::default(),
             settings: Settings::default(),
             sets: None,
+            moving: BTreeSet::new(),
         };
         compile_policies(&mut policies, &mut classes, &intent, &nothing, 1)?;
         let rules = compile_rules(&policies, &intent);

@@ -2,9 +2,11 @@
 
 pub mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use ratelimit_common::{Limit, ListEntry, Policy, Settings, aggregate::Aggregates};
+use ratelimit_common::{
+    Limit, ListEntry, Policy, Settings, aggregate::Aggregates, compact::Region,
+};
 
 use super::guards::GuardCounts;
 use crate::{
@@ -190,9 +192,15 @@ impl Enforcer {
             before.with_precise_clock()
         };
         self.change_settings(before, undo)?;
+        let in_use: HashSet<Region> = self.regions().collect();
         for (index, policy) in &wanted.policies {
             if self.held.policies.get(index) != Some(policy) {
-                self.clear_regions_before(policy)?;
+                // No word is read that was left behind under another meaning.
+                for region in policy.limits().map(Limit::region) {
+                    if region.sets() > 0 && !in_use.contains(&region) {
+                        self.datapath.clear_region(region)?;
+                    }
+                }
                 self.datapath.set_policy(*index, policy)?;
                 self.held.policies.insert(*index, *policy);
             }
@@ -290,14 +298,10 @@ impl Enforcer {
         }
     }
 
-    /// Empties the regions of a policy whose scope no other has, so that no word is read with another meaning.
-    fn clear_regions_before(&mut self, policy: &Policy) -> Result<(), DatapathError> {
-        let mut held = self.held.policies.values();
-        if held.any(|held| held.scope() == policy.scope()) {
-            return Ok(());
-        }
-        let mut regions = policy.limits().map(Limit::region);
-        regions.try_for_each(|region| self.datapath.clear_region(region))
+    /// The regions of a `compact` table that policies have.
+    fn regions(&self) -> impl Iterator<Item = Region> {
+        let limits = self.held.policies.values().flat_map(Policy::limits);
+        limits.map(Limit::region).filter(|region| region.sets() > 0)
     }
 
     fn change(

@@ -3,7 +3,7 @@
 //! The policies in the kernel say which sets are taken, so nothing else has to be remembered: a daemon that starts finds the
 //! regions, and what sources have used in them, where they were.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_common::{
     Limit, Policy,
@@ -31,6 +31,9 @@ const RESERVE_SETS_MIN: u64 = 512;
 /// A region that comes while the daemon runs may be smaller than it should be by so many halves: its sources share more.
 const HALVES_MAX: u32 = 3;
 
+/// The same where other limits retire with the change: once they have, the region is moved to where it has its full size.
+const HALVES_MAX_MEANWHILE: u32 = 10;
+
 /// The table has no room for the region of a limit.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
@@ -42,20 +45,29 @@ pub struct NoRoom {
     free: u32,
 }
 
-/// The regions of the table, those that are free, and those of each scope.
+/// The regions of the table: those of each scope, and those that are free.
 #[derive(Clone, Debug)]
 pub struct Regions {
     by_scope: BTreeMap<u32, Vec<Region>>,
     /// The sets that are free, by the first of them.
     free: BTreeMap<u32, u32>,
+    /// Whether some of those that are taken will be free after the change.
+    retiring: bool,
+    small: BTreeSet<u32>,
 }
 
 impl Regions {
-    /// The regions of a table of `sets` that `policies` have.
-    pub fn held<'a>(sets: u32, policies: impl Iterator<Item = &'a Policy>) -> Self {
+    /// The regions that `policies` have in a table of `sets` sets, before a change after which there are those of `scopes`.
+    pub fn held<'a>(
+        sets: u32,
+        policies: impl Iterator<Item = &'a Policy>,
+        scopes: &BTreeSet<u32>,
+    ) -> Self {
         let mut regions = Self {
             by_scope: BTreeMap::new(),
             free: BTreeMap::from([(0, sets)]),
+            retiring: false,
+            small: BTreeSet::new(),
         };
         for policy in policies {
             let held: Vec<Region> = policy.limits().map(Limit::region).collect();
@@ -66,10 +78,16 @@ impl Regions {
                 for region in &held {
                     regions.take(*region);
                 }
+                regions.retiring |= !scopes.contains(&policy.scope());
                 regions.by_scope.insert(policy.scope(), held);
             }
         }
         regions
+    }
+
+    /// The scopes that got smaller regions than they should have, because others have not retired yet.
+    pub fn into_small(self) -> BTreeSet<u32> {
+        self.small
     }
 
     /// The policy `name` with regions for the limits of `sources` sources: those that its scope has, else new ones.
@@ -82,33 +100,58 @@ impl Regions {
             return Ok(policy.in_regions(held));
         }
         let wanted = sets_for(sources);
-        let mut placed = Vec::new();
-        for limit in policy.limits() {
-            let region = if limit.is_log() {
-                Some(Region::default())
-            } else {
-                self.first_fit(wanted)
-            };
-            let Some(region) = region else {
-                return Err(NoRoom {
-                    policy: name.to_owned(),
-                    wanted,
-                    free: self.free.values().copied().max().unwrap_or_default(),
-                });
-            };
-            placed.push(region);
-        }
+        let halves_max = if self.retiring {
+            HALVES_MAX_MEANWHILE
+        } else {
+            HALVES_MAX
+        };
+        let placed = self
+            .find(policy, wanted, halves_max)
+            .ok_or_else(|| NoRoom {
+                policy: name.to_owned(),
+                wanted,
+                free: self.free.values().copied().max().unwrap_or_default(),
+            })?;
         let policy = policy.in_regions(&placed);
+        if self.retiring && !is_whole(&policy, sources) {
+            self.small.insert(policy.scope());
+        }
         self.by_scope.insert(policy.scope(), placed);
         Ok(policy)
     }
 
-    fn first_fit(&mut self, wanted: u32) -> Option<Region> {
-        let region = (0..=HALVES_MAX).find_map(|halves| {
-            let sets = wanted.div_ceil(1 << halves);
-            let (first, _) = self.free.iter().find(|(_, free)| **free >= sets)?;
-            Some(Region::new(*first, sets))
-        })?;
+    /// The policy with regions of full size where there is room for them, in place of those that it has.
+    pub fn enlarge(&mut self, policy: &Policy, sources: u64) -> Policy {
+        match self.find(policy, sets_for(sources), 0) {
+            Some(placed) => policy.in_regions(&placed),
+            None => *policy,
+        }
+    }
+
+    /// A region for each limit, all halved as often as it takes, or none.
+    fn find(&mut self, policy: &Policy, wanted: u32, halves_max: u32) -> Option<Vec<Region>> {
+        (0..=halves_max).find_map(|halves| {
+            let before = self.free.clone();
+            let regions: Option<Vec<Region>> = policy
+                .limits()
+                .map(|limit| {
+                    if limit.is_log() {
+                        Some(Region::default())
+                    } else {
+                        self.first_fit(wanted.div_ceil(1 << halves))
+                    }
+                })
+                .collect();
+            if regions.is_none() {
+                self.free = before;
+            }
+            regions
+        })
+    }
+
+    fn first_fit(&mut self, sets: u32) -> Option<Region> {
+        let (first, _) = self.free.iter().find(|(_, free)| **free >= sets)?;
+        let region = Region::new(*first, sets);
         self.take(region);
         Some(region)
     }
@@ -197,7 +240,7 @@ mod tests {
 
     #[test]
     fn regions_do_not_overlap_and_are_found_again() {
-        let mut regions = Regions::held(10_000, [].iter());
+        let mut regions = empty(10_000);
         let policies: Vec<Policy> = (1..=5)
             .map(|scope| {
                 regions
@@ -217,7 +260,7 @@ mod tests {
                 .all(|pair| pair[0].end() <= pair[1].first_set()),
             "{taken:?}"
         );
-        let mut adopted = Regions::held(10_000, policies.iter());
+        let mut adopted = Regions::held(10_000, policies.iter(), &(1..=5).collect());
         for held in &policies {
             assert_eq!(adopted.place("", &policy(held.scope(), 2), 7), Ok(*held));
         }
@@ -232,12 +275,10 @@ mod tests {
 
     #[test]
     fn what_retires_is_free_for_the_next() {
-        let first = Regions::held(100, [].iter())
-            .place("", &policy(1, 1), 400)
-            .unwrap();
-        let mut full = Regions::held(100, [first].iter());
+        let first = empty(100).place("", &policy(1, 1), 400).unwrap();
+        let mut full = Regions::held(100, [first].iter(), &BTreeSet::from([1]));
         assert!(full.place("", &policy(2, 1), 400).is_err());
-        let mut empty = Regions::held(100, [].iter());
+        let mut empty = empty(100);
         let second = empty.place("", &policy(2, 1), 400).unwrap();
         assert_eq!(
             second.limit(0).unwrap().region(),
@@ -247,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_table_without_room_says_how_much_is_wanted_and_how_much_is_free() {
-        let mut regions = Regions::held(10, [].iter());
+        let mut regions = empty(10);
         let error = regions.place("partner", &policy(1, 1), 10_000).unwrap_err();
         let expected = "the compact store has no room for the limits of partner: 1407 sets of 8 slots are wanted, and 10 lie free together; after a restart of ratelimitd there is room for all";
         assert_eq!(error.to_string(), expected);
@@ -255,18 +296,29 @@ mod tests {
 
     #[test]
     fn a_region_that_does_not_fit_is_smaller_and_not_refused() {
-        let mut regions = Regions::held(400, [].iter());
+        let mut regions = empty(400);
         let placed = regions.place("", &policy(1, 1), 10_000).unwrap();
         assert_eq!(placed.limit(0).unwrap().region(), Region::new(0, 352));
+    }
+
+    #[test]
+    fn what_takes_the_place_of_another_is_small_until_that_is_gone() {
+        let first = empty(1_500).place("", &policy(1, 1), 10_000).unwrap();
+        let mut beside = Regions::held(1_500, [first].iter(), &BTreeSet::from([2]));
+        let second = beside.place("", &policy(2, 1), 10_000).unwrap();
+        assert!(!is_whole(&second, 10_000));
+        assert_eq!(beside.into_small(), BTreeSet::from([2]));
+        let mut alone = Regions::held(1_500, [second].iter(), &BTreeSet::from([2]));
+        let third = alone.enlarge(&second, 10_000);
+        assert!(is_whole(&third, 10_000));
+        assert_eq!(third.limit(0).unwrap().region().first_set(), 0);
     }
 
     #[test]
     fn a_sliding_log_takes_no_region() {
         let log = SlidingLog::new(5, Duration::from_secs(1)).unwrap();
         let logs = Policy::new(&[Limit::new(log, Unit::Packets)], 3, false).unwrap();
-        let placed = Regions::held(1, [].iter())
-            .place("", &logs, 1 << 20)
-            .unwrap();
+        let placed = empty(1).place("", &logs, 1 << 20).unwrap();
         assert_eq!(placed, logs);
     }
 
@@ -276,6 +328,10 @@ mod tests {
             let sets = u64::from(sets_for(sources)) + (sources / 64).max(RESERVE_SETS_MIN);
             assert!(sets * 128 <= 20 * sources, "{sets} for {sources}");
         }
+    }
+
+    fn empty(sets: u32) -> Regions {
+        Regions::held(sets, [].iter(), &BTreeSet::new())
     }
 
     fn policy(scope: u32, limits: usize) -> Policy {
