@@ -6,6 +6,7 @@
 //! state.db ─────┘
 //! ```
 
+mod adopt;
 mod check;
 mod class_numbers;
 mod clock_choice;

@@ -216,6 +216,13 @@ fn daemon(exposition: &mut Exposition, snapshot: &Snapshot) {
         .value(seconds(snapshot.reloads.applied));
     exposition
         .family(
+            "ratelimit_database_damaged",
+            Kind::Gauge,
+            "Damaged databases that were put aside, in the directory of the database.",
+        )
+        .value(status.database.aside);
+    exposition
+        .family(
             "ratelimit_start_time_seconds",
             Kind::Gauge,
             "When the daemon started.",

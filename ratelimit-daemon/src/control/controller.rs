@@ -38,7 +38,7 @@ pub struct Controller {
     /// The CPUs that share the limits of the node.
     cpus: u32,
     pub(super) enforcer: Enforcer,
-    store: Store,
+    pub(super) store: Store,
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) fill: super::views::Fill,
@@ -80,8 +80,11 @@ impl Controller {
             tick: clock::tick(),
             comparisons: Comparisons::default(),
         };
-        controller.forget_ended_bans()?;
+        controller.drop_ended_bans()?;
         controller.compile_all()?;
+        controller
+            .adopt_lists()
+            .context("keeping what the kernel holds")?;
         controller
             .enforce_all()
             .context("filling the tables in the kernel")?;
@@ -213,7 +216,7 @@ impl Controller {
         Ok(())
     }
 
-    fn compile_prefix(&mut self, prefix: Prefix) {
+    pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
         compile::compile_prefix(&mut self.rules, &self.policies, &self.intent, prefix);
     }
 
@@ -296,19 +299,32 @@ impl Controller {
     }
 
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {
-        let ended = self.intent.ended(clock::now());
-        if ended.is_empty() {
+        let edits = self.ends_of_bans();
+        if edits.is_empty() {
             return Ok(());
         }
-        let count = ended.len();
-        let edits: Vec<Edit> = ended
-            .into_iter()
-            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
-            .collect();
         self.edit(&edits)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
-        info!(count, "bans ended");
+        info!(count = edits.len(), "bans ended");
         Ok(())
+    }
+
+    /// Forgets bans that ended while no daemon ran, before anything is compiled.
+    fn drop_ended_bans(&mut self) -> anyhow::Result<()> {
+        let edits = self.ends_of_bans();
+        self.store
+            .transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)))?;
+        for edit in edits {
+            self.intent.edit(edit);
+        }
+        Ok(())
+    }
+
+    fn ends_of_bans(&self) -> Vec<Edit> {
+        let ended = self.intent.ended(clock::now()).into_iter();
+        ended
+            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
+            .collect()
     }
 }
 

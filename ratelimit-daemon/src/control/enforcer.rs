@@ -126,6 +126,11 @@ impl Enforcer {
             .collect()
     }
 
+    /// What the datapath holds, in the order of prefixes: the wider ones before those inside.
+    pub fn entries(&self) -> impl Iterator<Item = (Prefix, ListEntry)> {
+        self.entries.iter().map(|(prefix, entry)| (*prefix, *entry))
+    }
+
     /// What the datapath holds for a prefix.
     #[must_use]
     pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {

@@ -9,12 +9,12 @@ use super::{
     controller::{Controller, Reloads},
     policies::{DEFAULT, NODE, Named, Role},
     reconcile::Reconciliation,
-    store::{BanRow, FOREVER},
+    store::{BanRow, FOREVER, Found},
 };
 use crate::{
     api::{
-        Allow, AppliesTo, Ban, ClassView, InterfaceStatus, MapStatus, Origin, PolicyView, Refused,
-        StatsRow, Status,
+        Allow, AppliesTo, Ban, ClassView, DamagedDatabase, DatabaseStatus, InterfaceStatus,
+        MapStatus, Origin, PolicyView, Refused, StatsRow, Status,
     },
     class::Class,
     clock,
@@ -76,6 +76,21 @@ impl Controller {
             classes: self.class_views(),
             aggregates: self.aggregate_lengths(),
             node: self.policies.get(NODE).is_some(),
+            database: self.database(),
+        }
+    }
+
+    fn database(&self) -> DatabaseStatus {
+        let damaged = match self.store.found() {
+            Found::Damaged(damage) => Some(DamagedDatabase {
+                file: damage.file.display().to_string(),
+                error: damage.error.clone(),
+            }),
+            Found::Sound | Found::Nothing => None,
+        };
+        DatabaseStatus {
+            damaged,
+            aside: self.store.count_aside(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The controller over a datapath in memory.
 
 mod clock_changes;
+mod damage;
 mod origins;
 mod reconciliation;
 mod sliding_logs;

@@ -3,7 +3,7 @@
 use jiff::Zoned;
 
 use crate::{
-    api::{ClockStatus, InterfaceStatus, KernelClock, MapStatus, Status},
+    api::{ClockStatus, DatabaseStatus, InterfaceStatus, KernelClock, MapStatus, Status},
     rlctl::{
         client::{Answer, Client},
         failure::Failure,
@@ -47,6 +47,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             printable_lines(error)
         ));
     }
+    lines.extend(database(&status.database));
     if status.observe {
         let dry_run = styled(WARNING, "dry run");
         lines.push(format!(
@@ -78,6 +79,23 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         lines.push("the node has limits".to_owned());
     }
     lines
+}
+
+fn database(status: &DatabaseStatus) -> Option<String> {
+    let aside = phrase::count(status.aside, "damaged database", "damaged databases");
+    match &status.damaged {
+        Some(damaged) => Some(format!(
+            "{} at the start: {}\nit lies in {}; what is sound of it holds, and every ban and allow of the kernel",
+            styled(BAD, "the database was damaged"),
+            printable(&damaged.error),
+            printable(&damaged.file)
+        )),
+        None if status.aside > 0 => Some(format!(
+            "{} of earlier starts beside the database",
+            styled(WARNING, &aside)
+        )),
+        None => None,
+    }
 }
 
 fn clock(status: &ClockStatus) -> String {
