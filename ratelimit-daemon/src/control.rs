@@ -23,6 +23,7 @@ mod policies;
 mod preview;
 mod reconcile;
 mod reload;
+mod reserve;
 mod rules;
 mod store;
 mod timekeeper;
@@ -36,6 +37,7 @@ pub use handle::{Handle, Stopped};
 pub use intent::Edit;
 pub use policies::Named;
 pub use reconcile::Reconciliation;
+pub use reserve::Filling;
 pub use store::{AllowRow, BanRow, FOREVER, LimitRow, Store};
 pub use views::Snapshot;
 

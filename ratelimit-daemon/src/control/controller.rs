@@ -17,6 +17,7 @@ use super::{
     intent::{Edit, Intent},
     policies::Policies,
     reconcile::Comparisons,
+    reserve::Filling,
     rules::Rules,
     store::Store,
     timekeeper::Reading,
@@ -25,7 +26,7 @@ use crate::{
     api::{Changed, ClockStatus, KernelClock, Refused},
     clock,
     config::Config,
-    datapath::Datapath,
+    datapath::{Datapath, DatapathError},
     prefix::Prefix,
 };
 
@@ -45,6 +46,7 @@ pub struct Controller {
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
+    pub(super) filling: Filling,
 }
 
 /// What became of the configuration so far.
@@ -79,6 +81,7 @@ impl Controller {
             fill: super::views::Fill::default(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
+            filling: Filling::default(),
         };
         controller.drop_ended_bans()?;
         controller.compile_all()?;
@@ -126,6 +129,7 @@ impl Controller {
             );
         }
         self.reconcile_quickly();
+        self.watch_filling();
     }
 
     /// Makes changes: in the database, in the datapath, and here, or nowhere.
@@ -134,13 +138,23 @@ impl Controller {
     ///
     /// Why none of them was made.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+        let given_way = self.make_room(edits)?;
+        let count = given_way.len();
+        let all: Vec<Edit> = given_way.into_iter().chain(edits.iter().cloned()).collect();
+        let changed = self.edit_all(&all, count)?;
+        self.note_given_way(count);
+        Ok(changed)
+    }
+
+    /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
+    fn edit_all(&mut self, edits: &[Edit], giving_way: usize) -> Result<Changed, Refused> {
         let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
             .cloned()
             .map(|edit| self.intent.edit(edit))
             .collect();
-        if let Err(error) = self.try_edit(edits) {
+        if let Err(error) = self.try_edit(edits, giving_way) {
             for edit in reverse.iter().rev() {
                 self.intent.edit(edit.clone());
             }
@@ -151,15 +165,17 @@ impl Controller {
                     "a change that failed could not be taken back"
                 );
             }
-            return Err(error.into());
+            return Err(refusal(error));
         }
         self.tell_clock(before.as_ref());
-        Ok(summary(edits, &reverse))
+        Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
     }
 
-    fn try_edit(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
+    fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
         self.compile(edits)?;
-        let changes = self.changes(edits);
+        let (first, then) = edits.split_at(giving_way);
+        let freed = self.changes(first);
+        let changes = self.changes(then);
         let tables = self.tables_if(edits);
         let Self {
             store, enforcer, ..
@@ -168,6 +184,7 @@ impl Controller {
         // crash is taken away at the next start.
         store.transaction(|writer| {
             edits.iter().try_for_each(|edit| writer.write(edit))?;
+            enforcer.apply(freed, None)?;
             Ok(enforcer.apply(changes, tables)?)
         })
     }
@@ -326,6 +343,20 @@ impl Controller {
             .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
             .collect()
     }
+}
+
+/// A refusal, with what to do about a full map.
+fn refusal(error: anyhow::Error) -> Refused {
+    let full = matches!(
+        error.downcast_ref::<DatapathError>(),
+        Some(DatapathError::Full { .. })
+    );
+    let refused = Refused::from(error);
+    if full {
+        return refused
+            .hint("end bans or shorten lists; `rlctl status` shows how full the maps are");
+    }
+    refused
 }
 
 /// The CPUs of this machine, those included that may come while it runs.

@@ -137,6 +137,19 @@ impl Enforcer {
         self.entries.get(&prefix).copied()
     }
 
+    /// How many entries it holds.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// How many entries of a family it holds.
+    #[must_use]
+    pub fn count(&self, wanted: IpFamily) -> u64 {
+        let (addresses, prefixes) = self.count_entries(wanted);
+        addresses + prefixes
+    }
+
     /// How many entries it holds, single addresses and wider prefixes of a family.
     #[must_use]
     pub fn count_entries(&self, wanted: IpFamily) -> (u64, u64) {

@@ -9,6 +9,7 @@ use super::{
     controller::{Controller, Reloads},
     policies::{DEFAULT, NODE, Named, Role},
     reconcile::Reconciliation,
+    reserve::Filling,
     store::{BanRow, FOREVER, Found},
 };
 use crate::{
@@ -48,6 +49,8 @@ pub struct Snapshot {
     pub reloads: Reloads,
     /// How what is enforced stands to what is intended.
     pub reconciliation: Reconciliation,
+    /// How lists have filled.
+    pub filling: Filling,
 }
 
 impl Controller {
@@ -222,6 +225,7 @@ impl Controller {
             sources: self.fill.sources,
             reloads: self.reloads.clone(),
             reconciliation: self.reconciliation(),
+            filling: self.filling,
         })
     }
 

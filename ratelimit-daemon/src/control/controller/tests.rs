@@ -4,6 +4,7 @@ mod clock_changes;
 mod damage;
 mod origins;
 mod reconciliation;
+mod room;
 mod sliding_logs;
 mod time;
 mod wide;
@@ -265,6 +266,10 @@ impl Lab {
             reason: Some("test".into()),
         };
         self.controller.ban(request, "root")
+    }
+
+    fn edit(&mut self, edits: &[Edit]) {
+        self.controller.edit(edits).unwrap();
     }
 
     fn limit(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {

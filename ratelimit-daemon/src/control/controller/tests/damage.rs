@@ -96,7 +96,7 @@ fn a_ban_that_was_ended_does_not_come_back_from_an_older_state_of_the_database()
 
 /// A database, and what the kernel held when it was written.
 struct Files {
-    files: Vec<(&'static str, Vec<u8>)>,
+    contents: Vec<(&'static str, Vec<u8>)>,
     held: BTreeMap<Prefix, ListEntry>,
     bans: Vec<Ban>,
 }
@@ -150,14 +150,14 @@ impl Files {
         let names = ["state.db", "state.db-wal", "state.changes"].into_iter();
         let files = names.filter_map(|name| Some((name, fs::read(state.path().join(name)).ok()?)));
         Self {
-            files: files.collect(),
+            contents: files.collect(),
             held,
             bans,
         }
     }
 
     fn bytes(&self, name: &str) -> Vec<u8> {
-        let file = self.files.iter().find(|(other, _)| *other == name);
+        let file = self.contents.iter().find(|(other, _)| *other == name);
         file.map_or_else(Vec::new, |(_, bytes)| bytes.clone())
     }
 
@@ -189,7 +189,7 @@ impl Files {
     }
 
     fn check(&self, name: &'static str, harm: Harm) {
-        let mut files = self.files.clone();
+        let mut files = self.contents.clone();
         let (_, bytes) = files.iter_mut().find(|(other, _)| *other == name).unwrap();
         match harm {
             Harm::Flip(bit) => bytes[bit / 8] ^= 1 << (bit % 8),
