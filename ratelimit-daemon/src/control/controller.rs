@@ -130,6 +130,7 @@ impl Controller {
         }
         self.reconcile_quickly();
         self.watch_filling();
+        self.store.flush();
     }
 
     /// Makes changes: in the database, in the datapath, and here, or nowhere.

@@ -3,6 +3,7 @@
 
 mod checksum;
 mod damage;
+mod flush;
 mod row;
 mod schema;
 mod text;
@@ -19,6 +20,7 @@ use tracing::{error, warn};
 
 use self::{
     checksum::Checksum,
+    flush::Flusher,
     text::Texts,
     witness::Witness,
     writer::{allow_sum, ban_sum, changes_sum, limits_sum, note_sum},
@@ -44,6 +46,7 @@ pub struct Store {
     /// How many changes were committed.
     changes: u64,
     witness: Witness,
+    flusher: Flusher,
 }
 
 /// What was found where the database is to be.
@@ -110,7 +113,8 @@ impl Store {
     /// Opens a file that has to know at least the changes that were `seen`.
     fn open_file(path: &Path, boot: &str, seen: Option<u64>) -> anyhow::Result<Self> {
         let mut connection = Connection::open(path)?;
-        // A write that was acknowledged outlives the process. Waiting for the disk as well (FULL) would cost milliseconds a ban.
+        // A write that was acknowledged outlives the process. Waiting for the disk as well (FULL) takes 4 ms a commit in place of
+        // 13 us (medians of 300, virtual disk): the log is brought there once a second (`flush.rs`).
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         // What was deleted is not found in a damaged file as if it were there.
@@ -129,6 +133,7 @@ impl Store {
             found: Found::Sound,
             changes,
             witness: Witness::beside(path),
+            flusher: Flusher::of(path),
         };
         store.note_time(now)?;
         Ok(store)
@@ -157,6 +162,11 @@ impl Store {
             warn!(error, "the time could not be noted in the database");
         }
         moved
+    }
+
+    /// Brings what was committed to the disk, soon.
+    pub fn flush(&mut self) {
+        self.flusher.flush(self.changes);
     }
 
     fn note_time(&mut self, now: Reading) -> anyhow::Result<()> {
