@@ -342,6 +342,27 @@ pub struct Status {
     /// The last configuration that was tried, where the files say something else or it is not confirmed.
     #[serde(default)]
     pub attempt: Option<Attempt>,
+    /// The database.
+    #[serde(default)]
+    pub database: DatabaseStatus,
+}
+
+/// The state of the database.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct DatabaseStatus {
+    /// The damaged one that was found at the start.
+    pub damaged: Option<DamagedDatabase>,
+    /// How many damaged ones lie beside it, of this start or others before.
+    pub aside: usize,
+}
+
+/// A damaged database, which was put aside.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct DamagedDatabase {
+    /// Where it is.
+    pub file: String,
+    /// What is wrong with it.
+    pub error: String,
 }
 
 /// An interface under protection.

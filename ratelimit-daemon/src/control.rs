@@ -6,6 +6,7 @@
 //! state.db ─────┘
 //! ```
 
+mod adopt;
 mod apply;
 mod check;
 mod class_numbers;
@@ -26,6 +27,7 @@ mod preview;
 mod protection;
 mod reconcile;
 mod reload;
+mod reserve;
 mod rules;
 mod store;
 mod timekeeper;
@@ -40,6 +42,7 @@ pub use handle::{Handle, Stopped};
 pub use intent::Edit;
 pub use policies::Named;
 pub use reconcile::Reconciliation;
+pub use reserve::Filling;
 pub use store::{AllowRow, BanRow, FOREVER, LimitRow, Store};
 pub use trial::resume;
 pub use views::Snapshot;

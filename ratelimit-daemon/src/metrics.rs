@@ -3,7 +3,7 @@
 use ratelimit_common::Family as AddressFamily;
 
 use crate::{
-    control::{Kind as TableKind, Reconciliation, Snapshot},
+    control::{Filling, Kind as TableKind, Reconciliation, Snapshot},
     exposition::{Exposition, Format, Kind},
 };
 
@@ -14,6 +14,7 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     traffic(&mut exposition, snapshot);
     lists(&mut exposition, snapshot);
     reconciliation(&mut exposition, &snapshot.reconciliation);
+    filling(&mut exposition, &snapshot.filling);
     sources(&mut exposition, snapshot);
     events(&mut exposition, snapshot);
     interfaces(&mut exposition, snapshot);
@@ -138,6 +139,24 @@ fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) 
     }
 }
 
+fn filling(exposition: &mut Exposition, filling: &Filling) {
+    let mut family = exposition.family(
+        "ratelimit_list_nearly_full",
+        Kind::Gauge,
+        "Whether more than 80 % of the entries for bans, allows and policies of a family are in use.",
+    );
+    for (label, nearly_full) in families().zip(filling.nearly_full) {
+        family.labelled(&[("family", label.label())], u8::from(nearly_full));
+    }
+    exposition
+        .family(
+            "ratelimit_bans_given_way",
+            Kind::Counter,
+            "Automatic bans that ended early to make room for new ones.",
+        )
+        .value(filling.gave_way);
+}
+
 fn sources(exposition: &mut Exposition, snapshot: &Snapshot) {
     let inserted = snapshot.totals.inserted;
     let mut family = exposition.family(
@@ -221,6 +240,13 @@ fn daemon(exposition: &mut Exposition, snapshot: &Snapshot) {
             "When the configuration was last applied.",
         )
         .value(seconds(snapshot.reloads.applied));
+    exposition
+        .family(
+            "ratelimit_database_damaged",
+            Kind::Gauge,
+            "Damaged databases that were put aside, in the directory of the database.",
+        )
+        .value(status.database.aside);
     exposition
         .family(
             "ratelimit_start_time_seconds",

@@ -20,6 +20,7 @@ use super::{
     policies::Policies,
     protection::Protection,
     reconcile::Comparisons,
+    reserve::Filling,
     rules::Rules,
     store::Store,
     timekeeper::Reading,
@@ -28,7 +29,7 @@ use crate::{
     api::{Changed, ClockStatus, KernelClock, Refused},
     clock,
     config::Config,
-    datapath::Datapath,
+    datapath::{Datapath, DatapathError},
     prefix::Prefix,
     protected::Protected,
 };
@@ -42,7 +43,7 @@ pub struct Controller {
     /// The CPUs that share the limits of the node.
     cpus: u32,
     pub(super) enforcer: Enforcer,
-    store: Store,
+    pub(super) store: Store,
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) fill: super::views::Fill,
@@ -52,6 +53,7 @@ pub struct Controller {
     pub(super) protection: Protection,
     pub(super) pass_all: PassAll,
     pub(super) trials: Trials,
+    pub(super) filling: Filling,
 }
 
 /// What became of the configuration so far.
@@ -94,9 +96,13 @@ impl Controller {
             fill: super::views::Fill::default(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
+            filling: Filling::default(),
         };
-        controller.forget_ended_bans()?;
+        controller.drop_ended_bans()?;
         controller.compile_all()?;
+        controller
+            .adopt_lists()
+            .context("keeping what the kernel holds")?;
         controller
             .enforce_all()
             .context("filling the tables in the kernel")?;
@@ -141,6 +147,8 @@ impl Controller {
             );
         }
         self.reconcile_quickly();
+        self.watch_filling();
+        self.store.flush();
     }
 
     /// Makes changes: in the database, in the datapath, and here, or nowhere.
@@ -149,13 +157,23 @@ impl Controller {
     ///
     /// Why none of them was made.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+        let given_way = self.make_room(edits)?;
+        let count = given_way.len();
+        let all: Vec<Edit> = given_way.into_iter().chain(edits.iter().cloned()).collect();
+        let changed = self.edit_all(&all, count)?;
+        self.note_given_way(count);
+        Ok(changed)
+    }
+
+    /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
+    fn edit_all(&mut self, edits: &[Edit], giving_way: usize) -> Result<Changed, Refused> {
         let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
             .cloned()
             .map(|edit| self.intent.edit(edit))
             .collect();
-        if let Err(error) = self.try_edit(edits) {
+        if let Err(error) = self.try_edit(edits, giving_way) {
             for edit in reverse.iter().rev() {
                 self.intent.edit(edit.clone());
             }
@@ -166,18 +184,20 @@ impl Controller {
                     "a change that failed could not be taken back"
                 );
             }
-            return Err(error.into());
+            return Err(refusal(error));
         }
         self.tell_clock(before.as_ref());
         if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
         }
-        Ok(summary(edits, &reverse))
+        Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
     }
 
-    fn try_edit(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
+    fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
         self.compile(edits)?;
-        let changes = self.changes(edits);
+        let (first, then) = edits.split_at(giving_way);
+        let freed = self.changes(first);
+        let changes = self.changes(then);
         let tables = self.tables_if(edits);
         let Self {
             store, enforcer, ..
@@ -186,6 +206,7 @@ impl Controller {
         // crash is taken away at the next start.
         store.transaction(|writer| {
             edits.iter().try_for_each(|edit| writer.write(edit))?;
+            enforcer.apply(freed, None)?;
             Ok(enforcer.apply(changes, tables)?)
         })
     }
@@ -235,7 +256,7 @@ impl Controller {
         Ok(())
     }
 
-    fn compile_prefix(&mut self, prefix: Prefix) {
+    pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
         compile::compile_prefix(&mut self.rules, &self.policies, &self.intent, prefix);
     }
 
@@ -336,20 +357,47 @@ impl Controller {
     }
 
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {
-        let ended = self.intent.ended(clock::now());
-        if ended.is_empty() {
+        let edits = self.ends_of_bans();
+        if edits.is_empty() {
             return Ok(());
         }
-        let count = ended.len();
-        let edits: Vec<Edit> = ended
-            .into_iter()
-            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
-            .collect();
         self.edit(&edits)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
-        info!(count, "bans ended");
+        info!(count = edits.len(), "bans ended");
         Ok(())
     }
+
+    /// Forgets bans that ended while no daemon ran, before anything is compiled.
+    fn drop_ended_bans(&mut self) -> anyhow::Result<()> {
+        let edits = self.ends_of_bans();
+        self.store
+            .transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)))?;
+        for edit in edits {
+            self.intent.edit(edit);
+        }
+        Ok(())
+    }
+
+    fn ends_of_bans(&self) -> Vec<Edit> {
+        let ended = self.intent.ended(clock::now()).into_iter();
+        ended
+            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
+            .collect()
+    }
+}
+
+/// A refusal, with what to do about a full map.
+fn refusal(error: anyhow::Error) -> Refused {
+    let full = matches!(
+        error.downcast_ref::<DatapathError>(),
+        Some(DatapathError::Full { .. })
+    );
+    let refused = Refused::from(error);
+    if full {
+        return refused
+            .hint("end bans or shorten lists; `rlctl status` shows how full the maps are");
+    }
+    refused
 }
 
 /// The CPUs of this machine, those included that may come while it runs.

@@ -170,6 +170,13 @@ impl Intent {
         &self.limits
     }
 
+    /// The bans that end, the soonest first.
+    pub fn ends(&self) -> impl Iterator<Item = (Prefix, &Origin)> {
+        self.ends
+            .iter()
+            .map(|(_, prefix, origin)| (*prefix, origin))
+    }
+
     /// The bans that have ended at `now`.
     pub fn ended(&self, now: Instant) -> Vec<(Prefix, Origin)> {
         self.ends

@@ -1,10 +1,12 @@
 //! The controller over a datapath in memory.
 
 mod clock_changes;
+mod damage;
 mod lockout;
 mod origins;
 mod pass_all;
 mod reconciliation;
+mod room;
 mod sliding_logs;
 mod time;
 mod trials;
@@ -276,6 +278,10 @@ impl Lab {
             force: false,
         };
         self.controller.ban(request, "root")
+    }
+
+    fn edit(&mut self, edits: &[Edit]) {
+        self.controller.edit(edits).unwrap();
     }
 
     fn limit(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {

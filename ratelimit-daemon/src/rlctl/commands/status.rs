@@ -3,7 +3,10 @@
 use jiff::Zoned;
 
 use crate::{
-    api::{Attempt, ClockStatus, InterfaceStatus, KernelClock, MapStatus, Outcome, Status},
+    api::{
+        Attempt, ClockStatus, DatabaseStatus, InterfaceStatus, KernelClock, MapStatus, Outcome,
+        Status,
+    },
     rlctl::{
         client::{Answer, Client},
         commands::pass_all,
@@ -48,6 +51,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             printable_lines(error)
         ));
     }
+    lines.extend(database(&status.database));
     if status.observe {
         let dry_run = styled(WARNING, "dry run");
         lines.push(format!(
@@ -116,6 +120,23 @@ fn trial(attempt: &Attempt, now: &Zoned) -> String {
                 "{different} at {at}: {file} holds, and {main} says something else: cp {file} {main}"
             )
         }
+    }
+}
+
+fn database(status: &DatabaseStatus) -> Option<String> {
+    let aside = phrase::count(status.aside, "damaged database", "damaged databases");
+    match &status.damaged {
+        Some(damaged) => Some(format!(
+            "{} at the start: {}\nit lies in {}; what is sound of it holds, and every ban and allow of the kernel",
+            styled(BAD, "the database was damaged"),
+            printable(&damaged.error),
+            printable(&damaged.file)
+        )),
+        None if status.aside > 0 => Some(format!(
+            "{} of earlier starts beside the database",
+            styled(WARNING, &aside)
+        )),
+        None => None,
     }
 }
 
