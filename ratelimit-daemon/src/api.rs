@@ -15,12 +15,17 @@
 //! | `GET /v1/check/{address}` | | [`Check`] |
 //! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
+//! | `GET /v1/lists` | | `[`[`ListView`]`]` |
+//! | `DELETE /v1/lists` | [`ListTarget`] | [`Changed`] |
+//! | `POST /v1/import?`[`ImportRequest`] | a list in any format | [`Imported`] |
+//! | `GET /v1/export?`[`ExportRequest`] | | lines of text |
 //! | `POST /v1/reload` | | [`Reloaded`] |
 //! | `POST /v1/detach` | | [`Detached`] |
 //!
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod clock;
+mod lists;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -28,6 +33,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::clock::{ClockStatus, CoarseError, KernelClock};
+pub use self::lists::{
+    ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
+    ListTarget, ListView, Listed,
+};
 pub use crate::origin::Origin;
 use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
 
@@ -203,6 +212,9 @@ pub struct Check {
     pub until: Option<Timestamp>,
     /// The ban that decides, when it is one.
     pub ban: Option<Ban>,
+    /// The lists that hold the address.
+    #[serde(default)]
+    pub lists: Vec<Listed>,
     /// The policy that the source is under.
     pub policy: String,
     /// The state of its limits.
@@ -307,6 +319,9 @@ pub struct Status {
     pub bans: usize,
     /// Allows.
     pub allows: usize,
+    /// Lists, those in files and those that were imported.
+    #[serde(default)]
+    pub lists: Vec<ListView>,
     /// Policies of sources, the default one included.
     pub policies: usize,
     /// The classes that the configuration names.

@@ -15,6 +15,7 @@ use super::{
     compile::{self, Held},
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
+    list_files::ListFiles,
     policies::Policies,
     reconcile::Comparisons,
     rules::Rules,
@@ -42,6 +43,9 @@ pub struct Controller {
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) fill: super::views::Fill,
+    pub(super) list_files: ListFiles,
+    /// When entries of lists that have ended were last forgotten.
+    pub(super) pruned: std::time::Instant,
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
@@ -77,6 +81,8 @@ impl Controller {
                 error: None,
             },
             fill: super::views::Fill::default(),
+            list_files: ListFiles::default(),
+            pruned: std::time::Instant::now(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
         };
@@ -86,6 +92,8 @@ impl Controller {
             .enforce_all()
             .context("filling the tables in the kernel")?;
         controller.tell_clock(None);
+        // What went wrong is logged; the lists stay as they were.
+        controller.read_lists();
         Ok(controller)
     }
 
@@ -123,6 +131,16 @@ impl Controller {
             );
         }
         self.reconcile_quickly();
+    }
+
+    /// Forgets entries of lists that have ended.
+    pub fn tick_lists(&mut self) {
+        if let Err(refused) = self.forget_ended_entries(clock::now()) {
+            warn!(
+                error = refused.error,
+                "entries of lists that ended could not be forgotten"
+            );
+        }
     }
 
     /// Makes changes: in the database, in the datapath, and here, or nowhere.
@@ -189,7 +207,7 @@ impl Controller {
         if edits.iter().any(Edit::is_of_policy) {
             self.compile_policies()?;
         }
-        for prefix in edits.iter().filter_map(Edit::prefix) {
+        for prefix in edits.iter().flat_map(Edit::prefixes) {
             self.compile_prefix(prefix);
         }
         Ok(())
@@ -234,7 +252,7 @@ impl Controller {
     }
 
     fn changes(&self, edits: &[Edit]) -> Changes {
-        let entries = edits.iter().filter_map(Edit::prefix).flat_map(|prefix| {
+        let entries = edits.iter().flat_map(Edit::prefixes).flat_map(|prefix| {
             let within = self
                 .rules
                 .within(prefix)
@@ -338,6 +356,7 @@ fn exists(edit: &Edit) -> bool {
         Edit::Ban(_, _, row) => row.is_some(),
         Edit::Allow(_, row) => row.is_some(),
         Edit::Limits(_, row) => row.is_some(),
+        Edit::List(_, list, _) => list.is_some(),
     }
 }
 

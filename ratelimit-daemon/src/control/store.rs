@@ -2,6 +2,7 @@
 //! what is enforced.
 
 mod checksum;
+mod lists;
 mod row;
 mod schema;
 mod text;

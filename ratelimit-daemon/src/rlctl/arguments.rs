@@ -5,7 +5,11 @@ use std::{net::IpAddr, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::rlctl::{
-    exit_code, limit_arguments::LimitArguments, simulate_arguments::SimulateArguments, term::Term,
+    exit_code,
+    limit_arguments::LimitArguments,
+    list_arguments::{ExportArguments, ImportArguments, ListsVerb},
+    simulate_arguments::SimulateArguments,
+    term::Term,
 };
 
 /// Asks and tells the rate limiter on this host.
@@ -81,6 +85,17 @@ pub enum Verb {
     List {
         /// Which list
         kind: ListKind,
+    },
+    /// Take a list in from a file, in any format of the field: plain, ipset, nft, blocklists, what `export` writes
+    Import(ImportArguments),
+    /// Write bans, allows and lists as lines of text
+    Export(ExportArguments),
+    /// Show the lists, or take one away
+    #[command(after_help = "Examples:\n  rlctl lists\n  rlctl lists rm spamhaus")]
+    Lists {
+        /// What to do; nothing shows them
+        #[command(subcommand)]
+        verb: Option<ListsVerb>,
     },
     /// Tell what would happen to a packet of an address now, and why
     #[command(

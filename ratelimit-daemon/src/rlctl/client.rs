@@ -24,6 +24,9 @@ use crate::{
 /// How long connecting, asking and reading the answer may take together.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The same, for lists of a million entries.
+const LIST_TIMEOUT: Duration = Duration::from_mins(1);
+
 /// Knows where the daemon listens.
 pub struct Client {
     socket: PathBuf,
@@ -76,20 +79,58 @@ impl Client {
         self.send(Method::DELETE, path, json(body))
     }
 
+    /// Sends a text, and what is to be done with it as a query.
+    pub fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+        body: Vec<u8>,
+    ) -> Result<Answer<T>, Failure> {
+        let path = with_query(path, query);
+        understand(
+            &self
+                .patient()
+                .ask(build(Method::POST, &path, "text/plain", body))?,
+        )
+    }
+
+    /// Asks for a text, with a query.
+    pub fn download(&self, path: &str, query: &impl Serialize) -> Result<String, Failure> {
+        let path = with_query(path, query);
+        let response = self
+            .patient()
+            .ask(build(Method::GET, &path, "text/plain", Vec::new()))?;
+        if !response.status().is_success() {
+            return Err(refusal(response.status(), response.body()));
+        }
+        String::from_utf8(response.into_body().into())
+            .map_err(|_| Failure::refused("the daemon's answer is no text"))
+    }
+
+    /// The client, with time for long lists.
+    fn patient(&self) -> Self {
+        Self {
+            socket: self.socket.clone(),
+            timeout: self.timeout.max(LIST_TIMEOUT),
+        }
+    }
+
     fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Vec<u8>,
     ) -> Result<Answer<T>, Failure> {
-        let request = request(method, path, body)?;
+        understand(&self.ask(request(method, path, body)?)?)
+    }
+
+    fn ask(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::refused(format!("starting the client: {error}")))?;
         let exchange = async { tokio::time::timeout(self.timeout, self.exchange(request)).await };
-        let response = runtime.block_on(exchange).map_err(|_| self.silence())??;
-        understand(&response)
+        runtime.block_on(exchange).map_err(|_| self.silence())?
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Failure> {
@@ -164,13 +205,22 @@ fn request(method: Method, path: &str, body: Vec<u8>) -> Result<Request<Full<Byt
         ))
         .hint("is the reason that long?"));
     }
+    Ok(build(method, path, "application/json", body))
+}
+
+fn build(method: Method, path: &str, content: &str, body: Vec<u8>) -> Request<Full<Bytes>> {
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header("host", "ratelimitd")
-        .header(CONTENT_TYPE, "application/json")
+        .header(CONTENT_TYPE, content)
         .body(Full::from(body));
-    Ok(request.expect("paths are made of words, numbers and addresses"))
+    request.expect("paths are made of words, numbers and addresses, queries are encoded")
+}
+
+fn with_query(path: &str, query: &impl Serialize) -> String {
+    let query = serde_urlencoded::to_string(query).expect("queries are flat");
+    format!("{path}?{query}")
 }
 
 fn understand<T: DeserializeOwned>(response: &Response<Bytes>) -> Result<Answer<T>, Failure> {

@@ -1,6 +1,7 @@
 //! The controller over a datapath in memory.
 
 mod clock_changes;
+mod lists;
 mod origins;
 mod reconciliation;
 mod sliding_logs;
@@ -365,6 +366,7 @@ fn config() -> Config {
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
         allow: vec![prefix("192.0.2.10")],
+        lists: BTreeMap::new(),
         observe: false,
         clock: ClockWish::Auto,
         on_stop: OnStop::Keep,

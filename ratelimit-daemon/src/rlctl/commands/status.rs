@@ -3,9 +3,10 @@
 use jiff::Zoned;
 
 use crate::{
-    api::{ClockStatus, InterfaceStatus, KernelClock, MapStatus, Status},
+    api::{ClockStatus, InterfaceStatus, KernelClock, ListView, MapStatus, Status},
     rlctl::{
         client::{Answer, Client},
+        commands::lists,
         failure::Failure,
         output::{BAD, WARNING, printable, printable_lines, styled},
         phrase,
@@ -60,6 +61,8 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         phrase::count(status.allows, "allow", "allows"),
         phrase::count(status.policies, "policy", "policies")
     ));
+    lines.extend(status.lists.iter().map(list));
+    lines.extend(status.lists.iter().filter_map(lists::trouble));
     if !status.classes.is_empty() {
         let classes = status.classes.iter();
         let classes: Vec<String> = classes
@@ -78,6 +81,19 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         lines.push("the node has limits".to_owned());
     }
     lines
+}
+
+fn list(list: &ListView) -> String {
+    let entries = phrase::count(list.entries, "entry", "entries");
+    let file = list
+        .file
+        .as_deref()
+        .map(|file| format!(" of {}", printable(file)));
+    let (name, action) = (printable(&list.name), list.action.label());
+    format!(
+        "list {name} ({action}): {entries}{}",
+        file.unwrap_or_default()
+    )
 }
 
 fn clock(status: &ClockStatus) -> String {
