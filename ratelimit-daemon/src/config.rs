@@ -14,6 +14,7 @@ mod document;
 mod file;
 mod interface;
 mod limit;
+mod list;
 mod policy;
 mod prefixes;
 mod report;
@@ -35,9 +36,11 @@ use ratelimit_common::layout::SOURCES_DEFAULT;
 use serde::{Deserialize, Serialize};
 
 pub use self::file::File;
+pub(crate) use self::prefixes::explain as explain_prefix;
 pub use self::{
     arguments::{Arguments, from_command_line},
     diagnostic::{ConfigError, Diagnostic, Position, Problem},
+    list::ListConfig,
 };
 use self::{document::Document, report::Report};
 use crate::{
@@ -143,6 +146,8 @@ pub struct Config {
     pub node: NodeConfig,
     /// The allow list.
     pub allow: Vec<Prefix>,
+    /// The lists that are read from files, by name.
+    pub lists: BTreeMap<String, ListConfig>,
     /// Whether everything is a dry run.
     pub observe: bool,
     /// The clock that packets are judged by.

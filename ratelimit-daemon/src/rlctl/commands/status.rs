@@ -4,12 +4,12 @@ use jiff::Zoned;
 
 use crate::{
     api::{
-        Attempt, ClockStatus, DatabaseStatus, InterfaceStatus, KernelClock, MapStatus, Outcome,
-        Status,
+        Attempt, ClockStatus, DatabaseStatus, InterfaceStatus, KernelClock, ListView, MapStatus,
+        Outcome, Status,
     },
     rlctl::{
         client::{Answer, Client},
-        commands::pass_all,
+        commands::{lists, pass_all},
         failure::Failure,
         output::{BAD, WARNING, printable, printable_lines, styled},
         phrase,
@@ -75,6 +75,8 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             phrase::count(status.protected, "prefix is", "prefixes are")
         ));
     }
+    lines.extend(status.lists.iter().map(list));
+    lines.extend(status.lists.iter().filter_map(lists::trouble));
     if !status.classes.is_empty() {
         let classes = status.classes.iter();
         let classes: Vec<String> = classes
@@ -138,6 +140,19 @@ fn database(status: &DatabaseStatus) -> Option<String> {
         )),
         None => None,
     }
+}
+
+fn list(list: &ListView) -> String {
+    let entries = phrase::count(list.entries, "entry", "entries");
+    let file = list
+        .file
+        .as_deref()
+        .map(|file| format!(" of {}", printable(file)));
+    let (name, action) = (printable(&list.name), list.action.label());
+    format!(
+        "list {name} ({action}): {entries}{}",
+        file.unwrap_or_default()
+    )
 }
 
 fn clock(status: &ClockStatus) -> String {
