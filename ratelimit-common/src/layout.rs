@@ -6,7 +6,7 @@ use crate::{Family, Verdict, algorithm::sliding_log::TIMES_MAX, verdict::VERDICT
 
 /// The version of everything in this crate that lies in a map. Pins stand under `v<VERSION>`: a daemon with another layout
 /// never reads them.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The entry point for frames that fit into one buffer.
 pub const PROGRAM: &str = "ratelimit";
@@ -31,6 +31,9 @@ pub const SOURCES_DEFAULT: u32 = 1 << 18;
 
 /// Sources of each family whose refusals are remembered.
 pub const STRIKES_MAX: u32 = 1 << 16;
+
+/// Sources of each family that policies have banned and user space has not taken over.
+pub const DETECTED_MAX: u32 = 1 << 16;
 
 /// Policies of the node whose words are kept apart: the one in force, and the one that a reload brings. The words of
 /// a policy stand at its scope, modulo this.
