@@ -22,12 +22,13 @@
 
 mod clock;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::clock::{ClockStatus, CoarseError, KernelClock};
+pub use crate::origin::Origin;
 use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
 
 /// The largest body of a request, in bytes.
@@ -105,19 +106,21 @@ pub struct Changed {
     pub removed: usize,
     /// Prefixes that were named for removal and were not there.
     pub absent: Vec<Prefix>,
+    /// Bans of lists that go on holding for prefixes that were unbanned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
     /// When what was added ends; `None` is never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
-/// Who put an entry on a list.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Origin {
-    /// The configuration.
-    Config,
-    /// `rlctl`.
-    Manual,
+/// A list that has a prefix.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Held {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// The name of the list.
+    pub list: Arc<str>,
 }
 
 /// A banned prefix.
@@ -130,9 +133,9 @@ pub struct Ban {
     /// Since when.
     pub since: Timestamp,
     /// Why.
-    pub reason: Option<String>,
-    /// The user who typed it.
-    pub author: String,
+    pub reason: Option<Arc<str>>,
+    /// The user who typed it, or what else decided it.
+    pub author: Arc<str>,
     /// Where it comes from.
     pub origin: Origin,
 }

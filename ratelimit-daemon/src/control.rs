@@ -23,14 +23,16 @@ mod preview;
 mod reload;
 mod rules;
 mod store;
+mod timekeeper;
 mod top;
 mod views;
 
 pub use compile::{CompileError, Compiled};
 pub use controller::{Controller, Reloads};
 pub use handle::{Handle, Stopped};
+pub use intent::Edit;
 pub use policies::Named;
-pub use store::Store;
+pub use store::{AllowRow, BanRow, FOREVER, LimitRow, Store};
 pub use views::Snapshot;
 
 use crate::{config::Config, datapath::LogSize};

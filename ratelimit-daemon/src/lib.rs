@@ -17,6 +17,7 @@ pub mod limit;
 pub mod lock;
 pub mod memory_tables;
 pub mod metrics;
+pub mod origin;
 pub mod prefix;
 pub mod quantity;
 pub mod rlctl;

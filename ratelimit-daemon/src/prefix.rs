@@ -39,6 +39,9 @@ pub enum PrefixError {
 }
 
 impl Prefix {
+    /// The length of [`Self::to_bytes`].
+    pub const BYTES: usize = 18;
+
     /// The prefix of `length` bits around `address`; `None` past the end of the address.
     #[must_use]
     pub fn around(address: IpAddr, length: u8) -> Option<Self> {
@@ -68,6 +71,34 @@ impl Prefix {
     #[must_use]
     pub fn is_address(self) -> bool {
         self.len() == if self.0.is_ipv4() { 32 } else { 128 }
+    }
+
+    /// The prefix in bytes that sort as prefixes do: family, address (that of IPv4 in front), length.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let (family, address) = match self.address() {
+            IpAddr::V4(address) => (4, &address.octets()[..]),
+            IpAddr::V6(address) => (6, &address.octets()[..]),
+        };
+        bytes[0] = family;
+        bytes[1..=address.len()].copy_from_slice(address);
+        bytes[Self::BYTES - 1] = self.len();
+        bytes
+    }
+
+    /// The prefix of [`Self::to_bytes`]; `None` when it wrote no such bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let [family, address @ .., length] = bytes;
+        let address = match family {
+            4 => IpAddr::from(*address.first_chunk::<4>()?),
+            6 => IpAddr::from(*address.first_chunk::<16>()?),
+            _ => return None,
+        };
+        let prefix = Self::around(address, *length)?;
+        (prefix.to_bytes() == *bytes).then_some(prefix)
     }
 
     /// Whether every address of `other` is one of this prefix.
@@ -210,6 +241,42 @@ mod tests {
         assert!(prefix("10.0.0.0/8").covers(prefix("10.0.0.0/8")));
         assert!(!prefix("10.1.0.0/16").covers(prefix("10.0.0.0/8")));
         assert!(!prefix("0.0.0.0/0").covers(prefix("2001:db8::/32")));
+    }
+
+    #[test]
+    fn the_bytes_of_prefixes_sort_as_they_do() {
+        let mut prefixes: Vec<Prefix> = [
+            "0.0.0.0/0",
+            "10.0.0.0/8",
+            "10.0.0.0/16",
+            "10.0.0.0",
+            "10.0.0.1",
+            "255.255.255.255",
+            "::/0",
+            "::1",
+            "2001:db8::/32",
+            "2001:db8::/48",
+            "ffff::1",
+        ]
+        .map(|text| text.parse().unwrap())
+        .into();
+        prefixes.sort_unstable();
+        let bytes: Vec<_> = prefixes.iter().map(|prefix| prefix.to_bytes()).collect();
+        assert!(bytes.is_sorted());
+        for (prefix, bytes) in prefixes.iter().zip(&bytes) {
+            assert_eq!(Prefix::from_bytes(bytes), Some(*prefix));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_prefix_are_refused() {
+        let good = "10.0.0.0/8".parse::<Prefix>().unwrap().to_bytes();
+        assert_eq!(Prefix::from_bytes(&good[1..]), None);
+        for (index, value) in [(0, 5), (4, 1), (5, 1), (17, 33), (17, 6)] {
+            let mut bytes = good;
+            bytes[index] = value;
+            assert_eq!(Prefix::from_bytes(&bytes), None, "{index}");
+        }
     }
 
     fn check(text: &str, expected: Result<&str, &str>) {

@@ -69,12 +69,14 @@ impl Controller {
 
     /// The ban that holds for an address: of those of the prefixes around it the one that ends last.
     fn ban_of(&self, address: IpAddr) -> Option<Ban> {
-        let bans = self.intent.bans();
         let around =
             (0..=Prefix::from(address).len()).filter_map(|length| Prefix::around(address, length));
-        let rows = around.filter_map(|prefix| Some((prefix, bans.get(&prefix)?)));
-        rows.max_by_key(|(_, row)| row.until)
-            .map(|(prefix, row)| ban(prefix, row))
+        let bans = around.flat_map(|prefix| {
+            let bans = self.intent.bans_of(prefix);
+            bans.map(move |(origin, row)| (prefix, origin, row))
+        });
+        bans.max_by_key(|(_, _, row)| row.until)
+            .map(|(prefix, origin, row)| ban(prefix, origin, row))
     }
 
     /// The prefix that the verdict comes from: of the ban, of the allow, or of the policy.

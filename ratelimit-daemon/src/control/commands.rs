@@ -1,6 +1,6 @@
 //! The commands: what `rlctl` asks for, a method each.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use ratelimit_common::policy::LIMITS_MAX;
@@ -14,11 +14,12 @@ use super::{
 };
 use crate::{
     api::{
-        AllowRequest, BanRequest, Changed, ClockStatus, Detached, LimitRequest, LimitTarget,
+        AllowRequest, BanRequest, Changed, ClockStatus, Detached, Held, LimitRequest, LimitTarget,
         PrefixesRequest, Refused, Reloaded,
     },
     clock, config,
     limit::LimitSpec,
+    origin::Origin,
     prefix::Prefix,
 };
 
@@ -47,10 +48,10 @@ impl Controller {
         let row = BanRow {
             until,
             since,
-            reason: request.reason,
-            author: author.to_owned(),
+            reason: request.reason.map(Into::into),
+            author: author.into(),
         };
-        let edit = |prefix: &Prefix| Edit::Ban(*prefix, Some(row.clone()));
+        let edit = |prefix: &Prefix| Edit::Ban(*prefix, Origin::Manual, Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
         let mut changed = self.edit(&edits)?;
         changed.until = (until != FOREVER).then(|| clock::to_wall(until));
@@ -58,22 +59,38 @@ impl Controller {
         Ok(changed)
     }
 
-    /// Ends bans.
+    /// Ends the bans of prefixes, of whatever origin but lists: those are told.
     ///
     /// # Errors
     ///
     /// Why none of them was ended.
     pub fn unban(&mut self, request: PrefixesRequest, author: &str) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
-        let (present, absent) =
-            self.partition(request, |intent, prefix| intent.bans().contains_key(prefix));
-        let edits: Vec<Edit> = present
-            .iter()
-            .map(|prefix| Edit::Ban(*prefix, None))
-            .collect();
-        let changed = self.edit(&edits)?;
-        info!(prefixes = present.len(), author, "unbanned");
-        Ok(Changed { absent, ..changed })
+        let mut unbanned = Changed::default();
+        let mut edits = Vec::new();
+        for prefix in request.prefixes {
+            let lists = self.intent.lists_that_ban(prefix);
+            let held = lists.map(|list| Held {
+                prefix,
+                list: Arc::clone(list),
+            });
+            unbanned.held.extend(held);
+            let origins = self.intent.bans_of(prefix).map(|(origin, _)| origin);
+            let ended = edits.len();
+            edits.extend(
+                origins
+                    .filter(|origin| !matches!(origin, Origin::List(_)))
+                    .map(|origin| Edit::Ban(prefix, origin.clone(), None)),
+            );
+            if edits.len() > ended {
+                unbanned.removed += 1;
+            } else {
+                unbanned.absent.push(prefix);
+            }
+        }
+        self.edit(&edits)?;
+        info!(prefixes = unbanned.removed, author, "unbanned");
+        Ok(unbanned)
     }
 
     /// Puts prefixes on the allow list.

@@ -134,8 +134,12 @@ impl Controller {
         }
     }
 
-    /// Makes changes by hand: in the database, in the datapath, and here, or nowhere.
-    pub(super) fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+    /// Makes changes: in the database, in the datapath, and here, or nowhere.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was made.
+    pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
         let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
@@ -293,7 +297,7 @@ impl Controller {
         let count = ended.len();
         let edits: Vec<Edit> = ended
             .into_iter()
-            .map(|prefix| Edit::Ban(prefix, None))
+            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
             .collect();
         self.edit(&edits)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
@@ -325,7 +329,7 @@ fn summary(edits: &[Edit], reverse: &[Edit]) -> Changed {
 
 fn exists(edit: &Edit) -> bool {
     match edit {
-        Edit::Ban(_, row) => row.is_some(),
+        Edit::Ban(_, _, row) => row.is_some(),
         Edit::Allow(_, row) => row.is_some(),
         Edit::Limits(_, row) => row.is_some(),
     }

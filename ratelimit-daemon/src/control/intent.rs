@@ -1,6 +1,9 @@
-//! What is intended: the configuration, and what was set by hand.
+//! What is intended: the configuration, bans of every origin, and what was set by hand.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use ratelimit_common::Instant;
 
@@ -12,6 +15,7 @@ use crate::{
     config::Config,
     datapath::{IpFamily, LogSize},
     limit::LimitSpec,
+    origin::Origin,
     prefix::Prefix,
 };
 
@@ -19,18 +23,18 @@ use crate::{
 pub struct Intent {
     /// What the files say.
     pub config: Config,
-    bans: BTreeMap<Prefix, BanRow>,
+    bans: BTreeMap<(Prefix, Origin), BanRow>,
     allows: BTreeMap<Prefix, AllowRow>,
     limits: BTreeMap<Option<Prefix>, LimitRow>,
     /// The bans that end, the soonest first.
-    ends: BTreeSet<(Instant, Prefix)>,
+    ends: BTreeSet<(Instant, Prefix, Origin)>,
 }
 
-/// A change by hand: a row to be, or to be gone.
+/// A change: a row to be, or to be gone.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Edit {
-    /// A ban of a prefix.
-    Ban(Prefix, Option<BanRow>),
+    /// The ban of a prefix that is of this origin.
+    Ban(Prefix, Origin, Option<BanRow>),
     /// An allow of a prefix.
     Allow(Prefix, Option<AllowRow>),
     /// Limits of a prefix, or of the default policy.
@@ -39,14 +43,16 @@ pub enum Edit {
 
 impl Edit {
     /// The prefix that it is about; `None` for the default policy.
+    #[must_use]
     pub fn prefix(&self) -> Option<Prefix> {
         match self {
-            Self::Ban(prefix, _) | Self::Allow(prefix, _) => Some(*prefix),
+            Self::Ban(prefix, ..) | Self::Allow(prefix, _) => Some(*prefix),
             Self::Limits(target, _) => *target,
         }
     }
 
     /// Whether it changes a policy.
+    #[must_use]
     pub fn is_of_policy(&self) -> bool {
         matches!(self, Self::Limits(..))
     }
@@ -77,15 +83,15 @@ impl Intent {
         }
     }
 
-    /// The intent of a configuration, with what was set by hand before.
+    /// The intent of a configuration, with what the database has.
     ///
     /// # Errors
     ///
     /// When the database cannot be read.
     pub fn restore(config: Config, store: &Store) -> anyhow::Result<Self> {
         let mut intent = Self::new(config);
-        for (prefix, row) in store.bans()? {
-            intent.edit(Edit::Ban(prefix, Some(row)));
+        for (prefix, origin, row) in store.bans()? {
+            intent.edit(Edit::Ban(prefix, origin, Some(row)));
         }
         for (prefix, row) in store.allows()? {
             intent.edit(Edit::Allow(prefix, Some(row)));
@@ -112,27 +118,46 @@ impl Intent {
     /// Makes a change, and answers the one that takes it back.
     pub fn edit(&mut self, edit: Edit) -> Edit {
         match edit {
-            Edit::Ban(prefix, row) => Edit::Ban(prefix, self.edit_ban(prefix, row)),
+            Edit::Ban(prefix, origin, row) => {
+                let before = self.edit_ban(prefix, &origin, row);
+                Edit::Ban(prefix, origin, before)
+            }
             Edit::Allow(prefix, row) => Edit::Allow(prefix, put(&mut self.allows, prefix, row)),
             Edit::Limits(target, row) => Edit::Limits(target, put(&mut self.limits, target, row)),
         }
     }
 
-    fn edit_ban(&mut self, prefix: Prefix, row: Option<BanRow>) -> Option<BanRow> {
+    fn edit_ban(&mut self, prefix: Prefix, origin: &Origin, row: Option<BanRow>) -> Option<BanRow> {
         if let Some(row) = row.as_ref().filter(|row| row.until != FOREVER) {
-            self.ends.insert((row.until, prefix));
+            self.ends.insert((row.until, prefix, origin.clone()));
         }
         let until = row.as_ref().map(|row| row.until);
-        let before = put(&mut self.bans, prefix, row);
+        let before = put(&mut self.bans, (prefix, origin.clone()), row);
         if let Some(before) = before.as_ref().filter(|before| Some(before.until) != until) {
-            self.ends.remove(&(before.until, prefix));
+            self.ends.remove(&(before.until, prefix, origin.clone()));
         }
         before
     }
 
-    /// The bans that were set by hand.
-    pub fn bans(&self) -> &BTreeMap<Prefix, BanRow> {
+    /// All bans.
+    pub fn bans(&self) -> &BTreeMap<(Prefix, Origin), BanRow> {
         &self.bans
+    }
+
+    /// The bans of a prefix, by their origins.
+    pub fn bans_of(&self, prefix: Prefix) -> impl Iterator<Item = (&Origin, &BanRow)> {
+        let from_here = self.bans.range((prefix, Origin::FIRST)..);
+        from_here
+            .take_while(move |((other, _), _)| *other == prefix)
+            .map(|((_, origin), row)| (origin, row))
+    }
+
+    /// The lists that ban a prefix by its own name.
+    pub fn lists_that_ban(&self, prefix: Prefix) -> impl Iterator<Item = &Arc<str>> {
+        self.bans_of(prefix).filter_map(|(origin, _)| match origin {
+            Origin::List(name) => Some(name),
+            _ => None,
+        })
     }
 
     /// The allows that were set by hand.
@@ -146,11 +171,11 @@ impl Intent {
     }
 
     /// The bans that have ended at `now`.
-    pub fn ended(&self, now: Instant) -> Vec<Prefix> {
+    pub fn ended(&self, now: Instant) -> Vec<(Prefix, Origin)> {
         self.ends
             .iter()
-            .take_while(|(until, _)| *until <= now)
-            .map(|(_, prefix)| *prefix)
+            .take_while(|(until, ..)| *until <= now)
+            .map(|(_, prefix, origin)| (*prefix, origin.clone()))
             .collect()
     }
 
@@ -159,9 +184,9 @@ impl Intent {
         self.allows.contains_key(&prefix) || self.config.allow.contains(&prefix)
     }
 
-    /// Until when a prefix is banned.
+    /// Until when a prefix is banned: the longest of its bans holds.
     pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
-        self.bans.get(&prefix).map(|ban| ban.until)
+        self.bans_of(prefix).map(|(_, ban)| ban.until).max()
     }
 
     /// The name of the policy of a prefix: that of limits set by hand, else the one of the configuration.
@@ -178,7 +203,8 @@ impl Intent {
 
     /// Every prefix that something is said about.
     pub fn prefixes(&self) -> BTreeSet<Prefix> {
-        let by_hand = self.bans.keys().chain(self.allows.keys()).copied();
+        let banned = self.bans.keys().map(|(prefix, _)| *prefix);
+        let by_hand = banned.chain(self.allows.keys().copied());
         let limited = self.limits.keys().copied().flatten();
         let policies = self
             .config

@@ -1,87 +1,34 @@
-//! What was set by hand, in SQLite: what is intended, while the kernel's maps are what is enforced.
+//! What is intended beside the configuration, in SQLite: bans of every origin, and what was set by hand. The kernel's maps are
+//! what is enforced.
+
+mod checksum;
+mod row;
+mod schema;
+mod text;
+mod writer;
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use jiff::Timestamp;
-use ratelimit_common::Instant;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::intent::Edit;
-use crate::{clock, limit::LimitSpec, prefix::Prefix};
-
-/// The version of the tables, in SQLite's `user_version`.
-const VERSION: u32 = 1;
-
-const TABLES: &str = "
-    CREATE TABLE ban (
-        prefix TEXT PRIMARY KEY,
-        until_ns INTEGER,           -- wall clock; NULL is forever
-        until_boot_ns INTEGER,      -- the same on the monotonic clock of that boot
-        boot TEXT NOT NULL,
-        since_ns INTEGER NOT NULL,
-        reason TEXT,
-        author TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE allow (
-        prefix TEXT PRIMARY KEY,
-        since_ns INTEGER NOT NULL,
-        reason TEXT,
-        author TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE limits (
-        target TEXT PRIMARY KEY,    -- a prefix, or the empty text for the default policy
-        limits TEXT NOT NULL,       -- JSON
-        observe INTEGER NOT NULL,
-        since_ns INTEGER NOT NULL,
-        author TEXT NOT NULL
-    ) STRICT;
-";
-
-/// A ban that was set by hand.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BanRow {
-    /// Until when, on the clock of the kernel; the last point of time is forever.
-    pub until: Instant,
-    /// Since when.
-    pub since: Timestamp,
-    /// Why.
-    pub reason: Option<String>,
-    /// Who did it.
-    pub author: String,
-}
-
-/// An allow that was set by hand.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AllowRow {
-    /// Since when.
-    pub since: Timestamp,
-    /// Why.
-    pub reason: Option<String>,
-    /// Who did it.
-    pub author: String,
-}
-
-/// Limits that were set by hand.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LimitRow {
-    /// The limits.
-    pub limits: Vec<LimitSpec>,
-    /// Whether what they would drop passes.
-    pub observe: bool,
-    /// Since when.
-    pub since: Timestamp,
-    /// Who did it.
-    pub author: String,
-}
-
-/// A ban without an end.
-pub const FOREVER: Instant = Instant::from_nanos(u64::MAX);
+use self::{
+    checksum::Checksum,
+    text::Texts,
+    writer::{allow_sum, ban_sum, limits_sum, note_sum},
+};
+pub use self::{
+    row::{AllowRow, BanRow, FOREVER, LimitRow},
+    writer::Writer,
+};
+use super::timekeeper::{Note, Reading, Timekeeper};
+use crate::{clock, origin::Origin, prefix::Prefix};
 
 /// The database.
 pub struct Store {
     connection: Connection,
-    boot: String,
+    timekeeper: Timekeeper,
 }
 
 impl Store {
@@ -92,29 +39,25 @@ impl Store {
     /// When the file is not readable, is no database, or is one of a newer version.
     pub fn open(directory: &Path) -> anyhow::Result<Self> {
         let path = directory.join("state.db");
-        let opened = Self::open_file(&path);
+        let opened = Self::open_file(&path, &clock::boot_id());
         opened.with_context(|| format!("opening the database {}", path.display()))
     }
 
-    fn open_file(path: &Path) -> anyhow::Result<Self> {
-        let connection = Connection::open(path)?;
+    fn open_file(path: &Path, boot: &str) -> anyhow::Result<Self> {
+        let mut connection = Connection::open(path)?;
         // A write that was acknowledged outlives the process. Waiting for the disk as well (FULL) would cost milliseconds a ban.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "NORMAL")?;
-        let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        anyhow::ensure!(
-            version <= VERSION,
-            "it is of version {version}, made by a newer ratelimitd; this one knows {VERSION}"
-        );
-        if version == 0 {
-            connection.execute_batch(&format!(
-                "BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;"
-            ))?;
-        }
-        Ok(Self {
+        schema::prepare(&mut connection)?;
+        let now = Reading::now();
+        let timekeeper = Timekeeper::resume(read_clock(&connection)?.as_ref(), boot, now);
+        let mut store = Self {
             connection,
-            boot: clock::boot_id(),
-        })
+            timekeeper,
+        };
+        let note = store.timekeeper.note(now);
+        store.transaction(|writer| writer.write_clock(&note))?;
+        Ok(store)
     }
 
     /// Runs `change` in a transaction: all of it is kept, or nothing.
@@ -132,28 +75,36 @@ impl Store {
             .context("beginning a transaction")?;
         let answer = change(&Writer {
             connection: &transaction,
-            boot: &self.boot,
+            timekeeper: &self.timekeeper,
         })?;
         transaction.commit().context("writing to the database")?;
         Ok(answer)
     }
 
-    /// All bans.
+    /// All bans, in the order of their prefixes.
     ///
     /// # Errors
     ///
     /// When the database cannot be read.
-    pub fn bans(&self) -> anyhow::Result<Vec<(Prefix, BanRow)>> {
+    pub fn bans(&self) -> anyhow::Result<Vec<(Prefix, Origin, BanRow)>> {
+        let mut texts = Texts::default();
         self.rows(
-            "SELECT prefix, since_ns, reason, author, until_ns, until_boot_ns, boot FROM ban",
+            "SELECT prefix, since_ns, reason, author, origin, until_ns, checksum FROM ban ORDER BY prefix, origin",
             |row| {
-                let row_ban = BanRow {
-                    until: self.until(row)?,
-                    since: time(row, 1)?,
-                    reason: row.get(2)?,
-                    author: row.get(3)?,
+                let (key, since) = (row.get_ref(0)?.as_blob()?, row.get(1)?);
+                let reason = row.get_ref(2)?.as_str_or_null()?;
+                let author = row.get_ref(3)?.as_str()?;
+                let origin = row.get_ref(4)?.as_str()?;
+                let until: Option<i64> = row.get(5)?;
+                let sum = ban_sum(key, origin, until, since, reason, author);
+                ensure!(sum == row.get::<_, u32>(6)?, "its checksum is wrong");
+                let ban = BanRow {
+                    until: until.map_or(FOREVER, |until| self.timekeeper.instant(until)),
+                    since: Timestamp::from_nanosecond(since.into())?,
+                    reason: reason.map(|reason| texts.keep(reason)),
+                    author: texts.keep(author),
                 };
-                Ok((prefix(row)?, row_ban))
+                Ok((prefix(key)?, origin.parse()?, ban))
             },
         )
     }
@@ -165,16 +116,17 @@ impl Store {
     /// When the database cannot be read.
     pub fn allows(&self) -> anyhow::Result<Vec<(Prefix, AllowRow)>> {
         self.rows(
-            "SELECT prefix, since_ns, reason, author FROM allow",
+            "SELECT prefix, since_ns, reason, author, checksum FROM allow",
             |row| {
-                Ok((
-                    prefix(row)?,
-                    AllowRow {
-                        since: time(row, 1)?,
-                        reason: row.get(2)?,
-                        author: row.get(3)?,
-                    },
-                ))
+                let key = row.get_ref(0)?.as_blob()?;
+                let allow = AllowRow {
+                    since: time(row, 1)?,
+                    reason: row.get(2)?,
+                    author: row.get(3)?,
+                };
+                let sum = allow_sum(key, row.get(1)?, allow.reason.as_deref(), &allow.author);
+                ensure!(sum == row.get::<_, u32>(4)?, "its checksum is wrong");
+                Ok((prefix(key)?, allow))
             },
         )
     }
@@ -186,21 +138,19 @@ impl Store {
     /// When the database cannot be read.
     pub fn limits(&self) -> anyhow::Result<Vec<(Option<Prefix>, LimitRow)>> {
         self.rows(
-            "SELECT target, since_ns, limits, author, observe FROM limits",
+            "SELECT target, since_ns, limits, author, observe, checksum FROM limits",
             |row| {
-                let target: String = row.get(0)?;
-                let target = if target.is_empty() {
-                    None
-                } else {
-                    Some(target.parse()?)
-                };
-                let limits = serde_json::from_str(&row.get::<_, String>(2)?)?;
+                let target = row.get_ref(0)?.as_blob()?;
+                let text = row.get_ref(2)?.as_str()?;
                 let limits = LimitRow {
-                    limits,
+                    limits: serde_json::from_str(text)?,
                     observe: row.get(4)?,
                     since: time(row, 1)?,
                     author: row.get(3)?,
                 };
+                let sum = limits_sum(target, text, limits.observe, row.get(1)?, &limits.author);
+                ensure!(sum == row.get::<_, u32>(5)?, "its checksum is wrong");
+                let target = (!target.is_empty()).then(|| prefix(target)).transpose()?;
                 Ok((target, limits))
             },
         )
@@ -219,118 +169,45 @@ impl Store {
         }
         Ok(all)
     }
+}
 
-    /// The end of a ban: in the same boot the very same point of time, else the one that the wall clock shows.
-    fn until(&self, row: &Row<'_>) -> anyhow::Result<Instant> {
-        let wall: Option<i64> = row.get(4)?;
-        let boot: String = row.get(6)?;
-        let Some(wall) = wall else {
-            return Ok(FOREVER);
-        };
-        let same_boot: Option<i64> = if boot == self.boot { row.get(5)? } else { None };
-        Ok(match same_boot {
-            Some(nanos) => Instant::from_nanos(nanos.cast_unsigned()),
-            None => clock::from_wall(Timestamp::from_nanosecond(wall.into())?),
+fn read_clock(connection: &Connection) -> anyhow::Result<Option<Note>> {
+    let query = "SELECT boot, ahead_ns, asleep_ns, time_ns, wall_ns, checksum FROM clock";
+    let found = connection
+        .query_row(query, [], |row| {
+            let note = Note {
+                boot: row.get(0)?,
+                ahead_ns: row.get(1)?,
+                asleep_ns: row.get(2)?,
+                time_ns: row.get(3)?,
+                wall_ns: row.get(4)?,
+            };
+            Ok((note, row.get::<_, u32>(5)?))
         })
-    }
+        .optional()
+        .context("reading the row of `clock`")?;
+    let Some((note, sum)) = found else {
+        return Ok(None);
+    };
+    ensure!(
+        sum == note_sum(&note),
+        "the checksum of the row of `clock` is wrong"
+    );
+    Ok(Some(note))
 }
 
-/// A transaction.
-pub struct Writer<'a> {
-    connection: &'a Connection,
-    boot: &'a str,
+/// The key of limits; nothing is the default policy.
+fn target_bytes(target: Option<Prefix>) -> Vec<u8> {
+    target.map_or_else(Vec::new, |prefix| prefix.to_bytes().to_vec())
 }
 
-impl Writer<'_> {
-    /// Keeps a change.
-    ///
-    /// # Errors
-    ///
-    /// When the database refuses.
-    pub fn write(&self, edit: &Edit) -> anyhow::Result<()> {
-        match edit {
-            Edit::Ban(prefix, Some(ban)) => self.put_ban(*prefix, ban),
-            Edit::Ban(prefix, None) => {
-                self.remove("DELETE FROM ban WHERE prefix = ?1", &prefix.to_string())
-            }
-            Edit::Allow(prefix, Some(allow)) => self.put_allow(*prefix, allow),
-            Edit::Allow(prefix, None) => {
-                self.remove("DELETE FROM allow WHERE prefix = ?1", &prefix.to_string())
-            }
-            Edit::Limits(target, Some(limits)) => self.put_limits(*target, limits),
-            Edit::Limits(target, None) => self.remove(
-                "DELETE FROM limits WHERE target = ?1",
-                &target_text(*target),
-            ),
-        }
-    }
-
-    fn put_ban(&self, prefix: Prefix, ban: &BanRow) -> anyhow::Result<()> {
-        let ends = ban.until != FOREVER;
-        let until = ends.then(|| nanos(clock::to_wall(ban.until)));
-        let until_boot = ends.then(|| ban.until.as_nanos().cast_signed());
-        self.connection
-            .prepare_cached("INSERT OR REPLACE INTO ban VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
-            .execute(params![
-                prefix.to_string(),
-                until,
-                until_boot,
-                self.boot,
-                nanos(ban.since),
-                ban.reason,
-                ban.author
-            ])?;
-        Ok(())
-    }
-
-    fn put_allow(&self, prefix: Prefix, allow: &AllowRow) -> anyhow::Result<()> {
-        self.connection
-            .prepare_cached("INSERT OR REPLACE INTO allow VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![
-                prefix.to_string(),
-                nanos(allow.since),
-                allow.reason,
-                allow.author
-            ])?;
-        Ok(())
-    }
-
-    fn put_limits(&self, target: Option<Prefix>, row: &LimitRow) -> anyhow::Result<()> {
-        let limits = serde_json::to_string(&row.limits)?;
-        self.connection
-            .prepare_cached("INSERT OR REPLACE INTO limits VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![
-                target_text(target),
-                limits,
-                row.observe,
-                nanos(row.since),
-                row.author
-            ])?;
-        Ok(())
-    }
-
-    fn remove(&self, statement: &str, key: &str) -> anyhow::Result<()> {
-        self.connection.prepare_cached(statement)?.execute([key])?;
-        Ok(())
-    }
-}
-
-fn target_text(target: Option<Prefix>) -> String {
-    target.map(|prefix| prefix.to_string()).unwrap_or_default()
-}
-
-fn prefix(row: &Row<'_>) -> anyhow::Result<Prefix> {
-    Ok(row.get::<_, String>(0)?.parse()?)
+fn prefix(bytes: &[u8]) -> anyhow::Result<Prefix> {
+    Prefix::from_bytes(bytes).with_context(|| format!("{bytes:?} are no prefix"))
 }
 
 fn time(row: &Row<'_>, column: usize) -> anyhow::Result<Timestamp> {
     let nanos: i64 = row.get(column)?;
     Ok(Timestamp::from_nanosecond(nanos.into())?)
-}
-
-/// Nanoseconds since 1970: the range of SQLite's integers ends in 2262, and so do bans.
-fn nanos(time: Timestamp) -> i64 {
-    i64::try_from(time.as_nanosecond()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -76,13 +76,13 @@ impl Controller {
         }
     }
 
-    /// The bans, in the order of their prefixes.
+    /// The bans, in the order of their prefixes and origins.
     #[must_use]
     pub fn bans(&self) -> Vec<Ban> {
         self.intent
             .bans()
             .iter()
-            .map(|(prefix, row)| ban(*prefix, row))
+            .map(|((prefix, origin), row)| ban(*prefix, origin, row))
             .collect()
     }
 
@@ -293,14 +293,14 @@ impl Controller {
 }
 
 /// A ban as it is told.
-pub(super) fn ban(prefix: Prefix, row: &BanRow) -> Ban {
+pub(super) fn ban(prefix: Prefix, origin: &Origin, row: &BanRow) -> Ban {
     Ban {
         prefix,
         until: (row.until != FOREVER).then(|| clock::to_wall(row.until)),
         since: row.since,
         reason: row.reason.clone(),
         author: row.author.clone(),
-        origin: Origin::Manual,
+        origin: origin.clone(),
     }
 }
 

@@ -55,6 +55,7 @@ fn add(sum: Changed, next: Changed) -> Answer<Changed> {
         updated: sum.updated + next.updated,
         removed: sum.removed + next.removed,
         absent: [sum.absent, next.absent].concat(),
+        held: [sum.held, next.held].concat(),
         until: next.until,
     };
     let json = serde_json::to_value(&value).expect("the keys are strings");
@@ -123,10 +124,7 @@ mod tests {
     fn added(added: usize) -> Answer<Changed> {
         let value = Changed {
             added,
-            updated: 0,
-            removed: 0,
-            absent: Vec::new(),
-            until: None,
+            ..Changed::default()
         };
         let json = serde_json::to_value(&value).unwrap();
         Answer { value, json }

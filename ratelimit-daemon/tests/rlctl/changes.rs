@@ -1,6 +1,6 @@
 //! The verbs that change something.
 
-use ratelimit_daemon::api::{Changed, Detached, Reloaded};
+use ratelimit_daemon::api::{Changed, Detached, Held, Reloaded};
 
 use crate::{
     Expected, check,
@@ -105,6 +105,44 @@ fn unban_is_refused_when_nobody_was_banned() {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1","192.0.2.0/24"]}"#,
             stdout: "",
             stderr: "error: all 2 prefixes are not banned",
+            code: 1,
+        },
+    );
+}
+
+#[test]
+fn unban_names_the_lists_that_still_ban() {
+    let held = |prefix: &str, list: &str| Held {
+        prefix: prefix.parse().unwrap(),
+        list: list.into(),
+    };
+    check(
+        &["unban", "192.0.2.1", "192.0.2.2"],
+        answers(&Changed {
+            held: vec![
+                held("192.0.2.1", "drop"),
+                held("192.0.2.1", "edrop"),
+                held("192.0.2.2", "drop"),
+            ],
+            ..removed(1, &["192.0.2.2"])
+        }),
+        &Expected {
+            request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1","192.0.2.2"]}"#,
+            stdout: "unbanned 192.0.2.1",
+            stderr: "note: 192.0.2.1 stays banned by the lists drop and edrop\nnote: 192.0.2.2 stays banned by the list drop",
+            code: 0,
+        },
+    );
+    check(
+        &["unban", "192.0.2.2"],
+        answers(&Changed {
+            held: vec![held("192.0.2.2", "drop")],
+            ..removed(0, &["192.0.2.2"])
+        }),
+        &Expected {
+            request: r#"DELETE /v1/bans {"prefixes":["192.0.2.2"]}"#,
+            stdout: "",
+            stderr: "error: 192.0.2.2 is banned by the list drop\nhint: to let it through, use `rlctl allow add 192.0.2.2`",
             code: 1,
         },
     );
@@ -285,9 +323,7 @@ fn changed(added: usize, updated: usize) -> Changed {
     Changed {
         added,
         updated,
-        removed: 0,
-        absent: Vec::new(),
-        until: None,
+        ..Changed::default()
     }
 }
 

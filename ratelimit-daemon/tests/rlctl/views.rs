@@ -81,14 +81,15 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
 fn list_bans_shows_until_when_by_whom_and_why() {
     let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
     let mut forever = ban("2001:db8::/48", since);
-    forever.origin = Origin::Config;
+    forever.origin = Origin::list("spamhaus");
+    forever.author = "ratelimitd".into();
     forever.reason = None;
     let mut ten_days = ban("203.0.113.7", since);
     ten_days.until = Some(until);
     let stdout = format!(
-        "PREFIX         UNTIL                LEFT     SINCE                BY      REASON
-203.0.113.7    {until_told}  10d 12h  {since_told}  alice   port scan
-2001:db8::/48  forever                       {since_told}  config"
+        "PREFIX         UNTIL                LEFT     SINCE                ORIGIN         BY          REASON
+203.0.113.7    {until_told}  10d 12h  {since_told}  manual         alice       port scan
+2001:db8::/48  forever                       {since_told}  list:spamhaus  ratelimitd"
     );
     check_view(
         &["list", "bans"],
@@ -496,8 +497,8 @@ fn ban(prefix: &str, since: jiff::Timestamp) -> Ban {
         prefix: prefix.parse().unwrap(),
         until: None,
         since,
-        reason: Some("port scan".to_owned()),
-        author: "alice".to_owned(),
+        reason: Some("port scan".into()),
+        author: "alice".into(),
         origin: Origin::Manual,
     }
 }

@@ -1,6 +1,7 @@
 //! The controller over a datapath in memory.
 
 mod clock_changes;
+mod origins;
 mod sliding_logs;
 mod wide;
 
@@ -43,7 +44,7 @@ fn a_ban_is_in_the_datapath_in_the_database_and_in_the_list() {
         ["192.0.2.1", "198.51.100.0/24"]
     );
     assert_eq!(
-        (bans[0].reason.as_deref(), bans[0].author.as_str()),
+        (bans[0].reason.as_deref(), &*bans[0].author),
         (Some("test"), "root")
     );
     lab.restart();

@@ -1,9 +1,11 @@
 //! The database in a directory of its own.
 
+mod migration;
+
 use std::time::Duration;
 
-use super::*;
-use crate::limit::{Algorithm, LimitUnit};
+use super::{super::intent::Edit, *};
+use crate::limit::{Algorithm, LimitSpec, LimitUnit};
 
 #[test]
 fn what_was_written_is_there_after_opening_the_file_again() {
@@ -48,15 +50,21 @@ fn what_was_written_is_there_after_opening_the_file_again() {
     Store::open(directory.path())
         .unwrap()
         .transaction(|writer| {
-            writer.write(&Edit::Ban(first, Some(ban.clone())))?;
-            writer.write(&Edit::Ban(second, Some(forever.clone())))?;
+            writer.write(&Edit::Ban(first, Origin::Manual, Some(ban.clone())))?;
+            writer.write(&Edit::Ban(second, Origin::list("a"), Some(forever.clone())))?;
             writer.write(&Edit::Allow(first, Some(allow.clone())))?;
             writer.write(&Edit::Limits(None, Some(limits.clone())))?;
             writer.write(&Edit::Limits(Some(second), Some(limits.clone())))
         })
         .unwrap();
     let store = Store::open(directory.path()).unwrap();
-    assert_eq!(store.bans().unwrap(), [(first, ban), (second, forever)]);
+    assert_eq!(
+        store.bans().unwrap(),
+        [
+            (first, Origin::Manual, ban),
+            (second, Origin::list("a"), forever)
+        ]
+    );
     assert_eq!(store.allows().unwrap(), [(first, allow)]);
     assert_eq!(
         store.limits().unwrap(),
@@ -82,7 +90,7 @@ fn a_transaction_that_fails_leaves_nothing() {
 }
 
 #[test]
-fn after_a_reboot_the_wall_clock_tells_when_a_ban_ends() {
+fn after_a_reboot_a_ban_ends_when_it_would_have() {
     let directory = tempfile::tempdir().unwrap();
     let until = clock::after(Duration::from_hours(1));
     let ban = BanRow {
@@ -91,16 +99,43 @@ fn after_a_reboot_the_wall_clock_tells_when_a_ban_ends() {
         reason: None,
         author: "root".into(),
     };
-    let mut store = Store::open(directory.path()).unwrap();
-    store.boot = "another boot".into();
-    store
-        .transaction(|writer| writer.write(&Edit::Ban(prefix("192.0.2.1"), Some(ban))))
+    let path = directory.path().join("state.db");
+    Store::open_file(&path, "another boot")
+        .unwrap()
+        .transaction(|writer| {
+            writer.write(&Edit::Ban(
+                prefix("192.0.2.1"),
+                Origin::Manual,
+                Some(ban.clone()),
+            ))
+        })
         .unwrap();
     let found = Store::open(directory.path()).unwrap().bans().unwrap()[0]
-        .1
+        .2
         .until;
     assert!(found.as_nanos().abs_diff(until.as_nanos()) < 50_000_000);
     assert_ne!(found, until);
+}
+
+#[test]
+fn a_row_with_a_flipped_bit_is_not_taken_for_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    let ban = BanRow {
+        until: FOREVER,
+        since: now(),
+        reason: None,
+        author: "root".into(),
+    };
+    let edit = Edit::Ban(prefix("192.0.2.1"), Origin::Manual, Some(ban));
+    store.transaction(|writer| writer.write(&edit)).unwrap();
+    let other = prefix("192.0.2.3").to_bytes();
+    store
+        .connection
+        .execute("UPDATE ban SET prefix = ?1", [other])
+        .unwrap();
+    let error = format!("{:#}", store.bans().unwrap_err());
+    assert!(error.contains("checksum"), "{error}");
 }
 
 #[test]

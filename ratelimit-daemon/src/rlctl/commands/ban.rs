@@ -95,9 +95,8 @@ mod tests {
         let changed = Changed {
             added,
             updated,
-            removed: 0,
-            absent: Vec::new(),
             until: Some("2026-03-02T14:32:07Z".parse().unwrap()),
+            ..Changed::default()
         };
         let now = "2026-03-02T14:22:07Z[UTC]".parse().unwrap();
         let term = "10m".parse().unwrap();

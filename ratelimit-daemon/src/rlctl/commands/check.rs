@@ -106,9 +106,13 @@ fn circumstances(ban: &Ban, now: &Zoned) -> Vec<String> {
         ),
         None => "until: forever".to_owned(),
     };
-    let author = match ban.origin {
+    let author = match &ban.origin {
         Origin::Config => "the configuration".to_owned(),
         Origin::Manual => printable(&ban.author),
+        Origin::Detected => "detection".to_owned(),
+        Origin::List(name) => format!("the list {}", printable(name)),
+        Origin::Crowdsec => "CrowdSec".to_owned(),
+        Origin::Cluster => format!("{}, another node", printable(&ban.author)),
     };
     let since = phrase::moment(ban.since, now);
     let reason = ban.reason.as_deref().map(printable);

@@ -19,7 +19,7 @@ pub fn bans(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     if answer.value.is_empty() {
         return Ok(Report::new(answer, "").note("nobody is banned"));
     }
-    let columns = ["PREFIX", "UNTIL", "LEFT", "SINCE", "BY", "REASON"];
+    let columns = ["PREFIX", "UNTIL", "LEFT", "SINCE", "ORIGIN", "BY", "REASON"];
     let mut table = Table::new(columns.map(left));
     for ban in &answer.value {
         table.row([
@@ -27,8 +27,9 @@ pub fn bans(client: &Client, now: &Zoned) -> Result<Report, Failure> {
             phrase::end(ban.until, now),
             remaining(ban.until, now),
             phrase::moment(ban.since, now),
-            author(ban.origin, Some(&ban.author)),
-            ban.reason.clone().unwrap_or_default(),
+            ban.origin.to_string(),
+            ban.author.to_string(),
+            ban.reason.as_deref().unwrap_or_default().to_owned(),
         ]);
     }
     Ok(Report::new(answer, table.to_string()))
@@ -46,7 +47,7 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
         table.row([
             allow.prefix.to_string(),
             since.unwrap_or_default(),
-            author(allow.origin, allow.author.as_deref()),
+            author(&allow.origin, allow.author.as_deref()),
             allow.reason.clone().unwrap_or_default(),
         ]);
     }
@@ -74,7 +75,7 @@ fn policy_rows(policy: &PolicyView, table: &mut Table) {
             prefix.unwrap_or_else(|| first(default_for(policy), row)),
             limit.unwrap_or_else(|| first(no_limit(policy), row)),
             first(mode, row),
-            first(&author(policy.origin, None), row),
+            first(&author(&policy.origin, None), row),
         ]);
     }
 }
@@ -101,9 +102,10 @@ fn remaining(until: Option<Timestamp>, now: &Zoned) -> String {
     until.map_or_else(String::new, |until| phrase::span(now.timestamp(), until))
 }
 
-fn author(origin: Origin, author: Option<&str>) -> String {
-    match origin {
-        Origin::Config => "config".to_owned(),
-        Origin::Manual => author.unwrap_or("rlctl").to_owned(),
+fn author(origin: &Origin, author: Option<&str>) -> String {
+    match (origin, author) {
+        (Origin::Manual, Some(author)) => author.to_owned(),
+        (Origin::Manual, None) => "rlctl".to_owned(),
+        (origin, _) => origin.to_string(),
     }
 }

@@ -1,16 +1,18 @@
 //! What `unban` and `allow rm` have in common: something named may not be there.
 
+use std::collections::BTreeMap;
+
 use crate::{
-    api::{Changed, PrefixesRequest},
+    api::{Changed, Held, PrefixesRequest},
     prefix::Prefix,
     rlctl::{
-        arguments::PrefixesArguments, chunks, client::Client, failure::Failure, phrase, prefixes,
-        report::Report,
+        arguments::PrefixesArguments, chunks, client::Client, failure::Failure, output::printable,
+        phrase, prefixes, report::Report,
     },
 };
 
-/// Prefixes that are named one by one when they were not there; the others are counted.
-const ABSENT_NAMED: usize = 10;
+/// Prefixes that are named one by one in a note; the others are counted.
+const NAMED_MAX: usize = 10;
 
 /// A list from which something is taken.
 pub struct Removal {
@@ -32,12 +34,15 @@ impl Removal {
             client.delete(self.path, &PrefixesRequest { prefixes })
         })?;
         let Changed {
-            absent, removed, ..
+            mut absent,
+            removed,
+            held,
+            ..
         } = answer.value.clone();
         let mut report = Report::new(answer, "");
         report.notes.extend(chunks::note(&prefixes));
         if removed == 0 {
-            report.failure = Some(self.nothing_done(&prefixes));
+            report.failure = Some(self.nothing_done(&prefixes, &held));
             return Ok(report);
         }
         let gone: Vec<Prefix> = prefixes
@@ -45,12 +50,19 @@ impl Removal {
             .filter(|prefix| !absent.contains(prefix))
             .collect();
         report.text = (self.done)(&phrase::whom(&gone));
+        absent.retain(|prefix| held.iter().all(|held| held.prefix != *prefix));
         report.notes.extend(self.remarks(&absent));
+        report.notes.extend(still_banned(&held));
         Ok(report)
     }
 
-    fn nothing_done(&self, named: &[Prefix]) -> Failure {
+    fn nothing_done(&self, named: &[Prefix], held: &[Held]) -> Failure {
         match named {
+            [prefix] if !held.is_empty() => {
+                let lists: Vec<&str> = held.iter().map(|held| &*held.list).collect();
+                Failure::refused(format!("{prefix} is banned by {}", lists_by_name(&lists)))
+                    .hint(format!("to let it through, use `rlctl allow add {prefix}`"))
+            }
             [prefix] => Failure::refused(format!("{prefix} {}", self.absent)).hint(format!(
                 "`rlctl check {}` says what holds",
                 prefix.address()
@@ -64,17 +76,43 @@ impl Removal {
     }
 
     fn remarks(&self, absent: &[Prefix]) -> Vec<String> {
-        let named = absent.iter().take(ABSENT_NAMED);
+        let named = absent.iter().take(NAMED_MAX);
         let mut remarks: Vec<String> = named
             .map(|prefix| format!("{prefix} {}", self.absent))
             .collect();
-        if absent.len() > ABSENT_NAMED {
+        if absent.len() > NAMED_MAX {
             remarks.push(format!(
                 "{} more {}",
-                absent.len() - ABSENT_NAMED,
+                absent.len() - NAMED_MAX,
                 self.absent_many
             ));
         }
         remarks
     }
+}
+
+/// What is said of prefixes that a list still bans.
+fn still_banned(held: &[Held]) -> Vec<String> {
+    let mut lists: BTreeMap<Prefix, Vec<&str>> = BTreeMap::new();
+    for held in held {
+        lists.entry(held.prefix).or_default().push(&held.list);
+    }
+    let named = lists.iter().take(NAMED_MAX);
+    let mut remarks: Vec<String> = named
+        .map(|(prefix, lists)| format!("{prefix} stays banned by {}", lists_by_name(lists)))
+        .collect();
+    if lists.len() > NAMED_MAX {
+        remarks.push(format!(
+            "{} more stay banned by lists",
+            lists.len() - NAMED_MAX
+        ));
+    }
+    remarks
+}
+
+/// `the list a`, `the lists a and b`
+fn lists_by_name(lists: &[&str]) -> String {
+    let names: Vec<String> = lists.iter().map(|name| printable(name)).collect();
+    let lists = if names.len() == 1 { "list" } else { "lists" };
+    format!("the {lists} {}", phrase::and(&names))
 }

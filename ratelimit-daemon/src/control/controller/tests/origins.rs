@@ -1,0 +1,117 @@
+//! Bans of several origins for one prefix.
+
+use super::*;
+use crate::{
+    api::Held,
+    control::{BanRow, FOREVER},
+};
+
+#[test]
+fn the_longest_ban_of_a_prefix_is_enforced_whoever_it_is_of() {
+    let mut lab = Lab::new(config());
+    let (short, long) = (
+        clock::after(Duration::from_mins(1)),
+        clock::after(Duration::from_hours(1)),
+    );
+    lab.edit(&[
+        ban("192.0.2.1", Origin::Detected, short),
+        ban("192.0.2.1", Origin::Crowdsec, long),
+        ban("192.0.2.1", Origin::list("a"), short),
+    ]);
+    assert_eq!(lab.until("192.0.2.1"), Some(long));
+    lab.restart();
+    assert_eq!(lab.controller.bans().len(), 3);
+    lab.edit(&[Edit::Ban(prefix("192.0.2.1"), Origin::Crowdsec, None)]);
+    assert_eq!(lab.until("192.0.2.1"), Some(short));
+}
+
+#[test]
+fn unban_ends_all_bans_of_a_prefix_but_those_of_lists_and_names_these() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    let later = clock::after(Duration::from_mins(1));
+    lab.edit(&[
+        ban("192.0.2.1", Origin::Detected, later),
+        ban("192.0.2.1", Origin::Cluster, later),
+        ban("192.0.2.1", Origin::list("spamhaus"), later),
+        ban("192.0.2.2", Origin::list("spamhaus"), later),
+        ban("192.0.2.3", Origin::Crowdsec, later),
+    ]);
+    let prefixes = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"].map(prefix);
+    let request = PrefixesRequest {
+        prefixes: prefixes.into(),
+    };
+    let changed = lab.controller.unban(request, "root").unwrap();
+    assert_eq!(changed.removed, 2);
+    assert_eq!(
+        changed.absent,
+        prefixes[1..4]
+            .iter()
+            .copied()
+            .filter(|p| *p != prefixes[2])
+            .collect::<Vec<_>>()
+    );
+    let held = |text| Held {
+        prefix: prefix(text),
+        list: "spamhaus".into(),
+    };
+    assert_eq!(changed.held, [held("192.0.2.1"), held("192.0.2.2")]);
+    assert_eq!(lab.until("192.0.2.1"), Some(later));
+    assert_eq!(lab.until("192.0.2.3"), None);
+    let left = lab.controller.bans();
+    assert!(
+        left.iter()
+            .all(|ban| ban.origin == Origin::list("spamhaus"))
+    );
+}
+
+#[test]
+fn bans_of_one_origin_end_without_those_of_another() {
+    let mut lab = Lab::new(config());
+    let soon = clock::after(Duration::from_millis(5));
+    lab.edit(&[
+        ban("192.0.2.1", Origin::Detected, soon),
+        ban("192.0.2.1", Origin::Manual, FOREVER),
+    ]);
+    thread::sleep(Duration::from_millis(10));
+    lab.controller.tick();
+    let bans = lab.controller.bans();
+    let origins: Vec<&Origin> = bans.iter().map(|ban| &ban.origin).collect();
+    assert_eq!(origins, [&Origin::Manual]);
+    assert_eq!(lab.until("192.0.2.1"), Some(FOREVER));
+}
+
+#[test]
+fn check_tells_of_several_bans_the_one_that_holds_longest() {
+    let mut lab = Lab::new(config());
+    let long = clock::after(Duration::from_hours(1));
+    lab.ban(&["192.0.2.1"], Some(60.0)).unwrap();
+    lab.edit(&[ban("192.0.2.0/24", Origin::list("a"), long)]);
+    let check = lab.controller.check("192.0.2.1".parse().unwrap()).unwrap();
+    let ban = check.ban.unwrap();
+    assert_eq!(
+        (ban.prefix, ban.origin),
+        (prefix("192.0.2.0/24"), Origin::list("a"))
+    );
+}
+
+fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
+    let row = BanRow {
+        until,
+        since: Timestamp::now(),
+        reason: None,
+        author: "test".into(),
+    };
+    Edit::Ban(prefix(text), origin, Some(row))
+}
+
+impl Lab {
+    fn edit(&mut self, edits: &[Edit]) {
+        self.controller.edit(edits).unwrap();
+    }
+
+    /// Until when the datapath drops packets of a prefix.
+    fn until(&self, text: &str) -> Option<Instant> {
+        self.entries().get(&prefix(text))?.banned_until()
+    }
+}

@@ -1,0 +1,48 @@
+//! What is kept of each entry.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ratelimit_common::Instant;
+
+use crate::limit::LimitSpec;
+
+/// A ban of one origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BanRow {
+    /// Until when, on the clock of the kernel; the last point of time is forever.
+    pub until: Instant,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why.
+    pub reason: Option<Arc<str>>,
+    /// Who did it.
+    pub author: Arc<str>,
+}
+
+/// An allow that was set by hand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllowRow {
+    /// Since when.
+    pub since: Timestamp,
+    /// Why.
+    pub reason: Option<String>,
+    /// Who did it.
+    pub author: String,
+}
+
+/// Limits that were set by hand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitRow {
+    /// The limits.
+    pub limits: Vec<LimitSpec>,
+    /// Whether what they would drop passes.
+    pub observe: bool,
+    /// Since when.
+    pub since: Timestamp,
+    /// Who did it.
+    pub author: String,
+}
+
+/// A ban without an end.
+pub const FOREVER: Instant = Instant::from_nanos(u64::MAX);

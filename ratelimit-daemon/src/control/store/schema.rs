@@ -1,0 +1,168 @@
+//! The tables, and how those of older versions become those of this one.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use jiff::Timestamp;
+use rusqlite::{Connection, Row};
+
+use super::{
+    super::{
+        intent::Edit,
+        timekeeper::{Reading, Timekeeper},
+    },
+    AllowRow, BanRow, FOREVER, LimitRow, Writer, time,
+};
+use crate::{origin::Origin, prefix::Prefix};
+
+/// The version of the tables, in SQLite's `user_version`.
+pub const VERSION: u32 = 2;
+
+/// A prefix is [`Prefix::to_bytes`]. The end of a ban is on the daemon's clock (`timekeeper.rs`), whose last note is in `clock`;
+/// `since` is on the wall clock. Both are in nanoseconds. Each row carries the [`super::Checksum`] of its other values.
+const TABLES: &str = "
+    CREATE TABLE ban (
+        prefix BLOB NOT NULL,
+        origin TEXT NOT NULL,
+        until_ns INTEGER,           -- NULL is forever
+        since_ns INTEGER NOT NULL,
+        reason TEXT,
+        author TEXT NOT NULL,
+        checksum INTEGER NOT NULL,
+        PRIMARY KEY (prefix, origin)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE allow (
+        prefix BLOB PRIMARY KEY NOT NULL,
+        since_ns INTEGER NOT NULL,
+        reason TEXT,
+        author TEXT NOT NULL,
+        checksum INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE limits (
+        target BLOB PRIMARY KEY NOT NULL,   -- a prefix, or nothing for the default policy
+        limits TEXT NOT NULL,               -- JSON
+        observe INTEGER NOT NULL,
+        since_ns INTEGER NOT NULL,
+        author TEXT NOT NULL,
+        checksum INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE clock (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        boot TEXT NOT NULL,
+        ahead_ns INTEGER NOT NULL,          -- of the daemon's clock, to the time since that boot
+        asleep_ns INTEGER NOT NULL,         -- how much of that time the machine slept
+        time_ns INTEGER NOT NULL,           -- the daemon's clock when this was written
+        wall_ns INTEGER NOT NULL,           -- the wall clock when this was written
+        checksum INTEGER NOT NULL
+    ) STRICT;
+";
+
+/// Makes the tables in an empty file, or changes those of an older version.
+///
+/// # Errors
+///
+/// When the file is of a newer version, or SQLite refuses.
+pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
+    let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    anyhow::ensure!(
+        version <= VERSION,
+        "it is of version {version}, made by a newer ratelimitd; this one knows {VERSION}"
+    );
+    let transaction = connection.transaction()?;
+    match version {
+        0 => transaction.execute_batch(TABLES)?,
+        1 => from_first(&transaction).context("changing it from version 1 to 2")?,
+        _ => return Ok(()),
+    }
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    Ok(transaction.commit()?)
+}
+
+/// Version 1 had one ban a prefix, prefixes as texts, and the end of a ban on the wall clock and on the kernel's of its boot.
+fn from_first(connection: &Connection) -> anyhow::Result<()> {
+    let edits = first_edits(connection)?;
+    connection.execute_batch("DROP TABLE ban; DROP TABLE allow; DROP TABLE limits;")?;
+    connection.execute_batch(TABLES)?;
+    let timekeeper = Timekeeper::resume(None, &crate::clock::boot_id(), Reading::now());
+    let writer = Writer {
+        connection,
+        timekeeper: &timekeeper,
+    };
+    writer.write_clock(&timekeeper.note(Reading::now()))?;
+    edits.iter().try_for_each(|edit| writer.write(edit))
+}
+
+fn first_edits(connection: &Connection) -> anyhow::Result<Vec<Edit>> {
+    let boot = crate::clock::boot_id();
+    let mut edits = Vec::new();
+    let mut read = |query: &str, edit: &dyn Fn(&Row<'_>) -> anyhow::Result<Edit>| {
+        let mut statement = connection.prepare(query)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            edits.push(edit(row).with_context(|| format!("reading a row of `{query}`"))?);
+        }
+        anyhow::Ok(())
+    };
+    read(
+        "SELECT prefix, since_ns, reason, author, until_ns, until_boot_ns, boot FROM ban",
+        &|row| {
+            let ban = BanRow {
+                until: first_until(row, &boot)?,
+                since: time(row, 1)?,
+                reason: row.get::<_, Option<Arc<str>>>(2)?,
+                author: row.get(3)?,
+            };
+            Ok(Edit::Ban(first_prefix(row)?, Origin::Manual, Some(ban)))
+        },
+    )?;
+    read(
+        "SELECT prefix, since_ns, reason, author FROM allow",
+        &|row| {
+            let allow = AllowRow {
+                since: time(row, 1)?,
+                reason: row.get(2)?,
+                author: row.get(3)?,
+            };
+            Ok(Edit::Allow(first_prefix(row)?, Some(allow)))
+        },
+    )?;
+    read(
+        "SELECT target, since_ns, limits, author, observe FROM limits",
+        &|row| {
+            let limits = LimitRow {
+                limits: serde_json::from_str(&row.get::<_, String>(2)?)?,
+                observe: row.get(4)?,
+                since: time(row, 1)?,
+                author: row.get(3)?,
+            };
+            let target = row.get::<_, String>(0)?;
+            let target = (!target.is_empty()).then(|| target.parse()).transpose()?;
+            Ok(Edit::Limits(target, Some(limits)))
+        },
+    )?;
+    Ok(edits)
+}
+
+fn first_prefix(row: &Row<'_>) -> anyhow::Result<Prefix> {
+    Ok(row.get::<_, String>(0)?.parse()?)
+}
+
+/// The end of a ban: in the same boot the very same point of time, else what the wall clock says is left of it, and never
+/// more than its whole length.
+fn first_until(row: &Row<'_>, boot: &str) -> anyhow::Result<ratelimit_common::Instant> {
+    let Some(wall) = row.get::<_, Option<i64>>(4)? else {
+        return Ok(FOREVER);
+    };
+    if row.get::<_, String>(6)? == boot
+        && let Some(same_boot) = row.get::<_, Option<i64>>(5)?
+    {
+        return Ok(ratelimit_common::Instant::from_nanos(
+            same_boot.cast_unsigned(),
+        ));
+    }
+    let until = Timestamp::from_nanosecond(wall.into())?;
+    let length = until.duration_since(time(row, 1)?);
+    let left = until.duration_since(Timestamp::now()).min(length);
+    let left = std::time::Duration::try_from(left).unwrap_or_default();
+    Ok(crate::clock::after(left))
+}

@@ -1,0 +1,151 @@
+//! A transaction: rows are put and removed.
+
+use rusqlite::{Connection, params};
+
+use super::{
+    super::{
+        intent::Edit,
+        timekeeper::{Note, Timekeeper, nanos},
+    },
+    AllowRow, BanRow, Checksum, FOREVER, LimitRow, target_bytes,
+};
+use crate::{origin::Origin, prefix::Prefix};
+
+/// A transaction.
+pub struct Writer<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) timekeeper: &'a Timekeeper,
+}
+
+impl Writer<'_> {
+    /// Keeps a change.
+    ///
+    /// # Errors
+    ///
+    /// When the database refuses.
+    pub fn write(&self, edit: &Edit) -> anyhow::Result<()> {
+        match edit {
+            Edit::Ban(prefix, origin, Some(ban)) => self.put_ban(*prefix, origin, ban),
+            Edit::Ban(prefix, origin, None) => self.run(
+                "DELETE FROM ban WHERE prefix = ?1 AND origin = ?2",
+                params![prefix.to_bytes(), origin.to_string()],
+            ),
+            Edit::Allow(prefix, Some(allow)) => self.put_allow(*prefix, allow),
+            Edit::Allow(prefix, None) => self.run(
+                "DELETE FROM allow WHERE prefix = ?1",
+                params![prefix.to_bytes()],
+            ),
+            Edit::Limits(target, Some(limits)) => self.put_limits(*target, limits),
+            Edit::Limits(target, None) => self.run(
+                "DELETE FROM limits WHERE target = ?1",
+                params![target_bytes(*target)],
+            ),
+        }
+    }
+
+    /// Notes what the daemon's clock shows.
+    ///
+    /// # Errors
+    ///
+    /// When the database refuses.
+    pub fn write_clock(&self, note: &Note) -> anyhow::Result<()> {
+        self.run(
+            "INSERT OR REPLACE INTO clock VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)",
+            params![
+                note.boot,
+                note.ahead_ns,
+                note.asleep_ns,
+                note.time_ns,
+                note.wall_ns,
+                note_sum(note)
+            ],
+        )
+    }
+
+    fn put_ban(&self, prefix: Prefix, origin: &Origin, ban: &BanRow) -> anyhow::Result<()> {
+        let until = (ban.until != FOREVER).then(|| self.timekeeper.time(ban.until));
+        let (origin, since) = (origin.to_string(), nanos(ban.since));
+        let (reason, author) = (ban.reason.as_deref(), &*ban.author);
+        let prefix = prefix.to_bytes();
+        let sum = ban_sum(&prefix, &origin, until, since, reason, author);
+        self.run(
+            "INSERT OR REPLACE INTO ban VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            params![prefix, origin, until, since, reason, author, sum],
+        )
+    }
+
+    fn put_allow(&self, prefix: Prefix, allow: &AllowRow) -> anyhow::Result<()> {
+        let (prefix, since) = (prefix.to_bytes(), nanos(allow.since));
+        let sum = allow_sum(&prefix, since, allow.reason.as_deref(), &allow.author);
+        self.run(
+            "INSERT OR REPLACE INTO allow VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![prefix, since, allow.reason, allow.author, sum],
+        )
+    }
+
+    fn put_limits(&self, target: Option<Prefix>, row: &LimitRow) -> anyhow::Result<()> {
+        let limits = serde_json::to_string(&row.limits)?;
+        let (target, since) = (target_bytes(target), nanos(row.since));
+        let sum = limits_sum(&target, &limits, row.observe, since, &row.author);
+        self.run(
+            "INSERT OR REPLACE INTO limits VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![target, limits, row.observe, since, row.author, sum],
+        )
+    }
+
+    fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
+        self.connection.prepare_cached(statement)?.execute(values)?;
+        Ok(())
+    }
+}
+
+/// The checksum of a row of `ban`.
+pub fn ban_sum(
+    prefix: &[u8],
+    origin: &str,
+    until: Option<i64>,
+    since: i64,
+    reason: Option<&str>,
+    author: &str,
+) -> u32 {
+    Checksum::of("ban")
+        .bytes(prefix)
+        .bytes(origin.as_bytes())
+        .optional_integer(until)
+        .integer(since)
+        .optional(reason)
+        .bytes(author.as_bytes())
+        .sum()
+}
+
+/// The checksum of a row of `allow`.
+pub fn allow_sum(prefix: &[u8], since: i64, reason: Option<&str>, author: &str) -> u32 {
+    Checksum::of("allow")
+        .bytes(prefix)
+        .integer(since)
+        .optional(reason)
+        .bytes(author.as_bytes())
+        .sum()
+}
+
+/// The checksum of a row of `limits`.
+pub fn limits_sum(target: &[u8], limits: &str, observe: bool, since: i64, author: &str) -> u32 {
+    Checksum::of("limits")
+        .bytes(target)
+        .bytes(limits.as_bytes())
+        .integer(i64::from(observe))
+        .integer(since)
+        .bytes(author.as_bytes())
+        .sum()
+}
+
+/// The checksum of the row of `clock`.
+pub fn note_sum(note: &Note) -> u32 {
+    Checksum::of("clock")
+        .bytes(note.boot.as_bytes())
+        .integer(note.ahead_ns)
+        .integer(note.asleep_ns)
+        .integer(note.time_ns)
+        .integer(note.wall_ns)
+        .sum()
+}

@@ -1,0 +1,119 @@
+//! Where a ban, an allow or a limit comes from.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+/// Who put an entry on a list. For one prefix each has a ban of its own; what is enforced is the longest of them.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Origin {
+    /// The configuration.
+    Config,
+    /// `rlctl`.
+    Manual,
+    /// Detection, in the kernel or in the daemon.
+    Detected,
+    /// The list of this name.
+    List(Arc<str>),
+    /// The local API of `CrowdSec`.
+    Crowdsec,
+    /// Another node.
+    Cluster,
+}
+
+/// Why a text is no origin.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "`{0}` is no origin: it is `config`, `manual`, `detected`, `list:NAME`, `crowdsec` or `cluster`"
+)]
+pub struct UnknownOrigin(String);
+
+impl Origin {
+    /// The one that sorts before all others.
+    pub const FIRST: Self = Self::Config;
+
+    /// The origin of what a list of this name says.
+    #[must_use]
+    pub fn list(name: &str) -> Self {
+        Self::List(name.into())
+    }
+
+    /// Whether nobody asked for just this ban: it may give way to another one when there is no room.
+    #[must_use]
+    pub fn is_automatic(&self) -> bool {
+        matches!(self, Self::Detected | Self::Crowdsec | Self::Cluster)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config => formatter.pad("config"),
+            Self::Manual => formatter.pad("manual"),
+            Self::Detected => formatter.pad("detected"),
+            Self::List(name) => formatter.pad(&format!("list:{name}")),
+            Self::Crowdsec => formatter.pad("crowdsec"),
+            Self::Cluster => formatter.pad("cluster"),
+        }
+    }
+}
+
+impl FromStr for Origin {
+    type Err = UnknownOrigin;
+
+    fn from_str(text: &str) -> Result<Self, UnknownOrigin> {
+        match text {
+            "config" => Ok(Self::Config),
+            "manual" => Ok(Self::Manual),
+            "detected" => Ok(Self::Detected),
+            "crowdsec" => Ok(Self::Crowdsec),
+            "cluster" => Ok(Self::Cluster),
+            _ => match text.strip_prefix("list:") {
+                Some(name) if !name.is_empty() => Ok(Self::list(name)),
+                _ => Err(UnknownOrigin(text.to_owned())),
+            },
+        }
+    }
+}
+
+impl TryFrom<String> for Origin {
+    type Error = UnknownOrigin;
+
+    fn try_from(text: String) -> Result<Self, UnknownOrigin> {
+        text.parse()
+    }
+}
+
+impl From<Origin> for String {
+    fn from(origin: Origin) -> Self {
+        origin.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_read_as_it_is_written() {
+        for text in [
+            "config",
+            "manual",
+            "detected",
+            "list:spamhaus",
+            "crowdsec",
+            "cluster",
+        ] {
+            assert_eq!(text.parse::<Origin>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_origin_is_refused() {
+        for text in ["", "list:", "list", "Manual"] {
+            let error = text.parse::<Origin>().unwrap_err().to_string();
+            assert!(error.contains(&format!("`{text}`")), "{error}");
+        }
+    }
+}
