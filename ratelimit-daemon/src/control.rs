@@ -12,6 +12,7 @@ mod clock_choice;
 mod commands;
 mod compile;
 mod controller;
+mod detected;
 mod enforcer;
 mod guards;
 mod handle;
@@ -29,6 +30,7 @@ mod views;
 
 pub use compile::{CompileError, Compiled};
 pub use controller::{Controller, Reloads};
+pub use detected::{Detections, Offence};
 pub use handle::{Handle, Stopped};
 pub use intent::Edit;
 pub use policies::Named;

@@ -13,6 +13,7 @@ use super::{
     class_numbers::ClassNumbers,
     clock_choice,
     compile::{self, Held},
+    detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
     policies::Policies,
@@ -39,6 +40,7 @@ pub struct Controller {
     store: Store,
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
+    pub(super) detections: Detections,
     pub(super) fill: super::views::Fill,
     /// How often the coarse clock moves on.
     tick: Duration,
@@ -73,6 +75,7 @@ impl Controller {
                 applied: Timestamp::now(),
                 error: None,
             },
+            detections: Detections::default(),
             fill: super::views::Fill::default(),
             tick: clock::tick(),
         };
@@ -82,6 +85,12 @@ impl Controller {
             .enforce_all()
             .context("filling the tables in the kernel")?;
         controller.tell_clock(None);
+        if let Err(refused) = controller.take_detected() {
+            warn!(
+                error = refused.error,
+                "bans by policies stay with the kernel alone"
+            );
+        }
         Ok(controller)
     }
 
@@ -104,8 +113,15 @@ impl Controller {
         Ok(())
     }
 
-    /// What is due from time to time: bans end.
+    /// What is due from time to time: bans that the kernel made are taken over, others end.
     pub fn tick(&mut self) {
+        self.take_missed();
+        if let Err(refused) = self.forget_offences() {
+            warn!(
+                error = refused.error,
+                "sources that were quiet could not be forgotten"
+            );
+        }
         if let Err(error) = self.forget_ended_bans() {
             warn!(
                 error = format!("{error:#}"),
@@ -332,6 +348,7 @@ fn exists(edit: &Edit) -> bool {
         Edit::Ban(_, _, row) => row.is_some(),
         Edit::Allow(_, row) => row.is_some(),
         Edit::Limits(_, row) => row.is_some(),
+        Edit::Offence(_, row) => row.is_some(),
     }
 }
 

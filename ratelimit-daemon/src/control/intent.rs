@@ -8,10 +8,12 @@ use std::{
 use ratelimit_common::Instant;
 
 use super::{
+    detected::Offence,
     policies::{DEFAULT, NODE, Role, aggregate_name},
     store::{AllowRow, BanRow, FOREVER, LimitRow, Store},
 };
 use crate::{
+    ban::BanSpec,
     config::Config,
     datapath::{IpFamily, LogSize},
     limit::LimitSpec,
@@ -26,6 +28,9 @@ pub struct Intent {
     bans: BTreeMap<(Prefix, Origin), BanRow>,
     allows: BTreeMap<Prefix, AllowRow>,
     limits: BTreeMap<Option<Prefix>, LimitRow>,
+    offences: BTreeMap<Prefix, Offence>,
+    /// How many bans are of detection.
+    detected: usize,
     /// The bans that end, the soonest first.
     ends: BTreeSet<(Instant, Prefix, Origin)>,
 }
@@ -39,15 +44,18 @@ pub enum Edit {
     Allow(Prefix, Option<AllowRow>),
     /// Limits of a prefix, or of the default policy.
     Limits(Option<Prefix>, Option<LimitRow>),
+    /// What is remembered of a source that policies banned.
+    Offence(Prefix, Option<Offence>),
 }
 
 impl Edit {
-    /// The prefix that it is about; `None` for the default policy.
+    /// The prefix whose list entry it may change; `None` where it changes none.
     #[must_use]
     pub fn prefix(&self) -> Option<Prefix> {
         match self {
             Self::Ban(prefix, ..) | Self::Allow(prefix, _) => Some(*prefix),
             Self::Limits(target, _) => *target,
+            Self::Offence(..) => None,
         }
     }
 
@@ -69,6 +77,8 @@ pub struct WantedPolicy<'a> {
     pub observe: bool,
     /// Whose limits they are.
     pub role: Role,
+    /// When a source is banned that goes on over them.
+    pub ban: Option<BanSpec>,
 }
 
 impl Intent {
@@ -79,6 +89,8 @@ impl Intent {
             bans: BTreeMap::new(),
             allows: BTreeMap::new(),
             limits: BTreeMap::new(),
+            offences: BTreeMap::new(),
+            detected: 0,
             ends: BTreeSet::new(),
         }
     }
@@ -98,6 +110,9 @@ impl Intent {
         }
         for (target, row) in store.limits()? {
             intent.edit(Edit::Limits(target, Some(row)));
+        }
+        for (source, offence) in store.offences()? {
+            intent.edit(Edit::Offence(source, Some(offence)));
         }
         Ok(intent)
     }
@@ -124,6 +139,9 @@ impl Intent {
             }
             Edit::Allow(prefix, row) => Edit::Allow(prefix, put(&mut self.allows, prefix, row)),
             Edit::Limits(target, row) => Edit::Limits(target, put(&mut self.limits, target, row)),
+            Edit::Offence(source, row) => {
+                Edit::Offence(source, put(&mut self.offences, source, row))
+            }
         }
     }
 
@@ -132,7 +150,13 @@ impl Intent {
             self.ends.insert((row.until, prefix, origin.clone()));
         }
         let until = row.as_ref().map(|row| row.until);
+        if *origin == Origin::Detected {
+            self.detected += usize::from(row.is_some());
+        }
         let before = put(&mut self.bans, (prefix, origin.clone()), row);
+        if *origin == Origin::Detected {
+            self.detected -= usize::from(before.is_some());
+        }
         if let Some(before) = before.as_ref().filter(|before| Some(before.until) != until) {
             self.ends.remove(&(before.until, prefix, origin.clone()));
         }
@@ -142,6 +166,23 @@ impl Intent {
     /// All bans.
     pub fn bans(&self) -> &BTreeMap<(Prefix, Origin), BanRow> {
         &self.bans
+    }
+
+    /// How many bans are of detection.
+    pub fn detected(&self) -> usize {
+        self.detected
+    }
+
+    /// What is remembered of a source that policies banned.
+    pub fn offence(&self, source: Prefix) -> Option<Offence> {
+        self.offences.get(&source).copied()
+    }
+
+    /// The sources that were quiet for long enough at `now`.
+    pub fn forgotten(&self, now: Instant) -> Vec<Prefix> {
+        let offences = self.offences.iter();
+        let forgotten = offences.filter(|(_, offence)| offence.forget <= now);
+        forgotten.map(|(source, _)| *source).collect()
     }
 
     /// The bans of a prefix, by their origins.
@@ -227,12 +268,14 @@ impl Intent {
                 limits: &row.limits,
                 observe: row.observe,
                 role: Role::Sources,
+                ban: default.ban,
             },
             None => WantedPolicy {
                 name: DEFAULT.into(),
                 limits: &default.limits,
                 observe: default.observe,
                 role: Role::Sources,
+                ban: default.ban,
             },
         }];
         wanted.extend(
@@ -244,6 +287,7 @@ impl Intent {
                     limits: &policy.limits,
                     observe: policy.observe,
                     role: Role::Sources,
+                    ban: policy.ban,
                 }),
         );
         wanted.extend(self.limits.iter().filter_map(|(target, row)| {
@@ -253,6 +297,7 @@ impl Intent {
                 limits: &row.limits,
                 observe: row.observe,
                 role: Role::Sources,
+                ban: None,
             })
         }));
         wanted.extend(self.wide_policies());
@@ -268,6 +313,7 @@ impl Intent {
                 limits: &level.limits,
                 observe: aggregate.observe,
                 role: Role::Prefixes(family, level.prefix),
+                ban: None,
             })
         });
         let node = &self.config.node;
@@ -276,6 +322,7 @@ impl Intent {
             limits: &node.limits,
             observe: node.observe,
             role: Role::Node,
+            ban: None,
         });
         levels.chain(node)
     }

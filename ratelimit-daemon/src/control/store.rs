@@ -2,6 +2,7 @@
 //! what is enforced.
 
 mod checksum;
+mod offences;
 mod row;
 mod schema;
 mod text;

@@ -345,6 +345,7 @@ fn config() -> Config {
         sources: vec![prefix("203.0.113.0/24")],
         limits: vec![limit(50)],
         observe: false,
+        ban: None,
     };
     Config {
         files: Vec::new(),

@@ -35,6 +35,8 @@ impl Writer<'_> {
                 "DELETE FROM allow WHERE prefix = ?1",
                 params![prefix.to_bytes()],
             ),
+            Edit::Offence(source, Some(offence)) => self.put_offence(*source, offence),
+            Edit::Offence(source, None) => self.remove_offence(*source),
             Edit::Limits(target, Some(limits)) => self.put_limits(*target, limits),
             Edit::Limits(target, None) => self.run(
                 "DELETE FROM limits WHERE target = ?1",
@@ -93,7 +95,7 @@ impl Writer<'_> {
         )
     }
 
-    fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
+    pub(super) fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
         self.connection.prepare_cached(statement)?.execute(values)?;
         Ok(())
     }
