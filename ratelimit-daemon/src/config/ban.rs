@@ -6,8 +6,9 @@ use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 use ratelimit_common::strikes::AFTER_MAX;
 
 use super::{
+    Source,
     diagnostic::Problem,
-    report::{At, Report},
+    report::{At, Report, Spot},
     table::{Section, Value},
 };
 use crate::{
@@ -19,6 +20,10 @@ use crate::{
 };
 
 const EXAMPLE: &str = "{ after = 5000, within = \"10s\", for = \"10m\" }";
+
+/// The widest sources that a policy may ban.
+const IPV4_WIDEST: u8 = 24;
+const IPV6_WIDEST: u8 = 48;
 
 /// The most bans a minute, unless the configuration says otherwise.
 pub const PER_MINUTE_DEFAULT: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
@@ -79,6 +84,22 @@ pub fn read_detection(mut section: Section<'_>, report: &mut Report) -> At<NonZe
     At {
         value: value.unwrap_or(PER_MINUTE_DEFAULT),
         spot,
+    }
+}
+
+/// Reports a ban, which stands at `spot`, of sources that are wide: it would hit too many who did nothing.
+pub fn check_width(spot: &Spot, source: &Source, report: &mut Report) {
+    let families = [
+        ("ipv4_prefix", source.ipv4_prefix, IPV4_WIDEST),
+        ("ipv6_prefix", source.ipv6_prefix, IPV6_WIDEST),
+    ];
+    for (key, length, widest) in families {
+        if length < widest {
+            let message =
+                format!("a source is a /{length}, which is too wide to be banned by a policy");
+            let hint = format!("write {key} = {widest} or more in [source], or remove `ban`");
+            report.add(spot, Problem::new(message, hint));
+        }
     }
 }
 

@@ -32,6 +32,11 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     }
     let classes = classes::compile(document, report);
     let source = value_or_default(document.source.as_ref());
+    for policy in &document.policies {
+        if let Some(ban) = &policy.ban {
+            ban::check_width(&ban.spot, &source, report);
+        }
+    }
     let aggregate = document.aggregate.as_ref();
     let node = document.node.as_ref();
     let detection = document.detection.as_ref();

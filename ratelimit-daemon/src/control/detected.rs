@@ -127,9 +127,11 @@ impl Controller {
 
     /// What a source gets that a policy banned.
     fn sentence(&self, source: Prefix, ban: &Detected) -> Sentence {
-        let offence = self.intent.offence(source);
-        let before = offence.map_or(0, |offence| offence.bans);
         let since = Instant::from_nanos(ban.at_ns);
+        let offence = self.intent.offence(source);
+        let before = offence
+            .filter(|offence| since < offence.forget)
+            .map_or(0, |offence| offence.bans);
         let found = policy_of(&self.policies, ban.scope);
         let spec = found.and_then(|(_, named)| named.ban);
         // The policy may have gone while there was no daemon: then the ban is as long as the kernel made it.

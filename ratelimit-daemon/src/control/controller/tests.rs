@@ -1,12 +1,14 @@
 //! The controller over a datapath in memory.
 
 mod clock_changes;
+mod detections;
 mod origins;
 mod sliding_logs;
 mod wide;
 
 use std::{
     net::IpAddr,
+    num::NonZeroU32,
     sync::{Arc, Mutex},
     thread,
     time::Duration,
@@ -18,7 +20,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    api::{Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
+    api::{AllowRequest, Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
     class::Catalogue,
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
@@ -368,6 +370,7 @@ fn config() -> Config {
         classes: Catalogue::default(),
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
+        bans_per_minute: NonZeroU32::new(1000).unwrap(),
         allow: vec![prefix("192.0.2.10")],
         observe: false,
         clock: ClockWish::Auto,
