@@ -173,7 +173,6 @@ impl Address for Ipv6 {
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "15 bits are left")]
     fn filter_bit(self) -> u32 {
         let [high, low]: [u64; 2] = zerocopy::transmute!(self.0);
         let halves = u64::from_be(high) ^ low;

@@ -520,7 +520,7 @@ mod tests {
         /// Every `after`-th strike bans, whenever the others came.
         fn count_strike(&self, _: &Ipv4, rule: Option<&BanRule>, _: Instant) -> bool {
             self.strikes.set(self.strikes.get() + 1);
-            rule.is_some_and(|rule| self.strikes.get() % rule.after() == 0)
+            rule.is_some_and(|rule| self.strikes.get().is_multiple_of(rule.after()))
         }
 
         fn is_connected(&self, strike: &Strike<'_>) -> bool {

@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn strikes_of_a_window_that_is_over_do_not_count() {
-        let late = SECOND + WITHIN_MIN.as_nanos() as u64;
+        let late = 2 * SECOND;
         check(3, &[0, 1, late, late + 1], &[false; 4]);
         check(
             3,
@@ -251,10 +251,7 @@ mod tests {
         let too_many = NonZeroU32::new(AFTER_MAX + 1).unwrap();
         let (second, nothing) = (Duration::from_secs(1), Duration::ZERO);
         assert_eq!(BanRule::new(too_many, second, second), None);
-        assert_eq!(
-            BanRule::new(one, WITHIN_MIN - Duration::from_nanos(1 << 16), second),
-            None
-        );
+        assert_eq!(BanRule::new(one, WITHIN_MIN / 2, second), None);
         assert_eq!(BanRule::new(one, second, nothing), None);
         assert!(BanRule::new(one, WITHIN_MIN, second).is_some());
         assert!(BanRule::default().is_none());
