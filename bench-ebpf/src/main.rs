@@ -43,6 +43,15 @@ pub fn drop(_: XdpContext) -> u32 {
     XDP_DROP
 }
 
+/// The same after a look at the source, which lies in memory that the CPU has to fetch.
+#[xdp]
+pub fn drop_after_a_look(context: XdpContext) -> u32 {
+    match source::read(&context) {
+        Some(0) | None => XDP_PASS,
+        Some(_) => XDP_DROP,
+    }
+}
+
 /// Draws a source for the IPv4 packet, and sends it.
 #[xdp]
 pub fn send(context: XdpContext) -> u32 {

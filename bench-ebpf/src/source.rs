@@ -39,6 +39,17 @@ pub fn write_checksum(context: &XdpContext, draw: &Draw) -> Option<()> {
     write(context, CHECKSUM_OFFSET, (!(folded as u16)).to_be_bytes())
 }
 
+/// The source in the packet, as it stands there.
+#[inline(always)]
+pub fn read(context: &XdpContext) -> Option<u32> {
+    let start = context.data() + SOURCE_OFFSET;
+    if start + size_of::<u32>() > context.data_end() {
+        return None;
+    }
+    // SAFETY: the bytes lie within the packet, which lives as long as the context.
+    Some(unsafe { (start as *const u32).read_unaligned() })
+}
+
 #[inline(always)]
 fn current(draw: &Draw) -> u32 {
     draw.first

@@ -29,10 +29,8 @@ use crate::{
 
 /// How long requests that are under way may take after the daemon was told to stop.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often bans that ended are forgotten.
+/// How often bans that ended are forgotten, and the kernel's tables compared with what is intended.
 const TICK: Duration = Duration::from_secs(1);
-/// How often the kernel's tables are compared with what is intended.
-const RECONCILE: Duration = Duration::from_mins(1);
 
 /// Everything that needs capabilities, done; nothing runs yet.
 pub struct Daemon {
@@ -204,16 +202,11 @@ fn finish(
 
 async fn keep_time(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
     let mut tick = interval(TICK);
-    let mut reconcile = interval(RECONCILE);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    reconcile.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first comes at once, and the tables were compared at the start.
-    reconcile.tick().await;
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             _ = tick.tick() => controller.call(Controller::tick).await?,
-            _ = reconcile.tick() => controller.call(Controller::reconcile).await?,
         }
     }
 }

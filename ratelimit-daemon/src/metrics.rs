@@ -3,7 +3,7 @@
 use ratelimit_common::{Family as AddressFamily, detected::Detection};
 
 use crate::{
-    control::Snapshot,
+    control::{Kind as TableKind, Reconciliation, Snapshot},
     exposition::{Exposition, Format, Kind},
 };
 
@@ -14,6 +14,7 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     traffic(&mut exposition, snapshot);
     lists(&mut exposition, snapshot);
     detection(&mut exposition, snapshot);
+    reconciliation(&mut exposition, &snapshot.reconciliation);
     sources(&mut exposition, snapshot);
     events(&mut exposition, snapshot);
     interfaces(&mut exposition, snapshot);
@@ -137,6 +138,39 @@ fn detection(exposition: &mut Exposition, snapshot: &Snapshot) {
             "Bans by policies of which the daemon heard a moment later: their event found the ring full.",
         )
         .value(snapshot.tally.events_lost);
+}
+
+fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) {
+    let Reconciliation {
+        intended,
+        missing,
+        repaired,
+    } = reconciliation;
+    let mut family = exposition.family(
+        "ratelimit_intended",
+        Kind::Gauge,
+        "What is to be in the kernel's tables, by the kind of the table.",
+    );
+    for kind in TableKind::ALL {
+        family.labelled(&[("kind", kind.label())], intended.of(kind));
+    }
+    let mut family = exposition.family(
+        "ratelimit_enforced",
+        Kind::Gauge,
+        "What of it is there, as compared at most a second ago, of more than 8192 entries 5 minutes.",
+    );
+    for kind in TableKind::ALL {
+        let enforced = intended.of(kind).saturating_sub(missing.of(kind));
+        family.labelled(&[("kind", kind.label())], enforced);
+    }
+    let mut family = exposition.family(
+        "ratelimit_repaired",
+        Kind::Counter,
+        "What somebody else changed in the kernel's tables, and was put right.",
+    );
+    for kind in TableKind::ALL {
+        family.labelled(&[("kind", kind.label())], repaired.of(kind));
+    }
 }
 
 fn sources(exposition: &mut Exposition, snapshot: &Snapshot) {

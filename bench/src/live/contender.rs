@@ -18,6 +18,8 @@ const CAPACITY: u32 = 1_000_000;
 pub enum Kind {
     /// An XDP program that drops every packet: the most that can be had.
     EmptyDrop,
+    /// The same after a look at the source: the most that a limiter by source can have.
+    DropAfterALook,
     /// This limiter.
     Ratelimit(Store),
     /// A dynamic set of nftables at ingress, the earliest of its hooks.
@@ -35,7 +37,7 @@ pub struct Contender {
 
 /// What a contender holds, beside what goes with its namespace.
 enum Loaded {
-    EmptyDrop { _program: Ebpf },
+    Drop { _program: Ebpf },
     Ratelimit(Box<Installation>),
     Rules,
 }
@@ -45,7 +47,7 @@ impl Kind {
     pub fn all() -> Vec<Self> {
         let stores = Store::ALL.map(Self::Ratelimit);
         [
-            &[Self::EmptyDrop][..],
+            &[Self::EmptyDrop, Self::DropAfterALook][..],
             &stores,
             &[Self::Nftables, Self::Hashlimit],
         ]
@@ -61,6 +63,7 @@ impl Kind {
     pub const fn label(self) -> &'static str {
         match self {
             Self::EmptyDrop => "empty drop",
+            Self::DropAfterALook => "drop after a look",
             Self::Ratelimit(Store::Lru) => "ratelimit lru",
             Self::Nftables => "nftables",
             Self::Hashlimit => "iptables hashlimit",
@@ -75,7 +78,8 @@ impl Contender {
         lab.near
             .ip(&["link", "set", INTERFACE, "address", NEAR_MAC])?;
         let loaded = match kind {
-            Kind::EmptyDrop => empty_drop(&lab, object),
+            Kind::EmptyDrop => drop_all(&lab, object, "drop"),
+            Kind::DropAfterALook => drop_all(&lab, object, "drop_after_a_look"),
             Kind::Ratelimit(store) => Installation::new(&lab, &scenario(store))
                 .map(|installation| Loaded::Ratelimit(Box::new(installation))),
             Kind::Nftables => nftables(&lab),
@@ -97,7 +101,7 @@ impl Contender {
     /// How many packets it says that it has dropped; `None` when it drops all and counts none.
     pub fn dropped(&self) -> Result<Option<u64>> {
         match (self.kind, &self.loaded) {
-            (_, Loaded::EmptyDrop { .. }) => Ok(None),
+            (_, Loaded::Drop { .. }) => Ok(None),
             (_, Loaded::Ratelimit(installation)) => Ok(Some(installation.packets("limited")?.0)),
             // `nft` would list the set with every counter. What it lets through is received by IP, and nothing else comes.
             (Kind::Nftables, Loaded::Rules) => {
@@ -122,16 +126,18 @@ fn scenario(store: Store) -> Scenario {
     Scenario::new(store, "live", toml)
 }
 
-fn empty_drop(lab: &Lab, object: &[u8]) -> Result<Loaded> {
+fn drop_all(lab: &Lab, object: &[u8], name: &str) -> Result<Loaded> {
     let mut ebpf = EbpfLoader::new()
         .load(object)
         .context("reading the harness")?;
-    let program = harness::xdp(&mut ebpf, "drop")?;
-    program.load().context("loading `drop`")?;
+    let program = harness::xdp(&mut ebpf, name)?;
+    program
+        .load()
+        .with_context(|| format!("loading `{name}`"))?;
     lab.near
         .enter(|| program.attach(INTERFACE, XdpMode::Driver))
-        .context("attaching `drop`")?;
-    Ok(Loaded::EmptyDrop { _program: ebpf })
+        .with_context(|| format!("attaching `{name}`"))?;
+    Ok(Loaded::Drop { _program: ebpf })
 }
 
 fn nftables(lab: &Lab) -> Result<Loaded> {

@@ -17,8 +17,10 @@ use super::{
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
     policies::Policies,
+    reconcile::Comparisons,
     rules::Rules,
     store::Store,
+    timekeeper::Reading,
 };
 use crate::{
     api::{Changed, ClockStatus, KernelClock, Refused},
@@ -44,6 +46,7 @@ pub struct Controller {
     pub(super) fill: super::views::Fill,
     /// How often the coarse clock moves on.
     tick: Duration,
+    pub(super) comparisons: Comparisons,
 }
 
 /// What became of the configuration so far.
@@ -78,6 +81,7 @@ impl Controller {
             detections: Detections::default(),
             fill: super::views::Fill::default(),
             tick: clock::tick(),
+            comparisons: Comparisons::default(),
         };
         controller.forget_ended_bans()?;
         controller.compile_all()?;
@@ -113,8 +117,15 @@ impl Controller {
         Ok(())
     }
 
-    /// What is due from time to time: bans that the kernel made are taken over, others end.
+    /// What is due each second: the clocks are read, bans that the kernel made are taken over, others end, and the kernel's
+    /// tables are compared with what is intended.
     pub fn tick(&mut self) {
+        if let Err(error) = self.keep_time(Reading::now()) {
+            warn!(
+                error = format!("{error:#}"),
+                "the ends of bans could not be brought to the clock"
+            );
+        }
         self.take_missed();
         if let Err(refused) = self.forget_offences() {
             warn!(
@@ -128,26 +139,7 @@ impl Controller {
                 "bans that ended could not be forgotten"
             );
         }
-    }
-
-    /// Compares what the kernel holds with what is intended, and puts right what is different.
-    pub fn reconcile(&mut self) {
-        let answer = self
-            .enforcer
-            .reread()
-            .map_err(anyhow::Error::from)
-            .and_then(|()| self.enforce_all());
-        match answer {
-            Ok(0) => {}
-            Ok(different) => warn!(
-                different,
-                "the kernel's tables were not as intended, and are again"
-            ),
-            Err(error) => warn!(
-                error = format!("{error:#}"),
-                "the kernel's tables could not be compared"
-            ),
-        }
+        self.reconcile_quickly();
     }
 
     /// Makes changes: in the database, in the datapath, and here, or nowhere.
@@ -249,7 +241,7 @@ impl Controller {
     }
 
     /// Brings the whole datapath to what is compiled, and answers how much was different.
-    fn enforce_all(&mut self) -> anyhow::Result<usize> {
+    pub(super) fn enforce_all(&mut self) -> anyhow::Result<usize> {
         let wanted: BTreeMap<_, _> = self.rules.entries().collect();
         let changes = self.enforcer.difference(&wanted);
         let tables = self.tables();
@@ -303,6 +295,21 @@ impl Controller {
         } else if before.is_none_or(|before| before.clock != status.clock) {
             info!("{status}");
         }
+    }
+
+    /// Takes in what the clocks show. After a suspend bans end at other points on the kernel's clock.
+    pub(super) fn keep_time(&mut self, now: Reading) -> anyhow::Result<()> {
+        if !self.store.keep_time(now) {
+            return Ok(());
+        }
+        self.intent = Intent::restore(self.intent.config.clone(), &self.store)?;
+        self.compile_all()?;
+        let different = self.enforce_all()?;
+        info!(
+            different,
+            "the machine slept, or it is known how long it was off: bans end when they would have"
+        );
+        Ok(())
     }
 
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {

@@ -1,5 +1,7 @@
 //! Brings the datapath from what it holds to what it is to hold, and back when that fails.
 
+pub mod verify;
+
 use std::collections::BTreeMap;
 
 use ratelimit_common::{
@@ -62,25 +64,34 @@ impl Enforcer {
     ///
     /// When they cannot be read.
     pub fn reread(&mut self) -> Result<(), DatapathError> {
-        self.entries = self.datapath.entries()?.into_iter().collect();
+        let entries = self.datapath.entries()?;
+        self.held = self.read_tables()?;
+        self.take_entries(entries);
+        Ok(())
+    }
+
+    fn read_tables(&self) -> Result<Tables, DatapathError> {
         let mut aggregates = BTreeMap::new();
         for family in IpFamily::ALL {
             aggregates.insert(family, self.datapath.aggregates(family)?);
         }
-        self.held = Tables {
+        Ok(Tables {
             policies: self.datapath.policies()?.into_iter().collect(),
             classes: self.datapath.classes()?,
             aggregates,
             detection_limit: self.datapath.detection_limit()?,
             settings: self.datapath.settings()?,
-        };
+        })
+    }
+
+    fn take_entries(&mut self, entries: Vec<(Prefix, ListEntry)>) {
+        self.entries = entries.into_iter().collect();
         self.guards = IpFamily::ALL
             .map(|family| (family, GuardCounts::default()))
             .into();
         for prefix in self.entries.keys() {
             self.guards.entry(family(*prefix)).or_default().add(*prefix);
         }
-        Ok(())
     }
 
     /// Changes entries and, where they are given, all other tables. A packet meanwhile sees for its source either what was

@@ -13,6 +13,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row};
+use tracing::warn;
 
 use self::{
     checksum::Checksum,
@@ -23,7 +24,7 @@ pub use self::{
     row::{AllowRow, BanRow, FOREVER, LimitRow},
     writer::Writer,
 };
-use super::timekeeper::{Note, Reading, Timekeeper};
+use super::timekeeper::{Moment, Note, Reading, Timekeeper};
 use crate::{clock, origin::Origin, prefix::Prefix};
 
 /// The database.
@@ -56,9 +57,26 @@ impl Store {
             connection,
             timekeeper,
         };
-        let note = store.timekeeper.note(now);
-        store.transaction(|writer| writer.write_clock(&note))?;
+        store.note_time(now)?;
         Ok(store)
+    }
+
+    /// Takes in what the clocks show, and answers whether the ends of bans are other points on the kernel's clock than before:
+    /// then they are to be read again.
+    pub fn keep_time(&mut self, now: Reading) -> bool {
+        let moved = self.timekeeper.advance(now);
+        if (moved || self.timekeeper.should_note(now))
+            && let Err(error) = self.note_time(now)
+        {
+            let error = format!("{error:#}");
+            warn!(error, "the time could not be noted in the database");
+        }
+        moved
+    }
+
+    fn note_time(&mut self, now: Reading) -> anyhow::Result<()> {
+        let note = self.timekeeper.note(now);
+        self.transaction(|writer| writer.write_clock(&note))
     }
 
     /// Runs `change` in a transaction: all of it is kept, or nothing.
@@ -173,17 +191,21 @@ impl Store {
 }
 
 fn read_clock(connection: &Connection) -> anyhow::Result<Option<Note>> {
-    let query = "SELECT boot, ahead_ns, asleep_ns, time_ns, wall_ns, checksum FROM clock";
+    let query = "SELECT boot, ahead_ns, asleep_ns, time_ns, wall_ns, unsettled_time_ns, unsettled_wall_ns, checksum FROM clock";
     let found = connection
         .query_row(query, [], |row| {
+            let unsettled = row.get::<_, Option<i64>>(5)?.zip(row.get(6)?);
             let note = Note {
                 boot: row.get(0)?,
                 ahead_ns: row.get(1)?,
                 asleep_ns: row.get(2)?,
-                time_ns: row.get(3)?,
-                wall_ns: row.get(4)?,
+                moment: Moment {
+                    time: row.get(3)?,
+                    wall: row.get(4)?,
+                },
+                unsettled: unsettled.map(|(time, wall)| Moment { time, wall }),
             };
-            Ok((note, row.get::<_, u32>(5)?))
+            Ok((note, row.get::<_, u32>(7)?))
         })
         .optional()
         .context("reading the row of `clock`")?;

@@ -11,6 +11,7 @@ use super::{
     controller::{Controller, Reloads},
     detected::Detections,
     policies::{DEFAULT, NODE, Named, Role},
+    reconcile::Reconciliation,
     store::{BanRow, FOREVER},
 };
 use crate::{
@@ -52,6 +53,8 @@ pub struct Snapshot {
     pub sources: [u64; 2],
     /// How reloads went.
     pub reloads: Reloads,
+    /// How what is enforced stands to what is intended.
+    pub reconciliation: Reconciliation,
 }
 
 impl Controller {
@@ -214,6 +217,7 @@ impl Controller {
             detections: self.detections.clone(),
             sources: self.fill.sources,
             reloads: self.reloads.clone(),
+            reconciliation: self.reconciliation(),
         })
     }
 

@@ -3,7 +3,9 @@
 mod clock_changes;
 mod detections;
 mod origins;
+mod reconciliation;
 mod sliding_logs;
+mod time;
 mod wide;
 
 use std::{
@@ -193,16 +195,6 @@ fn a_policy_of_another_customer_keeps_its_index_and_so_its_state() {
 }
 
 #[test]
-fn an_entry_that_somebody_took_out_of_the_kernel_is_put_back() {
-    let mut lab = Lab::new(config());
-    lab.ban(&["192.0.2.1"], None).unwrap();
-    let before = lab.entries();
-    lab.memory.lock().unwrap().entries.clear();
-    lab.controller.reconcile();
-    assert_eq!(lab.entries(), before);
-}
-
-#[test]
 fn a_prefix_that_the_configuration_allows_is_not_taken_off_by_hand() {
     let mut lab = Lab::new(config());
     let request = PrefixesRequest {
@@ -311,6 +303,11 @@ impl Lab {
             .copied()
             .unwrap_or_default();
         entry.is_banned(Instant::from_nanos(clock::now().as_nanos()))
+    }
+
+    /// Until when the datapath drops packets of a prefix.
+    fn until(&self, text: &str) -> Option<Instant> {
+        self.entries().get(&prefix(text))?.banned_until()
     }
 
     /// The index of the policy of an address, as the datapath finds it.

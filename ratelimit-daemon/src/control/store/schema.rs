@@ -53,6 +53,8 @@ const TABLES: &str = "
         asleep_ns INTEGER NOT NULL,         -- how much of that time the machine slept
         time_ns INTEGER NOT NULL,           -- the daemon's clock when this was written
         wall_ns INTEGER NOT NULL,           -- the wall clock when this was written
+        unsettled_time_ns INTEGER,          -- the same of an earlier boot, where it is not known how long
+        unsettled_wall_ns INTEGER,          --   the machine was off after it
         checksum INTEGER NOT NULL
     ) STRICT;
 ";
@@ -84,12 +86,13 @@ fn from_first(connection: &Connection) -> anyhow::Result<()> {
     let edits = first_edits(connection)?;
     connection.execute_batch("DROP TABLE ban; DROP TABLE allow; DROP TABLE limits;")?;
     connection.execute_batch(TABLES)?;
-    let timekeeper = Timekeeper::resume(None, &crate::clock::boot_id(), Reading::now());
+    let mut timekeeper = Timekeeper::resume(None, &crate::clock::boot_id(), Reading::now());
+    let note = timekeeper.note(Reading::now());
     let writer = Writer {
         connection,
         timekeeper: &timekeeper,
     };
-    writer.write_clock(&timekeeper.note(Reading::now()))?;
+    writer.write_clock(&note)?;
     edits.iter().try_for_each(|edit| writer.write(edit))
 }
 

@@ -52,13 +52,15 @@ impl Writer<'_> {
     /// When the database refuses.
     pub fn write_clock(&self, note: &Note) -> anyhow::Result<()> {
         self.run(
-            "INSERT OR REPLACE INTO clock VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT OR REPLACE INTO clock VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             params![
                 note.boot,
                 note.ahead_ns,
                 note.asleep_ns,
-                note.time_ns,
-                note.wall_ns,
+                note.moment.time,
+                note.moment.wall,
+                note.unsettled.map(|moment| moment.time),
+                note.unsettled.map(|moment| moment.wall),
                 note_sum(note)
             ],
         )
@@ -147,7 +149,9 @@ pub fn note_sum(note: &Note) -> u32 {
         .bytes(note.boot.as_bytes())
         .integer(note.ahead_ns)
         .integer(note.asleep_ns)
-        .integer(note.time_ns)
-        .integer(note.wall_ns)
+        .integer(note.moment.time)
+        .integer(note.moment.wall)
+        .optional_integer(note.unsettled.map(|moment| moment.time))
+        .optional_integer(note.unsettled.map(|moment| moment.wall))
         .sum()
 }

@@ -109,9 +109,4 @@ impl Lab {
     fn edit(&mut self, edits: &[Edit]) {
         self.controller.edit(edits).unwrap();
     }
-
-    /// Until when the datapath drops packets of a prefix.
-    fn until(&self, text: &str) -> Option<Instant> {
-        self.entries().get(&prefix(text))?.banned_until()
-    }
 }

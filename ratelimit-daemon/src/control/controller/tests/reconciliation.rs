@@ -1,0 +1,116 @@
+//! Somebody else changes the tables.
+
+use ratelimit_common::{Policy, Settings};
+
+use super::*;
+use crate::control::{Kind, Reconciliation};
+
+#[test]
+fn an_entry_that_somebody_took_out_is_put_back() {
+    check(Kind::Entry, 1, |memory| {
+        memory.entries.remove(&prefix("192.0.2.1"));
+    });
+}
+
+#[test]
+fn an_entry_that_somebody_put_in_or_changed_is_put_right() {
+    check(Kind::Entry, 2, |memory| {
+        let entry = ListEntry::new(true, None, None);
+        memory.entries.insert(prefix("192.0.2.1"), entry);
+        memory.entries.insert(prefix("198.51.100.1"), entry);
+    });
+}
+
+#[test]
+fn a_policy_that_somebody_emptied_changed_or_added_is_put_right() {
+    check(Kind::Policy, 3, |memory| {
+        let other = Policy::new(&[], 9, true).unwrap();
+        let indices: Vec<u32> = memory.policies.keys().copied().collect();
+        memory.policies.remove(&indices[0]);
+        memory.policies.insert(indices[1], other);
+        memory.policies.insert(77, other);
+    });
+}
+
+#[test]
+fn settings_that_somebody_changed_are_put_right() {
+    check(Kind::Settings, 1, |memory| {
+        memory.settings = Settings::new(5, true);
+    });
+}
+
+#[test]
+fn aggregates_that_somebody_took_out_are_put_back() {
+    let mut config = config();
+    config.aggregate.ipv4 = vec![crate::config::LevelConfig {
+        prefix: 24,
+        limits: vec![limit(5)],
+    }];
+    check_of(config, Kind::Aggregate, 1, |memory| {
+        memory.aggregates.clear()
+    });
+}
+
+#[test]
+fn where_nothing_is_different_nothing_is_written() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    let writes = lab.memory.lock().unwrap().writes.len();
+    lab.controller.tick();
+    lab.controller.reconcile();
+    assert_eq!(lab.memory.lock().unwrap().writes.len(), writes);
+    assert_eq!(lab.controller.reconciliation().repaired.sum(), 0);
+}
+
+#[test]
+fn what_cannot_be_put_right_is_told_and_tried_again() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    {
+        let mut memory = lab.memory.lock().unwrap();
+        memory.entries.remove(&prefix("192.0.2.1"));
+        memory.entries_max = memory.entries.len();
+    }
+    lab.controller.tick();
+    assert_eq!(lab.controller.reconciliation().missing.of(Kind::Entry), 1);
+    lab.memory.lock().unwrap().entries_max = 0;
+    lab.controller.tick();
+    assert_eq!(lab.controller.reconciliation().missing.sum(), 0);
+    assert!(lab.is_banned("192.0.2.1"));
+}
+
+fn check(kind: Kind, different: u64, meddle: impl FnOnce(&mut Memory)) {
+    check_of(config(), kind, different, meddle);
+}
+
+/// Changes the tables behind the controller's back: the next second they are as before.
+fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut Memory)) {
+    let mut lab = Lab::new(config);
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    let tables = |lab: &Lab| {
+        let memory = lab.memory.lock().unwrap();
+        let entries = memory.entries.clone();
+        let policies = memory.policies.clone();
+        let guards = memory.guards.clone();
+        (
+            entries,
+            policies,
+            memory.settings,
+            memory.aggregates.clone(),
+            guards,
+        )
+    };
+    let before = tables(&lab);
+    meddle(&mut lab.memory.lock().unwrap());
+    assert_ne!(tables(&lab), before);
+    lab.controller.tick();
+    assert_eq!(tables(&lab), before);
+    let Reconciliation {
+        intended,
+        missing,
+        repaired,
+    } = lab.controller.reconciliation();
+    assert_eq!((repaired.of(kind), repaired.sum()), (different, different));
+    assert_eq!(missing.sum(), 0);
+    assert_eq!(intended.of(Kind::Entry), before.0.len() as u64);
+}

@@ -1,0 +1,159 @@
+//! Whether the tables hold what was written: somebody else may have changed them (`bpftool map delete`).
+
+use ratelimit_common::ListEntry;
+
+use super::{Enforcer, Tables};
+use crate::{
+    datapath::{DatapathError, IpFamily},
+    prefix::Prefix,
+};
+
+/// What the tables hold, by the kind of the table.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Kind {
+    /// What allows, bans and policies say about a prefix.
+    Entry,
+    /// Limits.
+    Policy,
+    /// The arrays of classes.
+    Class,
+    /// The wider prefixes that have limits.
+    Aggregate,
+    /// What holds for all packets.
+    Settings,
+}
+
+/// A number for each kind.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ByKind([u64; Kind::ALL.len()]);
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Entry,
+        Self::Policy,
+        Self::Class,
+        Self::Aggregate,
+        Self::Settings,
+    ];
+
+    /// Its name in the metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Entry => "entry",
+            Self::Policy => "policy",
+            Self::Class => "class",
+            Self::Aggregate => "aggregate",
+            Self::Settings => "settings",
+        }
+    }
+}
+
+impl ByKind {
+    /// The number of a kind.
+    #[must_use]
+    pub const fn of(&self, kind: Kind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    /// The sum over all kinds.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Adds those of `other`.
+    pub fn add(&mut self, other: &Self) {
+        for (own, other) in self.0.iter_mut().zip(other.0) {
+            *own += other;
+        }
+    }
+
+    fn set(&mut self, kind: Kind, number: usize) {
+        self.0[kind as usize] = number as u64;
+    }
+}
+
+impl Enforcer {
+    /// How much the tables hold, as they were written.
+    #[must_use]
+    pub fn written(&self) -> ByKind {
+        let mut written = ByKind::default();
+        written.set(Kind::Entry, self.entries.len());
+        written.set(Kind::Policy, self.held.policies.len());
+        written.set(
+            Kind::Class,
+            self.held.classes.classes().bits().count_ones() as usize,
+        );
+        let levels = self.held.aggregates.values();
+        let levels = levels.flat_map(|family| (0..).map_while(|index| family.get(index)));
+        written.set(Kind::Aggregate, levels.count());
+        written.set(Kind::Settings, 1);
+        written
+    }
+
+    /// Compares all tables but the entries with what was written. From then on what they hold counts as written.
+    ///
+    /// # Errors
+    ///
+    /// When a table cannot be read.
+    pub fn verify_tables(&mut self) -> Result<ByKind, DatapathError> {
+        let actual = self.read_tables()?;
+        let mut different = ByKind::default();
+        if actual != self.held {
+            different.set(Kind::Policy, different_keys(&self.held, &actual));
+            different.set(
+                Kind::Class,
+                usize::from(self.held.classes != actual.classes),
+            );
+            let aggregates = IpFamily::ALL
+                .iter()
+                .filter(|family| self.held.aggregates.get(family) != actual.aggregates.get(family));
+            different.set(Kind::Aggregate, aggregates.count());
+            different.set(
+                Kind::Settings,
+                usize::from(self.held.settings != actual.settings),
+            );
+            self.held = actual;
+        }
+        Ok(different)
+    }
+
+    /// Compares all tables with what was written. From then on what they hold counts as written.
+    ///
+    /// # Errors
+    ///
+    /// When a table cannot be read.
+    pub fn verify(&mut self) -> Result<ByKind, DatapathError> {
+        let mut different = self.verify_tables()?;
+        let actual = self.datapath.entries()?;
+        let entries = self.different_entries(&actual);
+        if entries > 0 {
+            self.take_entries(actual);
+        }
+        different.set(Kind::Entry, entries);
+        Ok(different)
+    }
+
+    fn different_entries(&self, actual: &[(Prefix, ListEntry)]) -> usize {
+        let (mut known, mut equal) = (0, 0);
+        for (prefix, entry) in actual {
+            if let Some(written) = self.entries.get(prefix) {
+                known += 1;
+                equal += usize::from(written == entry);
+            }
+        }
+        let missing = self.entries.len() - known;
+        actual.len() - equal + missing
+    }
+}
+
+fn different_keys(written: &Tables, actual: &Tables) -> usize {
+    let (written, actual) = (&written.policies, &actual.policies);
+    let changed = written
+        .iter()
+        .filter(|(index, policy)| actual.get(index) != Some(policy));
+    let added = actual.keys().filter(|index| !written.contains_key(index));
+    changed.count() + added.count()
+}

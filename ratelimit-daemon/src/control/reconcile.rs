@@ -1,0 +1,108 @@
+//! Brings the kernel's tables back to what is intended when somebody else changed them.
+//!
+//! Each second the tables are compared with what was written into them: small tables and lists of up to [`ENTRIES_QUICK`]
+//! entries whole, longer lists only every [`WHOLE`], as reading a million entries takes a good part of a second. Only where
+//! something is different are the entries compiled anew and put back.
+
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+use super::{
+    controller::Controller,
+    enforcer::verify::{ByKind, Kind},
+};
+
+/// Lists with more entries are not read each second.
+const ENTRIES_QUICK: u64 = 8192;
+/// How often everything is compared.
+const WHOLE: Duration = Duration::from_mins(5);
+
+/// How what is enforced stands to what is intended.
+#[derive(Clone, Debug)]
+pub struct Reconciliation {
+    /// What is to be in the tables.
+    pub intended: ByKind,
+    /// What of it is not there, and could not be put there.
+    pub missing: ByKind,
+    /// What was different so far, and was put right.
+    pub repaired: ByKind,
+}
+
+/// What is remembered of comparisons.
+#[derive(Debug)]
+pub(super) struct Comparisons {
+    missing: ByKind,
+    repaired: ByKind,
+    whole: Instant,
+}
+
+impl Default for Comparisons {
+    fn default() -> Self {
+        Self {
+            missing: ByKind::default(),
+            repaired: ByKind::default(),
+            whole: Instant::now(),
+        }
+    }
+}
+
+impl Controller {
+    /// Compares what the kernel holds with what is intended, as far as that is cheap, and puts right what is different.
+    pub fn reconcile_quickly(&mut self) {
+        let long = self.enforcer.written().of(Kind::Entry) > ENTRIES_QUICK;
+        if !long || self.comparisons.whole.elapsed() >= WHOLE {
+            return self.reconcile();
+        }
+        let different = self.enforcer.verify_tables();
+        self.repair(different.map_err(Into::into), false);
+    }
+
+    /// Compares all that the kernel holds with what is intended, and puts right what is different.
+    pub fn reconcile(&mut self) {
+        self.comparisons.whole = Instant::now();
+        let different = self.enforcer.verify();
+        self.repair(different.map_err(Into::into), true);
+    }
+
+    /// How what is enforced stands to what is intended.
+    #[must_use]
+    pub fn reconciliation(&self) -> Reconciliation {
+        Reconciliation {
+            intended: self.enforcer.written(),
+            missing: self.comparisons.missing,
+            repaired: self.comparisons.repaired,
+        }
+    }
+
+    /// Puts `different` right, and where `again`, also what could not be put right before.
+    fn repair(&mut self, different: anyhow::Result<ByKind>, again: bool) {
+        let answer = different.and_then(|different| {
+            let due = again && self.comparisons.missing.sum() > 0;
+            if different.sum() == 0 && !due {
+                return Ok(());
+            }
+            let mut wrong = different;
+            wrong.add(&self.comparisons.missing);
+            self.comparisons.missing = wrong;
+            self.enforce_all()?;
+            self.comparisons.repaired.add(&wrong);
+            self.comparisons.missing = ByKind::default();
+            for kind in Kind::ALL.into_iter().filter(|kind| wrong.of(*kind) > 0) {
+                let (kind, different) = (kind.label(), wrong.of(kind));
+                warn!(
+                    kind,
+                    different, "the kernel's tables were not as intended, and are again"
+                );
+            }
+            Ok(())
+        });
+        if let Err(error) = answer {
+            let error = format!("{error:#}");
+            warn!(
+                error,
+                "the kernel's tables could not be compared and put right"
+            );
+        }
+    }
+}
