@@ -416,11 +416,11 @@ impl Events {
     pub fn drain_all(&mut self) -> (Vec<DropEvent>, Vec<BanEvent>) {
         let (mut drops, mut bans) = (vec![], vec![]);
         while let Some(item) = self.0.next() {
-            match BanEvent::read_from_bytes(&item) {
-                Ok(ban) => bans.push(ban),
-                Err(_) => {
-                    drops.push(DropEvent::read_from_bytes(&item).expect("there are two kinds"))
-                }
+            if let Ok(ban) = BanEvent::read_from_bytes(&item) {
+                bans.push(ban);
+            } else {
+                let drop = DropEvent::read_from_bytes(&item);
+                drops.push(drop.expect("there are two kinds"));
             }
         }
         (drops, bans)

@@ -216,14 +216,11 @@ impl Lab {
 
     /// Who is banned, and for how many seconds from now on, to the nearest.
     fn bans(&self) -> Vec<(Prefix, i64)> {
-        let bans = self.controller.bans().into_iter();
-        bans.map(|ban| {
+        let left = |ban: Ban| {
             let left = ban.until.unwrap().duration_since(Timestamp::now());
-            (
-                ban.prefix,
-                (left.as_millis() as f64 / 1000.0).round() as i64,
-            )
-        })
-        .collect()
+            let half = SignedDuration::from_millis(500);
+            (ban.prefix, (left + half).as_secs())
+        };
+        self.controller.bans().into_iter().map(left).collect()
     }
 }
