@@ -50,7 +50,7 @@ pub use self::{
     },
 };
 pub use crate::origin::Origin;
-use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
+use crate::{ban::BanSpec, class::Class, limit::LimitSpec, prefix::Prefix};
 
 /// The largest body of a request, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
@@ -190,6 +190,9 @@ pub struct PolicyView {
     pub limits: Vec<LimitSpec>,
     /// Whether what it would drop passes.
     pub observe: bool,
+    /// When it bans a source; `None` is never.
+    #[serde(default)]
+    pub ban: Option<BanSpec>,
     /// What shares the limits.
     #[serde(default)]
     pub applies_to: AppliesTo,
@@ -208,6 +211,17 @@ pub enum AppliesTo {
     Prefix,
     /// They are of everything that arrives.
     Node,
+}
+
+/// How far a source is from a ban by its policy.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct StrikesView {
+    /// Drops that count.
+    pub strikes: u64,
+    /// When the policy bans.
+    pub ban: BanSpec,
+    /// How often policies have banned the source, as far as that is remembered.
+    pub bans: u32,
 }
 
 /// What would happen to a packet of an address at this moment.
@@ -237,6 +251,9 @@ pub struct Check {
     /// The limits of the prefixes around the source, the narrowest first, and of the node.
     #[serde(default)]
     pub wider: Vec<WiderLimits>,
+    /// How far the source is from a ban by its policy; `None` where that does not ban.
+    #[serde(default)]
+    pub strikes: Option<StrikesView>,
     /// Packets of the source that limits refused, as far as they are remembered.
     pub refused_packets: u64,
     /// When the last of them came.
@@ -332,6 +349,9 @@ pub struct Status {
     pub maps: Vec<MapStatus>,
     /// Bans that are in force.
     pub bans: usize,
+    /// Those of them that detection made.
+    #[serde(default)]
+    pub detected_bans: usize,
     /// Allows.
     pub allows: usize,
     /// Lists, those in files and those that were imported.

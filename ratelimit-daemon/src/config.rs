@@ -7,6 +7,7 @@
 //! Nothing here looks at the machine beyond the files: whether an interface exists is found out when it is attached to.
 
 mod arguments;
+mod ban;
 mod class;
 mod compile;
 mod diagnostic;
@@ -29,6 +30,7 @@ mod wide;
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
+    num::NonZeroU32,
     path::{Path, PathBuf},
 };
 
@@ -44,6 +46,7 @@ pub use self::{
 };
 use self::{document::Document, report::Report};
 use crate::{
+    ban::BanSpec,
     class::Catalogue,
     datapath::{IpFamily, LOGS_DEFAULT},
     limit::LimitSpec,
@@ -144,6 +147,8 @@ pub struct Config {
     pub aggregate: AggregateConfig,
     /// The limits of everything that arrives.
     pub node: NodeConfig,
+    /// The most bans that policies make in a minute.
+    pub bans_per_minute: NonZeroU32,
     /// The allow list.
     pub allow: Vec<Prefix>,
     /// The lists that are read from files, by name.
@@ -217,6 +222,8 @@ pub struct PolicyConfig {
     pub limits: Vec<LimitSpec>,
     /// Whether to count and pass what it would drop.
     pub observe: bool,
+    /// When a source is banned that goes on over them; `None` is never.
+    pub ban: Option<BanSpec>,
 }
 
 /// The limits of the wider prefixes around a source, each of its own length, from the narrowest to the widest.

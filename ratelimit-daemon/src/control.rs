@@ -14,6 +14,7 @@ mod clock_choice;
 mod commands;
 mod compile;
 mod controller;
+mod detected;
 mod enforcer;
 mod export;
 mod guards;
@@ -42,6 +43,7 @@ mod views;
 
 pub use compile::{CompileError, Compiled};
 pub use controller::{Controller, Reloads};
+pub use detected::{Detections, Offence};
 pub use enforcer::verify::{ByKind, Kind};
 pub use export::Export;
 pub use handle::{Handle, Stopped};

@@ -137,7 +137,7 @@ impl Daemon {
         tasks.spawn(keep_lists(controller.clone(), stop.clone()));
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
         if let Some(events) = self.events {
-            tasks.spawn(events::log(events, stop.clone()));
+            tasks.spawn(events::follow(events, controller.clone(), stop.clone()));
         }
         for log in self.logs {
             tasks.spawn(events::forward(log, stop.clone()));

@@ -1,6 +1,6 @@
 //! The metrics that Prometheus scrapes. No label holds an address: their number does not grow with the sources.
 
-use ratelimit_common::Family as AddressFamily;
+use ratelimit_common::{Family as AddressFamily, detected::Detection};
 
 use crate::{
     api::ListView,
@@ -14,6 +14,7 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     let mut exposition = Exposition::new(format);
     traffic(&mut exposition, snapshot);
     lists(&mut exposition, snapshot);
+    detection(&mut exposition, snapshot);
     reconciliation(&mut exposition, &snapshot.reconciliation);
     filling(&mut exposition, &snapshot.filling);
     sources(&mut exposition, snapshot);
@@ -106,6 +107,40 @@ fn lists(exposition: &mut Exposition, snapshot: &Snapshot) {
     for map in &status.maps {
         memory.labelled(&[("map", &map.name)], map.memory_bytes);
     }
+}
+
+fn detection(exposition: &mut Exposition, snapshot: &Snapshot) {
+    exposition
+        .family(
+            "ratelimit_detected_bans",
+            Kind::Gauge,
+            "Bans in force that policies made.",
+        )
+        .value(snapshot.status.detected_bans);
+    let mut taken = exposition.family(
+        "ratelimit_detected_bans_made",
+        Kind::Counter,
+        "Bans that policies made and the daemon took over, since it started.",
+    );
+    for (policy, count) in &snapshot.detections.by_policy {
+        taken.labelled(&[("policy", policy)], *count);
+    }
+    let mut detections = exposition.family(
+        "ratelimit_detections",
+        Kind::Counter,
+        "Sources that policies were to ban, by what became of them.",
+    );
+    for detection in Detection::ALL {
+        let count = snapshot.tally.detections[detection as usize];
+        detections.labelled(&[("result", detection.label())], count);
+    }
+    exposition
+        .family(
+            "ratelimit_detection_events_lost",
+            Kind::Counter,
+            "Bans by policies of which the daemon heard a moment later: their event found the ring full.",
+        )
+        .value(snapshot.tally.events_lost);
 }
 
 fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) {

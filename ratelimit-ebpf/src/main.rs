@@ -11,7 +11,9 @@
 
 mod atomic;
 mod clock;
+mod connection;
 mod constant;
+mod detected;
 mod events;
 mod frame;
 mod maps;

@@ -1,6 +1,7 @@
 //! Configurations and what becomes of them, text for text.
 
 mod accepted;
+mod bans;
 mod classes;
 mod command_line;
 mod contrib;

@@ -80,6 +80,8 @@ impl Controller {
     /// Why none of them was ended.
     pub fn unban(&mut self, request: PrefixesRequest, author: &str) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
+        // What the kernel has banned a moment ago is ended as well.
+        self.take_detected()?;
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();
         for prefix in request.prefixes {
@@ -97,6 +99,8 @@ impl Controller {
                     .map(|origin| Edit::Ban(prefix, origin.clone(), None)),
             );
             if edits.len() > ended {
+                let offence = self.intent.offence(prefix);
+                edits.extend(offence.map(|_| Edit::Offence(prefix, None)));
                 unbanned.removed += 1;
             } else {
                 unbanned.absent.push(prefix);

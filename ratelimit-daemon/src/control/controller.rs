@@ -14,6 +14,7 @@ use super::{
     class_numbers::ClassNumbers,
     clock_choice,
     compile::{self, Held},
+    detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
     list_files::ListFiles,
@@ -47,6 +48,7 @@ pub struct Controller {
     pub(super) store: Store,
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
+    pub(super) detections: Detections,
     pub(super) fill: super::views::Fill,
     pub(super) list_files: ListFiles,
     /// When entries of lists that have ended were last forgotten.
@@ -97,6 +99,7 @@ impl Controller {
                 applied: Timestamp::now(),
                 error: None,
             },
+            detections: Detections::default(),
             fill: super::views::Fill::default(),
             list_files: ListFiles::default(),
             pruned: std::time::Instant::now(),
@@ -116,6 +119,12 @@ impl Controller {
         controller.tell_spared();
         // What went wrong is logged; the lists stay as they were.
         controller.read_lists();
+        if let Err(refused) = controller.take_detected() {
+            warn!(
+                error = refused.error,
+                "bans by policies stay with the kernel alone"
+            );
+        }
         Ok(controller)
     }
 
@@ -138,7 +147,8 @@ impl Controller {
         Ok(())
     }
 
-    /// What is due each second: the clocks are read, bans end, and the kernel's tables are compared with what is intended.
+    /// What is due each second: the clocks are read, bans that the kernel made are taken over, others end, and the kernel's
+    /// tables are compared with what is intended.
     pub fn tick(&mut self) {
         if let Err(error) = self.keep_time(Reading::now()) {
             warn!(
@@ -148,6 +158,13 @@ impl Controller {
         }
         self.tick_pass_all();
         self.tick_trial();
+        self.take_missed();
+        if let Err(refused) = self.forget_offences() {
+            warn!(
+                error = refused.error,
+                "sources that were quiet could not be forgotten"
+            );
+        }
         if let Err(error) = self.forget_ended_bans() {
             warn!(
                 error = format!("{error:#}"),
@@ -445,6 +462,7 @@ fn exists(edit: &Edit) -> bool {
         Edit::Allow(_, row) => row.is_some(),
         Edit::Limits(_, row) => row.is_some(),
         Edit::List(_, list, _) => list.is_some(),
+        Edit::Offence(_, row) => row.is_some(),
     }
 }
 

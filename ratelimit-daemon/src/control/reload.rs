@@ -2,6 +2,7 @@
 
 use super::compile::keeps_state;
 use crate::{
+    ban::BanSpec,
     class::Catalogue,
     config::{Config, PolicyConfig},
     datapath::IpFamily,
@@ -55,6 +56,12 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
         policy(name, before.policies.get(name), after.policies.get(name));
     }
     lines.extend(wide_changes(before, after));
+    if before.bans_per_minute != after.bans_per_minute {
+        lines.push(format!(
+            "detection: {} bans a minute -> {}",
+            before.bans_per_minute, after.bans_per_minute
+        ));
+    }
     if before.allow != after.allow {
         let added = after
             .allow
@@ -99,6 +106,11 @@ fn policy_change(
     }
     if before.observe != after.observe {
         parts.push(format!("observe {} -> {}", before.observe, after.observe));
+    }
+    if before.ban != after.ban {
+        let ban =
+            |ban: Option<BanSpec>| ban.map_or_else(|| "none".to_owned(), |ban| ban.to_string());
+        parts.push(format!("ban {} -> {}", ban(before.ban), ban(after.ban)));
     }
     format!("policy {name}: {}", parts.join("; "))
 }

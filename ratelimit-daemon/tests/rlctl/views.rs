@@ -512,6 +512,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
             map("STATES", None, 1_000_000, 640),
         ],
         bans: 1,
+        detected_bans: 0,
         allows: 3,
         lists: Vec::new(),
         policies: 2,
@@ -568,6 +569,7 @@ fn policies() -> [PolicyView; 2] {
         prefixes: Vec::new(),
         limits: limits().iter().map(|state| state.limit.clone()).collect(),
         observe: false,
+        ban: None,
         applies_to: AppliesTo::Source,
         origin: Origin::Config,
     };
@@ -579,6 +581,7 @@ fn policies() -> [PolicyView; 2] {
         ],
         limits: Vec::new(),
         observe: true,
+        ban: None,
         applies_to: AppliesTo::Source,
         origin: Origin::Manual,
     };
@@ -598,6 +601,7 @@ fn passing(address: &str) -> Check {
         policy: "default".to_owned(),
         limits: limits(),
         wider: Vec::new(),
+        strikes: None,
         refused_packets: 0,
         refused_last: None,
     }

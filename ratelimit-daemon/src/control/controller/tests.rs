@@ -2,6 +2,7 @@
 
 mod clock_changes;
 mod damage;
+mod detections;
 mod lists;
 mod lockout;
 mod origins;
@@ -15,6 +16,7 @@ mod wide;
 
 use std::{
     net::IpAddr,
+    num::NonZeroU32,
     path::Path,
     sync::{Arc, Mutex},
     thread,
@@ -27,7 +29,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    api::{Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
+    api::{AllowRequest, Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
     class::{Catalogue, Match},
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
@@ -372,6 +374,7 @@ fn config() -> Config {
         sources: vec![prefix("203.0.113.0/24")],
         limits: vec![limit(50)],
         observe: false,
+        ban: None,
     };
     Config {
         files: Vec::new(),
@@ -394,6 +397,7 @@ fn config() -> Config {
         classes: Catalogue::default(),
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
+        bans_per_minute: NonZeroU32::new(1000).unwrap(),
         allow: vec![prefix("192.0.2.10")],
         lists: BTreeMap::new(),
         observe: false,
