@@ -216,11 +216,19 @@ fn bans(service: &Service) -> Vec<Ban> {
     serde_json::from_str(&list).unwrap()
 }
 
-/// The entries of the kernel's list of IPv4 addresses.
+/// The bans in the kernel's list of IPv4 addresses.
 fn dump(service: &Service) -> Vec<serde_json::Value> {
     let map = map(service);
     let text = bpftool(service, &["-j", "map", "dump", "pinned", &map]);
-    serde_json::from_str(&text).unwrap()
+    let mut entries: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    entries.retain(is_ban);
+    entries
+}
+
+/// Whether an entry ends, by its first 8 bytes: what is protected has none.
+fn is_ban(entry: &serde_json::Value) -> bool {
+    let value: Vec<String> = serde_json::from_value(entry["value"].clone()).unwrap();
+    value[..8].iter().any(|byte| byte != "0x00")
 }
 
 fn map(service: &Service) -> String {
