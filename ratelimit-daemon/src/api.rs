@@ -21,6 +21,7 @@
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod clock;
+mod crowdsec;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -28,6 +29,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::clock::{ClockStatus, CoarseError, KernelClock};
+pub use self::crowdsec::CrowdsecStatus;
 pub use crate::origin::Origin;
 use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
 
@@ -318,6 +320,9 @@ pub struct Status {
     /// Whether the node has limits.
     #[serde(default)]
     pub node: bool,
+    /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crowdsec: Option<CrowdsecStatus>,
 }
 
 /// An interface under protection.

@@ -9,6 +9,7 @@
 mod arguments;
 mod class;
 mod compile;
+mod crowdsec;
 mod diagnostic;
 mod document;
 mod file;
@@ -29,6 +30,7 @@ use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use ratelimit_common::layout::SOURCES_DEFAULT;
@@ -41,6 +43,7 @@ pub use self::{
 use self::{document::Document, file::File, report::Report};
 use crate::{
     class::Catalogue,
+    crowdsec::{Address, Key},
     datapath::{IpFamily, LOGS_DEFAULT},
     limit::LimitSpec,
     prefix::Prefix,
@@ -124,6 +127,8 @@ pub struct Config {
     pub paths: Paths,
     /// Where metrics are served; `None` is nowhere.
     pub metrics: Option<SocketAddr>,
+    /// The local API of `CrowdSec` whose decisions are followed; `None` is none.
+    pub crowdsec: Option<Crowdsec>,
 }
 
 /// An interface to limit traffic on.
@@ -275,6 +280,17 @@ impl Default for Paths {
             runtime: "/run/ratelimit".into(),
         }
     }
+}
+
+/// A local API of `CrowdSec`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Crowdsec {
+    /// Where it is.
+    pub address: Address,
+    /// The key that it knows this bouncer by.
+    pub key: Key,
+    /// How often it is asked.
+    pub every: Duration,
 }
 
 /// Where metrics are served unless the configuration says otherwise.

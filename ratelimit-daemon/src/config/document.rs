@@ -8,8 +8,9 @@ use std::{
 use toml::de::DeTable;
 
 use super::{
-    ClockWish, Interface, OnStop, Paths, Source,
+    ClockWish, Crowdsec, Interface, OnStop, Paths, Source,
     class::{self, NamedClass},
+    crowdsec,
     diagnostic::Problem,
     interface,
     policy::{self, Policy},
@@ -50,6 +51,7 @@ pub struct Document {
     pub on_stop: Option<At<OnStop>>,
     pub paths: Option<At<Paths>>,
     pub metrics: Option<At<Option<SocketAddr>>>,
+    pub crowdsec: Option<At<Crowdsec>>,
 }
 
 impl Document {
@@ -66,6 +68,7 @@ impl Document {
         let aggregate = root.take_table("aggregate", report);
         let node = root.take_table("node", report);
         let allow = root.take_table("allow", report);
+        let crowdsec = root.take_table("crowdsec", report);
         let metrics = root.take_table("metrics", report);
         let paths = root.take_table("paths", report);
         root.finish(report);
@@ -81,6 +84,7 @@ impl Document {
             node: node.map(|section| wide::read_node(section, report)),
             allow: allow.map_or(vec![], |section| read_allow(section, report)),
             metrics: metrics.and_then(|section| read_metrics(section, report)),
+            crowdsec: crowdsec.and_then(|section| crowdsec::read(section, report)),
             paths: paths.map(|section| read_paths(section, report)),
         }
     }
@@ -97,6 +101,7 @@ impl Document {
         set_once("[source]", &mut self.source, next.source, report);
         set_once("[aggregate]", &mut self.aggregate, next.aggregate, report);
         set_once("[node]", &mut self.node, next.node, report);
+        set_once("[crowdsec]", &mut self.crowdsec, next.crowdsec, report);
         set_once("[metrics]", &mut self.metrics, next.metrics, report);
         set_once("[paths]", &mut self.paths, next.paths, report);
         self

@@ -13,6 +13,7 @@ use super::{
     class_numbers::ClassNumbers,
     clock_choice,
     compile::{self, Held},
+    crowdsec::Connection,
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
     policies::Policies,
@@ -45,6 +46,7 @@ pub struct Controller {
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
+    pub(super) crowdsec: Connection,
 }
 
 /// What became of the configuration so far.
@@ -63,6 +65,7 @@ impl Controller {
     ///
     /// When the database or the datapath cannot be read, or the datapath cannot hold what is intended.
     pub fn new(config: Config, store: Store, datapath: Box<dyn Datapath>) -> anyhow::Result<Self> {
+        let crowdsec = config.crowdsec.clone();
         let mut controller = Self {
             intent: Intent::restore(config, &store)?,
             rules: Rules::default(),
@@ -79,6 +82,7 @@ impl Controller {
             fill: super::views::Fill::default(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
+            crowdsec: Connection::new(crowdsec),
         };
         controller.forget_ended_bans()?;
         controller.compile_all()?;
@@ -180,6 +184,7 @@ impl Controller {
             self.intent.config = before;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
         }
+        self.crowdsec.wish(self.intent.config.crowdsec.as_ref());
         self.tell_clock(Some(&clock));
         answer.map(drop)
     }

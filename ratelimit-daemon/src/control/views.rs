@@ -76,6 +76,7 @@ impl Controller {
             classes: self.class_views(),
             aggregates: self.aggregate_lengths(),
             node: self.policies.get(NODE).is_some(),
+            crowdsec: self.crowdsec_status(),
         }
     }
 

@@ -374,6 +374,7 @@ fn config() -> Config {
             runtime: "".into(),
         },
         metrics: None,
+        crowdsec: None,
     }
 }
 
