@@ -6,6 +6,8 @@
 //! | `GET /v1/bans` | | `[`[`Ban`]`]` |
 //! | `POST /v1/bans` | [`BanRequest`] | [`Changed`] |
 //! | `DELETE /v1/bans` | [`PrefixesRequest`] | [`Changed`] |
+//! | `POST /v1/bans/program` | [`ProgramBanRequest`] | [`Changed`] |
+//! | `DELETE /v1/bans/program` | [`ProgramUnbanRequest`] | [`Changed`] |
 //! | `GET /v1/allows` | | `[`[`Allow`]`]` |
 //! | `POST /v1/allows` | [`AllowRequest`] | [`Changed`] |
 //! | `DELETE /v1/allows` | [`PrefixesRequest`] | [`Changed`] |
@@ -22,6 +24,7 @@
 
 mod clock;
 mod crowdsec;
+mod program;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -30,6 +33,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::clock::{ClockStatus, CoarseError, KernelClock};
 pub use self::crowdsec::CrowdsecStatus;
+pub use self::program::{ProgramBanRequest, ProgramUnbanRequest};
 pub use crate::origin::Origin;
 use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
 

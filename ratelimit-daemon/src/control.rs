@@ -21,6 +21,7 @@ mod limit_state;
 mod node_scope;
 mod policies;
 mod preview;
+mod programs;
 mod reconcile;
 mod reload;
 mod rules;

@@ -185,7 +185,7 @@ impl Controller {
         }
         for (prefix, wanted) in update.bans {
             let wanted = wanted.filter(|_| {
-                let may = self.may_ban(prefix);
+                let may = self.vet_automatic(prefix).is_ok();
                 if !may {
                     let value = prefix.to_string();
                     self.crowdsec.ignore(Ignored::Protected, 1, &value);
@@ -200,11 +200,6 @@ impl Controller {
             }
         }
         edits
-    }
-
-    /// Whether a decision may ban this prefix.
-    fn may_ban(&self, prefix: Prefix) -> bool {
-        !prefix.is_empty()
     }
 
     fn crowdsec_bans(&self) -> impl Iterator<Item = Prefix> {

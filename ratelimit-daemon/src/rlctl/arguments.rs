@@ -59,9 +59,9 @@ pub enum Verb {
     Ban(BanArguments),
     /// Take bans away
     #[command(
-        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n\nEnds with 1 when none of them was banned."
+        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n  rlctl unban 203.0.113.7 --program fail2ban/sshd\n\nEnds with 1 when none of them was banned; with `--program`, that is no failure."
     )]
-    Unban(PrefixesArguments),
+    Unban(UnbanArguments),
     /// Exempt addresses and prefixes from bans and limits
     #[command(
         subcommand,
@@ -139,7 +139,7 @@ pub struct PrefixesArguments {
 /// `ban PREFIX... [--for TIME] [--reason TEXT]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d"
+    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d\n  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd"
 )]
 pub struct BanArguments {
     /// Whom.
@@ -151,6 +151,20 @@ pub struct BanArguments {
     /// Why, for whoever finds the ban later
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+    /// Ban in the name of a program, whose bans are kept apart from those set by hand and by others
+    #[arg(long, value_name = "NAME")]
+    pub program: Option<String>,
+}
+
+/// `unban PREFIX... [--program NAME]`
+#[derive(Args, Debug)]
+pub struct UnbanArguments {
+    /// Whom.
+    #[command(flatten)]
+    pub prefixes: PrefixesArguments,
+    /// End only the bans in the name of this program
+    #[arg(long, value_name = "NAME")]
+    pub program: Option<String>,
 }
 
 /// What can be done to the allow list.

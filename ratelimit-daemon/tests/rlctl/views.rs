@@ -473,6 +473,7 @@ fn status(past: jiff::Timestamp) -> Status {
         classes: Vec::new(),
         aggregates: Vec::new(),
         node: false,
+        crowdsec: None,
     }
 }
 
