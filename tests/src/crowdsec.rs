@@ -36,7 +36,15 @@ impl Crowdsec {
         };
         crowdsec.configure()?;
         let credentials = crowdsec.at("local_api_credentials.yaml");
-        crowdsec.cscli(&["machines", "add", "test", "--password", "test", "-f", &credentials])?;
+        crowdsec.cscli(&[
+            "machines",
+            "add",
+            "test",
+            "--password",
+            "test",
+            "-f",
+            &credentials,
+        ])?;
         crowdsec.cscli(&["bouncers", "add", "ratelimit", "-k", KEY])?;
         crowdsec.start()?;
         Ok(crowdsec)

@@ -40,12 +40,19 @@ impl Fail2ban {
         let write = |name: &str, text: &str| fs::write(directory.join(name), text);
         write("action.d/ratelimit.conf", ACTION)?;
         let socket = service.path("run/control.sock");
-        let rlctl = format!("{} --socket {}", binary("rlctl").display(), socket.display());
-        write("action.d/ratelimit.local", &format!("[Init]\nrlctl = {rlctl}\n"))?;
+        let rlctl = format!(
+            "{} --socket {}",
+            binary("rlctl").display(),
+            socket.display()
+        );
+        write(
+            "action.d/ratelimit.local",
+            &format!("[Init]\nrlctl = {rlctl}\n"),
+        )?;
         write("filter.d/test.conf", FILTER)?;
         let at = |name: &str| directory.join(name).display().to_string();
         let main = format!(
-            "[Definition]\nloglevel = INFO\nlogtarget = {}\nsyslogsocket = auto\nsocket = {}\npidfile = {}\n\
+            "[Definition]\nallowipv6 = auto\nloglevel = INFO\nlogtarget = {}\nsyslogsocket = auto\nsocket = {}\npidfile = {}\n\
              dbfile = {}\ndbpurgeage = 1d\ndbmaxmatches = 10\n",
             at("server.log"),
             at("sock"),
@@ -57,7 +64,10 @@ impl Fail2ban {
         for (name, bantime) in jails {
             let log = at(&format!("{name}.log"));
             File::create(&log)?;
-            writeln!(jail, "[{name}]\nenabled = true\nlogpath = {log}\nbantime = {bantime}")?;
+            writeln!(
+                jail,
+                "[{name}]\nenabled = true\nlogpath = {log}\nbantime = {bantime}"
+            )?;
         }
         write("jail.conf", &jail)?;
         let mut fail2ban = Self {
@@ -94,7 +104,10 @@ impl Fail2ban {
     /// Runs `fail2ban-client`, which must succeed.
     pub fn client(&self, arguments: &[&str]) -> Result<String> {
         let output = self.command("fail2ban-client").args(arguments).output()?;
-        ensure!(output.status.success(), "fail2ban-client {arguments:?}: {output:?}");
+        ensure!(
+            output.status.success(),
+            "fail2ban-client {arguments:?}: {output:?}"
+        );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -114,14 +127,14 @@ impl Fail2ban {
     }
 
     /// Waits until something is so.
-    pub fn wait_for(
-        &self,
-        what: &str,
-        mut is_so: impl FnMut(&Self) -> Result<bool>,
-    ) -> Result<()> {
+    pub fn wait_for(&self, what: &str, mut is_so: impl FnMut(&Self) -> Result<bool>) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self)? {
-            ensure!(Instant::now() < deadline, "waited for {what}: {}", self.log());
+            ensure!(
+                Instant::now() < deadline,
+                "waited for {what}: {}",
+                self.log()
+            );
             thread::sleep(Duration::from_millis(100));
         }
         Ok(())
@@ -131,7 +144,11 @@ impl Fail2ban {
         let package = debian::directory("fail2ban");
         // Debian's own, which the package is for, where there are others too.
         let python = Path::new("/usr/bin/python3");
-        let python = if python.exists() { python } else { Path::new("python3") };
+        let python = if python.exists() {
+            python
+        } else {
+            Path::new("python3")
+        };
         let mut command = Command::new("nsenter");
         command
             .args(&self.namespace)

@@ -23,17 +23,16 @@ fn a_failure_in_a_log_bans_in_the_kernel_until_the_bantime_is_over() {
     require_package!("fail2ban");
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, TOML).unwrap();
-    let fail2ban = Fail2ban::started(&service, &[("web", "6")]).unwrap();
+    let fail2ban = Fail2ban::started(&service, &[("web", "15")]).unwrap();
     assert!(passes(&lab, V4) && passes(&lab, V6));
     fail2ban.failure("web", V4).unwrap();
     fail2ban.failure("web", V6).unwrap();
-    for source in [V4, V6] {
-        let unbanned = |it: &Fail2ban| Ok(it.log().contains(&format!("[web] Unban {source}")));
-        let is_dropped = |_: &Fail2ban| Ok(!passes(&lab, source));
-        fail2ban.wait_for("the ban", is_dropped).unwrap();
-        fail2ban.wait_for("the unban", unbanned).unwrap();
-        fail2ban.wait_for("the end", |_| Ok(passes(&lab, source))).unwrap();
-    }
+    let are_dropped = |_: &Fail2ban| Ok(!passes(&lab, V4) && !passes(&lab, V6));
+    fail2ban.wait_for("the bans", are_dropped).unwrap();
+    let is_unbanned = |it: &Fail2ban| Ok(it.log().matches("[web] Unban").count() == 2);
+    fail2ban.wait_for("the unbans", is_unbanned).unwrap();
+    let is_over = |_: &Fail2ban| Ok(passes(&lab, V4) && passes(&lab, V6));
+    fail2ban.wait_for("the end", is_over).unwrap();
     assert!(bans(&service).is_empty());
     check_log(&fail2ban);
 }
@@ -63,11 +62,18 @@ fn bans_outlive_restarts_of_fail2ban_and_of_the_daemon_and_keep_their_ends() {
     fail2ban.wait_for("the bans from before", restored).unwrap();
     let again = |_: &Fail2ban| {
         let after = bans(&service);
-        Ok(after.len() == 2 && after[0].since > before[0].since)
+        Ok(after.len() == 2
+            && after
+                .iter()
+                .zip(&before)
+                .all(|(it, before)| it.since > before.since))
     };
     fail2ban.wait_for("their being named again", again).unwrap();
     let moved = |after: &Ban| {
-        let moved = after.until.unwrap().duration_since(before[0].until.unwrap());
+        let moved = after
+            .until
+            .unwrap()
+            .duration_since(before[0].until.unwrap());
         moved.abs().as_secs()
     };
     // The remaining time is in whole seconds.
@@ -92,7 +98,9 @@ fn a_jail_ends_neither_the_bans_of_another_nor_those_by_hand() {
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, TOML).unwrap();
     let fail2ban = Fail2ban::started(&service, &[("web", "1h"), ("again", "2h")]).unwrap();
-    service.rlctl_ok(&["ban", V6, "--reason", "by hand"]).unwrap();
+    service
+        .rlctl_ok(&["ban", V6, "--reason", "by hand"])
+        .unwrap();
     for jail in ["web", "again"] {
         fail2ban.failure(jail, V4).unwrap();
         fail2ban.failure(jail, V6).unwrap();
@@ -102,7 +110,9 @@ fn a_jail_ends_neither_the_bans_of_another_nor_those_by_hand() {
     fail2ban.client(&["set", "web", "unbanip", V4, V6]).unwrap();
     assert_eq!(bans(&service).len(), 3);
     assert!(!passes(&lab, V4));
-    fail2ban.client(&["set", "again", "unbanip", V4, V6]).unwrap();
+    fail2ban
+        .client(&["set", "again", "unbanip", V4, V6])
+        .unwrap();
     assert!(passes(&lab, V4) && !passes(&lab, V6));
     let left: Vec<Origin> = bans(&service).into_iter().map(|ban| ban.origin).collect();
     assert_eq!(left, [Origin::Manual]);
@@ -110,28 +120,27 @@ fn a_jail_ends_neither_the_bans_of_another_nor_those_by_hand() {
 }
 
 #[test]
-fn without_a_daemon_fail2ban_says_so_and_bans_at_the_next_failure() {
+fn a_ban_waits_for_a_daemon_that_is_restarted() {
     require_root!();
     require_package!("fail2ban");
     let lab = Lab::new().unwrap();
     let mut service = Service::started(&lab, TOML).unwrap();
     let fail2ban = Fail2ban::started(&service, &[("web", "1h")]).unwrap();
-    service.stop("-KILL").unwrap();
+    service.stop("-TERM").unwrap();
     fail2ban.failure("web", V4).unwrap();
-    let told = |it: &Fail2ban| Ok(it.log().contains("no daemon answers"));
-    fail2ban.wait_for("the error", told).unwrap();
-    let ended = |it: &Fail2ban| Ok(it.log().contains("Failed to execute ban jail 'web'"));
-    fail2ban.wait_for("its end", ended).unwrap();
+    let begun = |it: &Fail2ban| Ok(it.log().contains("[web] Ban"));
+    fail2ban.wait_for("the ban to begin", begun).unwrap();
     service.start().unwrap();
-    assert!(passes(&lab, V4));
-    fail2ban.failure("web", V4).unwrap();
-    fail2ban.wait_for("the ban", |_| Ok(!passes(&lab, V4))).unwrap();
+    fail2ban
+        .wait_for("the ban", |_| Ok(!passes(&lab, V4)))
+        .unwrap();
+    check_log(&fail2ban);
 }
 
 #[track_caller]
 fn check_log(fail2ban: &Fail2ban) {
     let log = fail2ban.log();
-    assert!(!log.contains("ERROR") && !log.contains("WARNING"), "{log}");
+    assert!(!log.contains("ERROR") && !log.contains("CRITICAL"), "{log}");
 }
 
 fn bans(service: &Service) -> Vec<Ban> {

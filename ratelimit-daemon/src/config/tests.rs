@@ -4,6 +4,7 @@ mod accepted;
 mod classes;
 mod command_line;
 mod contrib;
+mod crowdsec;
 mod files;
 mod limits;
 mod places;

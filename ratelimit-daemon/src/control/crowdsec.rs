@@ -6,11 +6,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::{
-    controller::Controller,
-    intent::Edit,
-    store::BanRow,
-};
+use super::{controller::Controller, intent::Edit, store::BanRow};
 use crate::{
     api::CrowdsecStatus,
     config::Crowdsec,
@@ -87,7 +83,8 @@ impl Connection {
             let reason = reason.label();
             info!(
                 reason,
-                value, "decisions of CrowdSec that ban nobody here are counted, and not logged again"
+                value,
+                "decisions of CrowdSec that ban nobody here are counted, and not logged again"
             );
         }
         *counted += count;
@@ -140,7 +137,10 @@ impl Controller {
 
     /// Ends the bans of an API that the configuration names no more.
     pub fn end_crowdsec_bans(&mut self) {
-        let gone: Vec<Edit> = self.crowdsec_bans().map(|prefix| edit(prefix, None)).collect();
+        let gone: Vec<Edit> = self
+            .crowdsec_bans()
+            .map(|prefix| edit(prefix, None))
+            .collect();
         if gone.is_empty() {
             return;
         }
@@ -149,7 +149,10 @@ impl Controller {
                 bans = changed.removed,
                 "the configuration names no [crowdsec]: its bans ended"
             ),
-            Err(refused) => warn!(error = refused.error, "the bans of CrowdSec could not be ended"),
+            Err(refused) => warn!(
+                error = refused.error,
+                "the bans of CrowdSec could not be ended"
+            ),
         }
     }
 
@@ -160,7 +163,10 @@ impl Controller {
         let ignored = Ignored::ALL.into_iter();
         let ignored = ignored.map(|reason| {
             let count = connection.ignored.get(&reason);
-            (reason.label().to_owned(), count.copied().unwrap_or_default())
+            (
+                reason.label().to_owned(),
+                count.copied().unwrap_or_default(),
+            )
         });
         Some(CrowdsecStatus {
             url: connection.url()?,
@@ -180,7 +186,9 @@ impl Controller {
     fn decided(&mut self, update: Update) -> Vec<Edit> {
         let mut edits = Vec::new();
         if update.whole {
-            let gone = self.crowdsec_bans().filter(|it| !update.bans.contains_key(it));
+            let gone = self
+                .crowdsec_bans()
+                .filter(|it| !update.bans.contains_key(it));
             edits.extend(gone.map(|prefix| edit(prefix, None)));
         }
         for (prefix, wanted) in update.bans {

@@ -62,15 +62,16 @@ impl FromStr for Address {
             _ => return Err(wrong()),
         }
         let authority = uri.authority().ok_or_else(wrong)?;
-        let is_plain = uri.query().is_none() && !authority.as_str().contains('@');
-        let host = authority.host().trim_matches(['[', ']']);
-        let port = match authority.port() {
-            Some(_) => authority.port_u16(),
-            // `http://host:` and a port that is no number have none.
-            None => Some(80).filter(|_| !authority.as_str().ends_with(':')),
+        let host = authority.host();
+        // A user before the host, or a port that is no number, is not told apart by the parts of `authority`.
+        let behind = authority.as_str().strip_prefix(host).ok_or_else(wrong)?;
+        let port = match behind.strip_prefix(':') {
+            Some(port) => port.parse().ok().filter(|port| *port != 0),
+            None => Some(80),
         };
+        let host = host.trim_matches(['[', ']']);
         match port {
-            Some(port) if is_plain && port != 0 && !host.is_empty() => Ok(Self::Tcp {
+            Some(port) if uri.query().is_none() && !host.is_empty() => Ok(Self::Tcp {
                 host: host.to_owned(),
                 port,
                 path: uri.path().trim_end_matches('/').to_owned(),

@@ -151,7 +151,10 @@ mod tests {
         let nanos = |text| go_duration(text).map(|duration| duration.as_nanos());
         let second = 1_000_000_000;
         for (text, expected) in [
-            ("3h59m50.5s", (3 * 3600 + 59 * 60 + 50) * second + second / 2),
+            (
+                "3h59m50.5s",
+                (3 * 3600 + 59 * 60 + 50) * second + second / 2,
+            ),
             ("8759h59m59.097901711s", 31_535_999_097_901_711),
             ("-1.623323223s", -1_623_323_223),
             ("-3m20.849527116s", -200_849_527_116),

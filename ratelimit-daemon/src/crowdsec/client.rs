@@ -159,5 +159,8 @@ fn message(body: &[u8]) -> String {
         message: String,
     }
     let said: Result<Said, _> = serde_json::from_slice(body);
-    said.map_or_else(|_| "and does not say why".to_owned(), |said| said.message)
+    said.map_or_else(|_| "without a reason".to_owned(), |said| said.message)
 }
+
+#[cfg(test)]
+mod tests;

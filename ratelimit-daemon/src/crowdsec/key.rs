@@ -83,7 +83,10 @@ mod tests {
     #[test]
     fn a_key_is_a_word_that_no_log_shows() {
         let key = Secret::new("8f3e4d").unwrap();
-        assert_eq!((key.expose(), format!("{key:?}").as_str()), ("8f3e4d", "***"));
+        assert_eq!(
+            (key.expose(), format!("{key:?}").as_str()),
+            ("8f3e4d", "***")
+        );
         for text in ["", "two words", "schlüssel", "line\nbreak"] {
             assert_eq!(Secret::new(text), None);
         }

@@ -50,7 +50,7 @@ url = "https://example.com"
 "#,
         "config.toml:8:2: unknown key `list` in the top level
 8 | [list.spamhaus]
-  |  ^^^^ remove it; known here: observe, clock, on_stop, interface, source, class, policy, aggregate, node, allow, metrics, paths",
+  |  ^^^^ remove it; known here: observe, clock, on_stop, interface, source, class, policy, aggregate, node, allow, crowdsec, metrics, paths",
     );
     check_behind_minimal(
         r#"[allow]

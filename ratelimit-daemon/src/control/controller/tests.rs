@@ -1,7 +1,9 @@
 //! The controller over a datapath in memory.
 
 mod clock_changes;
+mod crowdsec;
 mod origins;
+mod programs;
 mod reconciliation;
 mod sliding_logs;
 mod time;

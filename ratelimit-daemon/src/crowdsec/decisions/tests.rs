@@ -17,13 +17,17 @@ fn all_decisions_are_told_with_what_bans_nobody_counted() {
     assert!(update.whole);
     let expected = [
         ("192.0.2.1", 3_597_511_976_407, "long"),
-        ("198.51.100.0/24", 14_387_511_975_635, "net"),
+        ("198.51.100.0/24", 14_387_511_975_636, "net"),
         (
             "2001:db8::1",
             31_535_998_511_975_505,
             "manual 'ban' from 'test'",
         ),
-        ("2001:db8:1::/48", 88_511_978_450, "manual 'ban' from 'test'"),
+        (
+            "2001:db8:1::/48",
+            88_511_978_450,
+            "manual 'ban' from 'test'",
+        ),
     ];
     check(&update, &expected);
     let ignored = |reason| update.ignored.get(&reason).cloned();
@@ -55,7 +59,10 @@ fn the_longest_decision_holds_and_when_it_is_deleted_the_next_one() {
     let mut decisions = Decisions::default();
     let update = decisions.change(&answer(ADDED), NOW);
     let brief = ("203.0.113.9", 2_476_146_670, "brief");
-    check(&update, &[("203.0.113.5", 3_597_476_144_186, "long"), brief]);
+    check(
+        &update,
+        &[("203.0.113.5", 3_597_476_144_186, "long"), brief],
+    );
 
     let update = decisions.change(&answer(ENDED), NOW);
     check(&update, &[("203.0.113.9", 0, "")]);
@@ -99,7 +106,9 @@ fn a_decision_that_ended_on_its_way_bans_nobody() {
 fn a_duration_without_an_end_in_sight_is_a_hundred_years() {
     let text = ADDED.replace("\"2.47614667s\"", "\"2562047h47m16.854775807s\"");
     let update = Decisions::default().change(&answer(&text), NOW);
-    let brief = update.bans[&"203.0.113.9".parse().unwrap()].clone().unwrap();
+    let brief = update.bans[&"203.0.113.9".parse().unwrap()]
+        .clone()
+        .unwrap();
     let years = 100 * 365 * 86_400 * 1_000_000_000;
     assert_eq!(brief.until.as_nanos() - NOW.as_nanos(), years);
 }
@@ -118,7 +127,9 @@ fn check(update: &Update, expected: &[(&str, u64, &str)]) {
         .bans
         .iter()
         .map(|(prefix, wanted)| {
-            let lasts = wanted.as_ref().map_or(0, |wanted| wanted.until.as_nanos() - NOW.as_nanos());
+            let lasts = wanted
+                .as_ref()
+                .map_or(0, |wanted| wanted.until.as_nanos() - NOW.as_nanos());
             let reason = wanted.as_ref().map_or("", |wanted| &*wanted.reason);
             (prefix.to_string(), lasts, reason.to_owned())
         })
