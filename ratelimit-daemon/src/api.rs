@@ -19,11 +19,17 @@
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
 //! | `POST /v1/reload` | | [`Reloaded`] |
 //! | `POST /v1/detach` | | [`Detached`] |
+//! | `GET /v1/protected` | | `[`[`ProtectedView`]`]` |
+//! | `POST /v1/apply` | [`ApplyRequest`] | [`Applied`] |
+//! | `POST /v1/confirm` | | [`Attempt`] |
+//! | `POST /v1/rollback` | | [`Attempt`] |
+//! | `POST /v1/pass-all` | [`PassAllRequest`] | [`PassAllStatus`], or null |
 //!
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod clock;
 mod crowdsec;
+mod lockout;
 mod program;
 
 use std::{net::IpAddr, sync::Arc};
@@ -31,9 +37,15 @@ use std::{net::IpAddr, sync::Arc};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub use self::clock::{ClockStatus, CoarseError, KernelClock};
-pub use self::crowdsec::CrowdsecStatus;
-pub use self::program::{ProgramBanRequest, ProgramUnbanRequest};
+pub use self::{
+    clock::{ClockStatus, CoarseError, KernelClock},
+    crowdsec::CrowdsecStatus,
+    lockout::{
+        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
+        PassAllStatus, ProtectedView, SSH_PEER,
+    },
+    program::{ProgramBanRequest, ProgramUnbanRequest},
+};
 pub use crate::origin::Origin;
 use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
 
@@ -60,6 +72,9 @@ pub struct BanRequest {
     pub seconds: Option<f64>,
     /// Why.
     pub reason: Option<String>,
+    /// Whether what is protected and what is very wide may be banned too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
 /// Allows every prefix of a list, or none.
@@ -327,6 +342,36 @@ pub struct Status {
     /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowdsec: Option<CrowdsecStatus>,
+    /// Addresses and prefixes that are protected.
+    #[serde(default)]
+    pub protected: usize,
+    /// Whether everything passes, and since when.
+    #[serde(default)]
+    pub pass_all: Option<PassAllStatus>,
+    /// The last configuration that was tried, where the files say something else or it is not confirmed.
+    #[serde(default)]
+    pub attempt: Option<Attempt>,
+    /// The database.
+    #[serde(default)]
+    pub database: DatabaseStatus,
+}
+
+/// The state of the database.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct DatabaseStatus {
+    /// The damaged one that was found at the start.
+    pub damaged: Option<DamagedDatabase>,
+    /// How many damaged ones lie beside it, of this start or others before.
+    pub aside: usize,
+}
+
+/// A damaged database, which was put aside.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct DamagedDatabase {
+    /// Where it is.
+    pub file: String,
+    /// What is wrong with it.
+    pub error: String,
 }
 
 /// An interface under protection.

@@ -26,6 +26,7 @@ use crate::{
     datapath::{self, Kernel},
     events, http,
     lock::Lock,
+    protected::{self, Protected, Watch},
 };
 
 /// How long requests that are under way may take after the daemon was told to stop.
@@ -38,6 +39,7 @@ pub struct Daemon {
     controller: Controller,
     events: Option<datapath::Events>,
     logs: Vec<datapath::Log>,
+    watch: Watch,
     control: std::os::unix::net::UnixListener,
     observe: Option<std::net::TcpListener>,
     socket: PathBuf,
@@ -59,13 +61,17 @@ impl Daemon {
         fs::create_dir_all(&paths.state)
             .with_context(|| format!("making the directory {}", paths.state.display()))?;
         let store = Store::open(&paths.state)?;
+        let config = control::resume(config, &paths.state)?;
         let observe = config.metrics.map(bind_observe).transpose()?;
         let log_size = control::log_size(&config, &store)?;
         let mut kernel = Kernel::load(&config, log_size)?;
         let events = kernel.take_events();
         let logs = kernel.take_logs()?;
         let on_stop = config.on_stop;
-        let mut controller = Controller::new(config, store, Box::new(kernel))?;
+        // It listens before it looks: nothing is missed in between.
+        let watch = Watch::new()?;
+        let protected = Protected::find();
+        let mut controller = Controller::new(config, store, Box::new(kernel), protected)?;
         controller.attach()?;
         let socket = paths.runtime.join("control.sock");
         let control = bind_control(&socket)?;
@@ -74,6 +80,7 @@ impl Daemon {
             controller,
             events,
             logs,
+            watch,
             control,
             observe,
             socket,
@@ -123,6 +130,11 @@ impl Daemon {
             });
         }
         tasks.spawn(keep_time(controller.clone(), stop.clone()));
+        tasks.spawn(protected::keep_current(
+            self.watch,
+            controller.clone(),
+            stop.clone(),
+        ));
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
         tasks.spawn(crowdsec::follow(controller.clone(), stop.clone()));
         if let Some(events) = self.events {

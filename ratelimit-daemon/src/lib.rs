@@ -20,6 +20,7 @@ pub mod memory_tables;
 pub mod metrics;
 pub mod origin;
 pub mod prefix;
+pub mod protected;
 pub mod quantity;
 pub mod rlctl;
 pub mod simulation;

@@ -4,7 +4,7 @@ use ratelimit_common::Family as AddressFamily;
 
 use crate::{
     api::CrowdsecStatus,
-    control::{Kind as TableKind, Reconciliation, Snapshot},
+    control::{Filling, Kind as TableKind, Reconciliation, Snapshot},
     exposition::{Exposition, Format, Kind},
 };
 
@@ -15,6 +15,7 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     traffic(&mut exposition, snapshot);
     lists(&mut exposition, snapshot);
     reconciliation(&mut exposition, &snapshot.reconciliation);
+    filling(&mut exposition, &snapshot.filling);
     sources(&mut exposition, snapshot);
     events(&mut exposition, snapshot);
     interfaces(&mut exposition, snapshot);
@@ -142,6 +143,24 @@ fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) 
     }
 }
 
+fn filling(exposition: &mut Exposition, filling: &Filling) {
+    let mut family = exposition.family(
+        "ratelimit_list_nearly_full",
+        Kind::Gauge,
+        "Whether more than 80 % of the entries for bans, allows and policies of a family are in use.",
+    );
+    for (label, nearly_full) in families().zip(filling.nearly_full) {
+        family.labelled(&[("family", label.label())], u8::from(nearly_full));
+    }
+    exposition
+        .family(
+            "ratelimit_bans_given_way",
+            Kind::Counter,
+            "Automatic bans that ended early to make room for new ones.",
+        )
+        .value(filling.gave_way);
+}
+
 fn sources(exposition: &mut Exposition, snapshot: &Snapshot) {
     let inserted = snapshot.totals.inserted;
     let mut family = exposition.family(
@@ -254,6 +273,13 @@ fn daemon(exposition: &mut Exposition, snapshot: &Snapshot) {
         .value(u8::from(status.observe));
     exposition
         .family(
+            "ratelimit_pass_all",
+            Kind::Gauge,
+            "Whether everything passes, by the word of an operator.",
+        )
+        .value(u8::from(status.pass_all.is_some()));
+    exposition
+        .family(
             "ratelimit_config_last_reload_successful",
             Kind::Gauge,
             "Whether the last attempt to apply the configuration succeeded.",
@@ -266,6 +292,13 @@ fn daemon(exposition: &mut Exposition, snapshot: &Snapshot) {
             "When the configuration was last applied.",
         )
         .value(seconds(snapshot.reloads.applied));
+    exposition
+        .family(
+            "ratelimit_database_damaged",
+            Kind::Gauge,
+            "Damaged databases that were put aside, in the directory of the database.",
+        )
+        .value(status.database.aside);
     exposition
         .family(
             "ratelimit_start_time_seconds",

@@ -13,6 +13,7 @@ use crate::{
     crowdsec::{Ignored, Update, Wanted},
     origin::Origin,
     prefix::Prefix,
+    protected::Word,
 };
 
 /// An answer tells how long a decision lasts from the moment at which it was made. Ends that differ by less are the same one.
@@ -193,10 +194,10 @@ impl Controller {
         }
         for (prefix, wanted) in update.bans {
             let wanted = wanted.filter(|_| {
-                let may = self.vet_automatic(prefix).is_ok();
+                let may = self.protection.vet(prefix, Word::Cluster).is_ok();
                 if !may {
                     let value = prefix.to_string();
-                    self.crowdsec.ignore(Ignored::Protected, 1, &value);
+                    self.crowdsec.ignore(Ignored::Wide, 1, &value);
                 }
                 may
             });

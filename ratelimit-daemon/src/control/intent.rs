@@ -175,6 +175,13 @@ impl Intent {
         &self.limits
     }
 
+    /// The bans that end, the soonest first.
+    pub fn ends(&self) -> impl Iterator<Item = (Prefix, &Origin)> {
+        self.ends
+            .iter()
+            .map(|(_, prefix, origin)| (*prefix, origin))
+    }
+
     /// The bans that have ended at `now`.
     pub fn ended(&self, now: Instant) -> Vec<(Prefix, Origin)> {
         self.ends
@@ -192,6 +199,12 @@ impl Intent {
     /// Until when a prefix is banned: the longest of its bans holds.
     pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
         self.bans_of(prefix).map(|(_, ban)| ban.until).max()
+    }
+
+    /// Until when a prefix is banned by somebody who insisted.
+    pub fn forced_until(&self, prefix: Prefix) -> Option<Instant> {
+        let forced = self.bans.get(&(prefix, Origin::Forced))?;
+        Some(forced.until)
     }
 
     /// The name of the policy of a prefix: that of limits set by hand, else the one of the configuration.

@@ -15,6 +15,7 @@ use crate::{
     clock,
     origin::Origin,
     prefix::Prefix,
+    protected::Word,
 };
 
 /// The longest name of a program, in bytes.
@@ -35,7 +36,7 @@ impl Controller {
         let origin = origin(&request.program)?;
         let until = ban_until(request.seconds)?;
         for prefix in &request.prefixes {
-            self.vet_automatic(*prefix)?;
+            self.protection.vet(*prefix, Word::Hand { forced: false })?;
         }
         let row = BanRow {
             until,
@@ -72,17 +73,6 @@ impl Controller {
         let program = request.program;
         info!(prefixes = edits.len(), %program, "unbanned");
         Ok(Changed { absent, ..changed })
-    }
-
-    /// Refuses bans that nobody asked for by hand and that would cut this host off.
-    pub(super) fn vet_automatic(&self, prefix: Prefix) -> Result<(), Refused> {
-        if prefix.is_empty() {
-            return Err(
-                Refused::because(format!("a ban of {prefix} would cut this host off"))
-                    .hint("ban the prefixes that do harm"),
-            );
-        }
-        Ok(())
     }
 }
 

@@ -59,8 +59,8 @@ pub enum Ignored {
     Value,
     /// Its duration is none.
     Duration,
-    /// Its prefix is one that is not banned by others than people.
-    Protected,
+    /// Its prefix is wider than what is banned without force.
+    Wide,
 }
 
 impl Ignored {
@@ -70,7 +70,7 @@ impl Ignored {
         Self::Scope,
         Self::Value,
         Self::Duration,
-        Self::Protected,
+        Self::Wide,
     ];
 
     /// The label in metrics.
@@ -81,7 +81,7 @@ impl Ignored {
             Self::Scope => "scope",
             Self::Value => "value",
             Self::Duration => "duration",
-            Self::Protected => "protected",
+            Self::Wide => "wide",
         }
     }
 }

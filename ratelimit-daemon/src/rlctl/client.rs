@@ -1,7 +1,9 @@
 //! One request to the daemon, one answer: HTTP/1 over its Unix socket.
 
 use std::{
+    cell::RefCell,
     io::{self, ErrorKind},
+    net::IpAddr,
     path::PathBuf,
     time::Duration,
 };
@@ -16,9 +18,9 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::{
-    api::{REQUEST_BYTES_MAX, Refused},
+    api::{APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER},
     quantity,
-    rlctl::{exit_code::ExitCode, failure::Failure},
+    rlctl::{exit_code::ExitCode, failure::Failure, ssh_peer},
 };
 
 /// How long connecting, asking and reading the answer may take together.
@@ -28,6 +30,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Client {
     socket: PathBuf,
     timeout: Duration,
+    ssh_peer: Option<IpAddr>,
+    pass_all: RefCell<Option<PassAllStatus>>,
 }
 
 /// What the daemon answered.
@@ -45,7 +49,14 @@ impl Client {
         Self {
             socket,
             timeout: TIMEOUT,
+            ssh_peer: ssh_peer::find(),
+            pass_all: RefCell::default(),
         }
+    }
+
+    /// Whether everything passes, as the last answer says.
+    pub fn pass_all(&self) -> Option<PassAllStatus> {
+        self.pass_all.borrow().clone()
     }
 
     /// Asks for something.
@@ -82,13 +93,16 @@ impl Client {
         path: &str,
         body: Vec<u8>,
     ) -> Result<Answer<T>, Failure> {
-        let request = request(method, path, body)?;
+        let request = request(method, path, self.ssh_peer, body)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::refused(format!("starting the client: {error}")))?;
         let exchange = async { tokio::time::timeout(self.timeout, self.exchange(request)).await };
         let response = runtime.block_on(exchange).map_err(|_| self.silence())??;
+        let opened = response.headers().get(PASS_ALL);
+        let opened = opened.and_then(|header| serde_json::from_slice(header.as_bytes()).ok());
+        self.pass_all.replace(opened);
         understand(&response)
     }
 
@@ -156,20 +170,33 @@ fn json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("requests have string keys and finite numbers")
 }
 
-fn request(method: Method, path: &str, body: Vec<u8>) -> Result<Request<Full<Bytes>>, Failure> {
-    if body.len() > REQUEST_BYTES_MAX {
+fn request(
+    method: Method,
+    path: &str,
+    ssh_peer: Option<IpAddr>,
+    body: Vec<u8>,
+) -> Result<Request<Full<Bytes>>, Failure> {
+    let (most, what) = match path {
+        "/v1/apply" => (APPLY_BYTES_MAX, "is the file a configuration?"),
+        _ => (REQUEST_BYTES_MAX, "is the reason that long?"),
+    };
+    if body.len() > most {
         return Err(Failure::usage(format!(
-            "the request has {} bytes, the daemon takes at most {REQUEST_BYTES_MAX}",
+            "the request has {} bytes, the daemon takes at most {most}",
             body.len()
         ))
-        .hint("is the reason that long?"));
+        .hint(what));
     }
     let request = Request::builder()
         .method(method)
         .uri(path)
         .header("host", "ratelimitd")
-        .header(CONTENT_TYPE, "application/json")
-        .body(Full::from(body));
+        .header(CONTENT_TYPE, "application/json");
+    let request = match ssh_peer {
+        Some(peer) => request.header(SSH_PEER, peer.to_string()),
+        None => request,
+    };
+    let request = request.body(Full::from(body));
     Ok(request.expect("paths are made of words, numbers and addresses"))
 }
 
@@ -234,8 +261,8 @@ mod tests {
         let socket = directory.path().join("control.sock");
         let _listener = UnixListener::bind(&socket).unwrap();
         let client = Client {
-            socket,
             timeout: Duration::from_millis(50),
+            ..Client::new(socket)
         };
         let failure = client.get::<Value>("/v1/status").unwrap_err();
         assert_eq!(failure.code, ExitCode::NoDaemon);
@@ -247,9 +274,19 @@ mod tests {
 
     #[test]
     fn a_request_that_the_daemon_would_not_read_is_not_sent() {
-        let largest = request(Method::POST, "/v1/bans", vec![b' '; REQUEST_BYTES_MAX]);
+        let largest = request(
+            Method::POST,
+            "/v1/bans",
+            None,
+            vec![b' '; REQUEST_BYTES_MAX],
+        );
         assert!(largest.is_ok());
-        let failure = request(Method::POST, "/v1/bans", vec![b' '; REQUEST_BYTES_MAX + 1]);
+        let failure = request(
+            Method::POST,
+            "/v1/bans",
+            None,
+            vec![b' '; REQUEST_BYTES_MAX + 1],
+        );
         assert_eq!(failure.unwrap_err().code, ExitCode::Usage);
     }
 

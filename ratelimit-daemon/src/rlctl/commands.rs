@@ -1,12 +1,16 @@
 //! A file for each verb: arguments become a request, the answer becomes a report.
 
 mod allow;
+mod apply;
 mod ban;
 mod check;
 mod config;
+mod confirm;
 mod detach;
 mod limit;
 mod list;
+pub mod pass_all;
+mod protected;
 mod reload;
 mod removal;
 mod simulate;
@@ -43,6 +47,11 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned) -> Result<Report, Failure> 
         Verb::Top { count } => top::run(count, client),
         Verb::Stats { all } => stats::run(all, client),
         Verb::Reload => reload::run(client),
+        Verb::Apply { file, confirm } => apply::run(&file, confirm, client, now),
+        Verb::Confirm => confirm::confirm(client),
+        Verb::Rollback => confirm::roll_back(client),
+        Verb::Protected => protected::run(client),
+        Verb::PassAll(verb) => pass_all::run(&verb, client, now),
         Verb::Detach => detach::run(client),
         Verb::Simulate(arguments) => simulate::run(&arguments),
         Verb::Config(ConfigVerb::Check { file }) => config::check(&file),

@@ -64,6 +64,19 @@ impl Output {
         }
     }
 
+    /// Prints what everybody has to know, whatever they asked for.
+    pub fn warning(&self, warning: &str) {
+        if self.json {
+            complain(&serde_json::json!({ "warning": warning }).to_string());
+        } else {
+            complain(&format!(
+                "{} {}",
+                styled(WARNING, "warning:"),
+                printable(warning)
+            ));
+        }
+    }
+
     /// Prints why a command was not carried out, and says how it ended.
     pub fn failure(&self, failure: &Failure) -> ExitCode {
         let refused = &failure.refused;
@@ -98,6 +111,11 @@ fn print(text: &str) -> Result<(), Failure> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Says something before a command is done.
+pub fn say(text: &str) {
+    complain(text);
 }
 
 /// Writes to stderr; when that fails, there is nobody left to tell.

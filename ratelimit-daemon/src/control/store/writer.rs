@@ -64,6 +64,19 @@ impl Writer<'_> {
         )
     }
 
+    /// Counts a change: the one that this transaction is.
+    ///
+    /// # Errors
+    ///
+    /// When the database refuses.
+    pub fn write_changes(&self, number: u64) -> anyhow::Result<()> {
+        let number = number.cast_signed();
+        self.run(
+            "INSERT OR REPLACE INTO change VALUES (1, ?1, ?2)",
+            params![number, changes_sum(number)],
+        )
+    }
+
     fn put_ban(&self, prefix: Prefix, origin: &Origin, ban: &BanRow) -> anyhow::Result<()> {
         let until = (ban.until != FOREVER).then(|| self.timekeeper.time(ban.until));
         let (origin, since) = (origin.to_string(), nanos(ban.since));
@@ -152,4 +165,9 @@ pub fn note_sum(note: &Note) -> u32 {
         .optional_integer(note.unsettled.map(|moment| moment.time))
         .optional_integer(note.unsettled.map(|moment| moment.wall))
         .sum()
+}
+
+/// The checksum of the row of `change`.
+pub fn changes_sum(number: i64) -> u32 {
+    Checksum::of("change").integer(number).sum()
 }

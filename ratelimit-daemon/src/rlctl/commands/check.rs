@@ -109,6 +109,7 @@ fn circumstances(ban: &Ban, now: &Zoned) -> Vec<String> {
     let author = match &ban.origin {
         Origin::Config => "the configuration".to_owned(),
         Origin::Manual => printable(&ban.author),
+        Origin::Forced => format!("{} with --force", printable(&ban.author)),
         Origin::Detected => "detection".to_owned(),
         Origin::List(name) => format!("the list {}", printable(name)),
         Origin::Program(name) => printable(name),

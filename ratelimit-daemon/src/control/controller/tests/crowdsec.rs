@@ -42,29 +42,28 @@ fn a_ban_with_the_same_end_is_not_touched_and_one_with_another_is() {
 }
 
 #[test]
-fn everything_at_once_is_not_banned_and_counted_as_protected() {
+fn a_prefix_that_takes_force_is_not_banned_and_counted() {
     let mut lab = followed();
-    assert!(lab.take(&[("0.0.0.0/0", Some(60)), ("192.0.2.2", Some(60))], true));
+    assert!(lab.take(&[("64.0.0.0/7", Some(60)), ("192.0.2.2", Some(60))], true));
     assert_eq!(lab.banned(), ["192.0.2.2"]);
-    assert_eq!(lab.link().ignored[Ignored::Protected.label()], 1);
+    assert_eq!(lab.link().ignored[Ignored::Wide.label()], 1);
 }
 
 #[test]
 fn decisions_that_do_not_fit_are_not_in_force_and_the_status_says_why() {
     let mut lab = followed();
-    lab.take(&[("192.0.2.2", Some(60))], true);
-    let room = lab.entries().len();
-    lab.memory.lock().unwrap().entries_max = room;
-    assert!(!lab.take(&[("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))], true));
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    let held = lab.entries().len();
+    lab.memory.lock().unwrap().entries_max = held;
+    let decisions = [("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))];
+    assert!(!lab.take(&decisions, true));
     let link = lab.link();
     assert!(link.error.unwrap().contains("is full"));
-    assert_eq!(
-        (link.connected, lab.banned()),
-        (Some(true), vec!["192.0.2.2".to_owned()])
-    );
+    assert_eq!((link.connected, link.bans), (Some(true), 0));
+    assert_eq!(lab.banned(), ["192.0.2.1"]);
     lab.memory.lock().unwrap().entries_max = 0;
-    assert!(lab.take(&[("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))], true));
-    assert_eq!(lab.link().error, None);
+    assert!(lab.take(&decisions, true));
+    assert_eq!((lab.link().error, lab.link().bans), (None, 2));
 }
 
 #[test]
