@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// How long the server may take to answer, or to end: the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// What operators install.
 const ACTION: &str = include_str!("../../contrib/fail2ban/ratelimit.conf");
 /// `TIME fail from ADDRESS`

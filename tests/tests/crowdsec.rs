@@ -14,7 +14,7 @@ use ratelimit_tests::{
     service::Service,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const V4: &str = "203.0.113.9";
 const V6: &str = "2001:db8::9";
 /// How long a frame that has passed takes at most.
