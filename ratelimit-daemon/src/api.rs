@@ -17,6 +17,10 @@
 //! | `GET /v1/check/{address}` | | [`Check`] |
 //! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
+//! | `GET /v1/lists` | | `[`[`ListView`]`]` |
+//! | `DELETE /v1/lists` | [`ListTarget`] | [`Changed`] |
+//! | `POST /v1/import?`[`ImportRequest`] | a list in any format | [`Imported`] |
+//! | `GET /v1/export?`[`ExportRequest`] | | lines of text |
 //! | `POST /v1/reload` | | [`Reloaded`] |
 //! | `POST /v1/detach` | | [`Detached`] |
 //! | `GET /v1/protected` | | `[`[`ProtectedView`]`]` |
@@ -29,6 +33,7 @@
 
 mod clock;
 mod crowdsec;
+mod lists;
 mod lockout;
 mod program;
 
@@ -40,6 +45,10 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     clock::{ClockStatus, CoarseError, KernelClock},
     crowdsec::CrowdsecStatus,
+    lists::{
+        ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
+        ListTarget, ListView, Listed,
+    },
     lockout::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
         PassAllStatus, ProtectedView, SSH_PEER,
@@ -224,6 +233,9 @@ pub struct Check {
     pub until: Option<Timestamp>,
     /// The ban that decides, when it is one.
     pub ban: Option<Ban>,
+    /// The lists that hold the address.
+    #[serde(default)]
+    pub lists: Vec<Listed>,
     /// The policy that the source is under.
     pub policy: String,
     /// The state of its limits.
@@ -328,6 +340,9 @@ pub struct Status {
     pub bans: usize,
     /// Allows.
     pub allows: usize,
+    /// Lists, those in files and those that were imported.
+    #[serde(default)]
+    pub lists: Vec<ListView>,
     /// Policies of sources, the default one included.
     pub policies: usize,
     /// The classes that the configuration names.

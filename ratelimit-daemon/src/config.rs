@@ -15,6 +15,7 @@ mod document;
 mod file;
 mod interface;
 mod limit;
+mod list;
 mod policy;
 mod prefixes;
 mod report;
@@ -37,9 +38,11 @@ use ratelimit_common::layout::SOURCES_DEFAULT;
 use serde::{Deserialize, Serialize};
 
 pub use self::file::File;
+pub(crate) use self::prefixes::explain as explain_prefix;
 pub use self::{
     arguments::{Arguments, from_command_line},
     diagnostic::{ConfigError, Diagnostic, Position, Problem},
+    list::ListConfig,
 };
 use self::{document::Document, report::Report};
 use crate::{
@@ -146,6 +149,8 @@ pub struct Config {
     pub node: NodeConfig,
     /// The allow list.
     pub allow: Vec<Prefix>,
+    /// The lists that are read from files, by name.
+    pub lists: BTreeMap<String, ListConfig>,
     /// Whether everything is a dry run.
     pub observe: bool,
     /// The clock that packets are judged by.

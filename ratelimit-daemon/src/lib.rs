@@ -15,6 +15,7 @@ pub mod events;
 pub mod exposition;
 pub mod http;
 pub mod limit;
+pub mod lists;
 pub mod lock;
 pub mod memory_tables;
 pub mod metrics;

@@ -3,7 +3,7 @@
 use ratelimit_common::Family as AddressFamily;
 
 use crate::{
-    api::CrowdsecStatus,
+    api::{CrowdsecStatus, ListView},
     control::{Filling, Kind as TableKind, Reconciliation, Snapshot},
     exposition::{Exposition, Format, Kind},
 };
@@ -79,6 +79,7 @@ fn lists(exposition: &mut Exposition, snapshot: &Snapshot) {
             "Policies, the default one included.",
         )
         .value(status.policies);
+    files(exposition, &status.lists);
     let mut entries = exposition.family(
         "ratelimit_map_entries",
         Kind::Gauge,
@@ -159,6 +160,32 @@ fn filling(exposition: &mut Exposition, filling: &Filling) {
             "Automatic bans that ended early to make room for new ones.",
         )
         .value(filling.gave_way);
+}
+
+fn files(exposition: &mut Exposition, lists: &[ListView]) {
+    let mut entries =
+        exposition.family("ratelimit_list_entries", Kind::Gauge, "Entries of a list.");
+    for list in lists {
+        entries.labelled(&[("list", &list.name)], list.entries);
+    }
+    let mut errors = exposition.family(
+        "ratelimit_list_errors",
+        Kind::Counter,
+        "How often the file of a list was not taken, and the list stayed as it was.",
+    );
+    for list in lists.iter().filter(|list| list.file.is_some()) {
+        errors.labelled(&[("list", &list.name)], list.errors);
+    }
+    let mut read = exposition.family(
+        "ratelimit_list_last_success_timestamp_seconds",
+        Kind::Gauge,
+        "When the file of a list was last read and taken.",
+    );
+    for list in lists {
+        if let Some(time) = list.read {
+            read.labelled(&[("list", &list.name)], seconds(time));
+        }
+    }
 }
 
 fn sources(exposition: &mut Exposition, snapshot: &Snapshot) {

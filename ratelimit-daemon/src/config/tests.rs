@@ -7,13 +7,14 @@ mod contrib;
 mod crowdsec;
 mod files;
 mod limits;
+mod lists;
 mod places;
 mod refused;
 mod sources;
 mod warned;
 mod wide;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use tempfile::TempDir;
 

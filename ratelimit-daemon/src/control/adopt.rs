@@ -89,7 +89,7 @@ impl Controller {
     fn make_intended(&mut self, edits: &[Edit]) {
         for edit in edits {
             self.intent.edit(edit.clone());
-            if let Some(prefix) = edit.prefix() {
+            for prefix in edit.prefixes() {
                 self.compile_prefix(prefix);
             }
         }

@@ -286,6 +286,7 @@ impl Controller {
                 .filter(is_other)
                 .map(|after| after.to_string()),
         );
+        changes.extend(self.read_lists());
         Ok(changes)
     }
 
@@ -355,7 +356,7 @@ pub(super) fn ban_until(seconds: Option<f64>) -> Result<Instant, Refused> {
     }
 }
 
-fn ban_duration(seconds: f64) -> Result<Duration, Refused> {
+pub(super) fn ban_duration(seconds: f64) -> Result<Duration, Refused> {
     let duration = Duration::try_from_secs_f64(seconds).ok();
     let duration = duration.filter(|duration| !duration.is_zero() && *duration <= BAN_MAX);
     duration.ok_or_else(|| {

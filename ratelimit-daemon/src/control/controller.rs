@@ -17,6 +17,7 @@ use super::{
     crowdsec::Connection,
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
+    list_files::ListFiles,
     pass_all::PassAll,
     policies::Policies,
     protection::Protection,
@@ -48,6 +49,9 @@ pub struct Controller {
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) fill: super::views::Fill,
+    pub(super) list_files: ListFiles,
+    /// When entries of lists that have ended were last forgotten.
+    pub(super) pruned: std::time::Instant,
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
@@ -97,6 +101,8 @@ impl Controller {
                 error: None,
             },
             fill: super::views::Fill::default(),
+            list_files: ListFiles::default(),
+            pruned: std::time::Instant::now(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
             crowdsec: Connection::new(crowdsec),
@@ -112,6 +118,8 @@ impl Controller {
             .context("filling the tables in the kernel")?;
         controller.tell_clock(None);
         controller.tell_spared();
+        // What went wrong is logged; the lists stay as they were.
+        controller.read_lists();
         Ok(controller)
     }
 
@@ -153,6 +161,16 @@ impl Controller {
         self.reconcile_quickly();
         self.watch_filling();
         self.store.flush();
+    }
+
+    /// Forgets entries of lists that have ended.
+    pub fn tick_lists(&mut self) {
+        if let Err(refused) = self.forget_ended_entries(clock::now()) {
+            warn!(
+                error = refused.error,
+                "entries of lists that ended could not be forgotten"
+            );
+        }
     }
 
     /// Makes changes: in the database, in the datapath, and here, or nowhere.
@@ -236,7 +254,7 @@ impl Controller {
         if edits.iter().any(Edit::is_of_policy) {
             self.compile_policies()?;
         }
-        for prefix in edits.iter().filter_map(Edit::prefix) {
+        for prefix in edits.iter().flat_map(Edit::prefixes) {
             self.compile_prefix(prefix);
         }
         Ok(())
@@ -295,7 +313,7 @@ impl Controller {
     }
 
     fn changes(&self, edits: &[Edit]) -> Changes {
-        self.changes_of(edits.iter().filter_map(Edit::prefix))
+        self.changes_of(edits.iter().flat_map(Edit::prefixes))
     }
 
     fn changes_of(&self, prefixes: impl Iterator<Item = Prefix>) -> Changes {
@@ -431,6 +449,7 @@ fn exists(edit: &Edit) -> bool {
         Edit::Ban(_, _, row) => row.is_some(),
         Edit::Allow(_, row) => row.is_some(),
         Edit::Limits(_, row) => row.is_some(),
+        Edit::List(_, list, _) => list.is_some(),
     }
 }
 

@@ -62,7 +62,7 @@ impl Controller {
                 .iter()
                 .filter(|edit| edit.adds() && edit.is_by_hand() == by_hand);
             added
-                .filter_map(Edit::prefix)
+                .flat_map(Edit::prefixes)
                 .filter(|prefix| is_new(*prefix))
                 .collect()
         };
@@ -74,7 +74,7 @@ impl Controller {
             0 => all.saturating_sub(capacity),
             others => (all - capacity.min(all)).max((held + others).saturating_sub(for_others)),
         };
-        let edited: BTreeSet<Prefix> = edits.iter().filter_map(Edit::prefix).collect();
+        let edited: BTreeSet<Prefix> = edits.iter().flat_map(Edit::prefixes).collect();
         let ends = self.intent.automatic_only(family, &edited);
         let count = usize::try_from(over).unwrap_or(usize::MAX);
         let ends: Vec<Edit> = ends.take(count).collect();
@@ -127,12 +127,17 @@ impl Edit {
         match self {
             Self::Ban(_, _, row) => row.is_some(),
             Self::Allow(_, row) => row.is_some(),
+            Self::List(_, list, _) => list.is_some(),
             Self::Limits(_, row) => row.is_some(),
         }
     }
 
     fn is_by_hand(&self) -> bool {
-        !matches!(self, Self::Ban(_, origin, _) if *origin != Origin::Manual)
+        match self {
+            Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
+            Self::List(..) => false,
+            Self::Allow(..) | Self::Limits(..) => true,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 mod checksum;
 mod damage;
 mod flush;
+mod lists;
 mod row;
 mod schema;
 mod text;
@@ -253,7 +254,8 @@ impl Store {
             Ok(())
         })?;
         self.each(ALLOWS, |row| read_allow(row).map(drop))?;
-        self.each(LIMITS, |row| read_limits(row).map(drop))
+        self.each(LIMITS, |row| read_limits(row).map(drop))?;
+        self.lists().map(drop)
     }
 
     fn each(

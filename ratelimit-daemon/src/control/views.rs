@@ -75,6 +75,7 @@ impl Controller {
             maps: self.maps(),
             bans: self.intent.bans().len(),
             allows: self.allows().len(),
+            lists: self.lists(),
             policies: self.policies.of_sources(),
             classes: self.class_views(),
             aggregates: self.aggregate_lengths(),

@@ -7,7 +7,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::{
     quantity,
     rlctl::{
-        exit_code, limit_arguments::LimitArguments, simulate_arguments::SimulateArguments,
+        exit_code,
+        limit_arguments::LimitArguments,
+        list_arguments::{ExportArguments, ImportArguments, ListsVerb},
+        simulate_arguments::SimulateArguments,
         term::Term,
     },
 };
@@ -85,6 +88,17 @@ pub enum Verb {
     List {
         /// Which list
         kind: ListKind,
+    },
+    /// Take a list in from a file, in any format of the field: plain, ipset, nft, blocklists, what `export` writes
+    Import(ImportArguments),
+    /// Write bans, allows and lists as lines of text
+    Export(ExportArguments),
+    /// Show the lists, or take one away
+    #[command(after_help = "Examples:\n  rlctl lists\n  rlctl lists rm spamhaus")]
+    Lists {
+        /// What to do; nothing shows them
+        #[command(subcommand)]
+        verb: Option<ListsVerb>,
     },
     /// Tell what would happen to a packet of an address now, and why
     #[command(

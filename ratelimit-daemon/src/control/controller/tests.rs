@@ -3,6 +3,7 @@
 mod clock_changes;
 mod crowdsec;
 mod damage;
+mod lists;
 mod lockout;
 mod origins;
 mod pass_all;
@@ -396,6 +397,7 @@ fn config() -> Config {
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
         allow: vec![prefix("192.0.2.10")],
+        lists: BTreeMap::new(),
         observe: false,
         clock: ClockWish::Auto,
         on_stop: OnStop::Keep,

@@ -11,8 +11,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tracing::error;
 
 use super::{
-    super::intent::Edit, Store, read_allow, read_ban, read_clock, read_limits, schema::Newer,
-    text::Texts, wal,
+    super::intent::Edit,
+    Store,
+    lists::{LISTS, read_list},
+    read_allow, read_ban, read_clock, read_limits,
+    schema::Newer,
+    text::Texts,
+    wal,
 };
 use crate::control::timekeeper::Timekeeper;
 
@@ -151,6 +156,11 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<(Option<Timekeeper>, Ve
         sound(&connection, super::BANS, |row| {
             let (prefix, origin, ban) = read_ban(row, timekeeper, &mut texts)?;
             edits.push(Edit::Ban(prefix, origin, Some(ban)));
+            Ok(())
+        });
+        sound(&connection, LISTS, |row| {
+            let (name, list) = read_list(&connection, row, timekeeper)?;
+            edits.push(Edit::List(name, Some(list.into()), [].into()));
             Ok(())
         });
     }

@@ -97,7 +97,7 @@ pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
     }
     let transaction = connection.transaction()?;
     match version {
-        0 => transaction.execute_batch(TABLES)?,
+        0 => make(&transaction)?,
         1 => from_first(&transaction).context("changing it from version 1 to 2")?,
         _ => return Ok(()),
     }
@@ -106,11 +106,16 @@ pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
     Ok(transaction.commit()?)
 }
 
+fn make(connection: &Connection) -> anyhow::Result<()> {
+    connection.execute_batch(TABLES)?;
+    Ok(connection.execute_batch(super::lists::TABLES)?)
+}
+
 /// Version 1 had one ban a prefix, prefixes as texts, and the end of a ban on the wall clock and on the kernel's of its boot.
 fn from_first(connection: &Connection) -> anyhow::Result<()> {
     let edits = first_edits(connection)?;
     connection.execute_batch("DROP TABLE ban; DROP TABLE allow; DROP TABLE limits;")?;
-    connection.execute_batch(TABLES)?;
+    make(connection)?;
     let mut timekeeper = Timekeeper::resume(None, &crate::clock::boot_id(), Reading::now());
     let note = timekeeper.note(Reading::now());
     let writer = Writer {

@@ -35,6 +35,7 @@ impl Writer<'_> {
                 "DELETE FROM allow WHERE prefix = ?1",
                 params![prefix.to_bytes()],
             ),
+            Edit::List(name, list, _) => self.put_list(name, list.as_deref()),
             Edit::Limits(target, Some(limits)) => self.put_limits(*target, limits),
             Edit::Limits(target, None) => self.run(
                 "DELETE FROM limits WHERE target = ?1",
@@ -108,7 +109,7 @@ impl Writer<'_> {
         )
     }
 
-    fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
+    pub(super) fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
         self.connection.prepare_cached(statement)?.execute(values)?;
         Ok(())
     }

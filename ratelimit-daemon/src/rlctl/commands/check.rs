@@ -8,8 +8,9 @@ use std::net::IpAddr;
 use jiff::Zoned;
 
 use crate::{
-    api::{Ban, Check, LimitState, Origin, WiderLimits},
+    api::{Ban, Check, LimitState, Listed, Origin, WiderLimits},
     limit::Algorithm,
+    lists::Action,
     rlctl::{
         client::{Answer, Client},
         exit_code::ExitCode,
@@ -42,6 +43,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     if let Some(ban) = &check.ban {
         sentences.extend(circumstances(ban, now));
     }
+    sentences.extend(check.lists.iter().map(|listed| list(listed, now)));
     let limits = check.limits.iter();
     sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
     sentences.extend(check.wider.iter().flat_map(wider));
@@ -83,6 +85,27 @@ fn rule(check: &Check) -> String {
             format!("the policy `{policy}`, as for every source without one of its own")
         }
     }
+}
+
+/// `list: spamhaus bans 192.0.2.0/24 (SBL1)`
+fn list(listed: &Listed, now: &Zoned) -> String {
+    let does = match listed.action {
+        Action::Ban => "bans",
+        Action::Allow => "allows",
+    };
+    let until = listed
+        .until
+        .map(|until| format!(", until {}", phrase::moment(until, now)));
+    let reason = listed
+        .reason
+        .as_deref()
+        .map(|reason| format!(" ({})", printable(reason)));
+    let (name, prefix) = (printable(&listed.list), listed.prefix);
+    format!(
+        "list: {name} {does} {prefix}{}{}",
+        reason.unwrap_or_default(),
+        until.unwrap_or_default()
+    )
 }
 
 /// The limits that a source shares with others.

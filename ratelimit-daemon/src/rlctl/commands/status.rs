@@ -5,11 +5,11 @@ use jiff::Zoned;
 use crate::{
     api::{
         Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock,
-        MapStatus, Outcome, Status,
+        ListView, MapStatus, Outcome, Status,
     },
     rlctl::{
         client::{Answer, Client},
-        commands::pass_all,
+        commands::{lists, pass_all},
         failure::Failure,
         output::{BAD, WARNING, printable, printable_lines, styled},
         phrase,
@@ -75,6 +75,8 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             phrase::count(status.protected, "prefix is", "prefixes are")
         ));
     }
+    lines.extend(status.lists.iter().map(list));
+    lines.extend(status.lists.iter().filter_map(lists::trouble));
     if !status.classes.is_empty() {
         let classes = status.classes.iter();
         let classes: Vec<String> = classes
@@ -160,6 +162,19 @@ fn crowdsec(status: &CrowdsecStatus, now: &Zoned) -> String {
             format!("CrowdSec: {silent} from {url} since {since}: {error}; {bans} stay")
         }
     }
+}
+
+fn list(list: &ListView) -> String {
+    let entries = phrase::count(list.entries, "entry", "entries");
+    let file = list
+        .file
+        .as_deref()
+        .map(|file| format!(" of {}", printable(file)));
+    let (name, action) = (printable(&list.name), list.action.label());
+    format!(
+        "list {name} ({action}): {entries}{}",
+        file.unwrap_or_default()
+    )
 }
 
 fn clock(status: &ClockStatus) -> String {
