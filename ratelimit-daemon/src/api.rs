@@ -6,6 +6,8 @@
 //! | `GET /v1/bans` | | `[`[`Ban`]`]` |
 //! | `POST /v1/bans` | [`BanRequest`] | [`Changed`] |
 //! | `DELETE /v1/bans` | [`PrefixesRequest`] | [`Changed`] |
+//! | `POST /v1/bans/program` | [`ProgramBanRequest`] | [`Changed`] |
+//! | `DELETE /v1/bans/program` | [`ProgramUnbanRequest`] | [`Changed`] |
 //! | `GET /v1/allows` | | `[`[`Allow`]`]` |
 //! | `POST /v1/allows` | [`AllowRequest`] | [`Changed`] |
 //! | `DELETE /v1/allows` | [`PrefixesRequest`] | [`Changed`] |
@@ -30,8 +32,10 @@
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod clock;
+mod crowdsec;
 mod lists;
 mod lockout;
+mod program;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -40,6 +44,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     clock::{ClockStatus, CoarseError, KernelClock},
+    crowdsec::CrowdsecStatus,
     lists::{
         ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
         ListTarget, ListView, Listed,
@@ -48,6 +53,7 @@ pub use self::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
         PassAllStatus, ProtectedView, SSH_PEER,
     },
+    program::{ProgramBanRequest, ProgramUnbanRequest},
 };
 pub use crate::origin::Origin;
 use crate::{ban::BanSpec, class::Class, limit::LimitSpec, prefix::Prefix};
@@ -368,6 +374,9 @@ pub struct Status {
     /// Whether the node has limits.
     #[serde(default)]
     pub node: bool,
+    /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crowdsec: Option<CrowdsecStatus>,
     /// Addresses and prefixes that are protected.
     #[serde(default)]
     pub protected: usize,

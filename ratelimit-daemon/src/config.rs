@@ -10,6 +10,7 @@ mod arguments;
 mod ban;
 mod class;
 mod compile;
+mod crowdsec;
 mod diagnostic;
 mod document;
 mod file;
@@ -32,6 +33,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     num::NonZeroU32,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use ratelimit_common::layout::SOURCES_DEFAULT;
@@ -48,6 +50,7 @@ use self::{document::Document, report::Report};
 use crate::{
     ban::BanSpec,
     class::Catalogue,
+    crowdsec::{Address, Key},
     datapath::{IpFamily, LOGS_DEFAULT},
     limit::LimitSpec,
     prefix::Prefix,
@@ -163,6 +166,8 @@ pub struct Config {
     pub paths: Paths,
     /// Where metrics are served; `None` is nowhere.
     pub metrics: Option<SocketAddr>,
+    /// The local API of `CrowdSec` whose decisions are followed; `None` is none.
+    pub crowdsec: Option<Crowdsec>,
 }
 
 /// An interface to limit traffic on.
@@ -316,6 +321,17 @@ impl Default for Paths {
             runtime: "/run/ratelimit".into(),
         }
     }
+}
+
+/// A local API of `CrowdSec`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Crowdsec {
+    /// Where it is.
+    pub address: Address,
+    /// The key that it knows this bouncer by.
+    pub key: Key,
+    /// How often it is asked.
+    pub every: Duration,
 }
 
 /// Where metrics are served unless the configuration says otherwise.

@@ -3,7 +3,7 @@
 use ratelimit_common::{Family as AddressFamily, detected::Detection};
 
 use crate::{
-    api::ListView,
+    api::{CrowdsecStatus, ListView},
     control::{Filling, Kind as TableKind, Reconciliation, Snapshot},
     exposition::{Exposition, Format, Kind},
 };
@@ -20,6 +20,9 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     sources(&mut exposition, snapshot);
     events(&mut exposition, snapshot);
     interfaces(&mut exposition, snapshot);
+    if let Some(status) = &snapshot.status.crowdsec {
+        crowdsec(&mut exposition, status);
+    }
     daemon(&mut exposition, snapshot);
     exposition.finish()
 }
@@ -270,6 +273,54 @@ fn interfaces(exposition: &mut Exposition, snapshot: &Snapshot) {
             &[("interface", &interface.name), ("mode", mode)],
             u8::from(interface.attached),
         );
+    }
+}
+
+fn crowdsec(exposition: &mut Exposition, status: &CrowdsecStatus) {
+    exposition
+        .family(
+            "ratelimit_crowdsec_connected",
+            Kind::Gauge,
+            "Whether the local API of CrowdSec gave the last answer that was asked for.",
+        )
+        .value(u8::from(status.connected == Some(true)));
+    exposition
+        .family(
+            "ratelimit_crowdsec_bans",
+            Kind::Gauge,
+            "Bans in force that CrowdSec decided.",
+        )
+        .value(status.bans);
+    exposition
+        .family(
+            "ratelimit_crowdsec_decisions",
+            Kind::Gauge,
+            "Decisions that these bans are made of.",
+        )
+        .value(status.decisions);
+    let mut pulls = exposition.family(
+        "ratelimit_crowdsec_pulls",
+        Kind::Counter,
+        "How often the local API of CrowdSec was asked, by what came of it.",
+    );
+    pulls.labelled(&[("result", "answered")], status.pulls);
+    pulls.labelled(&[("result", "failed")], status.failures);
+    let mut ignored = exposition.family(
+        "ratelimit_crowdsec_ignored",
+        Kind::Counter,
+        "Decisions that were told and ban nobody here, by the reason.",
+    );
+    for (reason, count) in &status.ignored {
+        ignored.labelled(&[("reason", reason)], count);
+    }
+    if let Some(pulled) = status.pulled {
+        exposition
+            .family(
+                "ratelimit_crowdsec_last_pull_timestamp_seconds",
+                Kind::Gauge,
+                "When the local API of CrowdSec last answered.",
+            )
+            .value(seconds(pulled));
     }
 }
 

@@ -70,6 +70,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         on_stop: OnStop::default(),
         paths: Paths::default(),
         metrics: Some(default_metrics()),
+        crowdsec: None,
     })
 }
 

@@ -61,6 +61,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         on_stop: value_or_default(document.on_stop.as_ref()),
         paths: value_or_default(document.paths.as_ref()),
         metrics: metrics.unwrap_or_else(|| Some(default_metrics())),
+        crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
     }
 }
 

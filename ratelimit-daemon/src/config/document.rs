@@ -9,8 +9,9 @@ use std::{
 use toml::de::DeTable;
 
 use super::{
-    ClockWish, Interface, OnStop, Paths, Source, ban,
+    ClockWish, Crowdsec, Interface, OnStop, Paths, Source, ban,
     class::{self, NamedClass},
+    crowdsec,
     diagnostic::Problem,
     interface,
     list::{self, NamedList},
@@ -54,6 +55,7 @@ pub struct Document {
     pub on_stop: Option<At<OnStop>>,
     pub paths: Option<At<Paths>>,
     pub metrics: Option<At<Option<SocketAddr>>>,
+    pub crowdsec: Option<At<Crowdsec>>,
 }
 
 impl Document {
@@ -71,6 +73,7 @@ impl Document {
         let node = root.take_table("node", report);
         let detection = root.take_table("detection", report);
         let allow = root.take_table("allow", report);
+        let crowdsec = root.take_table("crowdsec", report);
         let lists = root.take_table("list", report);
         let metrics = root.take_table("metrics", report);
         let paths = root.take_table("paths", report);
@@ -89,6 +92,7 @@ impl Document {
             allow: allow.map_or(vec![], |section| read_allow(section, report)),
             lists: lists.map_or(vec![], |section| list::read_all(section, report)),
             metrics: metrics.and_then(|section| read_metrics(section, report)),
+            crowdsec: crowdsec.and_then(|section| crowdsec::read(section, report)),
             paths: paths.map(|section| read_paths(section, report)),
         }
     }
@@ -107,6 +111,7 @@ impl Document {
         set_once("[aggregate]", &mut self.aggregate, next.aggregate, report);
         set_once("[node]", &mut self.node, next.node, report);
         set_once("[detection]", &mut self.detection, next.detection, report);
+        set_once("[crowdsec]", &mut self.crowdsec, next.crowdsec, report);
         set_once("[metrics]", &mut self.metrics, next.metrics, report);
         set_once("[paths]", &mut self.paths, next.paths, report);
         self

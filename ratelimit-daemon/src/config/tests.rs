@@ -5,6 +5,7 @@ mod bans;
 mod classes;
 mod command_line;
 mod contrib;
+mod crowdsec;
 mod files;
 mod limits;
 mod lists;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use ratelimit_common::policy::LIMITS_MAX;
+use ratelimit_common::{Instant, policy::LIMITS_MAX};
 use tracing::{info, warn};
 
 use super::{
@@ -36,10 +36,7 @@ impl Controller {
     /// Why none of them was banned.
     pub fn ban(&mut self, request: BanRequest, author: &str) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
-        let until = match request.seconds {
-            None => FOREVER,
-            Some(seconds) => clock::after(ban_duration(seconds)?),
-        };
+        let until = ban_until(request.seconds)?;
         let word = Word::Hand {
             forced: request.force,
         };
@@ -345,13 +342,22 @@ impl Controller {
     }
 }
 
-fn require_prefixes(prefixes: &[Prefix]) -> Result<(), Refused> {
+/// Refuses an empty list.
+pub(super) fn require_prefixes(prefixes: &[Prefix]) -> Result<(), Refused> {
     if prefixes.is_empty() {
         return Err(Refused::because(
             "no prefix was given: an empty list is not taken for anything",
         ));
     }
     Ok(())
+}
+
+/// The end of a ban that lasts so many seconds from now on, or forever.
+pub(super) fn ban_until(seconds: Option<f64>) -> Result<Instant, Refused> {
+    match seconds {
+        None => Ok(FOREVER),
+        Some(seconds) => Ok(clock::after(ban_duration(seconds)?)),
+    }
 }
 
 pub(super) fn ban_duration(seconds: f64) -> Result<Duration, Refused> {

@@ -14,6 +14,7 @@ use super::{
     class_numbers::ClassNumbers,
     clock_choice,
     compile::{self, Held},
+    crowdsec::Connection,
     detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
@@ -56,6 +57,7 @@ pub struct Controller {
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
+    pub(super) crowdsec: Connection,
     pub(super) protection: Protection,
     pub(super) pass_all: PassAll,
     pub(super) trials: Trials,
@@ -83,6 +85,7 @@ impl Controller {
         datapath: Box<dyn Datapath>,
         protected: Protected,
     ) -> anyhow::Result<Self> {
+        let crowdsec = config.crowdsec.clone();
         let mut controller = Self {
             protection: Protection::new(protected),
             pass_all: PassAll::restore(&config.paths.state),
@@ -105,6 +108,7 @@ impl Controller {
             pruned: std::time::Instant::now(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
+            crowdsec: Connection::new(crowdsec),
             filling: Filling::default(),
         };
         controller.drop_ended_bans()?;
@@ -257,6 +261,7 @@ impl Controller {
             self.intent.config = before;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
         }
+        self.crowdsec.wish(self.intent.config.crowdsec.as_ref());
         self.tell_clock(Some(&clock));
         answer.map(drop)
     }

@@ -199,6 +199,11 @@ impl Intent {
         forgotten.map(|(source, _)| *source).collect()
     }
 
+    /// The ban of a prefix that is of this origin.
+    pub fn ban_of(&self, prefix: Prefix, origin: &Origin) -> Option<&BanRow> {
+        self.bans.get(&(prefix, origin.clone()))
+    }
+
     /// The bans of a prefix, by their origins.
     pub fn bans_of(&self, prefix: Prefix) -> impl Iterator<Item = (&Origin, &BanRow)> {
         let from_here = self.bans.range((prefix, Origin::FIRST)..);

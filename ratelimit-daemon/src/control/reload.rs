@@ -85,6 +85,12 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     if before.observe != after.observe {
         lines.push(format!("observe: {} -> {}", before.observe, after.observe));
     }
+    match (&before.crowdsec, &after.crowdsec) {
+        (None, Some(_)) => lines.push("crowdsec: added".to_owned()),
+        (Some(_), None) => lines.push("crowdsec: removed".to_owned()),
+        (before, after) if before != after => lines.push("crowdsec: changed".to_owned()),
+        _ => {}
+    }
     if before.on_stop != after.on_stop {
         lines.push(format!("on_stop: {:?} -> {:?}", before.on_stop, after.on_stop).to_lowercase());
     }

@@ -88,6 +88,7 @@ impl Controller {
             classes: self.class_views(),
             aggregates: self.aggregate_lengths(),
             node: self.policies.get(NODE).is_some(),
+            crowdsec: self.crowdsec_status(),
             protected: self.protection.prefixes().len(),
             pass_all: self.pass_all.status().cloned(),
             attempt: self.trials.attempt(),

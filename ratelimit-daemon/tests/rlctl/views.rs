@@ -1,12 +1,12 @@
 //! The verbs that show something.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use ratelimit_daemon::{
     api::{
-        Allow, AppliesTo, Ban, Check, ClassView, ClockStatus, CoarseError, DamagedDatabase,
-        DatabaseStatus, InterfaceStatus, KernelClock, LimitState, MapStatus, Origin, PolicyView,
-        StatsRow, Status, TopSource, WiderLimits,
+        Allow, AppliesTo, Ban, Check, ClassView, ClockStatus, CoarseError, CrowdsecStatus,
+        DamagedDatabase, DatabaseStatus, InterfaceStatus, KernelClock, LimitState, MapStatus,
+        Origin, PolicyView, StatsRow, Status, TopSource, WiderLimits,
     },
     class::Match,
     config::ClockWish,
@@ -15,7 +15,7 @@ use ratelimit_daemon::{
 
 use crate::{
     Expected, check,
-    daemon::{Daemon, answers},
+    daemon::{Daemon, ScriptedDaemon, answers},
     moment,
 };
 
@@ -295,6 +295,55 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
 }
 
 #[test]
+fn status_says_whether_crowdsec_answers() {
+    let (past, told) = moment(-1);
+    let crowdsec = |connected, error: Option<&str>| CrowdsecStatus {
+        url: "http://127.0.0.1:8080".to_owned(),
+        connected,
+        since: past,
+        pulled: None,
+        error: error.map(str::to_owned),
+        bans: 7,
+        decisions: 8,
+        pulls: 1,
+        failures: 0,
+        ignored: BTreeMap::new(),
+    };
+    let cases = [
+        (crowdsec(None, None), "asking http://127.0.0.1:8080; 7 bans from before".to_owned()),
+        (
+            crowdsec(Some(true), None),
+            format!("http://127.0.0.1:8080 answers since {told}; 7 bans"),
+        ),
+        (
+            crowdsec(Some(true), Some("the map is full")),
+            "http://127.0.0.1:8080 answers, its decisions cannot be put in force: the map is full; 7 bans".to_owned(),
+        ),
+        (
+            crowdsec(Some(false), Some("connecting: Connection refused")),
+            format!(
+                "no answer from http://127.0.0.1:8080 since {told}: connecting: Connection refused; 7 bans stay"
+            ),
+        ),
+    ];
+    for (crowdsec, line) in cases {
+        let status = Status {
+            crowdsec: Some(crowdsec),
+            ..status(past)
+        };
+        let output = crate::run(
+            &ScriptedDaemon::start(answers(&status)),
+            &["status"],
+            "",
+            &[],
+        );
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = format!("CrowdSec: {line}");
+        assert!(stdout.lines().any(|it| it == line), "{line}\n{stdout}");
+    }
+}
+
+#[test]
 fn check_of_a_limited_address_ends_with_3_and_tells_the_full_limit() {
     let mut answer = Check {
         action: "drop".to_owned(),
@@ -519,6 +568,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         classes: Vec::new(),
         aggregates: Vec::new(),
         node: false,
+        crowdsec: None,
         protected: 0,
         pass_all: None,
         attempt: None,

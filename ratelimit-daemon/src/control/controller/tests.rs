@@ -1,12 +1,14 @@
 //! The controller over a datapath in memory.
 
 mod clock_changes;
+mod crowdsec;
 mod damage;
 mod detections;
 mod lists;
 mod lockout;
 mod origins;
 mod pass_all;
+mod programs;
 mod reconciliation;
 mod room;
 mod sliding_logs;
@@ -409,6 +411,7 @@ fn config() -> Config {
             runtime: "".into(),
         },
         metrics: None,
+        crowdsec: None,
     }
 }
 
