@@ -20,17 +20,17 @@ pub const INTERFACES_MAX: u32 = 32;
 /// Policies that can be loaded at once.
 pub const POLICIES_MAX: u32 = 16_384;
 
-/// List entries of a family that name one address.
-pub const ADDRESSES_MAX: u32 = 1 << 20;
-
-/// List entries of a family that name a wider prefix.
-pub const PREFIXES_MAX: u32 = 1 << 20;
+/// List entries of a family: a million, and room for another million that replaces them.
+pub const LISTED_MAX: u32 = 1 << 21;
 
 /// Sources with state, of each family, unless the configuration says otherwise.
 pub const SOURCES_DEFAULT: u32 = 1 << 18;
 
 /// Sources of each family whose refusals are remembered.
 pub const STRIKES_MAX: u32 = 1 << 16;
+
+/// Sources of each family that policies have banned and user space has not taken over.
+pub const DETECTED_MAX: u32 = 1 << 16;
 
 /// Policies of the node whose words are kept apart: the one in force, and the one that a reload brings. The words of
 /// a policy stand at its scope, modulo this.

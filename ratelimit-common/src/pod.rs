@@ -3,9 +3,16 @@
 use aya::Pod;
 
 use crate::{
-    ClassSet, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
-    aggregate::Aggregates, compact::Set, event::Sampler, guard::Guard, layout::Counter,
-    node::Share, source::LogKey,
+    ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
+    aggregate::Aggregates,
+    algorithm::FixedWindow,
+    compact::Set,
+    detected::{Filter, Tally},
+    event::Sampler,
+    layout::Counter,
+    list::PrefixKey,
+    node::Share,
+    source::LogKey,
 };
 
 // SAFETY: `repr(C)` without padding, valid for any bytes, no pointers; so are all that follow.
@@ -15,7 +22,11 @@ unsafe impl Pod for Aggregates {}
 // SAFETY: as above.
 unsafe impl Pod for ClassSet {}
 // SAFETY: as above.
-unsafe impl Pod for Guard {}
+unsafe impl Pod for Detected {}
+// SAFETY: as above.
+unsafe impl Pod for Filter {}
+// SAFETY: as above.
+unsafe impl Pod for FixedWindow {}
 // SAFETY: as above.
 unsafe impl Pod for Ipv4 {}
 // SAFETY: as above.
@@ -26,6 +37,10 @@ unsafe impl Pod for ListEntry {}
 unsafe impl Pod for LogKey {}
 // SAFETY: as above.
 unsafe impl Pod for Policy {}
+// SAFETY: as above.
+unsafe impl Pod for PrefixKey<Ipv4> {}
+// SAFETY: as above.
+unsafe impl Pod for PrefixKey<Ipv6> {}
 // SAFETY: as above.
 unsafe impl Pod for Record {}
 // SAFETY: as above.
@@ -42,3 +57,5 @@ unsafe impl Pod for SourceKey<Ipv4> {}
 unsafe impl Pod for SourceKey<Ipv6> {}
 // SAFETY: as above.
 unsafe impl Pod for Strikes {}
+// SAFETY: as above.
+unsafe impl Pod for Tally {}

@@ -7,6 +7,7 @@ use crate::{
     arrival::Arrival,
     class::ClassSet,
     compact::Region,
+    strikes::BanRule,
 };
 
 /// The most limits a policy may have.
@@ -145,8 +146,9 @@ pub struct Policy {
     scope: u32,
     classes: ClassSet,
     zero: u32,
+    ban: BanRule,
 }
-const _: () = assert!(size_of::<Policy>() == 336);
+const _: () = assert!(size_of::<Policy>() == 376);
 
 const OBSERVE: u8 = 1 << 0;
 const HAS_LOG: u8 = 1 << 1;
@@ -190,6 +192,23 @@ impl Policy {
             limit.region = *region;
         }
         self
+    }
+
+    /// The same with a rule for sources that go on over its limits.
+    #[must_use]
+    pub const fn with_ban(self, ban: BanRule) -> Self {
+        Self { ban, ..self }
+    }
+
+    /// When sources that go on over its limits are banned; `None` for never.
+    #[must_use]
+    #[inline(always)]
+    pub const fn ban(&self) -> Option<&BanRule> {
+        if self.ban.is_none() {
+            None
+        } else {
+            Some(&self.ban)
+        }
     }
 
     /// The number of limits, at most [`LIMITS_MAX`].

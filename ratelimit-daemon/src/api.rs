@@ -6,6 +6,8 @@
 //! | `GET /v1/bans` | | `[`[`Ban`]`]` |
 //! | `POST /v1/bans` | [`BanRequest`] | [`Changed`] |
 //! | `DELETE /v1/bans` | [`PrefixesRequest`] | [`Changed`] |
+//! | `POST /v1/bans/program` | [`ProgramBanRequest`] | [`Changed`] |
+//! | `DELETE /v1/bans/program` | [`ProgramUnbanRequest`] | [`Changed`] |
 //! | `GET /v1/allows` | | `[`[`Allow`]`]` |
 //! | `POST /v1/allows` | [`AllowRequest`] | [`Changed`] |
 //! | `DELETE /v1/allows` | [`PrefixesRequest`] | [`Changed`] |
@@ -15,6 +17,10 @@
 //! | `GET /v1/check/{address}` | | [`Check`] |
 //! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
+//! | `GET /v1/lists` | | `[`[`ListView`]`]` |
+//! | `DELETE /v1/lists` | [`ListTarget`] | [`Changed`] |
+//! | `POST /v1/import?`[`ImportRequest`] | a list in any format | [`Imported`] |
+//! | `GET /v1/export?`[`ExportRequest`] | | lines of text |
 //! | `POST /v1/reload` | | [`Reloaded`] |
 //! | `POST /v1/detach` | | [`Detached`] |
 //! | `GET /v1/protected` | | `[`[`ProtectedView`]`]` |
@@ -26,7 +32,10 @@
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod clock;
+mod crowdsec;
+mod lists;
 mod lockout;
+mod program;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -35,13 +44,19 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     clock::{ClockStatus, CoarseError, KernelClock},
+    crowdsec::CrowdsecStatus,
+    lists::{
+        ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
+        ListTarget, ListView, Listed,
+    },
     lockout::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
         PassAllStatus, ProtectedView, SSH_PEER,
     },
+    program::{ProgramBanRequest, ProgramUnbanRequest},
 };
 pub use crate::origin::Origin;
-use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
+use crate::{ban::BanSpec, class::Class, limit::LimitSpec, prefix::Prefix};
 
 /// The largest body of a request, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
@@ -181,6 +196,9 @@ pub struct PolicyView {
     pub limits: Vec<LimitSpec>,
     /// Whether what it would drop passes.
     pub observe: bool,
+    /// When it bans a source; `None` is never.
+    #[serde(default)]
+    pub ban: Option<BanSpec>,
     /// What shares the limits.
     #[serde(default)]
     pub applies_to: AppliesTo,
@@ -201,6 +219,17 @@ pub enum AppliesTo {
     Node,
 }
 
+/// How far a source is from a ban by its policy.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct StrikesView {
+    /// Drops that count.
+    pub strikes: u64,
+    /// When the policy bans.
+    pub ban: BanSpec,
+    /// How often policies have banned the source, as far as that is remembered.
+    pub bans: u32,
+}
+
 /// What would happen to a packet of an address at this moment.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Check {
@@ -218,6 +247,9 @@ pub struct Check {
     pub until: Option<Timestamp>,
     /// The ban that decides, when it is one.
     pub ban: Option<Ban>,
+    /// The lists that hold the address.
+    #[serde(default)]
+    pub lists: Vec<Listed>,
     /// The policy that the source is under.
     pub policy: String,
     /// The state of its limits.
@@ -225,6 +257,9 @@ pub struct Check {
     /// The limits of the prefixes around the source, the narrowest first, and of the node.
     #[serde(default)]
     pub wider: Vec<WiderLimits>,
+    /// How far the source is from a ban by its policy; `None` where that does not ban.
+    #[serde(default)]
+    pub strikes: Option<StrikesView>,
     /// Packets of the source that limits refused, as far as they are remembered.
     pub refused_packets: u64,
     /// When the last of them came.
@@ -320,8 +355,14 @@ pub struct Status {
     pub maps: Vec<MapStatus>,
     /// Bans that are in force.
     pub bans: usize,
+    /// Those of them that detection made.
+    #[serde(default)]
+    pub detected_bans: usize,
     /// Allows.
     pub allows: usize,
+    /// Lists, those in files and those that were imported.
+    #[serde(default)]
+    pub lists: Vec<ListView>,
     /// Policies of sources, the default one included.
     pub policies: usize,
     /// The classes that the configuration names.
@@ -333,6 +374,9 @@ pub struct Status {
     /// Whether the node has limits.
     #[serde(default)]
     pub node: bool,
+    /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crowdsec: Option<CrowdsecStatus>,
     /// Addresses and prefixes that are protected.
     #[serde(default)]
     pub protected: usize,
@@ -342,6 +386,27 @@ pub struct Status {
     /// The last configuration that was tried, where the files say something else or it is not confirmed.
     #[serde(default)]
     pub attempt: Option<Attempt>,
+    /// The database.
+    #[serde(default)]
+    pub database: DatabaseStatus,
+}
+
+/// The state of the database.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct DatabaseStatus {
+    /// The damaged one that was found at the start.
+    pub damaged: Option<DamagedDatabase>,
+    /// How many damaged ones lie beside it, of this start or others before.
+    pub aside: usize,
+}
+
+/// A damaged database, which was put aside.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct DamagedDatabase {
+    /// Where it is.
+    pub file: String,
+    /// What is wrong with it.
+    pub error: String,
 }
 
 /// An interface under protection.

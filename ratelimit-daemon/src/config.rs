@@ -7,13 +7,16 @@
 //! Nothing here looks at the machine beyond the files: whether an interface exists is found out when it is attached to.
 
 mod arguments;
+mod ban;
 mod class;
 mod compile;
+mod crowdsec;
 mod diagnostic;
 mod document;
 mod file;
 mod interface;
 mod limit;
+mod list;
 mod policy;
 mod prefixes;
 mod report;
@@ -28,20 +31,26 @@ mod wide;
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
+    num::NonZeroU32,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use ratelimit_common::layout::SOURCES_DEFAULT;
 use serde::{Deserialize, Serialize};
 
 pub use self::file::File;
+pub(crate) use self::prefixes::explain as explain_prefix;
 pub use self::{
     arguments::{Arguments, from_command_line},
     diagnostic::{ConfigError, Diagnostic, Position, Problem},
+    list::ListConfig,
 };
 use self::{document::Document, report::Report};
 use crate::{
+    ban::BanSpec,
     class::Catalogue,
+    crowdsec::{Address, Key},
     datapath::{IpFamily, LOGS_DEFAULT},
     limit::LimitSpec,
     prefix::Prefix,
@@ -141,8 +150,12 @@ pub struct Config {
     pub aggregate: AggregateConfig,
     /// The limits of everything that arrives.
     pub node: NodeConfig,
+    /// The most bans that policies make in a minute.
+    pub bans_per_minute: NonZeroU32,
     /// The allow list.
     pub allow: Vec<Prefix>,
+    /// The lists that are read from files, by name.
+    pub lists: BTreeMap<String, ListConfig>,
     /// Whether everything is a dry run.
     pub observe: bool,
     /// The clock that packets are judged by.
@@ -153,6 +166,8 @@ pub struct Config {
     pub paths: Paths,
     /// Where metrics are served; `None` is nowhere.
     pub metrics: Option<SocketAddr>,
+    /// The local API of `CrowdSec` whose decisions are followed; `None` is none.
+    pub crowdsec: Option<Crowdsec>,
 }
 
 /// An interface to limit traffic on.
@@ -225,6 +240,8 @@ pub struct PolicyConfig {
     pub limits: Vec<LimitSpec>,
     /// Whether to count and pass what it would drop.
     pub observe: bool,
+    /// When a source is banned that goes on over them; `None` is never.
+    pub ban: Option<BanSpec>,
 }
 
 /// The limits of the wider prefixes around a source, each of its own length, from the narrowest to the widest.
@@ -317,6 +334,17 @@ impl Default for Paths {
             runtime: "/run/ratelimit".into(),
         }
     }
+}
+
+/// A local API of `CrowdSec`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Crowdsec {
+    /// Where it is.
+    pub address: Address,
+    /// The key that it knows this bouncer by.
+    pub key: Key,
+    /// How often it is asked.
+    pub every: Duration,
 }
 
 /// Where metrics are served unless the configuration says otherwise.

@@ -6,6 +6,7 @@
 //! state.db ─────┘
 //! ```
 
+mod adopt;
 mod apply;
 mod check;
 mod class_numbers;
@@ -13,20 +14,29 @@ mod clock_choice;
 mod commands;
 mod compile;
 mod controller;
+mod crowdsec;
+mod detected;
 mod enforcer;
+mod export;
 mod guards;
 mod handle;
+mod import;
 mod intent;
 mod kept;
 mod limit_state;
+mod list;
+mod list_files;
+mod lists;
 mod node_scope;
 mod pass_all;
 mod policies;
 mod preview;
+mod programs;
 mod protection;
 mod reconcile;
 mod regions;
 mod reload;
+mod reserve;
 mod rules;
 mod store;
 mod timekeeper;
@@ -36,11 +46,15 @@ mod views;
 
 pub use compile::{CompileError, Compiled};
 pub use controller::{Controller, Reloads};
+pub use detected::{Detections, Offence};
 pub use enforcer::verify::{ByKind, Kind};
+pub use export::Export;
 pub use handle::{Handle, Stopped};
 pub use intent::Edit;
+pub use list_files::ListFile;
 pub use policies::Named;
 pub use reconcile::Reconciliation;
+pub use reserve::Filling;
 pub use store::{AllowRow, BanRow, FOREVER, LimitRow, Store};
 pub use trial::resume;
 pub use views::Snapshot;

@@ -22,6 +22,7 @@ use crate::{
     capabilities,
     config::{Config, OnStop},
     control::{self, Controller, Handle, Store},
+    crowdsec,
     datapath::{self, Kernel},
     events, http,
     lock::Lock,
@@ -134,9 +135,11 @@ impl Daemon {
             controller.clone(),
             stop.clone(),
         ));
+        tasks.spawn(keep_lists(controller.clone(), stop.clone()));
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
+        tasks.spawn(crowdsec::follow(controller.clone(), stop.clone()));
         if let Some(events) = self.events {
-            tasks.spawn(events::log(events, stop.clone()));
+            tasks.spawn(events::follow(events, controller.clone(), stop.clone()));
         }
         for log in self.logs {
             tasks.spawn(events::forward(log, stop.clone()));
@@ -219,6 +222,32 @@ async fn keep_time(controller: Handle, stop: CancellationToken) -> anyhow::Resul
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             _ = tick.tick() => controller.call(Controller::tick).await?,
+        }
+    }
+}
+
+/// Reads lists again when they are due: their files beside the controller, which goes on meanwhile.
+async fn keep_lists(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            _ = tick.tick() => {}
+        }
+        let due = controller.call(|controller| {
+            controller.tick_lists();
+            controller.due_lists()
+        });
+        for file in due.await? {
+            let read = tokio::task::spawn_blocking(move || {
+                let reading = file.read();
+                (file, reading)
+            });
+            let (file, reading) = read.await.context("reading a list")?;
+            let take = move |controller: &mut Controller| controller.take_list(&file, reading);
+            // The controller logs how it went.
+            controller.call(take).await?;
         }
     }
 }

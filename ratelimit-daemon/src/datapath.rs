@@ -5,6 +5,7 @@
 mod batch;
 mod class_maps;
 mod compact;
+mod detected_maps;
 mod family_maps;
 mod interface;
 mod ip_address;
@@ -12,6 +13,7 @@ mod kernel;
 mod link;
 mod load;
 mod logs;
+mod mapped;
 mod memory;
 mod object;
 mod pins;
@@ -25,12 +27,14 @@ pub use ip_address::IpAddress;
 pub use kernel::Kernel;
 pub use link::{Attachment, Detachment};
 pub use logs::{LOGS_DEFAULT, LogSize};
+pub use mapped::Mapped;
 pub use memory::{Memory, Shared, Write};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{
-    Family, Instant, ListEntry, Policy, Record, Settings, Strikes, Verdict, aggregate::Aggregates,
-    compact::Region, guard::Guard, layout::Counter,
+    Detected, Family, Instant, ListEntry, Policy, Record, Settings, Strikes, Verdict,
+    aggregate::Aggregates, algorithm::FixedWindow, compact::Region, detected::Tally,
+    layout::Counter,
 };
 
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
@@ -53,6 +57,15 @@ pub enum IpFamily {
 impl IpFamily {
     /// Both.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
+    /// Its name.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
 
     /// The family of `address`.
     #[must_use]
@@ -213,8 +226,14 @@ pub trait Datapath: Send {
     /// Takes an entry away; it is no error when there is none.
     fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError>;
 
-    /// Replaces the guard of a family.
-    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError>;
+    /// A word of the guard of a family.
+    fn guard_word(&self, family: IpFamily, index: u32) -> u64;
+
+    /// Replaces a word of the guard of a family.
+    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64);
+
+    /// The most entries of a family.
+    fn list_capacity(&self, family: IpFamily) -> u32;
 
     /// All entries of both families.
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError>;
@@ -239,6 +258,24 @@ pub trait Datapath: Send {
 
     /// Shows all sources that were refused.
     fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError>;
+
+    /// Sets how many bans policies may make.
+    fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError>;
+
+    /// How many bans policies may make.
+    fn detection_limit(&self) -> Result<FixedWindow, DatapathError>;
+
+    /// The ban that a policy made of a source and that was not taken over.
+    fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError>;
+
+    /// All of those bans.
+    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError>;
+
+    /// Forgets those of some sources; it is no error when there are none.
+    fn forget_detected(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError>;
+
+    /// What became of the sources that policies were to ban, over all CPUs.
+    fn tally(&self) -> Result<Tally, DatapathError>;
 
     /// Shows the state of all sources of all scopes, but for those in a `compact` table.
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError>;

@@ -1,6 +1,7 @@
 //! The two listeners: the control socket, and the one that serves metrics to the network.
 
 mod control_api;
+mod list_api;
 mod observe_api;
 mod serve;
 

@@ -12,9 +12,12 @@
 mod atomic;
 mod clock;
 mod compact;
+mod connection;
 mod constant;
+mod detected;
 mod events;
 mod frame;
+mod lists;
 mod maps;
 mod state;
 mod strikes;

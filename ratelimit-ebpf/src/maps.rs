@@ -4,21 +4,24 @@
 
 use aya_ebpf::{
     bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
-    btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf},
+    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
     macros::{btf_map, map},
     maps as untyped,
 };
 use ratelimit_common::{
-    Address, ClassSet, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
+    Address, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    Strikes,
     aggregate::Aggregates,
+    algorithm::FixedWindow,
     class::{KINDS, PORTS},
     compact::Set,
+    detected::{Filter, Tally},
     event::Sampler,
-    guard::Guard,
     layout::{
-        ADDRESSES_MAX, COUNTERS, Counter, EVENTS_BYTES, LOG_TIMES, NODE_POLICIES, POLICIES_MAX,
-        PREFIXES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
+        COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, LISTED_MAX, LOG_TIMES, NODE_POLICIES,
+        POLICIES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
     },
+    list::PrefixKey,
     node::Shares,
     source::LogKey,
 };
@@ -26,13 +29,13 @@ use ratelimit_common::{
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
 
-/// User space reads a million slots in a millisecond where they are mapped into its memory.
+/// User space reads and writes where the program does, without a system call.
 const MAPPED: usize = BPF_F_MMAPABLE as usize;
 
-type Addresses<A> = HashMap<A, ListEntry, { ADDRESSES_MAX as usize }, ON_DEMAND>;
-type Prefixes<A> = LpmTrie<A, ListEntry, { PREFIXES_MAX as usize }, ON_DEMAND>;
+type Lists<A> = HashMap<PrefixKey<A>, ListEntry, { LISTED_MAX as usize }, ON_DEMAND>;
 type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>;
 type Compact = Array<Set, 1, MAPPED>;
+type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
 type StrikesBySource<A> = LruHashMap<A, Strikes, { STRIKES_MAX as usize }>;
 
 /// Index 0 → what holds for all packets.
@@ -76,23 +79,17 @@ pub static LOGS: untyped::LruHashMap<LogKey, LogWords> =
 #[map]
 pub static EMPTY_LOG: untyped::Array<LogWords> = untyped::Array::with_max_entries(1, 0);
 
-/// Index 0 → the bits that say where list entries are.
+/// Index of a network → which prefixes may be listed around its addresses.
 #[btf_map]
-static GUARD_V4: Array<Guard, 1> = Array::new();
+static GUARD_V4: Array<u64, { Ipv4::LEVELS.words() as usize }, MAPPED> = Array::new();
 #[btf_map]
-static GUARD_V6: Array<Guard, 1> = Array::new();
-
-/// Address → its list entry.
-#[btf_map]
-static ADDRESSES_V4: Addresses<Ipv4> = HashMap::new();
-#[btf_map]
-static ADDRESSES_V6: Addresses<Ipv6> = HashMap::new();
+static GUARD_V6: Array<u64, { Ipv6::LEVELS.words() as usize }, MAPPED> = Array::new();
 
 /// Prefix → its list entry.
 #[btf_map]
-static PREFIXES_V4: Prefixes<Ipv4> = LpmTrie::new();
+static LISTS_V4: Lists<Ipv4> = HashMap::new();
 #[btf_map]
-static PREFIXES_V6: Prefixes<Ipv6> = LpmTrie::new();
+static LISTS_V6: Lists<Ipv6> = HashMap::new();
 
 /// Source and scope → the state of its limits.
 #[btf_map]
@@ -124,11 +121,37 @@ static STRIKES_V4: StrikesBySource<Ipv4> = LruHashMap::new();
 #[btf_map]
 static STRIKES_V6: StrikesBySource<Ipv6> = LruHashMap::new();
 
+/// Index 0 → the strikes of a source that had none.
+#[btf_map]
+pub static EMPTY_STRIKES: Array<Strikes, 1> = Array::new();
+
+/// Source → the ban that a policy made of it, until user space takes it over.
+#[btf_map]
+static DETECTED_V4: DetectedBySource<Ipv4> = HashMap::new();
+#[btf_map]
+static DETECTED_V6: DetectedBySource<Ipv6> = HashMap::new();
+
+/// Index of a family → the bits that say where such bans may be.
+#[btf_map]
+pub static DETECTED_FILTER: Array<Filter, 2> = Array::new();
+
+/// Index 0 → how many such bans there may be.
+#[btf_map]
+pub static DETECTION_LIMIT: Array<FixedWindow, 1> = Array::new();
+
+/// Index 0 → how many there were.
+#[btf_map]
+pub static DETECTION_WORD: Array<u64, 1> = Array::new();
+
+/// Index 0 → what became of them, on this CPU.
+#[btf_map]
+pub static DETECTIONS: PerCpuArray<Tally, 1> = PerCpuArray::new();
+
 /// Interface, family and verdict → packets and bytes.
 #[btf_map]
 pub static VERDICTS: PerCpuArray<Counter, { COUNTERS as usize }> = PerCpuArray::new();
 
-/// A sample of the drops, as `DropEvent`.
+/// A sample of the drops, as `DropEvent`, and the bans of policies, as `BanEvent`.
 #[btf_map]
 pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 
@@ -142,32 +165,37 @@ pub static MANUAL_CLOCK: Array<u64, 1> = Array::new();
 
 /// The maps of an address family.
 pub trait FamilyMaps: Address {
-    const GUARD: &'static Array<Guard, 1>;
-    const ADDRESSES: &'static Addresses<Self>;
-    const PREFIXES: &'static Prefixes<Self>;
+    const LISTS: &'static Lists<Self>;
     const SOURCES: &'static Sources<Self>;
     const COMPACT: &'static Compact;
     const STRIKES: &'static StrikesBySource<Self>;
-    /// The length of an address in bits.
-    const BITS: u32;
+    const DETECTED: &'static DetectedBySource<Self>;
+    /// A word of the guard in front of the lists.
+    fn guard_word(index: u32) -> Option<&'static u64>;
 }
 
 impl FamilyMaps for Ipv4 {
-    const GUARD: &'static Array<Guard, 1> = &GUARD_V4;
-    const ADDRESSES: &'static Addresses<Self> = &ADDRESSES_V4;
-    const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V4;
+    const LISTS: &'static Lists<Self> = &LISTS_V4;
     const SOURCES: &'static Sources<Self> = &SOURCES_V4;
     const COMPACT: &'static Compact = &COMPACT_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
-    const BITS: u32 = 32;
+    const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
+
+    #[inline(always)]
+    fn guard_word(index: u32) -> Option<&'static u64> {
+        GUARD_V4.get(index)
+    }
 }
 
 impl FamilyMaps for Ipv6 {
-    const GUARD: &'static Array<Guard, 1> = &GUARD_V6;
-    const ADDRESSES: &'static Addresses<Self> = &ADDRESSES_V6;
-    const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V6;
+    const LISTS: &'static Lists<Self> = &LISTS_V6;
     const SOURCES: &'static Sources<Self> = &SOURCES_V6;
     const COMPACT: &'static Compact = &COMPACT_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
-    const BITS: u32 = 128;
+    const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
+
+    #[inline(always)]
+    fn guard_word(index: u32) -> Option<&'static u64> {
+        GUARD_V6.get(index)
+    }
 }

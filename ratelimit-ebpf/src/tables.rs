@@ -2,30 +2,30 @@
 
 use core::ptr;
 
-use aya_ebpf::{
-    bindings::{BPF_NOEXIST, xdp_md},
-    btf_maps::lpm_trie,
-};
+use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
 use ratelimit_common::{
-    Arrival, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, Limit, ListEntry, Policy, Settings,
-    SourceKey, Tables, Verdict,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Limit, ListEntry,
+    Policy, Settings, SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     charge::{self, Outcome, Refusal},
+    detected::Detection,
     layout::counter_index,
     parse::{
         ipv6::Walk,
         transport::{Kind, UpperLayer},
     },
+    strikes::Strike,
     tables::{FamilyTables, InsertError},
 };
 
 use crate::{
     compact::{self, CompactWords},
     constant::Constant,
-    events,
+    detected, events,
+    lists::{self, LevelCode},
     maps::{
-        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, FamilyMaps,
-        INSERTED, POLICIES, SETTINGS, VERDICTS,
+        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, INSERTED,
+        POLICIES, SETTINGS, VERDICTS,
     },
     state::{MapNode, MapWords},
     strikes,
@@ -111,6 +111,16 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
+    fn may_detect(&self, now: Instant) -> bool {
+        detected::may_ban(now)
+    }
+
+    #[inline(always)]
+    fn count_detection(&self, detection: Detection) {
+        detected::count(detection);
+    }
+
+    #[inline(always)]
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
         if let Some(counter) = VERDICTS.get_ptr_mut(counter_index(INTERFACE.get(), family, verdict))
         {
@@ -123,7 +133,7 @@ impl Tables for KernelTables {
 }
 
 /// What differs between the families besides their maps.
-pub trait FamilyCode: FamilyMaps {
+pub trait FamilyCode: LevelCode {
     fn source_mask() -> Self;
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
@@ -133,6 +143,9 @@ pub trait FamilyCode: FamilyMaps {
     fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
     fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
+    fn is_connected(context: *mut xdp_md) -> bool;
+    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool;
+    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>);
 }
 
 impl FamilyCode for Ipv4 {
@@ -185,6 +198,21 @@ impl FamilyCode for Ipv4 {
     #[inline(always)]
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant) {
         subprograms::sample_v4(self, refusal, interface, now);
+    }
+
+    #[inline(always)]
+    fn is_connected(context: *mut xdp_md) -> bool {
+        subprograms::is_connected_v4(context)
+    }
+
+    #[inline(always)]
+    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+        subprograms::strike_v4(self, policy, strike)
+    }
+
+    #[inline(always)]
+    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>) {
+        subprograms::detect_v4(context, self, policy, strike);
     }
 }
 
@@ -239,6 +267,21 @@ impl FamilyCode for Ipv6 {
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant) {
         subprograms::sample_v6(self, refusal, interface, now);
     }
+
+    #[inline(always)]
+    fn is_connected(context: *mut xdp_md) -> bool {
+        subprograms::is_connected_v6(context)
+    }
+
+    #[inline(always)]
+    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+        subprograms::strike_v6(self, policy, strike)
+    }
+
+    #[inline(always)]
+    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>) {
+        subprograms::detect_v6(context, self, policy, strike);
+    }
 }
 
 impl<A: FamilyCode> FamilyTables<A> for KernelTables {
@@ -259,16 +302,7 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn list_entry(&self, address: A) -> Option<ListEntry> {
-        if !A::GUARD.get(0)?.contains(address.guard_bit()) {
-            return None;
-        }
-        // SAFETY: elements of a map without preallocation live until the end of the RCU section, which outlasts the program.
-        if let Some(entry) = unsafe { A::ADDRESSES.get(address) } {
-            return Some(*entry);
-        }
-        A::PREFIXES
-            .get(&lpm_trie::Key::new(A::BITS, address))
-            .copied()
+        lists::entry(address, self.now)
     }
 
     #[inline(always)]
@@ -359,8 +393,33 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn strike(&self, source: A) {
-        strikes::strike(source, self.now);
+    fn detected(&self, source: &A) -> Option<Detected> {
+        detected::find(source)
+    }
+
+    #[inline(always)]
+    fn count_strike(&self, source: &A, rule: Option<&BanRule>, now: Instant) -> bool {
+        strikes::count(source, rule, now)
+    }
+
+    #[inline(always)]
+    fn is_connected(&self, _: &Strike<'_>) -> bool {
+        A::is_connected(self.context)
+    }
+
+    #[inline(always)]
+    fn ban(&self, source: &A, ban: Detected) -> bool {
+        detected::ban(source, &ban, INTERFACE.get())
+    }
+
+    #[inline(always)]
+    fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+        source.strike(policy, strike)
+    }
+
+    #[inline(always)]
+    fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
+        source.detect(self.context, policy, strike);
     }
 
     #[inline(always)]

@@ -5,11 +5,12 @@ mod classes;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    AggregateConfig, Config, Interface, NodeConfig, PolicyConfig, default_metrics,
+    AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, ban, default_metrics,
     diagnostic::Problem,
     document::Document,
     file::File,
     interface,
+    list::NamedList,
     policy::{self, Policy},
     prefixes::Places,
     report::{At, Report, Spot},
@@ -32,8 +33,14 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     }
     let classes = classes::compile(document, report);
     let source = value_or_default(document.source.as_ref());
+    for policy in &document.policies {
+        if let Some(ban) = &policy.ban {
+            ban::check_width(&ban.spot, &source, report);
+        }
+    }
     let aggregate = document.aggregate.as_ref();
     let node = document.node.as_ref();
+    let detection = document.detection.as_ref();
     let metrics = document.metrics.as_ref().map(|metrics| metrics.value);
     Config {
         files: files.iter().map(|file| file.path.clone()).collect(),
@@ -46,12 +53,15 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         }),
         node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
         source,
+        bans_per_minute: detection.map_or(ban::PER_MINUTE_DEFAULT, |at| at.value),
         allow: values(&document.allow),
+        lists: lists(&document.lists, report),
         observe: value_or_default(document.observe.as_ref()),
         clock: value_or_default(document.clock.as_ref()),
         on_stop: value_or_default(document.on_stop.as_ref()),
         paths: value_or_default(document.paths.as_ref()),
         metrics: metrics.unwrap_or_else(|| Some(default_metrics())),
+        crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
     }
 }
 
@@ -68,10 +78,26 @@ fn policies(located: &[Policy], report: &mut Report) -> BTreeMap<String, PolicyC
             sources: values(&policy.sources),
             limits: values(&policy.limits),
             observe: policy.observe,
+            ban: policy.ban.as_ref().map(|ban| ban.value),
         };
         policies.insert(policy.name.clone(), compiled);
     }
     policies
+}
+
+fn lists(located: &[NamedList], report: &mut Report) -> BTreeMap<String, ListConfig> {
+    let mut lists = BTreeMap::new();
+    let mut places: HashMap<&str, &Spot> = HashMap::new();
+    for NamedList { name, list } in located {
+        if let Some(first) = places.insert(&name.value, &name.spot) {
+            let what = format!("[list.{}] is defined twice", name.value);
+            report.add_repeated(&name.spot, first, &what, "give one of them another name");
+        }
+        if let Some(list) = list {
+            lists.insert(name.value.clone(), list.clone());
+        }
+    }
+    lists
 }
 
 fn interfaces(located: &[Option<At<Interface>>], report: &mut Report) -> Vec<Interface> {

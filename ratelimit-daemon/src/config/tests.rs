@@ -1,18 +1,21 @@
 //! Configurations and what becomes of them, text for text.
 
 mod accepted;
+mod bans;
 mod classes;
 mod command_line;
 mod contrib;
+mod crowdsec;
 mod files;
 mod limits;
+mod lists;
 mod places;
 mod refused;
 mod sources;
 mod warned;
 mod wide;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use tempfile::TempDir;
 

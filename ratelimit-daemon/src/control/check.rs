@@ -1,6 +1,6 @@
 //! `rlctl check`: what would happen to a packet of an address, by which rule, and why.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 
@@ -9,12 +9,15 @@ use super::{
     limit_state::SourceState,
     policies::{DEFAULT, NODE, Named},
     preview,
+    store::BanRow,
     views::{ban, unreadable},
 };
 use crate::{
     api::{Ban, Check, LimitState, Refused, WiderLimits},
     clock,
     datapath::{DatapathError, IpFamily},
+    lists::Action,
+    origin::Origin,
     prefix::Prefix,
 };
 
@@ -35,7 +38,9 @@ impl Controller {
             &self.intent.config.source,
         );
         let matched = self.rules.longest_match(address);
-        let ban = self.ban_of(address).filter(|_| verdict_is_ban(verdict));
+        let in_kernel = || self.ban_in_kernel(source);
+        let ban = self.ban_of(address).or_else(in_kernel);
+        let ban = ban.filter(|_| verdict_is_ban(verdict));
         let named = matched
             .and_then(|(_, entry)| entry.policy())
             .and_then(|index| self.policies.at(index));
@@ -49,6 +54,9 @@ impl Controller {
             Some((_, named)) => self.limit_states(source, named, now).map_err(unreadable)?,
             None => Vec::new(),
         };
+        let now_word = strikes.map_or(0, |strikes| strikes.word);
+        let strikes_view =
+            named.and_then(|(_, named)| self.strikes_view(source, named, now_word, now));
         let wider = self.wider(source, now).map_err(unreadable)?;
         Ok(Check {
             address,
@@ -58,9 +66,11 @@ impl Controller {
             rule: self.deciding_rule(address, verdict, ban.as_ref()),
             until: ban.as_ref().and_then(|ban| ban.until),
             ban,
+            lists: self.listed(address.into()),
             policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
             limits,
             wider,
+            strikes: strikes_view,
             refused_packets: strikes.map_or(0, |strikes| strikes.packets),
             refused_last: strikes
                 .map(|strikes| clock::to_wall(Instant::from_nanos(strikes.last_ns))),
@@ -75,8 +85,31 @@ impl Controller {
             let bans = self.intent.bans_of(prefix);
             bans.map(move |(origin, row)| (prefix, origin, row))
         });
-        bans.max_by_key(|(_, _, row)| row.until)
-            .map(|(prefix, origin, row)| ban(prefix, origin, row))
+        let longest = bans.max_by_key(|(_, _, row)| row.until);
+        let listed = self.listed_ban(address);
+        match (longest, listed) {
+            (Some((_, _, row)), Some((until, listed))) if until > row.until => Some(listed),
+            (Some((prefix, origin, row)), _) => Some(ban(prefix, origin, row)),
+            (None, listed) => listed.map(|(_, listed)| listed),
+        }
+    }
+
+    /// The entry of a list that bans an address and ends last, with its end.
+    fn listed_ban(&self, address: IpAddr) -> Option<(Instant, Ban)> {
+        let lists = self.intent.lists_for(Action::Ban);
+        let entries = lists.flat_map(|(name, list)| {
+            let entries = list.around(address.into());
+            entries.map(move |entry| (name, list, entry))
+        });
+        let (name, list, entry) = entries.max_by_key(|(_, _, entry)| entry.until)?;
+        let row = BanRow {
+            until: entry.until,
+            since: list.since,
+            reason: list.reasons.get(entry.reason).map(Into::into),
+            author: Arc::clone(&list.author),
+        };
+        let origin = Origin::List(Arc::clone(name));
+        Some((entry.until, ban(entry.prefix, &origin, &row)))
     }
 
     /// The prefix that the verdict comes from: of the ban, of the allow, or of the policy.

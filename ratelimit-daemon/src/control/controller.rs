@@ -17,12 +17,16 @@ use super::{
     class_numbers::ClassNumbers,
     clock_choice,
     compile::{self, Held},
+    crowdsec::Connection,
+    detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
+    list_files::ListFiles,
     pass_all::PassAll,
     policies::Policies,
     protection::Protection,
     reconcile::Comparisons,
+    reserve::Filling,
     rules::Rules,
     store::Store,
     timekeeper::Reading,
@@ -31,7 +35,7 @@ use crate::{
     api::{Changed, ClockStatus, KernelClock, Refused},
     clock,
     config::Config,
-    datapath::Datapath,
+    datapath::{Datapath, DatapathError},
     prefix::Prefix,
     protected::Protected,
 };
@@ -47,16 +51,22 @@ pub struct Controller {
     /// The CPUs that share the limits of the node.
     cpus: u32,
     pub(super) enforcer: Enforcer,
-    store: Store,
+    pub(super) store: Store,
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
+    pub(super) detections: Detections,
     pub(super) fill: super::views::Fill,
+    pub(super) list_files: ListFiles,
+    /// When entries of lists that have ended were last forgotten.
+    pub(super) pruned: std::time::Instant,
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
+    pub(super) crowdsec: Connection,
     pub(super) protection: Protection,
     pub(super) pass_all: PassAll,
     pub(super) trials: Trials,
+    pub(super) filling: Filling,
 }
 
 /// What became of the configuration so far.
@@ -80,6 +90,7 @@ impl Controller {
         datapath: Box<dyn Datapath>,
         protected: Protected,
     ) -> anyhow::Result<Self> {
+        let crowdsec = config.crowdsec.clone();
         let mut controller = Self {
             protection: Protection::new(protected),
             pass_all: PassAll::restore(&config.paths.state),
@@ -97,17 +108,33 @@ impl Controller {
                 applied: Timestamp::now(),
                 error: None,
             },
+            detections: Detections::default(),
             fill: super::views::Fill::default(),
+            list_files: ListFiles::default(),
+            pruned: std::time::Instant::now(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
+            crowdsec: Connection::new(crowdsec),
+            filling: Filling::default(),
         };
-        controller.forget_ended_bans()?;
+        controller.drop_ended_bans()?;
         controller.compile_all()?;
+        controller
+            .adopt_lists()
+            .context("keeping what the kernel holds")?;
         controller
             .enforce_all()
             .context("filling the tables in the kernel")?;
         controller.tell_clock(None);
         controller.tell_spared();
+        // What went wrong is logged; the lists stay as they were.
+        controller.read_lists();
+        if let Err(refused) = controller.take_detected() {
+            warn!(
+                error = refused.error,
+                "bans by policies stay with the kernel alone"
+            );
+        }
         Ok(controller)
     }
 
@@ -130,7 +157,8 @@ impl Controller {
         Ok(())
     }
 
-    /// What is due each second: the clocks are read, bans end, and the kernel's tables are compared with what is intended.
+    /// What is due each second: the clocks are read, bans that the kernel made are taken over, others end, and the kernel's
+    /// tables are compared with what is intended.
     pub fn tick(&mut self) {
         if let Err(error) = self.keep_time(Reading::now()) {
             warn!(
@@ -140,6 +168,13 @@ impl Controller {
         }
         self.tick_pass_all();
         self.tick_trial();
+        self.take_missed();
+        if let Err(refused) = self.forget_offences() {
+            warn!(
+                error = refused.error,
+                "sources that were quiet could not be forgotten"
+            );
+        }
         if let Err(error) = self.forget_ended_bans() {
             warn!(
                 error = format!("{error:#}"),
@@ -147,6 +182,18 @@ impl Controller {
             );
         }
         self.reconcile_quickly();
+        self.watch_filling();
+        self.store.flush();
+    }
+
+    /// Forgets entries of lists that have ended.
+    pub fn tick_lists(&mut self) {
+        if let Err(refused) = self.forget_ended_entries(clock::now()) {
+            warn!(
+                error = refused.error,
+                "entries of lists that ended could not be forgotten"
+            );
+        }
     }
 
     /// Makes changes: in the database, in the datapath, and here, or nowhere.
@@ -155,13 +202,23 @@ impl Controller {
     ///
     /// Why none of them was made.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+        let given_way = self.make_room(edits)?;
+        let count = given_way.len();
+        let all: Vec<Edit> = given_way.into_iter().chain(edits.iter().cloned()).collect();
+        let changed = self.edit_all(&all, count)?;
+        self.note_given_way(count);
+        Ok(changed)
+    }
+
+    /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
+    fn edit_all(&mut self, edits: &[Edit], giving_way: usize) -> Result<Changed, Refused> {
         let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
             .cloned()
             .map(|edit| self.intent.edit(edit))
             .collect();
-        if let Err(error) = self.try_edit(edits) {
+        if let Err(error) = self.try_edit(edits, giving_way) {
             for edit in reverse.iter().rev() {
                 self.intent.edit(edit.clone());
             }
@@ -172,19 +229,21 @@ impl Controller {
                     "a change that failed could not be taken back"
                 );
             }
-            return Err(error.into());
+            return Err(refusal(error));
         }
         self.enlarge_regions();
         self.tell_clock(before.as_ref());
         if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
         }
-        Ok(summary(edits, &reverse))
+        Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
     }
 
-    fn try_edit(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
+    fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
         self.compile(edits)?;
-        let changes = self.changes(edits);
+        let (first, then) = edits.split_at(giving_way);
+        let freed = self.changes(first);
+        let changes = self.changes(then);
         let tables = self.tables_if(edits);
         let Self {
             store, enforcer, ..
@@ -193,6 +252,7 @@ impl Controller {
         // crash is taken away at the next start.
         store.transaction(|writer| {
             edits.iter().try_for_each(|edit| writer.write(edit))?;
+            enforcer.apply(freed, None)?;
             Ok(enforcer.apply(changes, tables)?)
         })
     }
@@ -211,6 +271,7 @@ impl Controller {
         } else {
             self.enlarge_regions();
         }
+        self.crowdsec.wish(self.intent.config.crowdsec.as_ref());
         self.tell_clock(Some(&clock));
         answer.map(drop)
     }
@@ -220,7 +281,7 @@ impl Controller {
         if edits.iter().any(Edit::is_of_policy) {
             self.compile_policies()?;
         }
-        for prefix in edits.iter().filter_map(Edit::prefix) {
+        for prefix in edits.iter().flat_map(Edit::prefixes) {
             self.compile_prefix(prefix);
         }
         Ok(())
@@ -261,7 +322,7 @@ impl Controller {
         }
     }
 
-    fn compile_prefix(&mut self, prefix: Prefix) {
+    pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
         compile::compile_prefix(&mut self.rules, &self.policies, &self.intent, prefix);
     }
 
@@ -295,7 +356,7 @@ impl Controller {
     }
 
     fn changes(&self, edits: &[Edit]) -> Changes {
-        self.changes_of(edits.iter().filter_map(Edit::prefix))
+        self.changes_of(edits.iter().flat_map(Edit::prefixes))
     }
 
     fn changes_of(&self, prefixes: impl Iterator<Item = Prefix>) -> Changes {
@@ -362,20 +423,47 @@ impl Controller {
     }
 
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {
-        let ended = self.intent.ended(clock::now());
-        if ended.is_empty() {
+        let edits = self.ends_of_bans();
+        if edits.is_empty() {
             return Ok(());
         }
-        let count = ended.len();
-        let edits: Vec<Edit> = ended
-            .into_iter()
-            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
-            .collect();
         self.edit(&edits)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
-        info!(count, "bans ended");
+        info!(count = edits.len(), "bans ended");
         Ok(())
     }
+
+    /// Forgets bans that ended while no daemon ran, before anything is compiled.
+    fn drop_ended_bans(&mut self) -> anyhow::Result<()> {
+        let edits = self.ends_of_bans();
+        self.store
+            .transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)))?;
+        for edit in edits {
+            self.intent.edit(edit);
+        }
+        Ok(())
+    }
+
+    fn ends_of_bans(&self) -> Vec<Edit> {
+        let ended = self.intent.ended(clock::now()).into_iter();
+        ended
+            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
+            .collect()
+    }
+}
+
+/// A refusal, with what to do about a full map.
+fn refusal(error: anyhow::Error) -> Refused {
+    let full = matches!(
+        error.downcast_ref::<DatapathError>(),
+        Some(DatapathError::Full { .. })
+    );
+    let refused = Refused::from(error);
+    if full {
+        return refused
+            .hint("end bans or shorten lists; `rlctl status` shows how full the maps are");
+    }
+    refused
 }
 
 /// The CPUs of this machine, those included that may come while it runs.
@@ -404,6 +492,8 @@ fn exists(edit: &Edit) -> bool {
         Edit::Ban(_, _, row) => row.is_some(),
         Edit::Allow(_, row) => row.is_some(),
         Edit::Limits(_, row) => row.is_some(),
+        Edit::List(_, list, _) => list.is_some(),
+        Edit::Offence(_, row) => row.is_some(),
     }
 }
 

@@ -5,7 +5,8 @@ pub mod verify;
 use std::collections::{BTreeMap, HashSet};
 
 use ratelimit_common::{
-    Limit, ListEntry, Policy, Settings, aggregate::Aggregates, compact::Region,
+    Limit, ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
+    compact::Region,
 };
 
 use super::guards::GuardCounts;
@@ -19,8 +20,10 @@ use crate::{
 pub struct Enforcer {
     datapath: Box<dyn Datapath>,
     entries: BTreeMap<Prefix, ListEntry>,
+    /// How many they are, of each family.
+    counts: [u64; 2],
     held: Tables,
-    guards: BTreeMap<IpFamily, GuardCounts>,
+    guards: GuardCounts,
 }
 
 /// What the tables hold, or are to hold, besides the entries.
@@ -32,6 +35,8 @@ pub struct Tables {
     pub classes: ClassTables,
     /// The wider prefixes that have limits.
     pub aggregates: BTreeMap<IpFamily, Aggregates>,
+    /// How many bans policies may make.
+    pub detection_limit: FixedWindow,
     /// What holds for all packets.
     pub settings: Settings,
 }
@@ -49,8 +54,9 @@ impl Enforcer {
         let mut enforcer = Self {
             datapath,
             entries: BTreeMap::new(),
+            counts: [0; 2],
             held: Tables::default(),
-            guards: BTreeMap::new(),
+            guards: GuardCounts::default(),
         };
         enforcer.reread()?;
         Ok(enforcer)
@@ -77,18 +83,25 @@ impl Enforcer {
             policies: self.datapath.policies()?.into_iter().collect(),
             classes: self.datapath.classes()?,
             aggregates,
+            detection_limit: self.datapath.detection_limit()?,
             settings: self.datapath.settings()?,
         })
     }
 
     fn take_entries(&mut self, entries: Vec<(Prefix, ListEntry)>) {
         self.entries = entries.into_iter().collect();
-        self.guards = IpFamily::ALL
-            .map(|family| (family, GuardCounts::default()))
-            .into();
+        self.counts = [0; 2];
         for prefix in self.entries.keys() {
-            self.guards.entry(family(*prefix)).or_default().add(*prefix);
+            self.counts[IpFamily::of(prefix.address()) as usize] += 1;
         }
+        self.restore_guards();
+    }
+
+    /// Puts the guards right, and answers how many of their words were wrong.
+    fn restore_guards(&mut self) -> usize {
+        let (guards, wrong) = GuardCounts::restore(&self.entries, &mut *self.datapath);
+        self.guards = guards;
+        wrong
     }
 
     /// Changes entries and, where they are given, all other tables. A packet meanwhile sees for its source either what was
@@ -128,26 +141,27 @@ impl Enforcer {
             .collect()
     }
 
+    /// What the datapath holds, in the order of prefixes: the wider ones before those inside.
+    pub fn entries(&self) -> impl Iterator<Item = (Prefix, ListEntry)> {
+        self.entries.iter().map(|(prefix, entry)| (*prefix, *entry))
+    }
+
     /// What the datapath holds for a prefix.
     #[must_use]
     pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
         self.entries.get(&prefix).copied()
     }
 
-    /// How many entries it holds, single addresses and wider prefixes of a family.
+    /// How many entries it holds.
     #[must_use]
-    pub fn count_entries(&self, wanted: IpFamily) -> (u64, u64) {
-        let of_family = self
-            .entries
-            .keys()
-            .filter(|prefix| family(**prefix) == wanted);
-        of_family.fold((0, 0), |(addresses, prefixes), prefix| {
-            if prefix.is_address() {
-                (addresses + 1, prefixes)
-            } else {
-                (addresses, prefixes + 1)
-            }
-        })
+    pub fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// How many entries of a family it holds.
+    #[must_use]
+    pub fn count(&self, family: IpFamily) -> u64 {
+        self.counts[family as usize]
     }
 
     /// What the tables hold besides the entries.
@@ -211,6 +225,7 @@ impl Enforcer {
         for (family, aggregates) in &wanted.aggregates {
             self.change_aggregates(*family, *aggregates, undo)?;
         }
+        self.change_detection_limit(wanted.detection_limit, undo)?;
         self.clear_node_before(wanted.settings)?;
         let meanwhile = with_classes(wanted.settings);
         let meanwhile = if was_coarse {
@@ -229,14 +244,19 @@ impl Enforcer {
     fn try_change(&mut self, changes: Changes, undo: &mut Vec<Undo>) -> Result<(), DatapathError> {
         let (present, gone): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|(_, entry)| entry.is_some());
+        let coming = present.iter().map(|(prefix, _)| *prefix);
+        let coming: Vec<Prefix> = coming
+            .filter(|prefix| self.entry(*prefix).is_none())
+            .collect();
+        self.guards
+            .reserve(&coming, &self.entries, &mut *self.datapath);
         for (prefix, entry) in present {
             self.change(prefix, entry, undo)?;
         }
-        self.write_guards()?;
         for (prefix, _) in gone {
             self.change(prefix, None, undo)?;
         }
-        self.write_guards()
+        Ok(())
     }
 
     fn change_classes(
@@ -269,6 +289,20 @@ impl Enforcer {
             self.datapath.set_aggregates(family, aggregates)?;
             undo.push(Undo::Aggregates(family, before));
             self.held.aggregates.insert(family, aggregates);
+        }
+        Ok(())
+    }
+
+    fn change_detection_limit(
+        &mut self,
+        limit: FixedWindow,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        let before = self.held.detection_limit;
+        if limit != before {
+            self.datapath.set_detection_limit(limit)?;
+            undo.push(Undo::DetectionLimit(before));
+            self.held.detection_limit = limit;
         }
         Ok(())
     }
@@ -314,28 +348,27 @@ impl Enforcer {
         if before == entry {
             return Ok(());
         }
-        let guard = self.guards.entry(family(prefix)).or_default();
+        let datapath = &mut *self.datapath;
+        let count = &mut self.counts[IpFamily::of(prefix.address()) as usize];
         if let Some(entry) = entry {
-            self.datapath.set_entry(prefix, entry)?;
-            if self.entries.insert(prefix, entry).is_none() {
-                guard.add(prefix);
+            if before.is_none() {
+                self.guards.add(prefix, datapath);
             }
+            if let Err(error) = datapath.set_entry(prefix, entry) {
+                if before.is_none() {
+                    self.guards.remove(prefix, datapath);
+                }
+                return Err(error);
+            }
+            *count += u64::from(before.is_none());
+            self.entries.insert(prefix, entry);
         } else {
-            self.datapath.remove_entry(prefix)?;
+            datapath.remove_entry(prefix)?;
+            *count -= 1;
             self.entries.remove(&prefix);
-            guard.remove(prefix);
+            self.guards.remove(prefix, datapath);
         }
         undo.push(Undo::Entry(prefix, before));
-        Ok(())
-    }
-
-    fn write_guards(&mut self) -> Result<(), DatapathError> {
-        for (family, counts) in &mut self.guards {
-            if let Some(guard) = counts.take_changed() {
-                let answer = self.datapath.set_guard(*family, &guard);
-                answer.inspect_err(|_| counts.retry())?;
-            }
-        }
         Ok(())
     }
 
@@ -363,6 +396,10 @@ impl Enforcer {
                     self.held.aggregates.insert(family, before);
                     self.datapath.set_aggregates(family, before)
                 }
+                Undo::DetectionLimit(before) => {
+                    self.held.detection_limit = before;
+                    self.datapath.set_detection_limit(before)
+                }
                 Undo::Settings(before) => {
                     self.held.settings = before;
                     self.datapath.set_settings(before)
@@ -372,9 +409,6 @@ impl Enforcer {
                 tracing::error!(%error, "a change that failed could not be taken back");
             }
         }
-        if let Err(error) = self.write_guards() {
-            tracing::error!(%error, "a change that failed could not be taken back");
-        }
     }
 }
 
@@ -383,9 +417,6 @@ enum Undo {
     Entry(Prefix, Option<ListEntry>),
     Classes(ClassTables),
     Aggregates(IpFamily, Aggregates),
+    DetectionLimit(FixedWindow),
     Settings(Settings),
-}
-
-fn family(prefix: Prefix) -> IpFamily {
-    IpFamily::of(prefix.address())
 }

@@ -8,13 +8,17 @@ use std::{
 use ratelimit_common::Instant;
 
 use super::{
+    detected::Offence,
+    list::{List, ListEntry},
     policies::{DEFAULT, NODE, Role, aggregate_name},
     store::{AllowRow, BanRow, FOREVER, LimitRow, Store},
 };
 use crate::{
+    ban::BanSpec,
     config::Config,
     datapath::{IpFamily, LogSize},
     limit::LimitSpec,
+    lists::Action,
     origin::Origin,
     prefix::Prefix,
 };
@@ -26,6 +30,10 @@ pub struct Intent {
     bans: BTreeMap<(Prefix, Origin), BanRow>,
     allows: BTreeMap<Prefix, AllowRow>,
     limits: BTreeMap<Option<Prefix>, LimitRow>,
+    lists: BTreeMap<Arc<str>, Arc<List>>,
+    offences: BTreeMap<Prefix, Offence>,
+    /// How many bans are of detection.
+    detected: usize,
     /// The bans that end, the soonest first.
     ends: BTreeSet<(Instant, Prefix, Origin)>,
 }
@@ -37,18 +45,24 @@ pub enum Edit {
     Ban(Prefix, Origin, Option<BanRow>),
     /// An allow of a prefix.
     Allow(Prefix, Option<AllowRow>),
+    /// A list as a whole, and the prefixes of which it says something else than the one before it.
+    List(Arc<str>, Option<Arc<List>>, Arc<[Prefix]>),
     /// Limits of a prefix, or of the default policy.
     Limits(Option<Prefix>, Option<LimitRow>),
+    /// What is remembered of a source that policies banned.
+    Offence(Prefix, Option<Offence>),
 }
 
 impl Edit {
-    /// The prefix that it is about; `None` for the default policy.
-    #[must_use]
-    pub fn prefix(&self) -> Option<Prefix> {
-        match self {
-            Self::Ban(prefix, ..) | Self::Allow(prefix, _) => Some(*prefix),
-            Self::Limits(target, _) => *target,
-        }
+    /// The prefixes whose list entries it may change; none for the default policy.
+    pub fn prefixes(&self) -> impl Iterator<Item = Prefix> {
+        let (one, many) = match self {
+            Self::Ban(prefix, ..) | Self::Allow(prefix, _) => (Some(*prefix), &[][..]),
+            Self::Limits(target, _) => (*target, &[][..]),
+            Self::List(_, _, touched) => (None, &touched[..]),
+            Self::Offence(..) => (None, &[][..]),
+        };
+        one.into_iter().chain(many.iter().copied())
     }
 
     /// Whether it changes a policy.
@@ -69,6 +83,8 @@ pub struct WantedPolicy<'a> {
     pub observe: bool,
     /// Whose limits they are.
     pub role: Role,
+    /// When a source is banned that goes on over them.
+    pub ban: Option<BanSpec>,
 }
 
 impl Intent {
@@ -79,6 +95,9 @@ impl Intent {
             bans: BTreeMap::new(),
             allows: BTreeMap::new(),
             limits: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            offences: BTreeMap::new(),
+            detected: 0,
             ends: BTreeSet::new(),
         }
     }
@@ -96,8 +115,14 @@ impl Intent {
         for (prefix, row) in store.allows()? {
             intent.edit(Edit::Allow(prefix, Some(row)));
         }
+        for (name, list) in store.lists()? {
+            intent.lists.insert(name, Arc::new(list));
+        }
         for (target, row) in store.limits()? {
             intent.edit(Edit::Limits(target, Some(row)));
+        }
+        for (source, offence) in store.offences()? {
+            intent.edit(Edit::Offence(source, Some(offence)));
         }
         Ok(intent)
     }
@@ -124,6 +149,13 @@ impl Intent {
             }
             Edit::Allow(prefix, row) => Edit::Allow(prefix, put(&mut self.allows, prefix, row)),
             Edit::Limits(target, row) => Edit::Limits(target, put(&mut self.limits, target, row)),
+            Edit::List(name, list, touched) => {
+                let before = put(&mut self.lists, Arc::clone(&name), list);
+                Edit::List(name, before, touched)
+            }
+            Edit::Offence(source, row) => {
+                Edit::Offence(source, put(&mut self.offences, source, row))
+            }
         }
     }
 
@@ -132,7 +164,13 @@ impl Intent {
             self.ends.insert((row.until, prefix, origin.clone()));
         }
         let until = row.as_ref().map(|row| row.until);
+        if *origin == Origin::Detected {
+            self.detected += usize::from(row.is_some());
+        }
         let before = put(&mut self.bans, (prefix, origin.clone()), row);
+        if *origin == Origin::Detected {
+            self.detected -= usize::from(before.is_some());
+        }
         if let Some(before) = before.as_ref().filter(|before| Some(before.until) != until) {
             self.ends.remove(&(before.until, prefix, origin.clone()));
         }
@@ -144,6 +182,28 @@ impl Intent {
         &self.bans
     }
 
+    /// How many bans are of detection.
+    pub fn detected(&self) -> usize {
+        self.detected
+    }
+
+    /// What is remembered of a source that policies banned.
+    pub fn offence(&self, source: Prefix) -> Option<Offence> {
+        self.offences.get(&source).copied()
+    }
+
+    /// The sources that were quiet for long enough at `now`.
+    pub fn forgotten(&self, now: Instant) -> Vec<Prefix> {
+        let offences = self.offences.iter();
+        let forgotten = offences.filter(|(_, offence)| offence.forget <= now);
+        forgotten.map(|(source, _)| *source).collect()
+    }
+
+    /// The ban of a prefix that is of this origin.
+    pub fn ban_of(&self, prefix: Prefix, origin: &Origin) -> Option<&BanRow> {
+        self.bans.get(&(prefix, origin.clone()))
+    }
+
     /// The bans of a prefix, by their origins.
     pub fn bans_of(&self, prefix: Prefix) -> impl Iterator<Item = (&Origin, &BanRow)> {
         let from_here = self.bans.range((prefix, Origin::FIRST)..);
@@ -152,12 +212,25 @@ impl Intent {
             .map(|((_, origin), row)| (origin, row))
     }
 
-    /// The lists that ban a prefix by its own name.
+    /// The lists that ban a prefix, or one around it.
     pub fn lists_that_ban(&self, prefix: Prefix) -> impl Iterator<Item = &Arc<str>> {
-        self.bans_of(prefix).filter_map(|(origin, _)| match origin {
+        let bans = self.bans_of(prefix).filter_map(|(origin, _)| match origin {
             Origin::List(name) => Some(name),
             _ => None,
-        })
+        });
+        let lists = self.lists_for(Action::Ban);
+        bans.chain(lists.filter_map(move |(name, list)| list.around(prefix).next().map(|_| name)))
+    }
+
+    /// All lists, by name.
+    pub fn lists(&self) -> &BTreeMap<Arc<str>, Arc<List>> {
+        &self.lists
+    }
+
+    /// The lists with an action.
+    pub fn lists_for(&self, action: Action) -> impl Iterator<Item = (&Arc<str>, &Arc<List>)> {
+        let lists = self.lists.iter();
+        lists.filter(move |(_, list)| list.action == action)
     }
 
     /// The allows that were set by hand.
@@ -168,6 +241,13 @@ impl Intent {
     /// The limits that were set by hand.
     pub fn limits(&self) -> &BTreeMap<Option<Prefix>, LimitRow> {
         &self.limits
+    }
+
+    /// The bans that end, the soonest first.
+    pub fn ends(&self) -> impl Iterator<Item = (Prefix, &Origin)> {
+        self.ends
+            .iter()
+            .map(|(_, prefix, origin)| (*prefix, origin))
     }
 
     /// The bans that have ended at `now`.
@@ -181,12 +261,23 @@ impl Intent {
 
     /// Whether a prefix is on the allow list.
     pub fn is_allowed(&self, prefix: Prefix) -> bool {
-        self.allows.contains_key(&prefix) || self.config.allow.contains(&prefix)
+        self.allows.contains_key(&prefix)
+            || self.config.allow.contains(&prefix)
+            || self.allowed_by_list(prefix).is_some()
+    }
+
+    /// The list that has a prefix on the allow list, by its own name.
+    pub fn allowed_by_list(&self, prefix: Prefix) -> Option<(&Arc<str>, &ListEntry)> {
+        let mut lists = self.lists_for(Action::Allow);
+        lists.find_map(|(name, list)| Some((name, list.get(prefix)?)))
     }
 
     /// Until when a prefix is banned: the longest of its bans holds.
     pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
-        self.bans_of(prefix).map(|(_, ban)| ban.until).max()
+        let bans = self.bans_of(prefix).map(|(_, ban)| ban.until);
+        let lists = self.lists_for(Action::Ban);
+        let listed = lists.filter_map(|(_, list)| list.get(prefix).map(|entry| entry.until));
+        bans.chain(listed).max()
     }
 
     /// Until when a prefix is banned by somebody who insisted.
@@ -220,6 +311,8 @@ impl Intent {
         let banned = self.bans.keys().map(|(prefix, _)| *prefix);
         let by_hand = banned.chain(self.allows.keys().copied());
         let limited = self.limits.keys().copied().flatten();
+        let lists = self.lists.values().flat_map(|list| list.entries());
+        let listed = lists.map(|entry| entry.prefix);
         let policies = self
             .config
             .policies
@@ -227,6 +320,7 @@ impl Intent {
             .flat_map(|policy| policy.sources.iter().copied());
         by_hand
             .chain(limited)
+            .chain(listed)
             .chain(policies)
             .chain(self.config.allow.iter().copied())
             .collect()
@@ -241,12 +335,14 @@ impl Intent {
                 limits: &row.limits,
                 observe: row.observe,
                 role: Role::Sources,
+                ban: default.ban,
             },
             None => WantedPolicy {
                 name: DEFAULT.into(),
                 limits: &default.limits,
                 observe: default.observe,
                 role: Role::Sources,
+                ban: default.ban,
             },
         }];
         wanted.extend(
@@ -258,6 +354,7 @@ impl Intent {
                     limits: &policy.limits,
                     observe: policy.observe,
                     role: Role::Sources,
+                    ban: policy.ban,
                 }),
         );
         wanted.extend(self.limits.iter().filter_map(|(target, row)| {
@@ -267,6 +364,7 @@ impl Intent {
                 limits: &row.limits,
                 observe: row.observe,
                 role: Role::Sources,
+                ban: None,
             })
         }));
         wanted.extend(self.wide_policies());
@@ -282,6 +380,7 @@ impl Intent {
                 limits: &level.limits,
                 observe: aggregate.observe,
                 role: Role::Prefixes(family, level.prefix),
+                ban: None,
             })
         });
         let node = &self.config.node;
@@ -290,6 +389,7 @@ impl Intent {
             limits: &node.limits,
             observe: node.observe,
             role: Role::Node,
+            ban: None,
         });
         levels.chain(node)
     }

@@ -80,6 +80,12 @@ impl Rules {
         self.is_named(prefix).then(|| self.compile(prefix))
     }
 
+    /// What is said about the addresses of `prefix`, by its own name or those of the prefixes around it.
+    #[must_use]
+    pub fn sum(&self, prefix: Prefix) -> ListEntry {
+        self.compile(prefix)
+    }
+
     /// The entry of the longest prefix that matches `address`, with that prefix: what the datapath finds.
     #[must_use]
     pub fn longest_match(&self, address: IpAddr) -> Option<(Prefix, ListEntry)> {

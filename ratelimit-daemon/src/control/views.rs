@@ -5,16 +5,20 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ratelimit_common::detected::Tally;
+
 use super::{
     controller::{Controller, Reloads},
+    detected::Detections,
     policies::{DEFAULT, NODE, Named, Role},
     reconcile::Reconciliation,
-    store::{BanRow, FOREVER},
+    reserve::Filling,
+    store::{BanRow, FOREVER, Found},
 };
 use crate::{
     api::{
-        Allow, AppliesTo, Ban, ClassView, InterfaceStatus, MapStatus, Origin, PolicyView, Refused,
-        StatsRow, Status,
+        Allow, AppliesTo, Ban, ClassView, DamagedDatabase, DatabaseStatus, InterfaceStatus,
+        MapStatus, Origin, PolicyView, Refused, StatsRow, Status,
     },
     class::Class,
     clock,
@@ -42,12 +46,18 @@ pub struct Snapshot {
     pub counters: Vec<(String, CounterRow)>,
     /// Sums over the CPUs.
     pub totals: Totals,
+    /// What became of the sources that policies were to ban.
+    pub tally: Tally,
+    /// The bans that were taken over, by policy.
+    pub detections: Detections,
     /// Sources that have state, IPv4 and IPv6.
     pub sources: [u64; 2],
     /// How reloads went.
     pub reloads: Reloads,
     /// How what is enforced stands to what is intended.
     pub reconciliation: Reconciliation,
+    /// How lists have filled.
+    pub filling: Filling,
 }
 
 impl Controller {
@@ -71,14 +81,32 @@ impl Controller {
             interfaces: self.interfaces(),
             maps: self.maps(),
             bans: self.intent.bans().len(),
+            detected_bans: self.intent.detected(),
             allows: self.allows().len(),
+            lists: self.lists(),
             policies: self.policies.of_sources(),
             classes: self.class_views(),
             aggregates: self.aggregate_lengths(),
             node: self.policies.get(NODE).is_some(),
+            crowdsec: self.crowdsec_status(),
             protected: self.protection.prefixes().len(),
             pass_all: self.pass_all.status().cloned(),
             attempt: self.trials.attempt(),
+            database: self.database(),
+        }
+    }
+
+    fn database(&self) -> DatabaseStatus {
+        let damaged = match self.store.found() {
+            Found::Damaged(damage) => Some(DamagedDatabase {
+                file: damage.file.display().to_string(),
+                error: damage.error.clone(),
+            }),
+            Found::Sound | Found::Nothing => None,
+        };
+        DatabaseStatus {
+            damaged,
+            aside: self.store.count_aside(),
         }
     }
 
@@ -164,6 +192,7 @@ impl Controller {
                     ),
                     limits: policy.limits.to_vec(),
                     observe: policy.observe,
+                    ban: policy.ban,
                     applies_to: applies_to(policy.role),
                     origin: if manual {
                         Origin::Manual
@@ -207,9 +236,12 @@ impl Controller {
             status: self.status(),
             counters: self.counters().map_err(unreadable)?,
             totals: self.enforcer.datapath().totals().map_err(unreadable)?,
+            tally: self.tally()?,
+            detections: self.detections.clone(),
             sources: self.fill.sources,
             reloads: self.reloads.clone(),
             reconciliation: self.reconciliation(),
+            filling: self.filling,
         })
     }
 
@@ -235,10 +267,7 @@ impl Controller {
     }
 
     fn maps(&self) -> Vec<MapStatus> {
-        let (v4, v6) = (
-            self.enforcer.count_entries(IpFamily::V4),
-            self.enforcer.count_entries(IpFamily::V6),
-        );
+        let [v4, v6] = IpFamily::ALL.map(|family| self.enforcer.count(family));
         let slots = match self.fill.counted {
             _ if self.enforcer.datapath().table_sets().is_none() => None,
             Some(counted) if counted.elapsed() < FILL_LASTS => Some(self.fill.sources),
@@ -247,10 +276,8 @@ impl Controller {
         let entries = |name: &str| match name {
             "COMPACT_V4" => slots.map(|[v4, _]| v4),
             "COMPACT_V6" => slots.map(|[_, v6]| v6),
-            "ADDRESSES_V4" => Some(v4.0),
-            "ADDRESSES_V6" => Some(v6.0),
-            "PREFIXES_V4" => Some(v4.1),
-            "PREFIXES_V6" => Some(v6.1),
+            "LISTS_V4" => Some(v4),
+            "LISTS_V6" => Some(v6),
             "POLICIES" => Some(self.enforcer.held().policies.len() as u64),
             _ => None,
         };

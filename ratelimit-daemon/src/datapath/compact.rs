@@ -3,9 +3,9 @@
 use std::{
     collections::BTreeMap,
     io,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::AsFd,
     path::Path,
-    ptr, slice,
+    slice,
     sync::atomic::{
         AtomicU64,
         Ordering::{Relaxed, SeqCst},
@@ -20,7 +20,7 @@ use ratelimit_common::{
     compact::{self, Mix, Region, SLOTS, Set, Slots},
 };
 
-use super::{IpFamily, Pins, SlotRow, batch, load::Maps};
+use super::{IpFamily, Pins, SlotRow, batch, load::Maps, mapped::Mapped};
 
 /// The tables of a family each.
 pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
@@ -30,17 +30,15 @@ const POLICIES: &str = "POLICIES";
 
 /// What a program reads and writes with the table: pins that are made anew with it, so that a program which still runs on the
 /// old table does not read of regions in the new one. The daemon fills them before the new program runs.
-const WITH_TABLES: [&str; 10] = [
+const WITH_TABLES: [&str; 8] = [
     "SETTINGS",
     POLICIES,
     "AGGREGATES",
     "NODE",
     "GUARD_V4",
     "GUARD_V6",
-    "ADDRESSES_V4",
-    "ADDRESSES_V6",
-    "PREFIXES_V4",
-    "PREFIXES_V6",
+    "LISTS_V4",
+    "LISTS_V6",
 ];
 
 /// The table of both families.
@@ -56,7 +54,8 @@ impl CompactTable {
         let seeds: Array<MapData, u64> = maps.take(SEEDS)?;
         let [v4, v6] = TABLES.map(|name| {
             let descriptor = maps.descriptor(name)?;
-            Mapped::new(&descriptor, sets).with_context(|| format!("mapping {name}"))
+            Mapped::new(descriptor.as_fd(), sets as usize * WORDS)
+                .with_context(|| format!("mapping {name}"))
         });
         Ok(Self {
             families: [v4?, v6?],
@@ -73,7 +72,7 @@ impl CompactTable {
     /// Empties a region.
     pub fn clear(&self, region: Region) {
         for family in &self.families {
-            for set in family.region(region) {
+            for set in SharedSet::of_region(family, region) {
                 for word in &set.0 {
                     word.store(0, Relaxed);
                 }
@@ -84,7 +83,7 @@ impl CompactTable {
     /// Shows the slots of a region that are not empty.
     pub fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) {
         for (family, mapped) in IpFamily::ALL.into_iter().zip(&self.families) {
-            for set in mapped.region(region) {
+            for set in SharedSet::of_region(mapped, region) {
                 for slot in 0..SLOTS {
                     let (tag, word) = (set.tag(slot), set.word(slot));
                     if word != 0 {
@@ -101,7 +100,7 @@ impl CompactTable {
         let mut record = Record::default();
         for (word, limit) in record.words.iter_mut().zip(policy.limits()) {
             let family = &self.families[A::FAMILY as usize];
-            if let Some(set) = family.sets().get(limit.region().set_of(tag) as usize)
+            if let Some(set) = SharedSet::all(family).get(limit.region().set_of(tag) as usize)
                 && !limit.is_log()
             {
                 *word = compact::word_for(set, tag, limit, now);
@@ -116,9 +115,12 @@ impl CompactTable {
     }
 }
 
+/// The words of a set.
+const WORDS: usize = 2 * SLOTS;
+
 /// A set in mapped memory: tags and words in turns.
 #[repr(transparent)]
-struct SharedSet([AtomicU64; 2 * SLOTS]);
+struct SharedSet([AtomicU64; WORDS]);
 const _: () = assert!(size_of::<SharedSet>() == size_of::<Set>());
 
 impl Slots for SharedSet {
@@ -141,54 +143,18 @@ impl Slots for SharedSet {
     }
 }
 
-/// The table of a family in memory that the kernel shares.
-struct Mapped {
-    sets: *const SharedSet,
-    len: usize,
-}
-
-// SAFETY: the memory belongs to no thread, and all of it is atomic words.
-unsafe impl Send for Mapped {}
-
-impl Mapped {
-    fn new(map: &OwnedFd, sets: u32) -> io::Result<Self> {
-        let len = sets as usize;
-        // SAFETY: a new mapping at an address of the kernel's choice, as long as the values of the map.
-        let address = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                len * size_of::<SharedSet>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.as_raw_fd(),
-                0,
-            )
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self {
-            sets: address.cast_const().cast(),
-            len,
-        })
+impl SharedSet {
+    /// The sets of a table in mapped memory.
+    fn all(table: &Mapped) -> &[Self] {
+        let (sets, _) = table.words().as_chunks::<WORDS>();
+        // SAFETY: a set is nothing but its words.
+        unsafe { slice::from_raw_parts(sets.as_ptr().cast(), sets.len()) }
     }
 
-    fn sets(&self) -> &[SharedSet] {
-        // SAFETY: the mapping is as long, aligned to a page, and lives until this is dropped.
-        unsafe { slice::from_raw_parts(self.sets, self.len) }
-    }
-
-    fn region(&self, region: Region) -> &[SharedSet] {
+    /// Those of a region.
+    fn of_region(table: &Mapped, region: Region) -> &[Self] {
         let range = region.first_set() as usize..region.end() as usize;
-        self.sets().get(range).unwrap_or_default()
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        let bytes = self.len * size_of::<SharedSet>();
-        // SAFETY: the mapping that `new` made, to which nothing refers any more.
-        unsafe { libc::munmap(self.sets.cast_mut().cast(), bytes) };
+        Self::all(table).get(range).unwrap_or_default()
     }
 }
 

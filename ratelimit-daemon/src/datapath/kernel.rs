@@ -9,13 +9,15 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    Address, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
-    Verdict,
+    Address, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    Strikes, Verdict,
     aggregate::Aggregates,
+    algorithm::FixedWindow,
     compact::Region,
+    detected::Tally,
     event::Sampler,
-    guard::Guard,
-    layout::{Counter, NODE_POLICIES, POLICIES_MAX, counter_index},
+    layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
+    list::PrefixKey,
     source::LogKey,
 };
 
@@ -24,10 +26,12 @@ use super::{
     IpFamily, Log, LogSize, Pins, Sizes, SlotRow, SourceRow, Totals, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
+    detected_maps::DetectedMaps,
     family_maps::{self, FamilyMaps, failed, unreadable},
     interface, link,
     load::{self, Loaded, Maps},
     logs::Logs,
+    mapped::Mapped,
     pins::LinkPin,
 };
 use crate::{
@@ -46,6 +50,7 @@ pub struct Kernel {
     node: Array<MapData, Record>,
     logs: Logs,
     compact: Option<CompactTable>,
+    detected: DetectedMaps,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
     v4: FamilyMaps<Ipv4>,
@@ -90,6 +95,7 @@ impl Kernel {
             aggregates: maps.take("AGGREGATES")?,
             node: maps.take("NODE")?,
             logs: Logs::new(maps.descriptor("LOGS")?, sizes.logs),
+            detected: DetectedMaps::new(maps)?,
             compact: sizes
                 .sets
                 .map(|sets| CompactTable::new(maps, sets))
@@ -229,24 +235,29 @@ impl Datapath for Kernel {
     }
 
     fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError> {
-        match prefix.address() {
-            IpAddr::V4(address) => self.v4.set_entry(address.into(), prefix, entry),
-            IpAddr::V6(address) => self.v6.set_entry(address.into(), prefix, entry),
+        match key(prefix) {
+            Key::V4(key) => self.v4.set_entry(key, entry),
+            Key::V6(key) => self.v6.set_entry(key, entry),
         }
     }
 
     fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
-        match prefix.address() {
-            IpAddr::V4(address) => self.v4.remove_entry(address.into(), prefix),
-            IpAddr::V6(address) => self.v6.remove_entry(address.into(), prefix),
+        match key(prefix) {
+            Key::V4(key) => self.v4.remove_entry(key),
+            Key::V6(key) => self.v6.remove_entry(key),
         }
     }
 
-    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError> {
-        match family {
-            IpFamily::V4 => self.v4.set_guard(guard),
-            IpFamily::V6 => self.v6.set_guard(guard),
-        }
+    fn guard_word(&self, family: IpFamily, index: u32) -> u64 {
+        self.guard(family).load(index)
+    }
+
+    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64) {
+        self.guard(family).store(index, word);
+    }
+
+    fn list_capacity(&self, _family: IpFamily) -> u32 {
+        LISTED_MAX
     }
 
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {
@@ -318,6 +329,30 @@ impl Datapath for Kernel {
     fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError> {
         self.v4.for_each_struck(&mut *visit)?;
         self.v6.for_each_struck(visit)
+    }
+
+    fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError> {
+        self.detected.set_limit(limit)
+    }
+
+    fn detection_limit(&self) -> Result<FixedWindow, DatapathError> {
+        self.detected.limit()
+    }
+
+    fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
+        self.detected.get(source)
+    }
+
+    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
+        self.detected.all()
+    }
+
+    fn forget_detected(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError> {
+        self.detected.forget(sources)
+    }
+
+    fn tally(&self) -> Result<Tally, DatapathError> {
+        self.detected.tally()
     }
 
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
@@ -406,7 +441,27 @@ impl Datapath for Kernel {
     }
 }
 
+/// The key of an entry in the maps of its family.
+enum Key {
+    V4(PrefixKey<Ipv4>),
+    V6(PrefixKey<Ipv6>),
+}
+
+fn key(prefix: Prefix) -> Key {
+    match prefix.address() {
+        IpAddr::V4(address) => Key::V4(PrefixKey::new(address.into(), prefix.len())),
+        IpAddr::V6(address) => Key::V6(PrefixKey::new(address.into(), prefix.len())),
+    }
+}
+
 impl Kernel {
+    const fn guard(&self, family: IpFamily) -> &Mapped {
+        match family {
+            IpFamily::V4 => self.v4.guard(),
+            IpFamily::V6 => self.v6.guard(),
+        }
+    }
+
     fn counter(
         &self,
         slot: u32,

@@ -7,8 +7,11 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, ClassSet, Instant, Ipv4, ListEntry, Policy, Record, Settings, Strikes,
-    aggregate::Aggregates, algorithm::sliding_log::TIMES_MAX, compact::Region, guard::Guard,
+    Address, ClassSet, Detected, Instant, Ipv4, ListEntry, Policy, Record, Settings, Strikes,
+    aggregate::Aggregates,
+    algorithm::{FixedWindow, sliding_log::TIMES_MAX},
+    compact::Region,
+    detected::Tally,
     layout::NODE_POLICIES,
 };
 
@@ -23,8 +26,10 @@ use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix
 pub struct Memory {
     /// The entries of both families.
     pub entries: BTreeMap<Prefix, ListEntry>,
-    /// The most entries; 0 stands for no end.
+    /// The entries from which on more are refused; 0 stands for no end.
     pub entries_max: usize,
+    /// The most entries of a family, as it is told; 0 stands for no end.
+    pub capacity: u32,
     /// What was written, in its order.
     pub writes: Vec<Write>,
     /// The policies that are not empty.
@@ -43,12 +48,18 @@ pub struct Memory {
     pub log_size: Option<LogSize>,
     /// The sets of a `compact` table; `None` stands for another store.
     pub table_sets: Option<u32>,
-    /// The guards.
-    pub guards: BTreeMap<IpFamily, Guard>,
+    /// The words of the guards that are not 0.
+    pub guards: BTreeMap<(IpFamily, u32), u64>,
     /// The state of sources.
     pub records: BTreeMap<(IpAddr, u32), Record>,
     /// Sources that were refused.
     pub strikes: BTreeMap<IpAddr, Strikes>,
+    /// Sources that policies banned.
+    pub detected: BTreeMap<IpAddr, Detected>,
+    /// How many bans policies may make.
+    pub detection_limit: FixedWindow,
+    /// What became of them.
+    pub tally: Tally,
     /// Whether a change of the settings is refused.
     pub settings_refused: bool,
 }
@@ -198,7 +209,7 @@ impl Datapath for Shared {
         if full && !memory.entries.contains_key(&prefix) {
             let capacity = u32::try_from(memory.entries_max).unwrap_or(u32::MAX);
             return Err(DatapathError::Full {
-                map: "ADDRESSES_V4",
+                map: "LISTS_V4",
                 capacity,
             });
         }
@@ -214,9 +225,25 @@ impl Datapath for Shared {
         Ok(())
     }
 
-    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError> {
-        self.memory().guards.insert(family, *guard);
-        Ok(())
+    fn guard_word(&self, family: IpFamily, index: u32) -> u64 {
+        let word = self.memory().guards.get(&(family, index)).copied();
+        word.unwrap_or_default()
+    }
+
+    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64) {
+        let guards = &mut self.memory().guards;
+        if word == 0 {
+            guards.remove(&(family, index));
+        } else {
+            guards.insert((family, index), word);
+        }
+    }
+
+    fn list_capacity(&self, _family: IpFamily) -> u32 {
+        match self.memory().capacity {
+            0 => u32::MAX,
+            capacity => capacity,
+        }
     }
 
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {
@@ -261,6 +288,36 @@ impl Datapath for Shared {
             .iter()
             .for_each(|(source, strikes)| visit(*source, *strikes));
         Ok(())
+    }
+
+    fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError> {
+        self.memory().detection_limit = limit;
+        Ok(())
+    }
+
+    fn detection_limit(&self) -> Result<FixedWindow, DatapathError> {
+        Ok(self.memory().detection_limit)
+    }
+
+    fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
+        Ok(self.memory().detected.get(&source).copied())
+    }
+
+    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
+        let memory = self.memory();
+        let all = memory.detected.iter();
+        Ok(all.map(|(source, ban)| (*source, *ban)).collect())
+    }
+
+    fn forget_detected(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError> {
+        self.memory()
+            .detected
+            .retain(|source, _| !sources.contains(source));
+        Ok(())
+    }
+
+    fn tally(&self) -> Result<Tally, DatapathError> {
+        Ok(self.memory().tally)
     }
 
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {

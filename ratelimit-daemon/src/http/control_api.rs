@@ -18,7 +18,10 @@ use tokio::net::{UnixStream, unix::UCred};
 use crate::{
     api::{APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER},
     control::{Controller, Handle},
+    lists,
 };
+
+use super::list_api;
 
 /// How many sources `top` shows unless it is told.
 const TOP_DEFAULT: usize = 20;
@@ -36,6 +39,10 @@ pub fn router(controller: Handle) -> Router {
                 .merge(deletes(Controller::unban)),
         )
         .route(
+            "/v1/bans/program",
+            posts(Controller::ban_by_program).merge(deletes(Controller::unban_by_program)),
+        )
+        .route(
             "/v1/allows",
             get(allows)
                 .merge(posts(Controller::allow))
@@ -47,6 +54,15 @@ pub fn router(controller: Handle) -> Router {
                 .merge(posts(Controller::set_limits))
                 .merge(deletes(Controller::remove_limits)),
         )
+        .route(
+            "/v1/lists",
+            get(list_api::lists).merge(deletes(Controller::remove_list)),
+        )
+        .route(
+            "/v1/import",
+            post(list_api::import).layer(DefaultBodyLimit::max(lists::BYTES_MAX)),
+        )
+        .route("/v1/export", get(list_api::export))
         .route("/v1/check/{address}", get(check))
         .route("/v1/top", get(top))
         .route("/v1/stats", get(stats))
@@ -98,7 +114,7 @@ impl Peer {
     }
 
     /// The name of the user.
-    fn author(&self) -> String {
+    pub(super) fn author(&self) -> String {
         let Some(uid) = self.uid else {
             return "unknown".to_owned();
         };
@@ -242,7 +258,7 @@ async fn unknown(request: Request) -> Response {
 }
 
 /// Asks the controller, and turns its answer into JSON.
-async fn read<T: Serialize + Send + 'static>(
+pub(super) async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
     request: impl FnOnce(&mut Controller) -> Result<T, Refused> + Send + 'static,
 ) -> Response {
@@ -295,6 +311,6 @@ fn bad_request(error: String) -> Response {
     answer(StatusCode::BAD_REQUEST, Refused::because(error))
 }
 
-fn answer(status: StatusCode, refused: Refused) -> Response {
+pub(super) fn answer(status: StatusCode, refused: Refused) -> Response {
     (status, Json(refused)).into_response()
 }

@@ -2,16 +2,18 @@
 
 use std::{
     cell::{Cell, Ref, RefCell},
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{HashMap, hash_map::Entry},
     hash::Hash,
     rc::Rc,
 };
 
 use ratelimit_common::{
-    Address, Family, Instant, Limit, ListEntry, Record, SourceKey, Strikes,
+    Address, BanRule, Detected, Instant, Limit, ListEntry, Record, SourceKey, Strikes,
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
     charge::{self, Outcome, Words},
+    guard::{self, WIDTHS},
+    list::PrefixKey,
     policy::LIMITS_MAX,
     source::LogKey,
     tables::InsertError,
@@ -19,8 +21,8 @@ use ratelimit_common::{
 
 use super::compact::{CompactSource, MemoryCompact};
 
-/// The bits in front of an IPv4 address in its IPv4-mapped form, which is how the lists hold it.
-const MAPPED_BITS: u8 = 96;
+/// The words of the narrower levels of the guard, as a power of two.
+const GUARD_WIDTH: u8 = 12;
 
 /// The words of one source, one for each limit.
 type Cells = [Cell<u64>; LIMITS_MAX];
@@ -29,25 +31,28 @@ type Cells = [Cell<u64>; LIMITS_MAX];
 #[derive(Debug)]
 pub struct MemoryFamily<A: Address + Hash> {
     source_mask: A,
-    /// Entries by length and front of their prefix.
-    lists: BTreeMap<u8, HashMap<u128, ListEntry>>,
+    guard: Vec<u64>,
+    lists: HashMap<PrefixKey<A>, ListEntry>,
     aggregates: Aggregates,
     sources: RefCell<HashMap<SourceKey<A>, Cells>>,
     compact: Option<MemoryCompact>,
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
     strikes: RefCell<HashMap<A, Strikes>>,
+    detected: RefCell<HashMap<A, Detected>>,
 }
 
 impl<A: Address + Hash> MemoryFamily<A> {
     pub(super) fn new(source_mask: A) -> Self {
         Self {
             source_mask,
-            lists: BTreeMap::new(),
+            guard: vec![0; A::LEVELS.words() as usize],
+            lists: HashMap::new(),
             aggregates: Aggregates::default(),
             sources: RefCell::default(),
             compact: None,
             logs: RefCell::default(),
             strikes: RefCell::default(),
+            detected: RefCell::default(),
         }
     }
 
@@ -77,6 +82,16 @@ impl<A: Address + Hash> MemoryFamily<A> {
             .collect()
     }
 
+    /// Every source that a policy banned, until when and why.
+    #[must_use]
+    pub fn bans(&self) -> Vec<(A, Detected)> {
+        let detected = self.detected.borrow();
+        detected
+            .iter()
+            .map(|(source, ban)| (*source, *ban))
+            .collect()
+    }
+
     /// The words of every sliding log.
     #[must_use]
     pub fn logs(&self) -> Vec<(LogKey, Vec<u64>)> {
@@ -99,9 +114,12 @@ impl<A: Address + Hash> MemoryFamily<A> {
     }
 
     pub(super) fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) {
-        let length = mapped_length::<A>(length);
-        let front = front(address, length);
-        self.lists.entry(length).or_default().insert(front, entry);
+        let widths = A::LEVELS.all_of_width(GUARD_WIDTH);
+        self.guard[WIDTHS as usize] = widths.to_word();
+        A::LEVELS.marks(address, length, widths, |index, mark| {
+            self.guard[index as usize] |= mark;
+        });
+        self.lists.insert(PrefixKey::new(address, length), entry);
     }
 
     /// The bits of an address that make it a source.
@@ -111,8 +129,11 @@ impl<A: Address + Hash> MemoryFamily<A> {
 
     /// The entry of the longest prefix that matches.
     pub(super) fn list_entry(&self, address: A) -> Option<ListEntry> {
-        let mut from_longest = self.lists.iter().rev();
-        from_longest.find_map(|(length, entries)| entries.get(&front(address, *length)).copied())
+        let word = |index: u32| self.guard[index as usize];
+        let lookup = |address, length| self.lists.get(&PrefixKey::new(address, length)).copied();
+        guard::longest_match(address, word, |level, word| {
+            level.longest_match(word, address, lookup)
+        })
     }
 
     pub(super) fn words(&self, key: &SourceKey<A>) -> Option<MemoryWords<'_>> {
@@ -139,11 +160,24 @@ impl<A: Address + Hash> MemoryFamily<A> {
         }
     }
 
-    pub(super) fn strike(&self, source: A, now: Instant) {
+    pub(super) fn count_strike(&self, source: A, rule: Option<&BanRule>, now: Instant) -> bool {
         let mut strikes = self.strikes.borrow_mut();
         let strikes = strikes.entry(source).or_default();
         strikes.packets = strikes.packets.wrapping_add(1);
         strikes.last_ns = now.as_nanos();
+        let word = Cell::new(strikes.word);
+        let bans = rule.is_some_and(|rule| rule.strike(&MemoryWord(&word), now));
+        strikes.word = word.get();
+        bans
+    }
+
+    /// The ban that a policy made of a source.
+    pub(super) fn detected(&self, source: A) -> Option<Detected> {
+        self.detected.borrow().get(&source).copied()
+    }
+
+    pub(super) fn ban(&self, source: A, ban: Detected) {
+        self.detected.borrow_mut().insert(source, ban);
     }
 }
 
@@ -212,6 +246,29 @@ impl MemoryWords<'_> {
     }
 }
 
+/// The word of one limit, or of strikes, whatever its index.
+pub(super) struct MemoryWord<'a>(pub &'a Cell<u64>);
+
+impl Words for MemoryWord<'_> {
+    type Ring = MemoryRing;
+
+    fn load(&self, _: usize) -> u64 {
+        self.0.get()
+    }
+
+    fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
+        exchange(self.0, current, new)
+    }
+
+    fn ring(&self, _: usize) -> Option<MemoryRing> {
+        None
+    }
+
+    fn make_ring(&self, _: usize) -> Option<MemoryRing> {
+        None
+    }
+}
+
 /// The ring of a sliding log, as long as the longest may be.
 #[derive(Clone, Debug)]
 pub struct MemoryRing(Rc<[Cell<u64>]>);
@@ -245,21 +302,6 @@ fn record(cells: &Cells) -> Record {
     Record {
         words: cells.each_ref().map(Cell::get),
     }
-}
-
-/// The length of a prefix in the form that the lists hold.
-fn mapped_length<A: Address>(length: u8) -> u8 {
-    match A::FAMILY {
-        Family::Ipv4 => length + MAPPED_BITS,
-        Family::Ipv6 | Family::Other => length,
-    }
-}
-
-/// The first `length` bits of an address.
-fn front<A: Address>(address: A, length: u8) -> u128 {
-    let behind = u128::BITS - u32::from(length);
-    let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
-    u128::from_be_bytes(address.octets()) & mask
 }
 
 #[cfg(test)]

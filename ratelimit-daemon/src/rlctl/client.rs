@@ -26,6 +26,9 @@ use crate::{
 /// How long connecting, asking and reading the answer may take together.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The same, for lists of a million entries.
+const LIST_TIMEOUT: Duration = Duration::from_mins(1);
+
 /// Knows where the daemon listens.
 pub struct Client {
     socket: PathBuf,
@@ -87,23 +90,79 @@ impl Client {
         self.send(Method::DELETE, path, json(body))
     }
 
+    /// Sends a text, and what is to be done with it as a query.
+    pub fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+        body: Vec<u8>,
+    ) -> Result<Answer<T>, Failure> {
+        let request = self.build(Method::POST, &with_query(path, query), "text/plain", body);
+        understand(&self.ask(request, LIST_TIMEOUT)?)
+    }
+
+    /// Asks for a text, with a query.
+    pub fn download(&self, path: &str, query: &impl Serialize) -> Result<String, Failure> {
+        let path = with_query(path, query);
+        let request = self.build(Method::GET, &path, "text/plain", Vec::new());
+        let response = self.ask(request, LIST_TIMEOUT)?;
+        if !response.status().is_success() {
+            return Err(refusal(response.status(), response.body()));
+        }
+        String::from_utf8(response.into_body().into())
+            .map_err(|_| Failure::refused("the daemon's answer is no text"))
+    }
+
     fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Vec<u8>,
     ) -> Result<Answer<T>, Failure> {
-        let request = request(method, path, self.ssh_peer, body)?;
+        require_room(path, &body)?;
+        let request = self.build(method, path, "application/json", body);
+        understand(&self.ask(request, Duration::ZERO)?)
+    }
+
+    /// Asks, and takes as much time as every request may take, or `patience` if that is more.
+    fn ask(
+        &self,
+        request: Request<Full<Bytes>>,
+        patience: Duration,
+    ) -> Result<Response<Bytes>, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::refused(format!("starting the client: {error}")))?;
-        let exchange = async { tokio::time::timeout(self.timeout, self.exchange(request)).await };
-        let response = runtime.block_on(exchange).map_err(|_| self.silence())??;
+        let timeout = self.timeout.max(patience);
+        let exchange = async { tokio::time::timeout(timeout, self.exchange(request)).await };
+        let response = runtime
+            .block_on(exchange)
+            .map_err(|_| self.silence(timeout))??;
         let opened = response.headers().get(PASS_ALL);
         let opened = opened.and_then(|header| serde_json::from_slice(header.as_bytes()).ok());
         self.pass_all.replace(opened);
-        understand(&response)
+        Ok(response)
+    }
+
+    fn build(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Vec<u8>,
+    ) -> Request<Full<Bytes>> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "ratelimitd")
+            .header(CONTENT_TYPE, content);
+        let request = match self.ssh_peer {
+            Some(peer) => request.header(SSH_PEER, peer.to_string()),
+            None => request,
+        };
+        let request = request.body(Full::from(body));
+        request.expect("paths are made of words, numbers and addresses, queries are encoded")
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Failure> {
@@ -153,13 +212,13 @@ impl Client {
     }
 
     /// The connection was made, and then nothing came.
-    fn silence(&self) -> Failure {
+    fn silence(&self, timeout: Duration) -> Failure {
         Failure::new(
             ExitCode::NoDaemon,
             format!(
                 "no daemon answers on {}: nothing came within {}",
                 self.socket.display(),
-                quantity::duration(self.timeout),
+                quantity::duration(timeout),
             ),
         )
         .hint("a change may have been made all the same: see `rlctl list`")
@@ -170,34 +229,25 @@ fn json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("requests have string keys and finite numbers")
 }
 
-fn request(
-    method: Method,
-    path: &str,
-    ssh_peer: Option<IpAddr>,
-    body: Vec<u8>,
-) -> Result<Request<Full<Bytes>>, Failure> {
+/// Refuses what the daemon would refuse.
+fn require_room(path: &str, body: &[u8]) -> Result<(), Failure> {
     let (most, what) = match path {
         "/v1/apply" => (APPLY_BYTES_MAX, "is the file a configuration?"),
         _ => (REQUEST_BYTES_MAX, "is the reason that long?"),
     };
-    if body.len() > most {
-        return Err(Failure::usage(format!(
-            "the request has {} bytes, the daemon takes at most {most}",
-            body.len()
-        ))
-        .hint(what));
+    if body.len() <= most {
+        return Ok(());
     }
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("host", "ratelimitd")
-        .header(CONTENT_TYPE, "application/json");
-    let request = match ssh_peer {
-        Some(peer) => request.header(SSH_PEER, peer.to_string()),
-        None => request,
-    };
-    let request = request.body(Full::from(body));
-    Ok(request.expect("paths are made of words, numbers and addresses"))
+    let bytes = body.len();
+    Err(Failure::usage(format!(
+        "the request has {bytes} bytes, the daemon takes at most {most}"
+    ))
+    .hint(what))
+}
+
+fn with_query(path: &str, query: &impl Serialize) -> String {
+    let query = serde_urlencoded::to_string(query).expect("queries are flat");
+    format!("{path}?{query}")
 }
 
 fn understand<T: DeserializeOwned>(response: &Response<Bytes>) -> Result<Answer<T>, Failure> {
@@ -274,19 +324,8 @@ mod tests {
 
     #[test]
     fn a_request_that_the_daemon_would_not_read_is_not_sent() {
-        let largest = request(
-            Method::POST,
-            "/v1/bans",
-            None,
-            vec![b' '; REQUEST_BYTES_MAX],
-        );
-        assert!(largest.is_ok());
-        let failure = request(
-            Method::POST,
-            "/v1/bans",
-            None,
-            vec![b' '; REQUEST_BYTES_MAX + 1],
-        );
+        assert!(require_room("/v1/bans", &vec![b' '; REQUEST_BYTES_MAX]).is_ok());
+        let failure = require_room("/v1/bans", &vec![b' '; REQUEST_BYTES_MAX + 1]);
         assert_eq!(failure.unwrap_err().code, ExitCode::Usage);
     }
 

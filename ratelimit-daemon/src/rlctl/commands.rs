@@ -7,8 +7,11 @@ mod check;
 mod config;
 mod confirm;
 mod detach;
+mod export;
+mod import;
 mod limit;
 mod list;
+mod lists;
 pub mod pass_all;
 mod protected;
 mod reload;
@@ -25,6 +28,7 @@ use crate::rlctl::{
     arguments::{AllowVerb, ConfigVerb, LimitVerb, ListKind, Verb},
     client::Client,
     failure::Failure,
+    list_arguments::ListsVerb,
     report::Report,
 };
 
@@ -43,6 +47,12 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned) -> Result<Report, Failure> 
         Verb::List { kind } => list(kind, client, now),
         Verb::Allow(AllowVerb::List) => list(ListKind::Allows, client, now),
         Verb::Limit(LimitVerb::List) => list(ListKind::Limits, client, now),
+        Verb::Import(arguments) => import::run(&arguments, client),
+        Verb::Export(arguments) => export::run(&arguments, client),
+        Verb::Lists { verb: None } => lists::show(client, now),
+        Verb::Lists {
+            verb: Some(ListsVerb::Rm { name }),
+        } => lists::rm(&name, client),
         Verb::Check { address } => check::run(address, client, now),
         Verb::Top { count } => top::run(count, client),
         Verb::Stats { all } => stats::run(all, client),

@@ -45,12 +45,12 @@ impl Output {
 
     /// Prints what a command has to say, and says how it ended.
     pub fn report(&self, report: &Report) -> ExitCode {
-        let text = if self.json {
-            pretty(&report.json)
+        let printed = if self.json && !report.verbatim {
+            print(&pretty(&report.json))
         } else {
-            report.text.clone()
+            print(&report.text)
         };
-        if let Err(failure) = print(&text) {
+        if let Err(failure) = printed {
             return self.failure(&failure);
         }
         if !self.json {

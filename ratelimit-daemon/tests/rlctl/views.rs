@@ -1,12 +1,12 @@
 //! The verbs that show something.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use ratelimit_daemon::{
     api::{
-        Allow, AppliesTo, Ban, Check, ClassView, ClockStatus, CoarseError, InterfaceStatus,
-        KernelClock, LimitState, MapStatus, Origin, PolicyView, StatsRow, Status, TopSource,
-        WiderLimits,
+        Allow, AppliesTo, Ban, Check, ClassView, ClockStatus, CoarseError, CrowdsecStatus,
+        DamagedDatabase, DatabaseStatus, InterfaceStatus, KernelClock, LimitState, MapStatus,
+        Origin, PolicyView, StatsRow, Status, TopSource, WiderLimits,
     },
     class::Match,
     config::ClockWish,
@@ -15,7 +15,7 @@ use ratelimit_daemon::{
 
 use crate::{
     Expected, check,
-    daemon::{Daemon, answers},
+    daemon::{Daemon, ScriptedDaemon, answers},
     moment,
 };
 
@@ -75,6 +75,50 @@ INTERFACE  STATE  MODE
 MAP  ENTRIES  CAPACITY  FULL  MEMORY"
     );
     check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+}
+
+#[test]
+fn status_shows_a_damaged_database() {
+    let (past, told) = moment(-1);
+    let check_database = |database, lines: &str| {
+        let status = Status {
+            database,
+            interfaces: Vec::new(),
+            maps: Vec::new(),
+            ..status(past)
+        };
+        let stdout = format!(
+            "ratelimitd 0.1.0, process 812, running for 10d 12h
+configuration: /etc/ratelimit/config.toml, applied {told}
+{lines}
+clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
+1 ban, 3 allows, 2 policies
+
+INTERFACE  STATE  MODE
+
+MAP  ENTRIES  CAPACITY  FULL  MEMORY"
+        );
+        check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+    };
+    let damaged = DamagedDatabase {
+        file: "/var/lib/ratelimit/state.db.damaged-20260302T142207Z".to_owned(),
+        error: "it is empty".to_owned(),
+    };
+    check_database(
+        DatabaseStatus {
+            damaged: Some(damaged),
+            aside: 1,
+        },
+        "the database was damaged at the start: it is empty
+it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound of it holds, and every ban and allow of the kernel",
+    );
+    check_database(
+        DatabaseStatus {
+            damaged: None,
+            aside: 2,
+        },
+        "2 damaged databases of earlier starts beside the database",
+    );
 }
 
 #[test]
@@ -248,6 +292,55 @@ INTERFACE  STATE  MODE
 MAP  ENTRIES  CAPACITY  FULL  MEMORY"
     );
     check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+}
+
+#[test]
+fn status_says_whether_crowdsec_answers() {
+    let (past, told) = moment(-1);
+    let crowdsec = |connected, error: Option<&str>| CrowdsecStatus {
+        url: "http://127.0.0.1:8080".to_owned(),
+        connected,
+        since: past,
+        pulled: None,
+        error: error.map(str::to_owned),
+        bans: 7,
+        decisions: 8,
+        pulls: 1,
+        failures: 0,
+        ignored: BTreeMap::new(),
+    };
+    let cases = [
+        (crowdsec(None, None), "asking http://127.0.0.1:8080; 7 bans from before".to_owned()),
+        (
+            crowdsec(Some(true), None),
+            format!("http://127.0.0.1:8080 answers since {told}; 7 bans"),
+        ),
+        (
+            crowdsec(Some(true), Some("the map is full")),
+            "http://127.0.0.1:8080 answers, its decisions cannot be put in force: the map is full; 7 bans".to_owned(),
+        ),
+        (
+            crowdsec(Some(false), Some("connecting: Connection refused")),
+            format!(
+                "no answer from http://127.0.0.1:8080 since {told}: connecting: Connection refused; 7 bans stay"
+            ),
+        ),
+    ];
+    for (crowdsec, line) in cases {
+        let status = Status {
+            crowdsec: Some(crowdsec),
+            ..status(past)
+        };
+        let output = crate::run(
+            &ScriptedDaemon::start(answers(&status)),
+            &["status"],
+            "",
+            &[],
+        );
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = format!("CrowdSec: {line}");
+        assert!(stdout.lines().any(|it| it == line), "{line}\n{stdout}");
+    }
 }
 
 #[test]
@@ -468,14 +561,18 @@ pub fn status(past: jiff::Timestamp) -> Status {
             map("STATES", None, 1_000_000, 640),
         ],
         bans: 1,
+        detected_bans: 0,
         allows: 3,
+        lists: Vec::new(),
         policies: 2,
         classes: Vec::new(),
         aggregates: Vec::new(),
         node: false,
+        crowdsec: None,
         protected: 0,
         pass_all: None,
         attempt: None,
+        database: DatabaseStatus::default(),
     }
 }
 
@@ -522,6 +619,7 @@ fn policies() -> [PolicyView; 2] {
         prefixes: Vec::new(),
         limits: limits().iter().map(|state| state.limit.clone()).collect(),
         observe: false,
+        ban: None,
         applies_to: AppliesTo::Source,
         origin: Origin::Config,
     };
@@ -533,6 +631,7 @@ fn policies() -> [PolicyView; 2] {
         ],
         limits: Vec::new(),
         observe: true,
+        ban: None,
         applies_to: AppliesTo::Source,
         origin: Origin::Manual,
     };
@@ -548,9 +647,11 @@ fn passing(address: &str) -> Check {
         rule: None,
         until: None,
         ban: None,
+        lists: Vec::new(),
         policy: "default".to_owned(),
         limits: limits(),
         wider: Vec::new(),
+        strikes: None,
         refused_packets: 0,
         refused_last: None,
     }

@@ -38,19 +38,22 @@ fn an_unknown_key_is_refused_with_the_known_ones() {
         r#"[policy.a]
 sources = ["10.0.0.0/8"]
 limits = []
-ban = { after = 5000 }
+bans = { after = 5000 }
 "#,
-        "config.toml:11:1: unknown key `ban` in [policy.a]
-11 | ban = { after = 5000 }
-   | ^^^ remove it; known here: sources, limits, observe",
+        "config.toml:11:1: unknown key `bans` in [policy.a]
+11 | bans = { after = 5000 }
+   | ^^^^ did you mean `ban`?",
     );
     check_behind_minimal(
         r#"[list.spamhaus]
 url = "https://example.com"
 "#,
-        "config.toml:8:2: unknown key `list` in the top level
+        "config.toml:8:1: [list.spamhaus] has no `file`
 8 | [list.spamhaus]
-  |  ^^^^ remove it; known here: observe, clock, on_stop, interface, source, class, policy, aggregate, node, allow, metrics, paths",
+  | ^^^^^^^^^^^^^^^ write file = \"/var/lib/lists/drop.txt\"
+config.toml:9:1: unknown key `url` in [list.spamhaus]
+9 | url = \"https://example.com\"
+  | ^^^ remove it; known here: file, every, action, skip_bad, force, allow_empty",
     );
     check_behind_minimal(
         r#"[allow]

@@ -8,8 +8,9 @@ use std::net::IpAddr;
 use jiff::Zoned;
 
 use crate::{
-    api::{Ban, Check, LimitState, Origin, WiderLimits},
+    api::{Ban, Check, LimitState, Listed, Origin, StrikesView, WiderLimits},
     limit::Algorithm,
+    lists::Action,
     rlctl::{
         client::{Answer, Client},
         exit_code::ExitCode,
@@ -42,10 +43,12 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     if let Some(ban) = &check.ban {
         sentences.extend(circumstances(ban, now));
     }
+    sentences.extend(check.lists.iter().map(|listed| list(listed, now)));
     let limits = check.limits.iter();
     sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
     sentences.extend(check.wider.iter().flat_map(wider));
     sentences.push(format!("refused: {}", refusals(check, now)));
+    sentences.extend(check.strikes.as_ref().map(strikes));
     sentences
 }
 
@@ -85,6 +88,27 @@ fn rule(check: &Check) -> String {
     }
 }
 
+/// `list: spamhaus bans 192.0.2.0/24 (SBL1)`
+fn list(listed: &Listed, now: &Zoned) -> String {
+    let does = match listed.action {
+        Action::Ban => "bans",
+        Action::Allow => "allows",
+    };
+    let until = listed
+        .until
+        .map(|until| format!(", until {}", phrase::moment(until, now)));
+    let reason = listed
+        .reason
+        .as_deref()
+        .map(|reason| format!(" ({})", printable(reason)));
+    let (name, prefix) = (printable(&listed.list), listed.prefix);
+    format!(
+        "list: {name} {does} {prefix}{}{}",
+        reason.unwrap_or_default(),
+        until.unwrap_or_default()
+    )
+}
+
 /// The limits that a source shares with others.
 fn wider(limits: &WiderLimits) -> impl Iterator<Item = String> {
     let whose = match limits.prefix {
@@ -112,7 +136,8 @@ fn circumstances(ban: &Ban, now: &Zoned) -> Vec<String> {
         Origin::Forced => format!("{} with --force", printable(&ban.author)),
         Origin::Detected => "detection".to_owned(),
         Origin::List(name) => format!("the list {}", printable(name)),
-        Origin::Crowdsec => "CrowdSec".to_owned(),
+        Origin::Program(name) => printable(name),
+        Origin::Crowdsec => format!("CrowdSec ({})", printable(&ban.author)),
         Origin::Cluster => format!("{}, another node", printable(&ban.author)),
     };
     let since = phrase::moment(ban.since, now);
@@ -164,6 +189,16 @@ fn short(seconds: f64) -> String {
     let seconds = seconds as i64;
     let start = jiff::Timestamp::UNIX_EPOCH;
     phrase::span(start, start + jiff::SignedDuration::from_secs(seconds))
+}
+
+/// `strikes: 37 that count; 5000 drops within 10s: banned for 10m`
+fn strikes(view: &StrikesView) -> String {
+    let before = match view.bans {
+        0 => String::new(),
+        1 => "; banned once before".to_owned(),
+        bans => format!("; banned {bans} times before"),
+    };
+    format!("strikes: {} that count; {}{before}", view.strikes, view.ban)
 }
 
 fn refusals(check: &Check, now: &Zoned) -> String {

@@ -3,10 +3,13 @@
 use jiff::Zoned;
 
 use crate::{
-    api::{Attempt, ClockStatus, InterfaceStatus, KernelClock, MapStatus, Outcome, Status},
+    api::{
+        Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock,
+        ListView, MapStatus, Outcome, Status,
+    },
     rlctl::{
         client::{Answer, Client},
-        commands::pass_all,
+        commands::{lists, pass_all},
         failure::Failure,
         output::{BAD, WARNING, printable, printable_lines, styled},
         phrase,
@@ -48,6 +51,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             printable_lines(error)
         ));
     }
+    lines.extend(database(&status.database));
     if status.observe {
         let dry_run = styled(WARNING, "dry run");
         lines.push(format!(
@@ -71,6 +75,8 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             phrase::count(status.protected, "prefix is", "prefixes are")
         ));
     }
+    lines.extend(status.lists.iter().map(list));
+    lines.extend(status.lists.iter().filter_map(lists::trouble));
     if !status.classes.is_empty() {
         let classes = status.classes.iter();
         let classes: Vec<String> = classes
@@ -88,6 +94,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     if status.node {
         lines.push("the node has limits".to_owned());
     }
+    lines.extend(status.crowdsec.as_ref().map(|it| crowdsec(it, now)));
     lines
 }
 
@@ -117,6 +124,57 @@ fn trial(attempt: &Attempt, now: &Zoned) -> String {
             )
         }
     }
+}
+
+fn database(status: &DatabaseStatus) -> Option<String> {
+    let aside = phrase::count(status.aside, "damaged database", "damaged databases");
+    match &status.damaged {
+        Some(damaged) => Some(format!(
+            "{} at the start: {}\nit lies in {}; what is sound of it holds, and every ban and allow of the kernel",
+            styled(BAD, "the database was damaged"),
+            printable(&damaged.error),
+            printable(&damaged.file)
+        )),
+        None if status.aside > 0 => Some(format!(
+            "{} of earlier starts beside the database",
+            styled(WARNING, &aside)
+        )),
+        None => None,
+    }
+}
+
+/// Whether `CrowdSec` answers, and what of it is in force.
+fn crowdsec(status: &CrowdsecStatus, now: &Zoned) -> String {
+    let url = printable(&status.url);
+    let bans = phrase::count(status.bans, "ban", "bans");
+    let since = phrase::moment(status.since, now);
+    let error = status.error.as_deref().map(printable);
+    match (status.connected, error) {
+        (None, _) => format!("CrowdSec: asking {url}; {bans} from before"),
+        (Some(true), None) => format!("CrowdSec: {url} answers since {since}; {bans}"),
+        (Some(true), Some(error)) => {
+            let refused = styled(BAD, "its decisions cannot be put in force");
+            format!("CrowdSec: {url} answers, {refused}: {error}; {bans}")
+        }
+        (Some(false), error) => {
+            let silent = styled(BAD, "no answer");
+            let error = error.unwrap_or_default();
+            format!("CrowdSec: {silent} from {url} since {since}: {error}; {bans} stay")
+        }
+    }
+}
+
+fn list(list: &ListView) -> String {
+    let entries = phrase::count(list.entries, "entry", "entries");
+    let file = list
+        .file
+        .as_deref()
+        .map(|file| format!(" of {}", printable(file)));
+    let (name, action) = (printable(&list.name), list.action.label());
+    format!(
+        "list {name} ({action}): {entries}{}",
+        file.unwrap_or_default()
+    )
 }
 
 fn clock(status: &ClockStatus) -> String {
