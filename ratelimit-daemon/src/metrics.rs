@@ -3,7 +3,7 @@
 use ratelimit_common::{Family as AddressFamily, detected::Detection};
 
 use crate::{
-    api::{CrowdsecStatus, ListView},
+    api::{CrowdsecStatus, ListView, Status},
     control::{Filling, Kind as TableKind, Reconciliation, Snapshot},
     exposition::{Exposition, Format, Kind},
 };
@@ -92,7 +92,14 @@ fn lists(exposition: &mut Exposition, snapshot: &Snapshot) {
         }
     }
     for (family, count) in families().zip(snapshot.sources) {
-        entries.labelled(&[("map", sources_map(family))], count);
+        let map = sources_map(family, status);
+        if !status
+            .maps
+            .iter()
+            .any(|it| it.name == map && it.entries.is_some())
+        {
+            entries.labelled(&[("map", map)], count);
+        }
     }
     let mut capacity = exposition.family(
         "ratelimit_map_capacity",
@@ -385,11 +392,17 @@ fn families() -> impl Iterator<Item = AddressFamily> {
     [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter()
 }
 
-fn sources_map(family: AddressFamily) -> &'static str {
-    if family == AddressFamily::Ipv4 {
-        "SOURCES_V4"
-    } else {
-        "SOURCES_V6"
+/// Where the state of a family's sources is: a `compact` table has more than the slots of one set.
+fn sources_map(family: AddressFamily, status: &Status) -> &'static str {
+    let is_compact = status
+        .maps
+        .iter()
+        .any(|map| map.name == "COMPACT_V4" && map.entries.is_some());
+    match (family, is_compact) {
+        (AddressFamily::Ipv4, false) => "SOURCES_V4",
+        (_, false) => "SOURCES_V6",
+        (AddressFamily::Ipv4, true) => "COMPACT_V4",
+        (_, true) => "COMPACT_V6",
     }
 }
 

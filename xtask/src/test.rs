@@ -18,6 +18,22 @@ use crate::{process, setup, workspace};
 /// What is tested is the BPF object that is released: without a log, which `ratelimit-daemon/build.rs` gives debug builds.
 const LOG_SWITCH: &str = "RATELIMIT_BPF_LOG";
 
+/// The tests that run once more where the state of sources is in a `compact` table, which `RATELIMIT_STORE` asks for.
+const ON_BOTH_STORES: [&str; 12] = [
+    "captures",
+    "clock",
+    "customers",
+    "exactness",
+    "layers",
+    "live",
+    "refusals",
+    "reload",
+    "restart",
+    "shapes",
+    "sliding_log",
+    "wide",
+];
+
 /// What a reason says when no setup could make the test run.
 const KERNEL_LACKS: &str = "kernel lacks";
 
@@ -42,7 +58,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         .args(["build", "--package", "ratelimit-daemon", "--bins"])
         .env(LOG_SWITCH, "off");
     process::run(&mut binaries)?;
-    let status = process::status(&mut tests(&arguments.filter, &skipped_file)?)?;
+    let mut status = process::status(&mut tests(&[], &arguments.filter, &skipped_file)?)?;
+    if status.success() {
+        let mut on_compact = tests(&ON_BOTH_STORES, &arguments.filter, &skipped_file)?;
+        on_compact.env("RATELIMIT_STORE", "compact");
+        status = process::status(&mut on_compact)?;
+    }
 
     let skipped = read(&skipped_file)?;
     for line in skipped.lines() {
@@ -59,12 +80,19 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tests(filter: &[String], skipped_file: &Path) -> Result<Command> {
+/// The tests of `only`, or all.
+fn tests(only: &[&str], filter: &[String], skipped_file: &Path) -> Result<Command> {
     let mut cargo = process::cargo();
+    cargo.args(["test", "--no-fail-fast"]);
+    if only.is_empty() {
+        cargo.arg("--workspace").args(workspace::WITHOUT_BPF);
+    } else {
+        cargo.args(["--package", "ratelimit-tests"]);
+    }
+    for test in only {
+        cargo.args(["--test", test]);
+    }
     cargo
-        .args(["test", "--workspace"])
-        .args(workspace::WITHOUT_BPF)
-        .arg("--no-fail-fast")
         .env(LOG_SWITCH, "off")
         .env("RATELIMIT_SKIPPED", skipped_file);
     if !process::is_root()? {

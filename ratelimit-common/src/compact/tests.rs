@@ -116,19 +116,54 @@ fn two_threads_that_bring_one_source_admit_its_limit_and_a_packet_each_at_most()
     }
 }
 
+/// Where a quarter of the slots are in use, as in the formula of the documentation.
+#[test]
+fn sources_that_keep_to_their_limit_pass_while_forged_ones_use_a_quarter_of_the_slots() {
+    const SETS: u32 = 1_000;
+    const KNOWN: u64 = 100;
+    const FORGED: u64 = 1_900;
+    let mix = Mix::new([0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9]);
+    for limit in limits() {
+        let limit = limit.in_region(Region::new(0, SETS));
+        let sets: Vec<Shared> = (0..SETS).map(|_| Shared::default()).collect();
+        let passes = |key: u64, nanos: u64| {
+            let tag = mix.tag(key);
+            let set = &sets[usize::try_from(limit.region().set_of(tag)).unwrap()];
+            !charge(set, tag, &limit, after(nanos), 1).0.is_refused()
+        };
+        let (mut sent, mut passed, mut forged) = (0u64, 0u64, 1_000_000);
+        for step in 0..100_000 {
+            let now = step * WINDOW_NS / FORGED;
+            forged += 1;
+            passes(forged, now);
+            // Each known source sends nine tenths of its limit.
+            if step * KNOWN * 9 % FORGED < KNOWN * 9 {
+                sent += 1;
+                passed += u64::from(passes(sent % KNOWN, now));
+            }
+        }
+        assert!(
+            sent > 40_000 && passed * 1_000 >= sent * 999,
+            "{passed} of {sent}: {limit:?}"
+        );
+    }
+}
+
 proptest! {
     /// Of 24 sources, three times as many as slots, none gets more than its promise, at any time of any clock.
     #[test]
     fn eviction_gives_nobody_more_than_the_limit(
         limit in prop::sample::select(limits()),
         start in times_around_a_wrap(),
-        packets in prop::collection::vec((0u64..24, 0.0f64..1.0), 1..1_500),
+        packets in prop::collection::vec((0u64..48, 0.0f64..1.0), 1..1_500),
         crowd in 0.1f64..30.0,
     ) {
         let set = Shared::default();
         let mut now = start;
         let mut admitted: Vec<Vec<u64>> = vec![vec![]; 24];
         for (source, gap) in packets {
+            // Half of them are of one that does not care.
+            let source = source.saturating_sub(24);
             now = now.wrapping_add(share(WINDOW_NS / AMOUNT, gap.powi(4) * 5.0 / crowd));
             let before = set.read();
             let at = Instant::from_nanos(now);

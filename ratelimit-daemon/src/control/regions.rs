@@ -29,7 +29,7 @@ const RESERVE_PART: u64 = 8;
 const RESERVE_SETS_MIN: u64 = 512;
 
 /// A region that comes while the daemon runs may be smaller than it should be by so many halves: its sources share more.
-const HALVES_MAX: u32 = 3;
+const HALVES_MAX: u32 = 5;
 
 /// The same where other limits retire with the change: once they have, the region is moved to where it has its full size.
 const HALVES_MAX_MEANWHILE: u32 = 10;

@@ -50,6 +50,7 @@ fn every_key_is_understood() {
         ipv4_prefix = 24
         ipv6_prefix = 56
         capacity = 1_000_000
+        store = "compact"
         logs = 1000
         [policy.default]
         limits = [
@@ -84,7 +85,7 @@ fn every_key_is_understood() {
     ];
     assert_eq!(config.interfaces, interfaces);
     let source = Source {
-        store: StateStore::Lru,
+        store: StateStore::Compact,
         ipv4_prefix: 24,
         ipv6_prefix: 56,
         capacity: 1_000_000,

@@ -33,6 +33,27 @@ limits = []
 }
 
 #[test]
+fn a_compact_store_is_refused_where_64_bits_do_not_tell_sources_apart() {
+    check_behind_minimal(
+        r#"[source]
+store = "compact"
+ipv6_prefix = 96
+"#,
+        r#"config.toml:9:9: a compact store tells IPv6 sources apart by 64 bits, and ipv6_prefix is 96
+9 | store = "compact"
+  |         ^^^^^^^^^ write ipv6_prefix = 64 or less, or store = "lru""#,
+    );
+    check_behind_minimal(
+        r#"[source]
+store = "lur"
+"#,
+        r#"config.toml:9:9: unknown store `lur`
+9 | store = "lur"
+  |         ^^^^^ did you mean `lru`?"#,
+    );
+}
+
+#[test]
 fn an_unknown_key_is_refused_with_the_known_ones() {
     check_behind_minimal(
         r#"[policy.a]
