@@ -124,10 +124,14 @@ impl Daemon {
         tasks.spawn(keep_time(controller.clone(), stop.clone()));
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
         if let Some(events) = self.events {
-            tasks.spawn(events::log(events, stop.clone()));
+            tasks.spawn(events::forward_events(
+                events,
+                controller.clone(),
+                stop.clone(),
+            ));
         }
         for log in self.logs {
-            tasks.spawn(events::forward(log, stop.clone()));
+            tasks.spawn(events::forward_log(log, stop.clone()));
         }
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);

@@ -1,22 +1,31 @@
-//! What the kernel tells, into the log: sampled drops, and in debug builds what the program logs.
-
-use std::net::{IpAddr, Ipv6Addr};
+//! What the kernel tells, for the journal of the controller: sampled drops; and in debug builds what the program logs.
 
 use anyhow::Context;
-use ratelimit_common::{DropReason, event::DropEvent};
+use ratelimit_common::event::DropEvent;
 use tokio::io::unix::AsyncFd;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use zerocopy::FromBytes;
 
-use crate::datapath::{Events, Log};
+use crate::{
+    control::Handle,
+    datapath::{Events, Log},
+};
 
-/// Logs each event until `stop`.
+/// The events that are handed on at a time.
+const BATCH: usize = 256;
+
+/// Hands each event on until `stop`. While the controller is busy they wait in the ring, and what finds no room there is
+/// counted as lost.
 ///
 /// # Errors
 ///
 /// When the ring cannot be waited for.
-pub async fn log(events: Events, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn forward_events(
+    events: Events,
+    controller: Handle,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     // SAFETY: the ring owns its descriptor, and keeps it open and the same as long as it lives.
     let mut ring = unsafe { AsyncFd::register(events) }
         .map_err(std::io::Error::from)
@@ -26,13 +35,30 @@ pub async fn log(events: Events, stop: CancellationToken) -> anyhow::Result<()> 
             () = stop.cancelled() => return Ok(()),
             ready = ring.readable_mut() => ready.context("waiting for events")?,
         };
-        while let Some(item) = ready.get_inner_mut().next() {
-            if let Ok(event) = DropEvent::read_from_bytes(&item) {
-                show(&event);
-            }
+        let drops = read(ready.get_inner_mut());
+        if drops.len() < BATCH {
+            ready.clear_ready();
         }
-        ready.clear_ready();
+        if !drops.is_empty() {
+            controller
+                .call(move |controller| controller.record_drops(&drops))
+                .await?;
+        }
     }
+}
+
+/// The next events in the ring, [`BATCH`] at most.
+fn read(ring: &mut Events) -> Vec<DropEvent> {
+    let mut drops = Vec::new();
+    while drops.len() < BATCH
+        && let Some(item) = ring.next()
+    {
+        match DropEvent::read_from_bytes(&item) {
+            Ok(drop) => drops.push(drop),
+            Err(_) => debug!(bytes = item.len(), "an event of no known kind"),
+        }
+    }
+    drops
 }
 
 /// Passes on what the program of a debug build logs, until `stop`.
@@ -40,7 +66,7 @@ pub async fn log(events: Events, stop: CancellationToken) -> anyhow::Result<()> 
 /// # Errors
 ///
 /// When the ring cannot be waited for.
-pub async fn forward(log: Log, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn forward_log(log: Log, stop: CancellationToken) -> anyhow::Result<()> {
     // SAFETY: the log owns its descriptor, and keeps it open and the same as long as it lives.
     let mut log = unsafe { AsyncFd::register(log) }
         .map_err(std::io::Error::from)
@@ -53,10 +79,4 @@ pub async fn forward(log: Log, stop: CancellationToken) -> anyhow::Result<()> {
         ready.get_inner_mut().flush();
         ready.clear_ready();
     }
-}
-
-fn show(event: &DropEvent) {
-    let source = IpAddr::V6(Ipv6Addr::from(event.source)).to_canonical();
-    let reason = DropReason::from_number(event.reason).map_or("unknown", DropReason::label);
-    debug!(%source, reason, limit = event.limit, interface = event.interface, "a sampled drop");
 }

@@ -1,8 +1,10 @@
 //! The two listeners: the control socket, and the one that serves metrics to the network.
 
 mod control_api;
+mod event_api;
 mod observe_api;
 mod serve;
+mod stream;
 
 pub use control_api::router as control_router;
 pub use observe_api::router as observe_router;

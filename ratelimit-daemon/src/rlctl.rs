@@ -14,6 +14,7 @@ mod phrase;
 mod prefixes;
 mod report;
 pub mod simulate_arguments;
+mod stream;
 mod table;
 mod term;
 
@@ -35,7 +36,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let output = Output::new(arguments.json);
     let client = Client::new(arguments.socket);
-    match commands::run(arguments.verb, &client, &Zoned::now()) {
+    match commands::run(arguments.verb, &client, &Zoned::now(), &output) {
         Ok(report) => output.report(&report),
         Err(failure) => output.failure(&failure),
     }

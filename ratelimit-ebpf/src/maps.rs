@@ -11,12 +11,13 @@ use aya_ebpf::{
 use ratelimit_common::{
     Address, ClassSet, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
     aggregate::Aggregates,
+    capture::{Capture, Room, Tally},
     class::{KINDS, PORTS},
     event::Sampler,
     guard::Guard,
     layout::{
-        ADDRESSES_MAX, COUNTERS, Counter, EVENTS_BYTES, LOG_TIMES, NODE_POLICIES, POLICIES_MAX,
-        PREFIXES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
+        ADDRESSES_MAX, CAPTURED_BYTES, COUNTERS, Counter, EVENTS_BYTES, INTERFACES_MAX, LOG_TIMES,
+        NODE_POLICIES, POLICIES_MAX, PREFIXES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
     },
     node::Shares,
     source::LogKey,
@@ -120,6 +121,22 @@ pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 /// Index 0 → when this CPU may send an event again.
 #[btf_map]
 pub static SAMPLER: PerCpuArray<Sampler, 1> = PerCpuArray::new();
+
+/// Index 0 → which dropped packets are captured.
+#[btf_map]
+pub static CAPTURE: Array<Capture, 1> = Array::new();
+
+/// Interface → how many there were, on this CPU.
+#[btf_map]
+pub static CAPTURE_TALLY: PerCpuArray<Tally, { INTERFACES_MAX as usize }> = PerCpuArray::new();
+
+/// Index 0 → where a packet is put together: the ring takes what is as long as it likes only from a map or the stack.
+#[btf_map]
+pub static CAPTURE_ROOM: PerCpuArray<Room, 1> = PerCpuArray::new();
+
+/// The packets, each as `Head` and its bytes.
+#[btf_map]
+pub static CAPTURED: RingBuf<(), { CAPTURED_BYTES as usize }> = RingBuf::new();
 
 /// Index 0 → the time in nanoseconds, for tests that choose it.
 #[btf_map]

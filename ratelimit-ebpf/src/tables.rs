@@ -34,6 +34,12 @@ use crate::{
 #[unsafe(no_mangle)]
 static INTERFACE: Constant<u32> = Constant::new(0);
 
+/// The slot of the interface that this instance of the program is attached to.
+#[inline(always)]
+pub fn interface() -> u32 {
+    INTERFACE.get()
+}
+
 /// The bits of an address that make it a source.
 #[unsafe(no_mangle)]
 static SOURCE_MASK_V4: Constant<Ipv4> = Constant::new(Ipv4::new([0xff; 4]));

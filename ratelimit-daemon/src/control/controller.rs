@@ -15,8 +15,10 @@ use super::{
     compile::{self, Held},
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
+    journal::Journal,
     policies::Policies,
     reconcile::Comparisons,
+    record::Cause,
     rules::Rules,
     store::Store,
     timekeeper::Reading,
@@ -45,6 +47,7 @@ pub struct Controller {
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
+    pub(super) journal: Journal,
 }
 
 /// What became of the configuration so far.
@@ -79,6 +82,7 @@ impl Controller {
             fill: super::views::Fill::default(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
+            journal: Journal::default(),
         };
         controller.forget_ended_bans()?;
         controller.compile_all()?;
@@ -96,6 +100,9 @@ impl Controller {
     /// The first interface that fails.
     pub fn attach(&mut self) -> anyhow::Result<()> {
         self.enforcer.datapath_mut().attach()?;
+        let attached = self.enforcer.datapath().attached().into_iter();
+        self.journal
+            .name_interfaces(attached.map(|(interface, slot, _)| (slot, interface.name)));
         for interface in self.status().interfaces {
             let mode = interface.mode.unwrap_or_default();
             info!(
@@ -131,6 +138,19 @@ impl Controller {
     ///
     /// Why none of them was made.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+        self.edit_because(edits, Cause::Origin)
+    }
+
+    /// The same, with why entries go.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was made.
+    pub(super) fn edit_because(
+        &mut self,
+        edits: &[Edit],
+        cause: Cause<'_>,
+    ) -> Result<Changed, Refused> {
         let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
@@ -151,6 +171,7 @@ impl Controller {
             return Err(error.into());
         }
         self.tell_clock(before.as_ref());
+        self.record_edits(edits, &reverse, cause);
         Ok(summary(edits, &reverse))
     }
 
@@ -305,7 +326,7 @@ impl Controller {
             .into_iter()
             .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
             .collect();
-        self.edit(&edits)
+        self.edit_because(&edits, Cause::Time)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
         info!(count, "bans ended");
         Ok(())

@@ -15,6 +15,7 @@ use axum::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::net::{UnixStream, unix::UCred};
 
+use super::event_api;
 use crate::{
     api::{REQUEST_BYTES_MAX, Refused},
     control::{Controller, Handle},
@@ -50,6 +51,7 @@ pub fn router(controller: Handle) -> Router {
         .route("/v1/check/{address}", get(check))
         .route("/v1/top", get(top))
         .route("/v1/stats", get(stats))
+        .route("/v1/events", get(event_api::events))
         .route("/v1/reload", post(reload))
         .route("/v1/detach", post(detach))
         .fallback(unknown)
@@ -236,10 +238,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-fn bad_request(error: String) -> Response {
+pub(super) fn bad_request(error: String) -> Response {
     answer(StatusCode::BAD_REQUEST, Refused::because(error))
 }
 
-fn answer(status: StatusCode, refused: Refused) -> Response {
+pub(super) fn answer(status: StatusCode, refused: Refused) -> Response {
     (status, Json(refused)).into_response()
 }

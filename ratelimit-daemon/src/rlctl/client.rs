@@ -8,7 +8,10 @@ use std::{
 
 use http_body_util::{BodyExt, Full};
 use hyper::{
-    Method, Request, Response, StatusCode, body::Bytes, client::conn::http1, header::CONTENT_TYPE,
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    client::conn::http1,
+    header::CONTENT_TYPE,
 };
 use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
@@ -92,7 +95,30 @@ impl Client {
         understand(&response)
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Failure> {
+    /// Asks, and takes the whole answer.
+    pub(super) async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Bytes>, Failure> {
+        let (head, body) = self.ask(request).await?.into_parts();
+        let body = body.collect().await;
+        let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
+        Ok(Response::from_parts(head, body))
+    }
+
+    /// Asks, and takes the head of an answer that is no refusal; the body may go on as long as it likes.
+    pub(super) async fn begin(&self, request: Request<Full<Bytes>>) -> Result<Incoming, Failure> {
+        let response = tokio::time::timeout(self.timeout, self.ask(request)).await;
+        let (head, body) = response.map_err(|_| self.silence())??.into_parts();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let body = body.collect().await;
+        let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
+        Err(refusal(head.status, &body))
+    }
+
+    async fn ask(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
         let stream = UnixStream::connect(&self.socket)
             .await
             .map_err(|error| self.unconnected(&error))?;
@@ -102,12 +128,7 @@ impl Client {
         // What fails on the connection fails in `sender` and in the body too.
         tokio::spawn(connection);
         let response = sender.send_request(request).await;
-        let (head, body) = response
-            .map_err(|error| self.interrupted(&error))?
-            .into_parts();
-        let body = body.collect().await;
-        let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
-        Ok(Response::from_parts(head, body))
+        response.map_err(|error| self.interrupted(&error))
     }
 
     /// The connection was not made.
@@ -127,7 +148,7 @@ impl Client {
     }
 
     /// The connection was made, and then it broke.
-    fn interrupted(&self, error: &hyper::Error) -> Failure {
+    pub(super) fn interrupted(&self, error: &hyper::Error) -> Failure {
         Failure::new(
             ExitCode::NoDaemon,
             format!(
@@ -152,11 +173,15 @@ impl Client {
     }
 }
 
-fn json(body: &impl Serialize) -> Vec<u8> {
+pub(super) fn json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("requests have string keys and finite numbers")
 }
 
-fn request(method: Method, path: &str, body: Vec<u8>) -> Result<Request<Full<Bytes>>, Failure> {
+pub(super) fn request(
+    method: Method,
+    path: &str,
+    body: Vec<u8>,
+) -> Result<Request<Full<Bytes>>, Failure> {
     if body.len() > REQUEST_BYTES_MAX {
         return Err(Failure::usage(format!(
             "the request has {} bytes, the daemon takes at most {REQUEST_BYTES_MAX}",

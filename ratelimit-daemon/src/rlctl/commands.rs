@@ -5,6 +5,7 @@ mod ban;
 mod check;
 mod config;
 mod detach;
+mod events;
 mod limit;
 mod list;
 mod reload;
@@ -21,11 +22,12 @@ use crate::rlctl::{
     arguments::{AllowVerb, ConfigVerb, LimitVerb, ListKind, Verb},
     client::Client,
     failure::Failure,
+    output::Output,
     report::Report,
 };
 
 /// Carries out a verb. Times are told as somebody says them at `now`.
-pub fn run(verb: Verb, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<Report, Failure> {
     match verb {
         Verb::Status => status::run(client, now),
         Verb::Ban(arguments) => ban::run(&arguments, client, now),
@@ -42,6 +44,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned) -> Result<Report, Failure> 
         Verb::Check { address } => check::run(address, client, now),
         Verb::Top { count } => top::run(count, client),
         Verb::Stats { all } => stats::run(all, client),
+        Verb::Events(arguments) => events::run(&arguments, client, output),
         Verb::Reload => reload::run(client),
         Verb::Detach => detach::run(client),
         Verb::Simulate(arguments) => simulate::run(&arguments),

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::rlctl::{exit_code::ExitCode, failure::Failure, report::Report};
 
@@ -43,9 +44,19 @@ impl Output {
         Self { json }
     }
 
+    /// Prints one of many lines; `false` when nobody reads any more.
+    pub fn line(&self, json: &Value, text: impl FnOnce() -> String) -> Result<bool, Failure> {
+        let line = if self.json { json.to_string() } else { text() };
+        match write_line(&mut anstream::stdout().lock(), &line) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(unwritten(&error)),
+        }
+    }
+
     /// Prints what a command has to say, and says how it ended.
     pub fn report(&self, report: &Report) -> ExitCode {
-        let text = if self.json {
+        let text = if self.json && !report.json.is_null() {
             pretty(&report.json)
         } else {
             report.text.clone()
@@ -93,11 +104,13 @@ fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     let written = write_line(&mut stdout, text);
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::refused(format!(
-            "the answer cannot be written to stdout: {error}"
-        ))),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritten(&error)),
         _ => Ok(()),
     }
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    Failure::refused(format!("the answer cannot be written to stdout: {error}"))
 }
 
 /// Writes to stderr; when that fails, there is nobody left to tell.

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use jiff::Zoned;
 
 use crate::{
-    api::{Ban, Check, LimitState, Origin, WiderLimits},
+    api::{Ban, Check, LimitState, WiderLimits},
     limit::Algorithm,
     rlctl::{
         client::{Answer, Client},
@@ -106,14 +106,7 @@ fn circumstances(ban: &Ban, now: &Zoned) -> Vec<String> {
         ),
         None => "until: forever".to_owned(),
     };
-    let author = match &ban.origin {
-        Origin::Config => "the configuration".to_owned(),
-        Origin::Manual => printable(&ban.author),
-        Origin::Detected => "detection".to_owned(),
-        Origin::List(name) => format!("the list {}", printable(name)),
-        Origin::Crowdsec => "CrowdSec".to_owned(),
-        Origin::Cluster => format!("{}, another node", printable(&ban.author)),
-    };
+    let author = phrase::author(ban);
     let since = phrase::moment(ban.since, now);
     let reason = ban.reason.as_deref().map(printable);
     vec![
