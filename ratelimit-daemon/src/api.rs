@@ -16,11 +16,14 @@
 //! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
 //! | `GET /v1/events?follow=BOOL&count=N&only=KIND&source=PREFIX` | | lines of JSON, an [`Event`] each |
+//! | `POST /v1/capture` | [`CaptureRequest`] | a pcapng file that grows |
+//! | `DELETE /v1/capture` | | nothing: it ends the file |
 //! | `POST /v1/reload` | | [`Reloaded`] |
 //! | `POST /v1/detach` | | [`Detached`] |
 //!
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
+mod capture;
 mod clock;
 mod event;
 
@@ -30,6 +33,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
     event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
 };

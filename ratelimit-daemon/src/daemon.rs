@@ -25,6 +25,7 @@ use crate::{
     datapath::{self, Kernel},
     events, http,
     lock::Lock,
+    recording::{self, CaptureMaps, Recorder},
 };
 
 /// How long requests that are under way may take after the daemon was told to stop.
@@ -36,6 +37,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Daemon {
     controller: Controller,
     events: Option<datapath::Events>,
+    captures: CaptureMaps,
     logs: Vec<datapath::Log>,
     control: std::os::unix::net::UnixListener,
     observe: Option<std::net::TcpListener>,
@@ -62,6 +64,7 @@ impl Daemon {
         let log_size = control::log_size(&config, &store)?;
         let mut kernel = Kernel::load(&config, log_size)?;
         let events = kernel.take_events();
+        let captures = kernel.take_captures()?;
         let logs = kernel.take_logs()?;
         let on_stop = config.on_stop;
         let mut controller = Controller::new(config, store, Box::new(kernel))?;
@@ -72,6 +75,7 @@ impl Daemon {
         Ok(Self {
             controller,
             events,
+            captures,
             logs,
             control,
             observe,
@@ -100,9 +104,11 @@ impl Daemon {
         let (controller, thread) = self.controller.spawn().context("starting the controller")?;
         let mut tasks = JoinSet::new();
         let control = listen_unix(self.control)?;
+        let (recorder, requests) = Recorder::new();
+        tasks.spawn(recording::serve(self.captures, requests, stop.clone()));
         let serve = http::serve_control(
             control,
-            http::control_router(controller.clone()),
+            http::control_router(controller.clone(), recorder),
             stop.clone(),
         );
         tasks.spawn(async {

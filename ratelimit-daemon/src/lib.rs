@@ -20,5 +20,6 @@ pub mod metrics;
 pub mod origin;
 pub mod prefix;
 pub mod quantity;
+pub mod recording;
 pub mod rlctl;
 pub mod simulation;

@@ -3,6 +3,7 @@
 //! The daemon answers data, this module phrases it. It never touches the datapath, and knows no state but the answer.
 
 pub mod arguments;
+pub mod capture_arguments;
 mod chunks;
 mod client;
 mod commands;

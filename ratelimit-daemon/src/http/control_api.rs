@@ -15,10 +15,11 @@ use axum::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::net::{UnixStream, unix::UCred};
 
-use super::event_api;
+use super::{capture_api, event_api};
 use crate::{
     api::{REQUEST_BYTES_MAX, Refused},
     control::{Controller, Handle},
+    recording::Recorder,
 };
 
 /// How many sources `top` shows unless it is told.
@@ -27,7 +28,7 @@ const TOP_DEFAULT: usize = 20;
 const TOP_MAX: usize = 10_000;
 
 /// All routes. A layer around them says who the peer is.
-pub fn router(controller: Handle) -> Router {
+pub fn router(controller: Handle, recorder: Recorder) -> Router {
     Router::new()
         .route("/v1/status", get(status))
         .route(
@@ -52,11 +53,16 @@ pub fn router(controller: Handle) -> Router {
         .route("/v1/top", get(top))
         .route("/v1/stats", get(stats))
         .route("/v1/events", get(event_api::events))
+        .route(
+            "/v1/capture",
+            post(capture_api::begin).delete(capture_api::end),
+        )
         .route("/v1/reload", post(reload))
         .route("/v1/detach", post(detach))
         .fallback(unknown)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .route_layer(middleware::from_fn(permitted))
+        .layer(Extension(recorder))
         .with_state(controller)
 }
 
@@ -88,7 +94,7 @@ impl Peer {
     }
 
     /// The name of the user.
-    fn author(&self) -> String {
+    pub(super) fn author(&self) -> String {
         let Some(uid) = self.uid else {
             return "unknown".to_owned();
         };
@@ -216,7 +222,7 @@ async fn read<T: Serialize + Send + 'static>(
 }
 
 /// A body of JSON, or a refusal in words.
-struct Body<T>(T);
+pub(super) struct Body<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Response;

@@ -6,7 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::api::EventKind;
 use crate::rlctl::{
-    exit_code, limit_arguments::LimitArguments, simulate_arguments::SimulateArguments, term::Term,
+    capture_arguments::CaptureArguments, exit_code, limit_arguments::LimitArguments,
+    simulate_arguments::SimulateArguments, term::Term,
 };
 
 /// Asks and tells the rate limiter on this host.
@@ -108,6 +109,8 @@ pub enum Verb {
     },
     /// Show what happened lately: bans, other changes, and a sample of the drops
     Events(EventsArguments),
+    /// Write dropped packets to a file, each with the reason as its comment
+    Capture(CaptureArguments),
     /// Read the configuration again; a wrong one is refused, and the old one goes on
     #[command(
         after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload"

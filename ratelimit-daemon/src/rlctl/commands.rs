@@ -2,6 +2,7 @@
 
 mod allow;
 mod ban;
+mod capture;
 mod check;
 mod config;
 mod detach;
@@ -45,6 +46,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Top { count } => top::run(count, client),
         Verb::Stats { all } => stats::run(all, client),
         Verb::Events(arguments) => events::run(&arguments, client, output),
+        Verb::Capture(arguments) => capture::run(&arguments, client, output),
         Verb::Reload => reload::run(client),
         Verb::Detach => detach::run(client),
         Verb::Simulate(arguments) => simulate::run(&arguments),

@@ -54,6 +54,13 @@ impl Output {
         }
     }
 
+    /// Tells people that something goes on.
+    pub fn progress(&self, text: &str) {
+        if !self.json {
+            complain(text);
+        }
+    }
+
     /// Prints what a command has to say, and says how it ended.
     pub fn report(&self, report: &Report) -> ExitCode {
         let text = if self.json && !report.json.is_null() {

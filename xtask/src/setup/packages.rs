@@ -30,6 +30,7 @@ pub const FOR_TESTS: &[Program] = &[
     Program::new("prometheus", PROMETHEUS),
     Program::new("promtool", PROMETHEUS),
     Program::new("tcpdump", "tcpdump"),
+    Program::new("tshark", "tshark"),
     Program::new("xdp-loader", "xdp-tools"),
 ];
 
