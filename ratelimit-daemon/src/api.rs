@@ -25,6 +25,7 @@
 
 mod capture;
 mod clock;
+mod covering;
 mod event;
 
 use std::{net::IpAddr, sync::Arc};
@@ -35,6 +36,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
+    covering::{Covering, Entry},
     event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
 };
 pub use crate::origin::Origin;
@@ -219,6 +221,12 @@ pub struct Check {
     /// The limits of the prefixes around the source, the narrowest first, and of the node.
     #[serde(default)]
     pub wider: Vec<WiderLimits>,
+    /// All entries that cover the address, what comes before the others first: allows, bans, policies.
+    #[serde(default)]
+    pub covering: Vec<Covering>,
+    /// The last drops of the source in the sample, the last one first.
+    #[serde(default)]
+    pub last_drops: Vec<Event>,
     /// Packets of the source that limits refused, as far as they are remembered.
     pub refused_packets: u64,
     /// When the last of them came.

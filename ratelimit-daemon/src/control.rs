@@ -12,6 +12,7 @@ mod clock_choice;
 mod commands;
 mod compile;
 mod controller;
+mod covering;
 mod enforcer;
 mod guards;
 mod handle;

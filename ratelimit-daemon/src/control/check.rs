@@ -61,6 +61,8 @@ impl Controller {
             policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
             limits,
             wider,
+            covering: self.covering(address, verdict),
+            last_drops: self.last_drops(source),
             refused_packets: strikes.map_or(0, |strikes| strikes.packets),
             refused_last: strikes
                 .map(|strikes| clock::to_wall(Instant::from_nanos(strikes.last_ns))),

@@ -170,7 +170,8 @@ fn ban_gone(prefix: Prefix, origin: &Origin, row: &BanRow, cause: Cause<'_>) -> 
     }
 }
 
-fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
+/// An allow that was set by hand, as it is told.
+pub(super) fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
     Allow {
         prefix,
         since: Some(row.since),

@@ -50,6 +50,22 @@ pub fn author(ban: &Ban) -> String {
     }
 }
 
+/// A number of packets: `1 packet`, `2 packets`.
+pub fn packets(number: u64) -> String {
+    match number {
+        1 => "1 packet".to_owned(),
+        _ => format!("{number} packets"),
+    }
+}
+
+/// `until 14:32:07`, or `forever`.
+pub fn until(until: Option<Timestamp>, now: &Zoned) -> String {
+    match until {
+        Some(until) => format!("until {}", moment(until, now)),
+        None => "forever".to_owned(),
+    }
+}
+
 /// A number of things: `1 ban`, `2 bans`.
 pub fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })

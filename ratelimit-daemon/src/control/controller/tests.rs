@@ -5,6 +5,7 @@ mod origins;
 mod reconciliation;
 mod sliding_logs;
 mod time;
+mod watching;
 mod wide;
 
 use std::{

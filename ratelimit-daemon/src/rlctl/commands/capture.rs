@@ -17,7 +17,7 @@ use crate::{
     api::CaptureRequest,
     rlctl::{
         capture_arguments::CaptureArguments, client::Client, failure::Failure, output::Output,
-        prefixes, report::Report,
+        phrase, prefixes, report::Report,
     },
 };
 
@@ -105,11 +105,7 @@ fn unwritten(path: &Path, error: &io::Error) -> Failure {
 
 /// `1000 packets captured, 4 of 1,004 not written: they came faster than they could be copied`
 fn summary(tally: &Tally, every: u32) -> String {
-    let packets = |count: u64| match count {
-        1 => "1 packet".to_owned(),
-        count => format!("{count} packets"),
-    };
-    let mut text = format!("{} written", packets(tally.written));
+    let mut text = format!("{} written", phrase::packets(tally.written));
     if every > 1 {
         text.push_str(&format!(", of {} that were dropped", tally.matched));
     }

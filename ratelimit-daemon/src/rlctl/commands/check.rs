@@ -8,10 +8,11 @@ use std::net::IpAddr;
 use jiff::Zoned;
 
 use crate::{
-    api::{Ban, Check, LimitState, WiderLimits},
+    api::{Ban, Check, Covering, Entry, LimitState, WiderLimits},
     limit::Algorithm,
     rlctl::{
         client::{Answer, Client},
+        commands::events,
         exit_code::ExitCode,
         failure::Failure,
         output::{BAD, GOOD, WARNING, printable, styled},
@@ -42,10 +43,18 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     if let Some(ban) = &check.ban {
         sentences.extend(circumstances(ban, now));
     }
+    sentences.extend(
+        check
+            .covering
+            .iter()
+            .filter_map(|entry| beneath(entry, now)),
+    );
     let limits = check.limits.iter();
     sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
     sentences.extend(check.wider.iter().flat_map(wider));
     sentences.push(format!("refused: {}", refusals(check, now)));
+    let drops = check.last_drops.iter();
+    sentences.extend(drops.map(|event| format!("seen: {}", events::line(event, now))));
     sentences
 }
 
@@ -85,11 +94,37 @@ fn rule(check: &Check) -> String {
     }
 }
 
+/// An entry that covers the address and does not decide; the default policy is beneath everything.
+fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
+    if covering.decides {
+        return None;
+    }
+    let entry = match &covering.entry {
+        Entry::Allow(allow) => format!("the allow list has {}", allow.prefix),
+        Entry::Ban(ban) => {
+            let reason = ban.reason.as_deref().map(printable);
+            format!(
+                "the ban of {} by {}, {}: {}",
+                ban.prefix,
+                phrase::author(ban),
+                phrase::until(ban.until, now),
+                reason.as_deref().unwrap_or("nobody said why")
+            )
+        }
+        Entry::Policy {
+            policy,
+            prefix: Some(prefix),
+        } => format!("the policy `{}`, which is for {prefix}", printable(policy)),
+        Entry::Policy { prefix: None, .. } => return None,
+    };
+    Some(format!("beneath: {entry}"))
+}
+
 /// The limits that a source shares with others.
 fn wider(limits: &WiderLimits) -> impl Iterator<Item = String> {
     let whose = match limits.prefix {
         Some(prefix) => format!("all of {prefix}"),
-        None => "the node".to_owned(),
+        None => "the node, with what CPUs have drawn ahead".to_owned(),
     };
     let dry_run = if limits.observe { " (dry run)" } else { "" };
     let states = limits.limits.iter();
@@ -161,9 +196,10 @@ fn short(seconds: f64) -> String {
 fn refusals(check: &Check, now: &Zoned) -> String {
     match (check.refused_packets, check.refused_last) {
         (0, _) => "nothing that is remembered".to_owned(),
-        (packets, None) => format!("{packets} packets by limits"),
+        (packets, None) => format!("{} by limits", phrase::packets(packets)),
         (packets, Some(last)) => format!(
-            "{packets} packets by limits, the last at {}",
+            "{} by limits, the last at {}",
+            phrase::packets(packets),
             phrase::moment(last, now)
         ),
     }

@@ -5,7 +5,7 @@ use jiff::Zoned;
 use serde_json::Value;
 
 use crate::{
-    api::{Ban, BanChange, Dropped, Event, What},
+    api::{BanChange, Dropped, Event, What},
     limit::LimitSpec,
     prefix::Prefix,
     rlctl::{
@@ -74,12 +74,15 @@ fn show(line: &[u8], output: &Output) -> Result<bool, Failure> {
 /// An event for people; of one that only a newer daemon knows, as much as can be told.
 fn sentence(json: &Value, now: &Zoned) -> String {
     match serde_json::from_value::<Event>(json.clone()) {
-        Ok(event) => {
-            let at = phrase::moment(event.at, now);
-            format!("{at} {}", what(&event.what, now))
-        }
+        Ok(event) => line(&event, now),
         Err(_) => printable(&json.to_string()),
     }
+}
+
+/// When it happened, and what.
+pub fn line(event: &Event, now: &Zoned) -> String {
+    let at = phrase::moment(event.at, now);
+    format!("{at} {}", what(&event.what, now))
 }
 
 fn what(what: &What, now: &Zoned) -> String {
@@ -90,7 +93,7 @@ fn what(what: &What, now: &Zoned) -> String {
             styled(BAD, "banned"),
             ban.prefix,
             phrase::author(ban),
-            until(ban, now),
+            phrase::until(ban.until, now),
             reason(ban.reason.as_deref())
         ),
         What::BanEnded(ban) => format!(
@@ -222,13 +225,6 @@ fn drop(dropped: &Dropped) -> String {
 
 fn limit(limit: &LimitSpec) -> String {
     format!(", {limit}")
-}
-
-fn until(ban: &Ban, now: &Zoned) -> String {
-    match ban.until {
-        Some(until) => format!("until {}", phrase::moment(until, now)),
-        None => "forever".to_owned(),
-    }
 }
 
 fn reason(reason: Option<&str>) -> String {
