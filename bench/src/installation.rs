@@ -14,6 +14,7 @@ use ratelimit_daemon::{
     config,
     control::{Controller, Store, log_size},
     datapath::{Kernel, Pins},
+    protected::Protected,
 };
 use ratelimit_tests::lab::{INTERFACE, Lab};
 use tempfile::TempDir;
@@ -43,7 +44,8 @@ impl Installation {
         let store = Store::open(directory.path())?;
         let log_size = log_size(&config, &store)?;
         let kernel = lab.near.enter(|| Kernel::load(&config, log_size))?;
-        let mut controller = Controller::new(config, store, Box::new(kernel))?;
+        let mut controller =
+            Controller::new(config, store, Box::new(kernel), Protected::default())?;
         fill(&mut controller, scenario)?;
         lab.near.enter(|| controller.attach())?;
         let program = attached_program(&pins)?;
@@ -106,6 +108,7 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
             prefixes: scenario.bans.clone(),
             seconds: None,
             reason: None,
+            force: true,
         };
         controller.ban(request, AUTHOR).map_err(refused)?;
     }

@@ -22,6 +22,7 @@ const _: () = assert!(size_of::<ListEntry>() == 16);
 
 const ALLOWED: u32 = 1 << 0;
 const HAS_POLICY: u32 = 1 << 1;
+const PROTECTED: u32 = 1 << 2;
 
 impl ListEntry {
     /// The entry that the daemon writes: allowed or not, banned until an end if at all, with a policy of its own or without.
@@ -39,6 +40,22 @@ impl ListEntry {
             policy: policy.unwrap_or_default(),
             flags,
         }
+    }
+
+    /// The same for addresses that detection never bans.
+    #[must_use]
+    pub const fn protected(self) -> Self {
+        Self {
+            flags: self.flags | PROTECTED,
+            ..self
+        }
+    }
+
+    /// Whether detection never bans the addresses. What they send is limited as ever.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_protected(&self) -> bool {
+        self.flags & PROTECTED != 0
     }
 
     /// Whether the addresses are on the allow list.

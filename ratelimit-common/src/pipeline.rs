@@ -15,7 +15,13 @@ use crate::{
 pub fn decide(frame: Cursor<'_>, now: Instant, tables: &impl Tables) -> Verdict {
     let mut cursor = frame;
     let truncated = Verdict::Drop(DropReason::Truncated);
-    let (family, verdict) = match parse::payload(&mut cursor) {
+    let payload = parse::payload(&mut cursor);
+    if tables.settings().pass_all() {
+        let verdict = Verdict::Pass(PassReason::PassAll);
+        tables.count(family_of(payload), verdict, frame.frame_bytes());
+        return verdict;
+    }
+    let (family, verdict) = match payload {
         Ok(Payload::Ipv4) => {
             let flow = ipv4::flow(&mut cursor);
             let verdict = flow.map_or(truncated, |flow| judge(&flow, frame, now, tables));
@@ -36,6 +42,16 @@ pub fn decide(frame: Cursor<'_>, now: Instant, tables: &impl Tables) -> Verdict 
     };
     tables.count(family, verdict, frame.frame_bytes());
     verdict
+}
+
+/// The family that a packet counts under when nothing more of it is read.
+#[inline(always)]
+fn family_of(payload: Result<Payload, DropReason>) -> Family {
+    match payload {
+        Ok(Payload::Ipv4) => Family::Ipv4,
+        Ok(Payload::Ipv6) => Family::Ipv6,
+        Ok(Payload::Other) | Err(_) => Family::Other,
+    }
 }
 
 #[inline(always)]
@@ -158,6 +174,40 @@ mod tests {
             ..Fake::new(1, false)
         };
         check(&everything, &[CONFORMING, observed]);
+    }
+
+    #[test]
+    fn an_operator_can_open_everything_and_nothing_is_charged_meanwhile() {
+        let opened = |fake: Fake| Fake {
+            settings: fake.settings.with_pass_all(true),
+            ..fake
+        };
+        let passed = Verdict::Pass(PassReason::PassAll);
+        let ban = Some(LATER);
+        check(&opened(Fake::new(1, false).listed(false, ban)), &[passed]);
+        let limited = opened(Fake::new(1, false));
+        check(&limited, &[passed; 3]);
+        assert_eq!(limited.strikes.get(), 0);
+        assert!(limited.record.borrow().is_none());
+        let closed = limited.settings.with_pass_all(false);
+        assert_eq!(closed, Fake::new(1, false).settings);
+    }
+
+    #[test]
+    fn what_cannot_be_read_passes_too_while_everything_is_open() {
+        let settings = Settings::default().with_pass_all(true);
+        let fake = Fake {
+            settings,
+            ..Fake::new(1, false)
+        };
+        let tags = [&[0; 12][..], &[0x81, 0, 0, 1].repeat(3), &[0x08, 0]].concat();
+        let cut = [&[0; 12][..], &[0x08, 0, 0x45]].concat();
+        for (frame, family) in [(tags, Family::Other), (cut, Family::Ipv4)] {
+            let verdict = Verdict::Pass(PassReason::PassAll);
+            assert_eq!(decide(Cursor::new(&frame), NOW, &fake), verdict);
+            let (counted, ..) = *fake.counted.borrow().last().unwrap();
+            assert_eq!(counted, family);
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ const COARSE_CLOCK: u32 = 1 << 1;
 const CLASSES: u32 = 1 << 2;
 const AGGREGATES: u32 = 1 << 3;
 const NODE: u32 = 1 << 4;
+const PASS_ALL: u32 = 1 << 5;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -71,6 +72,18 @@ impl Settings {
         }
     }
 
+    /// The same with everything open, or not.
+    #[must_use]
+    pub const fn with_pass_all(self, pass_all: bool) -> Self {
+        if pass_all {
+            return self.with(PASS_ALL);
+        }
+        Self {
+            flags: self.flags & !PASS_ALL,
+            ..self
+        }
+    }
+
     /// The index of the policy for sources that no list entry gives another one.
     #[must_use]
     #[inline(always)]
@@ -83,6 +96,13 @@ impl Settings {
     #[inline(always)]
     pub const fn observe(self) -> bool {
         self.has(OBSERVE)
+    }
+
+    /// Whether every packet passes, whatever else is said of it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn pass_all(self) -> bool {
+        self.has(PASS_ALL)
     }
 
     /// Whether time is read from the clock that ticks only every few milliseconds.

@@ -25,6 +25,8 @@ pub enum PassReason {
     Conforming = 3,
     /// No limit applies to the source.
     Unlimited = 4,
+    /// Everything passes, by the word of an operator.
+    PassAll = 5,
 }
 
 /// Why a packet is dropped.
@@ -109,12 +111,13 @@ impl Verdict {
 
 impl PassReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::NotIp,
         Self::NeighbourDiscovery,
         Self::Allowed,
         Self::Conforming,
         Self::Unlimited,
+        Self::PassAll,
     ];
 
     /// The reason whose number is `number`.
@@ -132,6 +135,7 @@ impl PassReason {
             Self::Allowed => "allowed",
             Self::Conforming => "conforming",
             Self::Unlimited => "unlimited",
+            Self::PassAll => "pass-all",
         }
     }
 }
@@ -200,6 +204,6 @@ mod tests {
         for reason in PassReason::ALL {
             assert_eq!(PassReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(PassReason::from_number(5), None);
+        assert_eq!(PassReason::from_number(6), None);
     }
 }

@@ -18,8 +18,17 @@
 //! | `GET /v1/events?follow=BOOL&count=N&only=KIND&source=PREFIX` | | lines of JSON, an [`Event`] each |
 //! | `POST /v1/capture` | [`CaptureRequest`] | a pcapng file that grows |
 //! | `DELETE /v1/capture` | | nothing: it ends the file |
+//! | `GET /v1/lists` | | `[`[`ListView`]`]` |
+//! | `DELETE /v1/lists` | [`ListTarget`] | [`Changed`] |
+//! | `POST /v1/import?`[`ImportRequest`] | a list in any format | [`Imported`] |
+//! | `GET /v1/export?`[`ExportRequest`] | | lines of text |
 //! | `POST /v1/reload` | | [`Reloaded`] |
 //! | `POST /v1/detach` | | [`Detached`] |
+//! | `GET /v1/protected` | | `[`[`ProtectedView`]`]` |
+//! | `POST /v1/apply` | [`ApplyRequest`] | [`Applied`] |
+//! | `POST /v1/confirm` | | [`Attempt`] |
+//! | `POST /v1/rollback` | | [`Attempt`] |
+//! | `POST /v1/pass-all` | [`PassAllRequest`] | [`PassAllStatus`], or null |
 //!
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
@@ -27,6 +36,8 @@ mod capture;
 mod clock;
 mod covering;
 mod event;
+mod lists;
+mod lockout;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -38,6 +49,14 @@ pub use self::{
     clock::{ClockStatus, CoarseError, KernelClock},
     covering::{Covering, Entry},
     event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
+    lists::{
+        ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
+        ListTarget, ListView, Listed,
+    },
+    lockout::{
+        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
+        PassAllStatus, ProtectedView, SSH_PEER,
+    },
 };
 pub use crate::origin::Origin;
 use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
@@ -65,6 +84,9 @@ pub struct BanRequest {
     pub seconds: Option<f64>,
     /// Why.
     pub reason: Option<String>,
+    /// Whether what is protected and what is very wide may be banned too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
 /// Allows every prefix of a list, or none.
@@ -214,6 +236,9 @@ pub struct Check {
     pub until: Option<Timestamp>,
     /// The ban that decides, when it is one.
     pub ban: Option<Ban>,
+    /// The lists that hold the address.
+    #[serde(default)]
+    pub lists: Vec<Listed>,
     /// The policy that the source is under.
     pub policy: String,
     /// The state of its limits.
@@ -324,6 +349,9 @@ pub struct Status {
     pub bans: usize,
     /// Allows.
     pub allows: usize,
+    /// Lists, those in files and those that were imported.
+    #[serde(default)]
+    pub lists: Vec<ListView>,
     /// Policies of sources, the default one included.
     pub policies: usize,
     /// The classes that the configuration names.
@@ -335,6 +363,36 @@ pub struct Status {
     /// Whether the node has limits.
     #[serde(default)]
     pub node: bool,
+    /// Addresses and prefixes that are protected.
+    #[serde(default)]
+    pub protected: usize,
+    /// Whether everything passes, and since when.
+    #[serde(default)]
+    pub pass_all: Option<PassAllStatus>,
+    /// The last configuration that was tried, where the files say something else or it is not confirmed.
+    #[serde(default)]
+    pub attempt: Option<Attempt>,
+    /// The database.
+    #[serde(default)]
+    pub database: DatabaseStatus,
+}
+
+/// The state of the database.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct DatabaseStatus {
+    /// The damaged one that was found at the start.
+    pub damaged: Option<DamagedDatabase>,
+    /// How many damaged ones lie beside it, of this start or others before.
+    pub aside: usize,
+}
+
+/// A damaged database, which was put aside.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct DamagedDatabase {
+    /// Where it is.
+    pub file: String,
+    /// What is wrong with it.
+    pub error: String,
 }
 
 /// An interface under protection.

@@ -14,6 +14,7 @@ mod document;
 mod file;
 mod interface;
 mod limit;
+mod list;
 mod policy;
 mod prefixes;
 mod report;
@@ -34,11 +35,14 @@ use std::{
 use ratelimit_common::layout::SOURCES_DEFAULT;
 use serde::{Deserialize, Serialize};
 
+pub use self::file::File;
+pub(crate) use self::prefixes::explain as explain_prefix;
 pub use self::{
     arguments::{Arguments, from_command_line},
     diagnostic::{ConfigError, Diagnostic, Position, Problem},
+    list::ListConfig,
 };
-use self::{document::Document, file::File, report::Report};
+use self::{document::Document, report::Report};
 use crate::{
     class::Catalogue,
     datapath::{IpFamily, LOGS_DEFAULT},
@@ -61,24 +65,52 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 ///
 /// Every problem that could be found.
 pub fn inspect(path: &Path) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
-    let files = file::read_all(path).map_err(ConfigError::new)?;
-    let mut report = Report::new(&files);
-    let document = read(&files, &mut report);
+    parse(&read(path)?)
+}
+
+/// The file at `path` and those of the `conf.d` beside it, as they are.
+///
+/// # Errors
+///
+/// Every file that cannot be read.
+pub fn read(path: &Path) -> Result<Vec<File>, ConfigError> {
+    file::read_all(path).map_err(ConfigError::new)
+}
+
+/// The same with another file in place of the one at `path`.
+///
+/// # Errors
+///
+/// Every file that cannot be read.
+pub fn read_with(main: File, path: &Path) -> Result<Vec<File>, ConfigError> {
+    let mut files = vec![main];
+    files.extend(file::read_dropped_in(path).map_err(ConfigError::new)?);
+    Ok(files)
+}
+
+/// What files say that were read, the first of them `config.toml`; and what in it is legal and probably not meant.
+///
+/// # Errors
+///
+/// Every problem that could be found.
+pub fn parse(files: &[File]) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
+    let mut report = Report::new(files);
+    let document = read_documents(files, &mut report);
     // What a broken file says is not known: nothing can be said of the whole.
     let Some(document) = document else {
         return Err(ConfigError::new(report.into_diagnostics()));
     };
-    let config = compile::compile(&files, &document, &mut report);
+    let config = compile::compile(files, &document, &mut report);
     if !report.is_empty() {
         return Err(ConfigError::new(report.into_diagnostics()));
     }
-    let mut warnings = Report::new(&files);
+    let mut warnings = Report::new(files);
     warning::find(&document, &config.classes, &mut warnings);
     Ok((config, warnings.into_diagnostics()))
 }
 
 /// What all files say; `None` when one of them is no TOML.
-fn read(files: &[File], report: &mut Report) -> Option<Document> {
+fn read_documents(files: &[File], report: &mut Report) -> Option<Document> {
     let tables: Vec<_> = files
         .iter()
         .enumerate()
@@ -114,6 +146,8 @@ pub struct Config {
     pub node: NodeConfig,
     /// The allow list.
     pub allow: Vec<Prefix>,
+    /// The lists that are read from files, by name.
+    pub lists: BTreeMap<String, ListConfig>,
     /// Whether everything is a dry run.
     pub observe: bool,
     /// The clock that packets are judged by.

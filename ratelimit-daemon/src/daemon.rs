@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
+use axum::Extension;
 use tokio::{
     net::{TcpListener, UnixListener},
     signal::unix::{SignalKind, signal},
@@ -25,6 +26,7 @@ use crate::{
     datapath::{self, Kernel},
     events, http,
     lock::Lock,
+    protected::{self, Protected, Watch},
     recording::{self, CaptureMaps, Recorder},
 };
 
@@ -39,6 +41,7 @@ pub struct Daemon {
     events: Option<datapath::Events>,
     captures: CaptureMaps,
     logs: Vec<datapath::Log>,
+    watch: Watch,
     control: std::os::unix::net::UnixListener,
     observe: Option<std::net::TcpListener>,
     socket: PathBuf,
@@ -60,6 +63,7 @@ impl Daemon {
         fs::create_dir_all(&paths.state)
             .with_context(|| format!("making the directory {}", paths.state.display()))?;
         let store = Store::open(&paths.state)?;
+        let config = control::resume(config, &paths.state)?;
         let observe = config.metrics.map(bind_observe).transpose()?;
         let log_size = control::log_size(&config, &store)?;
         let mut kernel = Kernel::load(&config, log_size)?;
@@ -67,7 +71,10 @@ impl Daemon {
         let captures = kernel.take_captures()?;
         let logs = kernel.take_logs()?;
         let on_stop = config.on_stop;
-        let mut controller = Controller::new(config, store, Box::new(kernel))?;
+        // It listens before it looks: nothing is missed in between.
+        let watch = Watch::new()?;
+        let protected = Protected::find();
+        let mut controller = Controller::new(config, store, Box::new(kernel), protected)?;
         controller.attach()?;
         let socket = paths.runtime.join("control.sock");
         let control = bind_control(&socket)?;
@@ -77,6 +84,7 @@ impl Daemon {
             events,
             captures,
             logs,
+            watch,
             control,
             observe,
             socket,
@@ -108,7 +116,7 @@ impl Daemon {
         tasks.spawn(recording::serve(self.captures, requests, stop.clone()));
         let serve = http::serve_control(
             control,
-            http::control_router(controller.clone(), recorder),
+            http::control_router(controller.clone()).layer(Extension(recorder)),
             stop.clone(),
         );
         tasks.spawn(async {
@@ -128,6 +136,12 @@ impl Daemon {
             });
         }
         tasks.spawn(keep_time(controller.clone(), stop.clone()));
+        tasks.spawn(protected::keep_current(
+            self.watch,
+            controller.clone(),
+            stop.clone(),
+        ));
+        tasks.spawn(keep_lists(controller.clone(), stop.clone()));
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
         if let Some(events) = self.events {
             tasks.spawn(events::forward_events(
@@ -217,6 +231,32 @@ async fn keep_time(controller: Handle, stop: CancellationToken) -> anyhow::Resul
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             _ = tick.tick() => controller.call(Controller::tick).await?,
+        }
+    }
+}
+
+/// Reads lists again when they are due: their files beside the controller, which goes on meanwhile.
+async fn keep_lists(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            _ = tick.tick() => {}
+        }
+        let due = controller.call(|controller| {
+            controller.tick_lists();
+            controller.due_lists()
+        });
+        for file in due.await? {
+            let read = tokio::task::spawn_blocking(move || {
+                let reading = file.read();
+                (file, reading)
+            });
+            let (file, reading) = read.await.context("reading a list")?;
+            let take = move |controller: &mut Controller| controller.take_list(&file, reading);
+            // The controller logs how it went.
+            controller.call(take).await?;
         }
     }
 }

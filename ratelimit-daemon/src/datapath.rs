@@ -51,6 +51,15 @@ impl IpFamily {
     /// Both.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
+    /// Its name.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+
     /// The family of `address`.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
@@ -180,6 +189,9 @@ pub trait Datapath: Send {
 
     /// Replaces the guard of a family.
     fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError>;
+
+    /// The most entries of a family.
+    fn list_capacity(&self, family: IpFamily) -> u32;
 
     /// All entries of both families.
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError>;

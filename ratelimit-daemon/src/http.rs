@@ -3,6 +3,7 @@
 mod capture_api;
 mod control_api;
 mod event_api;
+mod list_api;
 mod observe_api;
 mod serve;
 mod stream;

@@ -3,7 +3,8 @@
 use ratelimit_common::Family as AddressFamily;
 
 use crate::{
-    control::{Kind as TableKind, Reconciliation, Snapshot},
+    api::ListView,
+    control::{Filling, Kind as TableKind, Reconciliation, Snapshot},
     exposition::{Exposition, Format, Kind},
 };
 
@@ -14,6 +15,7 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     traffic(&mut exposition, snapshot);
     lists(&mut exposition, snapshot);
     reconciliation(&mut exposition, &snapshot.reconciliation);
+    filling(&mut exposition, &snapshot.filling);
     sources(&mut exposition, snapshot);
     events(&mut exposition, snapshot);
     interfaces(&mut exposition, snapshot);
@@ -74,6 +76,7 @@ fn lists(exposition: &mut Exposition, snapshot: &Snapshot) {
             "Policies, the default one included.",
         )
         .value(status.policies);
+    files(exposition, &status.lists);
     let mut entries = exposition.family(
         "ratelimit_map_entries",
         Kind::Gauge,
@@ -135,6 +138,50 @@ fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) 
     );
     for kind in TableKind::ALL {
         family.labelled(&[("kind", kind.label())], repaired.of(kind));
+    }
+}
+
+fn filling(exposition: &mut Exposition, filling: &Filling) {
+    let mut family = exposition.family(
+        "ratelimit_list_nearly_full",
+        Kind::Gauge,
+        "Whether more than 80 % of the entries for bans, allows and policies of a family are in use.",
+    );
+    for (label, nearly_full) in families().zip(filling.nearly_full) {
+        family.labelled(&[("family", label.label())], u8::from(nearly_full));
+    }
+    exposition
+        .family(
+            "ratelimit_bans_given_way",
+            Kind::Counter,
+            "Automatic bans that ended early to make room for new ones.",
+        )
+        .value(filling.gave_way);
+}
+
+fn files(exposition: &mut Exposition, lists: &[ListView]) {
+    let mut entries =
+        exposition.family("ratelimit_list_entries", Kind::Gauge, "Entries of a list.");
+    for list in lists {
+        entries.labelled(&[("list", &list.name)], list.entries);
+    }
+    let mut errors = exposition.family(
+        "ratelimit_list_errors",
+        Kind::Counter,
+        "How often the file of a list was not taken, and the list stayed as it was.",
+    );
+    for list in lists.iter().filter(|list| list.file.is_some()) {
+        errors.labelled(&[("list", &list.name)], list.errors);
+    }
+    let mut read = exposition.family(
+        "ratelimit_list_last_success_timestamp_seconds",
+        Kind::Gauge,
+        "When the file of a list was last read and taken.",
+    );
+    for list in lists {
+        if let Some(time) = list.read {
+            read.labelled(&[("list", &list.name)], seconds(time));
+        }
     }
 }
 
@@ -202,6 +249,13 @@ fn daemon(exposition: &mut Exposition, snapshot: &Snapshot) {
         .value(u8::from(status.observe));
     exposition
         .family(
+            "ratelimit_pass_all",
+            Kind::Gauge,
+            "Whether everything passes, by the word of an operator.",
+        )
+        .value(u8::from(status.pass_all.is_some()));
+    exposition
+        .family(
             "ratelimit_config_last_reload_successful",
             Kind::Gauge,
             "Whether the last attempt to apply the configuration succeeded.",
@@ -214,6 +268,13 @@ fn daemon(exposition: &mut Exposition, snapshot: &Snapshot) {
             "When the configuration was last applied.",
         )
         .value(seconds(snapshot.reloads.applied));
+    exposition
+        .family(
+            "ratelimit_database_damaged",
+            Kind::Gauge,
+            "Damaged databases that were put aside, in the directory of the database.",
+        )
+        .value(status.database.aside);
     exposition
         .family(
             "ratelimit_start_time_seconds",

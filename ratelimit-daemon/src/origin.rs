@@ -12,6 +12,8 @@ pub enum Origin {
     Config,
     /// `rlctl`.
     Manual,
+    /// `rlctl --force`: it holds for protected addresses too.
+    Forced,
     /// Detection, in the kernel or in the daemon.
     Detected,
     /// The list of this name.
@@ -25,7 +27,7 @@ pub enum Origin {
 /// Why a text is no origin.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "`{0}` is no origin: it is `config`, `manual`, `detected`, `list:NAME`, `crowdsec` or `cluster`"
+    "`{0}` is no origin: it is `config`, `manual`, `forced`, `detected`, `list:NAME`, `crowdsec` or `cluster`"
 )]
 pub struct UnknownOrigin(String);
 
@@ -51,6 +53,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Config => formatter.pad("config"),
             Self::Manual => formatter.pad("manual"),
+            Self::Forced => formatter.pad("forced"),
             Self::Detected => formatter.pad("detected"),
             Self::List(name) => formatter.pad(&format!("list:{name}")),
             Self::Crowdsec => formatter.pad("crowdsec"),
@@ -66,6 +69,7 @@ impl FromStr for Origin {
         match text {
             "config" => Ok(Self::Config),
             "manual" => Ok(Self::Manual),
+            "forced" => Ok(Self::Forced),
             "detected" => Ok(Self::Detected),
             "crowdsec" => Ok(Self::Crowdsec),
             "cluster" => Ok(Self::Cluster),
@@ -100,6 +104,7 @@ mod tests {
         for text in [
             "config",
             "manual",
+            "forced",
             "detected",
             "list:spamhaus",
             "crowdsec",

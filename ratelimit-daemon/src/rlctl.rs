@@ -9,12 +9,16 @@ mod client;
 mod commands;
 pub mod exit_code;
 mod failure;
+mod input;
+mod keypress;
 pub mod limit_arguments;
+pub mod list_arguments;
 mod output;
 mod phrase;
 mod prefixes;
 mod report;
 pub mod simulate_arguments;
+mod ssh_peer;
 mod stream;
 mod table;
 mod term;
@@ -37,7 +41,12 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let output = Output::new(arguments.json);
     let client = Client::new(arguments.socket);
-    match commands::run(arguments.verb, &client, &Zoned::now(), &output) {
+    let now = Zoned::now();
+    let answer = commands::run(arguments.verb, &client, &now, &output);
+    if let Some(status) = client.pass_all() {
+        output.warning(&commands::pass_all::warning(&status, &now));
+    }
+    match answer {
         Ok(report) => output.report(&report),
         Err(failure) => output.failure(&failure),
     }

@@ -1,8 +1,9 @@
 //! `ratelimitd` and `rlctl` as they are installed: the binaries, in the near namespace of a lab.
 
 use std::{
-    fmt::Write,
+    fmt::Write as _,
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -24,6 +25,8 @@ pub struct Service {
     pins: PathBuf,
     namespace: String,
     child: Option<Child>,
+    /// What sshd would tell `rlctl`: `192.0.2.9 51514 192.0.2.1 22`.
+    pub ssh_connection: String,
 }
 
 /// What `rlctl` said.
@@ -51,6 +54,7 @@ impl Service {
             pins: Path::new("/sys/fs/bpf").join(unique),
             namespace: format!("/run/netns/{}", lab.near.name()),
             child: None,
+            ssh_connection: String::new(),
         };
         service.configure(toml)?;
         // The metrics are served on the loopback interface.
@@ -159,8 +163,36 @@ impl Service {
             .arg(socket)
             .args(arguments)
             .env("NO_COLOR", "1")
+            // Whoever runs the tests over SSH is not to be protected from them.
+            .env("SSH_CONNECTION", &self.ssh_connection)
             .output()
             .context("running rlctl")?;
+        Ok(Said::from(output))
+    }
+
+    /// Runs `rlctl` on a terminal of its own, on which somebody types; both streams are one there.
+    pub fn rlctl_on_terminal(&self, arguments: &[&str], typed: &str) -> Result<Said> {
+        let rlctl = binary("rlctl").display().to_string();
+        let socket = self.path("run/control.sock").display().to_string();
+        let words = [&[rlctl.as_str(), "--socket", &socket], arguments].concat();
+        let mut child = self
+            .inside(Path::new("script"))
+            .args([
+                "--quiet",
+                "--return",
+                "--command",
+                &words.join(" "),
+                "/dev/null",
+            ])
+            .env("NO_COLOR", "1")
+            .env("SSH_CONNECTION", &self.ssh_connection)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("running rlctl on a terminal")?;
+        let mut stdin = child.stdin.take().context("stdin is a pipe")?;
+        stdin.write_all(typed.as_bytes())?;
+        let output = child.wait_with_output()?;
         Ok(Said::from(output))
     }
 

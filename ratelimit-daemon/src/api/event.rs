@@ -50,6 +50,17 @@ pub enum What {
         /// The user who did it; `None` when it was no user.
         by: Option<Arc<str>>,
     },
+    /// A list was replaced, or taken away.
+    ListReplaced {
+        /// Its name.
+        list: Arc<str>,
+        /// The entries that it has; 0 when it is gone.
+        entries: usize,
+        /// Of how many prefixes it says something else than before.
+        different: usize,
+        /// The user who did it; `None` when it was no user.
+        by: Option<Arc<str>>,
+    },
     /// A prefix was put on the allow list by hand.
     AllowAdded(Allow),
     /// A prefix was taken off the allow list.
@@ -191,6 +202,7 @@ impl What {
             Self::AllowAdded(allow) | Self::AllowRemoved { allow, .. } => Some(allow.prefix),
             Self::LimitsSet { prefix, .. } | Self::LimitsRemoved { prefix, .. } => *prefix,
             Self::Bans { .. }
+            | Self::ListReplaced { .. }
             | Self::Reloaded { .. }
             | Self::ReloadRefused { .. }
             | Self::Detached { .. }

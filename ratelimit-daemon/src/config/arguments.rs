@@ -60,6 +60,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
         allow: vec![],
+        lists: BTreeMap::new(),
         observe: arguments.observe,
         clock: ClockWish::default(),
         on_stop: OnStop::default(),

@@ -5,11 +5,12 @@ mod classes;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    AggregateConfig, Config, Interface, NodeConfig, PolicyConfig, default_metrics,
+    AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, default_metrics,
     diagnostic::Problem,
     document::Document,
     file::File,
     interface,
+    list::NamedList,
     policy::{self, Policy},
     prefixes::Places,
     report::{At, Report, Spot},
@@ -47,6 +48,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
         source,
         allow: values(&document.allow),
+        lists: lists(&document.lists, report),
         observe: value_or_default(document.observe.as_ref()),
         clock: value_or_default(document.clock.as_ref()),
         on_stop: value_or_default(document.on_stop.as_ref()),
@@ -72,6 +74,21 @@ fn policies(located: &[Policy], report: &mut Report) -> BTreeMap<String, PolicyC
         policies.insert(policy.name.clone(), compiled);
     }
     policies
+}
+
+fn lists(located: &[NamedList], report: &mut Report) -> BTreeMap<String, ListConfig> {
+    let mut lists = BTreeMap::new();
+    let mut places: HashMap<&str, &Spot> = HashMap::new();
+    for NamedList { name, list } in located {
+        if let Some(first) = places.insert(&name.value, &name.spot) {
+            let what = format!("[list.{}] is defined twice", name.value);
+            report.add_repeated(&name.spot, first, &what, "give one of them another name");
+        }
+        if let Some(list) = list {
+            lists.insert(name.value.clone(), list.clone());
+        }
+    }
+    lists
 }
 
 fn interfaces(located: &[Option<At<Interface>>], report: &mut Report) -> Vec<Interface> {

@@ -60,7 +60,7 @@ pub struct ConfigError {
 }
 
 impl Problem {
-    pub(super) fn new(message: impl AsRef<str>, hint: impl AsRef<str>) -> Self {
+    pub(crate) fn new(message: impl AsRef<str>, hint: impl AsRef<str>) -> Self {
         let shown = |text: &str| text.chars().map(printable).collect();
         Self {
             message: shown(message.as_ref()),
@@ -71,7 +71,7 @@ impl Problem {
 
 impl Diagnostic {
     /// A problem of a file as a whole.
-    pub(super) fn of_file(file: &Path, problem: Problem) -> Self {
+    pub(crate) fn of_file(file: &Path, problem: Problem) -> Self {
         Self {
             file: Some(file.to_owned()),
             position: None,
@@ -82,7 +82,7 @@ impl Diagnostic {
 
 impl Position {
     /// The place of `span`, in bytes, in `text`.
-    pub(super) fn new(text: &str, span: &Range<usize>) -> Self {
+    pub(crate) fn new(text: &str, span: &Range<usize>) -> Self {
         let start = text.floor_char_boundary(span.start);
         let (before, behind) = text.split_at(start);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -12,6 +12,7 @@ use super::{
     class::{self, NamedClass},
     diagnostic::Problem,
     interface,
+    list::{self, NamedList},
     policy::{self, Policy},
     prefixes,
     report::{At, Report},
@@ -45,6 +46,7 @@ pub struct Document {
     pub aggregate: Option<At<Aggregate>>,
     pub node: Option<At<Node>>,
     pub allow: Vec<At<Prefix>>,
+    pub lists: Vec<NamedList>,
     pub observe: Option<At<bool>>,
     pub clock: Option<At<ClockWish>>,
     pub on_stop: Option<At<OnStop>>,
@@ -66,6 +68,7 @@ impl Document {
         let aggregate = root.take_table("aggregate", report);
         let node = root.take_table("node", report);
         let allow = root.take_table("allow", report);
+        let lists = root.take_table("list", report);
         let metrics = root.take_table("metrics", report);
         let paths = root.take_table("paths", report);
         root.finish(report);
@@ -80,6 +83,7 @@ impl Document {
             aggregate: aggregate.map(|section| wide::read_aggregate(section, report)),
             node: node.map(|section| wide::read_node(section, report)),
             allow: allow.map_or(vec![], |section| read_allow(section, report)),
+            lists: lists.map_or(vec![], |section| list::read_all(section, report)),
             metrics: metrics.and_then(|section| read_metrics(section, report)),
             paths: paths.map(|section| read_paths(section, report)),
         }
@@ -91,6 +95,7 @@ impl Document {
         self.classes.extend(next.classes);
         self.policies.extend(next.policies);
         self.allow.extend(next.allow);
+        self.lists.extend(next.lists);
         set_once("`observe`", &mut self.observe, next.observe, report);
         set_once("`clock`", &mut self.clock, next.clock, report);
         set_once("`on_stop`", &mut self.on_stop, next.on_stop, report);

@@ -5,20 +5,32 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::diagnostic::{Diagnostic, Position, Problem};
 
 /// A file that was read.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct File {
+    /// Where it is.
     pub path: PathBuf,
+    /// What it says.
     pub text: String,
 }
 
 /// Reads the file at `path` and those of the `conf.d` beside it; the first is the one at `path`.
 pub fn read_all(path: &Path) -> Result<Vec<File>, Vec<Diagnostic>> {
     let main = read(path).map_err(|problem| vec![*problem])?;
+    let mut files = vec![main];
+    files.extend(read_dropped_in(path)?);
+    Ok(files)
+}
+
+/// Reads the files of the `conf.d` beside `path`.
+pub fn read_dropped_in(path: &Path) -> Result<Vec<File>, Vec<Diagnostic>> {
     let directory = path.with_file_name("conf.d");
     let dropped_in = list(&directory).map_err(|error| vec![unlistable(&directory, &error)])?;
-    let mut files = vec![main];
+    let mut files = vec![];
     let mut problems = vec![];
     for path in dropped_in {
         match read(&path) {

@@ -31,7 +31,7 @@ fn read_prefix(value: Value<'_>, report: &mut Report) -> Option<At<Prefix>> {
     }
 }
 
-fn explain(error: &PrefixError) -> Problem {
+pub fn explain(error: &PrefixError) -> Problem {
     match error {
         PrefixError::Syntax(text) => Problem::new(
             format!("`{text}` is no IPv4 or IPv6 address or prefix"),

@@ -6,13 +6,14 @@ mod command_line;
 mod contrib;
 mod files;
 mod limits;
+mod lists;
 mod places;
 mod refused;
 mod sources;
 mod warned;
 mod wide;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use tempfile::TempDir;
 

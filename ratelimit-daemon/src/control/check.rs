@@ -1,6 +1,6 @@
 //! `rlctl check`: what would happen to a packet of an address, by which rule, and why.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 
@@ -9,12 +9,15 @@ use super::{
     limit_state::SourceState,
     policies::{DEFAULT, NODE, Named},
     preview,
+    store::BanRow,
     views::{ban, unreadable},
 };
 use crate::{
     api::{Ban, Check, LimitState, Refused, WiderLimits},
     clock,
     datapath::{DatapathError, IpFamily},
+    lists::Action,
+    origin::Origin,
     prefix::Prefix,
 };
 
@@ -58,6 +61,7 @@ impl Controller {
             rule: self.deciding_rule(address, verdict, ban.as_ref()),
             until: ban.as_ref().and_then(|ban| ban.until),
             ban,
+            lists: self.listed(address.into()),
             policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
             limits,
             wider,
@@ -77,8 +81,38 @@ impl Controller {
             let bans = self.intent.bans_of(prefix);
             bans.map(move |(origin, row)| (prefix, origin, row))
         });
-        bans.max_by_key(|(_, _, row)| row.until)
-            .map(|(prefix, origin, row)| ban(prefix, origin, row))
+        let longest = bans.max_by_key(|(_, _, row)| row.until);
+        let listed = self.listed_ban(address);
+        match (longest, listed) {
+            (Some((_, _, row)), Some((until, listed))) if until > row.until => Some(listed),
+            (Some((prefix, origin, row)), _) => Some(ban(prefix, origin, row)),
+            (None, listed) => listed.map(|(_, listed)| listed),
+        }
+    }
+
+    /// The entry of a list that bans an address and ends last, with its end.
+    fn listed_ban(&self, address: IpAddr) -> Option<(Instant, Ban)> {
+        let bans = self.listed_bans(address);
+        bans.max_by_key(|(until, _)| *until)
+    }
+
+    /// The entries of lists that ban an address, with their ends.
+    pub(super) fn listed_bans(&self, address: IpAddr) -> impl Iterator<Item = (Instant, Ban)> {
+        let lists = self.intent.lists_for(Action::Ban);
+        let entries = lists.flat_map(move |(name, list)| {
+            let entries = list.around(address.into());
+            entries.map(move |entry| (name, list, entry))
+        });
+        entries.map(|(name, list, entry)| {
+            let row = BanRow {
+                until: entry.until,
+                since: list.since,
+                reason: list.reasons.get(entry.reason).map(Into::into),
+                author: Arc::clone(&list.author),
+            };
+            let origin = Origin::List(Arc::clone(name));
+            (entry.until, ban(entry.prefix, &origin, &row))
+        })
     }
 
     /// The prefix that the verdict comes from: of the ban, of the allow, or of the policy.

@@ -18,10 +18,12 @@ use crate::{
         AllowRequest, BanRequest, Changed, ClockStatus, Detached, Held, LimitRequest, LimitTarget,
         PrefixesRequest, Refused, Reloaded, What,
     },
-    clock, config,
+    clock,
+    config::{self, Config, ConfigError},
     limit::LimitSpec,
     origin::Origin,
     prefix::Prefix,
+    protected::Word,
 };
 
 /// The longest ban that is not forever: 100 years.
@@ -39,11 +41,11 @@ impl Controller {
             None => FOREVER,
             Some(seconds) => clock::after(ban_duration(seconds)?),
         };
-        if let Some(everything) = request.prefixes.iter().find(|prefix| prefix.is_empty()) {
-            return Err(
-                Refused::because(format!("a ban of {everything} would cut this host off"))
-                    .hint("ban the prefixes that do harm"),
-            );
+        let word = Word::Hand {
+            forced: request.force,
+        };
+        for prefix in &request.prefixes {
+            self.protection.vet(*prefix, word)?;
         }
         let since = Timestamp::now();
         let row = BanRow {
@@ -52,9 +54,21 @@ impl Controller {
             reason: request.reason.map(Into::into),
             author: author.into(),
         };
-        let edit = |prefix: &Prefix| Edit::Ban(*prefix, Origin::Manual, Some(row.clone()));
-        let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        let (origin, other) = if request.force {
+            (Origin::Forced, Origin::Manual)
+        } else {
+            (Origin::Manual, Origin::Forced)
+        };
+        let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
+        let mut edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        // What is typed last holds, also in place of a longer ban.
+        let replaced =
+            |prefix: &&Prefix| self.intent.bans_of(**prefix).any(|(own, _)| *own == other);
+        let replaced = request.prefixes.iter().filter(replaced);
+        edits.extend(replaced.map(|prefix| Edit::Ban(*prefix, other.clone(), None)));
         let mut changed = self.edit(&edits)?;
+        changed.added -= changed.removed;
+        changed.updated += std::mem::take(&mut changed.removed);
         changed.until = (until != FOREVER).then(|| clock::to_wall(until));
         info!(prefixes = request.prefixes.len(), author, until = ?changed.until, "banned");
         Ok(changed)
@@ -248,12 +262,27 @@ impl Controller {
     }
 
     fn try_reload(&mut self) -> Result<Reloaded, Refused> {
-        let Some(path) = self.intent.config.files.first().cloned() else {
+        self.trials.require_none_pending()?;
+        let Some(path) = self.trials.main() else {
             return Err(Refused::because(
                 "the configuration came from the command line: there is no file to read again",
             ));
         };
-        let config = config::load(&path).map_err(|error| Refused::because(error.to_string()))?;
+        let invalid = |error: ConfigError| Refused::because(error.to_string());
+        let texts = config::read(path).map_err(invalid)?;
+        let (config, _) = config::parse(&texts).map_err(invalid)?;
+        let files = config
+            .files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect();
+        let changes = self.replace_checked(config)?;
+        self.trials.reloaded(texts)?;
+        Ok(Reloaded { files, changes })
+    }
+
+    /// Puts another configuration in force, unless it waits for a restart, and answers what is different.
+    pub(super) fn replace_checked(&mut self, config: Config) -> Result<Vec<String>, Refused> {
         if let Some(part) = reload::needs_restart(&self.intent.config, &config) {
             return Err(Refused::because(format!(
                 "{part} is different, which takes effect at a restart only"
@@ -266,11 +295,6 @@ impl Controller {
             })?;
         let clock = self.clock();
         let mut changes = reload::changes(&self.intent.config, &config);
-        let files = config
-            .files
-            .iter()
-            .map(|file| file.display().to_string())
-            .collect();
         self.replace_config(config)?;
         let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
         changes.extend(
@@ -278,17 +302,26 @@ impl Controller {
                 .filter(is_other)
                 .map(|after| after.to_string()),
         );
-        Ok(Reloaded { files, changes })
+        changes.extend(self.read_lists());
+        Ok(changes)
     }
 
     /// Refuses limits of classes that have no such name.
     fn require_classes(&self, limits: &[LimitSpec]) -> Result<(), Refused> {
         let classes = &self.intent.config.classes;
+        let before = self.trials.before();
         for class in limits.iter().filter_map(LimitSpec::class) {
             if let Err(unknown) = classes.select(class) {
                 let names: Vec<&str> = classes.names().collect();
                 return Err(Refused::because(unknown.to_string())
                     .hint(format!("write one of {}", names.join(", "))));
+            }
+            let is_lost = |before: &Config| before.classes.select(class).is_err();
+            if before.as_ref().is_some_and(is_lost) {
+                return Err(Refused::because(format!(
+                    "the class `{class}` is only in the configuration that waits for its confirmation"
+                ))
+                .hint("run `rlctl confirm` first"));
             }
         }
         Ok(())
@@ -330,7 +363,7 @@ fn require_prefixes(prefixes: &[Prefix]) -> Result<(), Refused> {
     Ok(())
 }
 
-fn ban_duration(seconds: f64) -> Result<Duration, Refused> {
+pub(super) fn ban_duration(seconds: f64) -> Result<Duration, Refused> {
     let duration = Duration::try_from_secs_f64(seconds).ok();
     let duration = duration.filter(|duration| !duration.is_zero() && *duration <= BAN_MAX);
     duration.ok_or_else(|| {

@@ -120,6 +120,7 @@ pub fn compile_prefix(rules: &mut Rules, policies: &Policies, intent: &Intent, p
         .map(|named| named.index);
     rules.set_allowed(prefix, intent.is_allowed(prefix));
     rules.set_ban(prefix, intent.banned_until(prefix));
+    rules.set_forced_ban(prefix, intent.forced_until(prefix));
     rules.set_policy(prefix, policy);
 }
 

@@ -10,15 +10,20 @@ use jiff::Timestamp;
 use tracing::{info, warn};
 
 use super::{
+    apply::Trials,
     class_numbers::ClassNumbers,
     clock_choice,
     compile::{self, Held},
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
     journal::Journal,
+    list_files::ListFiles,
+    pass_all::PassAll,
     policies::Policies,
+    protection::Protection,
     reconcile::Comparisons,
     record::Cause,
+    reserve::Filling,
     rules::Rules,
     store::Store,
     timekeeper::Reading,
@@ -27,8 +32,9 @@ use crate::{
     api::{Changed, ClockStatus, KernelClock, Refused},
     clock,
     config::Config,
-    datapath::Datapath,
+    datapath::{Datapath, DatapathError},
     prefix::Prefix,
+    protected::Protected,
 };
 
 /// Owns what is intended, the database and the datapath.
@@ -40,14 +46,21 @@ pub struct Controller {
     /// The CPUs that share the limits of the node.
     cpus: u32,
     pub(super) enforcer: Enforcer,
-    store: Store,
+    pub(super) store: Store,
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) fill: super::views::Fill,
+    pub(super) list_files: ListFiles,
+    /// When entries of lists that have ended were last forgotten.
+    pub(super) pruned: std::time::Instant,
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
     pub(super) journal: Journal,
+    pub(super) protection: Protection,
+    pub(super) pass_all: PassAll,
+    pub(super) trials: Trials,
+    pub(super) filling: Filling,
 }
 
 /// What became of the configuration so far.
@@ -60,13 +73,21 @@ pub struct Reloads {
 }
 
 impl Controller {
-    /// Takes the datapath over, and brings it to what `config` and `store` say.
+    /// Takes the datapath over, and brings it to what `config` and `store` say. Bans stop at what is `protected`.
     ///
     /// # Errors
     ///
     /// When the database or the datapath cannot be read, or the datapath cannot hold what is intended.
-    pub fn new(config: Config, store: Store, datapath: Box<dyn Datapath>) -> anyhow::Result<Self> {
+    pub fn new(
+        config: Config,
+        store: Store,
+        datapath: Box<dyn Datapath>,
+        protected: Protected,
+    ) -> anyhow::Result<Self> {
         let mut controller = Self {
+            protection: Protection::new(protected),
+            pass_all: PassAll::restore(&config.paths.state),
+            trials: Trials::restore(&config, &config.paths.state)?,
             intent: Intent::restore(config, &store)?,
             rules: Rules::default(),
             policies: Policies::default(),
@@ -80,16 +101,25 @@ impl Controller {
                 error: None,
             },
             fill: super::views::Fill::default(),
+            list_files: ListFiles::default(),
+            pruned: std::time::Instant::now(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
             journal: Journal::default(),
+            filling: Filling::default(),
         };
-        controller.forget_ended_bans()?;
+        controller.drop_ended_bans()?;
         controller.compile_all()?;
+        controller
+            .adopt_lists()
+            .context("keeping what the kernel holds")?;
         controller
             .enforce_all()
             .context("filling the tables in the kernel")?;
         controller.tell_clock(None);
+        controller.tell_spared();
+        // What went wrong is logged; the lists stay as they were.
+        controller.read_lists();
         Ok(controller)
     }
 
@@ -123,6 +153,8 @@ impl Controller {
                 "the ends of bans could not be brought to the clock"
             );
         }
+        self.tick_pass_all();
+        self.tick_trial();
         if let Err(error) = self.forget_ended_bans() {
             warn!(
                 error = format!("{error:#}"),
@@ -130,6 +162,18 @@ impl Controller {
             );
         }
         self.reconcile_quickly();
+        self.watch_filling();
+        self.store.flush();
+    }
+
+    /// Forgets entries of lists that have ended.
+    pub fn tick_lists(&mut self) {
+        if let Err(refused) = self.forget_ended_entries(clock::now()) {
+            warn!(
+                error = refused.error,
+                "entries of lists that ended could not be forgotten"
+            );
+        }
     }
 
     /// Makes changes: in the database, in the datapath, and here, or nowhere.
@@ -151,13 +195,28 @@ impl Controller {
         edits: &[Edit],
         cause: Cause<'_>,
     ) -> Result<Changed, Refused> {
+        let given_way = self.make_room(edits)?;
+        let count = given_way.len();
+        let all: Vec<Edit> = given_way.into_iter().chain(edits.iter().cloned()).collect();
+        let changed = self.edit_all(&all, count, cause)?;
+        self.note_given_way(count);
+        Ok(changed)
+    }
+
+    /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
+    fn edit_all(
+        &mut self,
+        edits: &[Edit],
+        giving_way: usize,
+        cause: Cause<'_>,
+    ) -> Result<Changed, Refused> {
         let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
             .cloned()
             .map(|edit| self.intent.edit(edit))
             .collect();
-        if let Err(error) = self.try_edit(edits) {
+        if let Err(error) = self.try_edit(edits, giving_way) {
             for edit in reverse.iter().rev() {
                 self.intent.edit(edit.clone());
             }
@@ -168,16 +227,21 @@ impl Controller {
                     "a change that failed could not be taken back"
                 );
             }
-            return Err(error.into());
+            return Err(refusal(error));
         }
         self.tell_clock(before.as_ref());
+        if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
+            self.tell_spared();
+        }
         self.record_edits(edits, &reverse, cause);
-        Ok(summary(edits, &reverse))
+        Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
     }
 
-    fn try_edit(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
+    fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
         self.compile(edits)?;
-        let changes = self.changes(edits);
+        let (first, then) = edits.split_at(giving_way);
+        let freed = self.changes(first);
+        let changes = self.changes(then);
         let tables = self.tables_if(edits);
         let Self {
             store, enforcer, ..
@@ -186,6 +250,7 @@ impl Controller {
         // crash is taken away at the next start.
         store.transaction(|writer| {
             edits.iter().try_for_each(|edit| writer.write(edit))?;
+            enforcer.apply(freed, None)?;
             Ok(enforcer.apply(changes, tables)?)
         })
     }
@@ -210,7 +275,7 @@ impl Controller {
         if edits.iter().any(Edit::is_of_policy) {
             self.compile_policies()?;
         }
-        for prefix in edits.iter().filter_map(Edit::prefix) {
+        for prefix in edits.iter().flat_map(Edit::prefixes) {
             self.compile_prefix(prefix);
         }
         Ok(())
@@ -219,6 +284,7 @@ impl Controller {
     fn compile_all(&mut self) -> anyhow::Result<()> {
         self.compile_policies()?;
         self.rules = compile::compile_rules(&self.policies, &self.intent);
+        self.rules.set_protected(self.protection.prefixes());
         Ok(())
     }
 
@@ -234,7 +300,7 @@ impl Controller {
         Ok(())
     }
 
-    fn compile_prefix(&mut self, prefix: Prefix) {
+    pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
         compile::compile_prefix(&mut self.rules, &self.policies, &self.intent, prefix);
     }
 
@@ -254,8 +320,25 @@ impl Controller {
         Ok(different)
     }
 
+    /// Brings the settings to what is intended.
+    pub(super) fn enforce_settings(&mut self) -> anyhow::Result<()> {
+        let tables = self.tables();
+        Ok(self.enforcer.apply(Changes::new(), Some(tables))?)
+    }
+
+    /// Protects what is protected, and nothing else.
+    pub(super) fn enforce_protection(&mut self) -> anyhow::Result<()> {
+        let different = self.rules.set_protected(self.protection.prefixes());
+        let changes = self.changes_of(different.into_iter());
+        Ok(self.enforcer.apply(changes, None)?)
+    }
+
     fn changes(&self, edits: &[Edit]) -> Changes {
-        let entries = edits.iter().filter_map(Edit::prefix).flat_map(|prefix| {
+        self.changes_of(edits.iter().flat_map(Edit::prefixes))
+    }
+
+    fn changes_of(&self, prefixes: impl Iterator<Item = Prefix>) -> Changes {
+        let entries = prefixes.flat_map(|prefix| {
             let within = self
                 .rules
                 .within(prefix)
@@ -270,7 +353,8 @@ impl Controller {
     fn tables(&self) -> Tables {
         let tables = compile::tables(&self.policies, &self.classes, &self.intent);
         Tables {
-            settings: clock_choice::apply(tables.settings, self.clock().clock),
+            settings: clock_choice::apply(tables.settings, self.clock().clock)
+                .with_pass_all(self.pass_all.status().is_some()),
             ..tables
         }
     }
@@ -317,20 +401,47 @@ impl Controller {
     }
 
     fn forget_ended_bans(&mut self) -> anyhow::Result<()> {
-        let ended = self.intent.ended(clock::now());
-        if ended.is_empty() {
+        let edits = self.ends_of_bans();
+        if edits.is_empty() {
             return Ok(());
         }
-        let count = ended.len();
-        let edits: Vec<Edit> = ended
-            .into_iter()
-            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
-            .collect();
         self.edit_because(&edits, Cause::Time)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
-        info!(count, "bans ended");
+        info!(count = edits.len(), "bans ended");
         Ok(())
     }
+
+    /// Forgets bans that ended while no daemon ran, before anything is compiled.
+    fn drop_ended_bans(&mut self) -> anyhow::Result<()> {
+        let edits = self.ends_of_bans();
+        self.store
+            .transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)))?;
+        for edit in edits {
+            self.intent.edit(edit);
+        }
+        Ok(())
+    }
+
+    fn ends_of_bans(&self) -> Vec<Edit> {
+        let ended = self.intent.ended(clock::now()).into_iter();
+        ended
+            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
+            .collect()
+    }
+}
+
+/// A refusal, with what to do about a full map.
+fn refusal(error: anyhow::Error) -> Refused {
+    let full = matches!(
+        error.downcast_ref::<DatapathError>(),
+        Some(DatapathError::Full { .. })
+    );
+    let refused = Refused::from(error);
+    if full {
+        return refused
+            .hint("end bans or shorten lists; `rlctl status` shows how full the maps are");
+    }
+    refused
 }
 
 /// The CPUs of this machine, those included that may come while it runs.
@@ -359,6 +470,7 @@ fn exists(edit: &Edit) -> bool {
         Edit::Ban(_, _, row) => row.is_some(),
         Edit::Allow(_, row) => row.is_some(),
         Edit::Limits(_, row) => row.is_some(),
+        Edit::List(_, list, _) => list.is_some(),
     }
 }
 

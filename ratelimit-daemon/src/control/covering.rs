@@ -1,12 +1,13 @@
 //! All that is said about an address, and what of it decides.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use ratelimit_common::{DropReason, PassReason, Verdict};
 
 use super::{controller::Controller, policies::DEFAULT, record, views};
 use crate::{
     api::{Allow, Ban, Covering, Entry, Event, Origin, What},
+    lists::Action,
     prefix::Prefix,
 };
 
@@ -31,8 +32,13 @@ impl Controller {
             prefix: None,
         };
         let entries = allows
+            .chain(self.listed_allows(address))
             .map(Entry::Allow)
-            .chain(self.bans_around(&around).into_iter().map(Entry::Ban))
+            .chain(
+                self.bans_around(address, &around)
+                    .into_iter()
+                    .map(Entry::Ban),
+            )
             .chain(policies)
             .chain([default]);
         let mut covering: Vec<Covering> = entries
@@ -60,17 +66,33 @@ impl Controller {
         drops.take(DROPS_TOLD).cloned().collect()
     }
 
-    /// The bans of these prefixes, the one that ends last first.
-    fn bans_around(&self, around: &[Prefix]) -> Vec<Ban> {
+    /// The bans of an address, those of lists too, the one that ends last first.
+    fn bans_around(&self, address: IpAddr, around: &[Prefix]) -> Vec<Ban> {
         let bans = around.iter().flat_map(|prefix| {
             let bans = self.intent.bans_of(*prefix);
-            bans.map(move |(origin, row)| (*prefix, origin, row))
+            bans.map(|(origin, row)| (row.until, views::ban(*prefix, origin, row)))
         });
-        let mut bans: Vec<_> = bans.collect();
-        bans.sort_by_key(|(_, _, row)| std::cmp::Reverse(row.until));
-        bans.into_iter()
-            .map(|(prefix, origin, row)| views::ban(prefix, origin, row))
-            .collect()
+        let mut bans: Vec<_> = bans.chain(self.listed_bans(address)).collect();
+        bans.sort_by_key(|(until, _)| std::cmp::Reverse(*until));
+        bans.into_iter().map(|(_, ban)| ban).collect()
+    }
+
+    /// The entries of lists that allow an address, the narrowest first.
+    fn listed_allows(&self, address: IpAddr) -> Vec<Allow> {
+        let lists = self.intent.lists_for(Action::Allow);
+        let allows = lists.flat_map(|(name, list)| {
+            let entries = list.around(address.into());
+            entries.map(move |entry| Allow {
+                prefix: entry.prefix,
+                since: Some(list.since),
+                reason: list.reasons.get(entry.reason).map(ToOwned::to_owned),
+                author: Some(list.author.to_string()),
+                origin: Origin::List(Arc::clone(name)),
+            })
+        });
+        let mut allows: Vec<Allow> = allows.collect();
+        allows.sort_by_key(|allow| std::cmp::Reverse(allow.prefix.len()));
+        allows
     }
 
     fn allow_of(&self, prefix: Prefix) -> Option<Allow> {

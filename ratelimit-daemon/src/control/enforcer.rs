@@ -126,10 +126,28 @@ impl Enforcer {
             .collect()
     }
 
+    /// What the datapath holds, in the order of prefixes: the wider ones before those inside.
+    pub fn entries(&self) -> impl Iterator<Item = (Prefix, ListEntry)> {
+        self.entries.iter().map(|(prefix, entry)| (*prefix, *entry))
+    }
+
     /// What the datapath holds for a prefix.
     #[must_use]
     pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
         self.entries.get(&prefix).copied()
+    }
+
+    /// How many entries it holds.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// How many entries of a family it holds.
+    #[must_use]
+    pub fn count(&self, wanted: IpFamily) -> u64 {
+        let (addresses, prefixes) = self.count_entries(wanted);
+        addresses + prefixes
     }
 
     /// How many entries it holds, single addresses and wider prefixes of a family.

@@ -8,6 +8,7 @@ use std::{
 use ratelimit_common::Instant;
 
 use super::{
+    list::{List, ListEntry},
     policies::{DEFAULT, NODE, Role, aggregate_name},
     store::{AllowRow, BanRow, FOREVER, LimitRow, Store},
 };
@@ -15,6 +16,7 @@ use crate::{
     config::Config,
     datapath::{IpFamily, LogSize},
     limit::LimitSpec,
+    lists::Action,
     origin::Origin,
     prefix::Prefix,
 };
@@ -26,6 +28,7 @@ pub struct Intent {
     bans: BTreeMap<(Prefix, Origin), BanRow>,
     allows: BTreeMap<Prefix, AllowRow>,
     limits: BTreeMap<Option<Prefix>, LimitRow>,
+    lists: BTreeMap<Arc<str>, Arc<List>>,
     /// The bans that end, the soonest first.
     ends: BTreeSet<(Instant, Prefix, Origin)>,
 }
@@ -37,18 +40,21 @@ pub enum Edit {
     Ban(Prefix, Origin, Option<BanRow>),
     /// An allow of a prefix.
     Allow(Prefix, Option<AllowRow>),
+    /// A list as a whole, and the prefixes of which it says something else than the one before it.
+    List(Arc<str>, Option<Arc<List>>, Arc<[Prefix]>),
     /// Limits of a prefix, or of the default policy.
     Limits(Option<Prefix>, Option<LimitRow>),
 }
 
 impl Edit {
-    /// The prefix that it is about; `None` for the default policy.
-    #[must_use]
-    pub fn prefix(&self) -> Option<Prefix> {
-        match self {
-            Self::Ban(prefix, ..) | Self::Allow(prefix, _) => Some(*prefix),
-            Self::Limits(target, _) => *target,
-        }
+    /// The prefixes that it is about; none for the default policy.
+    pub fn prefixes(&self) -> impl Iterator<Item = Prefix> {
+        let (one, many) = match self {
+            Self::Ban(prefix, ..) | Self::Allow(prefix, _) => (Some(*prefix), &[][..]),
+            Self::Limits(target, _) => (*target, &[][..]),
+            Self::List(_, _, touched) => (None, &touched[..]),
+        };
+        one.into_iter().chain(many.iter().copied())
     }
 
     /// Whether it changes a policy.
@@ -79,6 +85,7 @@ impl Intent {
             bans: BTreeMap::new(),
             allows: BTreeMap::new(),
             limits: BTreeMap::new(),
+            lists: BTreeMap::new(),
             ends: BTreeSet::new(),
         }
     }
@@ -95,6 +102,9 @@ impl Intent {
         }
         for (prefix, row) in store.allows()? {
             intent.edit(Edit::Allow(prefix, Some(row)));
+        }
+        for (name, list) in store.lists()? {
+            intent.lists.insert(name, Arc::new(list));
         }
         for (target, row) in store.limits()? {
             intent.edit(Edit::Limits(target, Some(row)));
@@ -124,6 +134,10 @@ impl Intent {
             }
             Edit::Allow(prefix, row) => Edit::Allow(prefix, put(&mut self.allows, prefix, row)),
             Edit::Limits(target, row) => Edit::Limits(target, put(&mut self.limits, target, row)),
+            Edit::List(name, list, touched) => {
+                let before = put(&mut self.lists, Arc::clone(&name), list);
+                Edit::List(name, before, touched)
+            }
         }
     }
 
@@ -152,12 +166,25 @@ impl Intent {
             .map(|((_, origin), row)| (origin, row))
     }
 
-    /// The lists that ban a prefix by its own name.
+    /// The lists that ban a prefix, or one around it.
     pub fn lists_that_ban(&self, prefix: Prefix) -> impl Iterator<Item = &Arc<str>> {
-        self.bans_of(prefix).filter_map(|(origin, _)| match origin {
+        let bans = self.bans_of(prefix).filter_map(|(origin, _)| match origin {
             Origin::List(name) => Some(name),
             _ => None,
-        })
+        });
+        let lists = self.lists_for(Action::Ban);
+        bans.chain(lists.filter_map(move |(name, list)| list.around(prefix).next().map(|_| name)))
+    }
+
+    /// All lists, by name.
+    pub fn lists(&self) -> &BTreeMap<Arc<str>, Arc<List>> {
+        &self.lists
+    }
+
+    /// The lists with an action.
+    pub fn lists_for(&self, action: Action) -> impl Iterator<Item = (&Arc<str>, &Arc<List>)> {
+        let lists = self.lists.iter();
+        lists.filter(move |(_, list)| list.action == action)
     }
 
     /// The allows that were set by hand.
@@ -168,6 +195,13 @@ impl Intent {
     /// The limits that were set by hand.
     pub fn limits(&self) -> &BTreeMap<Option<Prefix>, LimitRow> {
         &self.limits
+    }
+
+    /// The bans that end, the soonest first.
+    pub fn ends(&self) -> impl Iterator<Item = (Prefix, &Origin)> {
+        self.ends
+            .iter()
+            .map(|(_, prefix, origin)| (*prefix, origin))
     }
 
     /// The bans that have ended at `now`.
@@ -181,12 +215,29 @@ impl Intent {
 
     /// Whether a prefix is on the allow list.
     pub fn is_allowed(&self, prefix: Prefix) -> bool {
-        self.allows.contains_key(&prefix) || self.config.allow.contains(&prefix)
+        self.allows.contains_key(&prefix)
+            || self.config.allow.contains(&prefix)
+            || self.allowed_by_list(prefix).is_some()
+    }
+
+    /// The list that has a prefix on the allow list, by its own name.
+    pub fn allowed_by_list(&self, prefix: Prefix) -> Option<(&Arc<str>, &ListEntry)> {
+        let mut lists = self.lists_for(Action::Allow);
+        lists.find_map(|(name, list)| Some((name, list.get(prefix)?)))
     }
 
     /// Until when a prefix is banned: the longest of its bans holds.
     pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
-        self.bans_of(prefix).map(|(_, ban)| ban.until).max()
+        let bans = self.bans_of(prefix).map(|(_, ban)| ban.until);
+        let lists = self.lists_for(Action::Ban);
+        let listed = lists.filter_map(|(_, list)| list.get(prefix).map(|entry| entry.until));
+        bans.chain(listed).max()
+    }
+
+    /// Until when a prefix is banned by somebody who insisted.
+    pub fn forced_until(&self, prefix: Prefix) -> Option<Instant> {
+        let forced = self.bans.get(&(prefix, Origin::Forced))?;
+        Some(forced.until)
     }
 
     /// The name of the policy of a prefix: that of limits set by hand, else the one of the configuration.
@@ -206,6 +257,8 @@ impl Intent {
         let banned = self.bans.keys().map(|(prefix, _)| *prefix);
         let by_hand = banned.chain(self.allows.keys().copied());
         let limited = self.limits.keys().copied().flatten();
+        let lists = self.lists.values().flat_map(|list| list.entries());
+        let listed = lists.map(|entry| entry.prefix);
         let policies = self
             .config
             .policies
@@ -213,6 +266,7 @@ impl Intent {
             .flat_map(|policy| policy.sources.iter().copied());
         by_hand
             .chain(limited)
+            .chain(listed)
             .chain(policies)
             .chain(self.config.allow.iter().copied())
             .collect()

@@ -145,6 +145,12 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<What> {
             allow: allow(*prefix, row),
             by: cause.by(),
         },
+        (Edit::List(name, list, touched), _) => What::ListReplaced {
+            list: Arc::clone(name),
+            entries: list.as_ref().map_or(0, |list| list.entries().len()),
+            different: touched.len(),
+            by: cause.by(),
+        },
         (Edit::Limits(prefix, Some(row)), _) => What::LimitsSet {
             prefix: *prefix,
             limits: row.limits.clone(),

@@ -68,6 +68,13 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             .count();
         lines.push(format!("allow list: +{added} -{removed}"));
     }
+    for (name, list) in &after.lists {
+        match before.lists.get(name) {
+            None => lines.push(format!("list {name}: added, from {}", list.file.display())),
+            Some(old) if old != list => lines.push(format!("list {name}: changed")),
+            Some(_) => {}
+        }
+    }
     if before.observe != after.observe {
         lines.push(format!("observe: {} -> {}", before.observe, after.observe));
     }

@@ -1,9 +1,15 @@
 //! What allows, bans and policies say about prefixes, compiled into one list entry for each.
 
-use std::{collections::BTreeMap, net::IpAddr};
+mod spared;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use ratelimit_common::{Instant, ListEntry};
 
+use self::spared::Spared;
 use crate::{datapath::IpFamily, prefix::Prefix};
 
 /// What is said about the addresses of a prefix by its own name.
@@ -17,12 +23,14 @@ struct Said {
 /// Everything that is said, by prefix.
 ///
 /// The datapath looks up the longest match only. So the entry of a prefix also carries what the prefixes around it say: it
-/// is allowed or banned when one of them is, and without a policy of its own it has that of the narrowest around it.
+/// is allowed or banned when one of them is, and without a policy of its own it has that of the narrowest around it. A
+/// protected prefix always has an entry: a ban around it, or inside, stops at it, unless it is forced.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     said: BTreeMap<Prefix, Said>,
     /// How many prefixes of each length there are: only those lengths are looked for around a prefix.
     lengths: BTreeMap<(IpFamily, u8), usize>,
+    spared: Spared,
 }
 
 impl Rules {
@@ -36,6 +44,31 @@ impl Rules {
         self.change(prefix, |said| said.banned_until = until);
     }
 
+    /// Says until when a prefix is banned by a ban that was forced, which is one of those of [`set_ban`](Self::set_ban).
+    pub fn set_forced_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
+        self.spared.set_forced(prefix, until);
+    }
+
+    /// Protects these prefixes and no others, and answers those for which that is different.
+    pub fn set_protected(&mut self, protected: BTreeSet<Prefix>) -> Vec<Prefix> {
+        let before = self.spared.protected();
+        let different = before.symmetric_difference(&protected).copied().collect();
+        self.spared.set_protected(protected);
+        different
+    }
+
+    /// The protected prefixes that a ban around them stops at.
+    pub fn spared(&self) -> impl Iterator<Item = Prefix> + '_ {
+        let protected = self.spared.protected().iter().copied();
+        protected.filter(|prefix| {
+            let banned = self
+                .around(*prefix)
+                .map(|(_, said)| said.banned_until)
+                .max();
+            banned.flatten() > self.spared.forced_around(*prefix)
+        })
+    }
+
     /// Puts the sources of a prefix under a policy, or under that of the prefix around it.
     pub fn set_policy(&mut self, prefix: Prefix, policy: Option<u32>) {
         self.change(prefix, |said| said.policy = policy);
@@ -44,29 +77,36 @@ impl Rules {
     /// The entry that the datapath needs for `prefix`; `None` when nothing is said about it by its own name.
     #[must_use]
     pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
-        self.said
-            .contains_key(&prefix)
-            .then(|| self.compile(prefix))
+        self.is_named(prefix).then(|| self.compile(prefix))
+    }
+
+    /// What is said about the addresses of `prefix`, by its own name or those of the prefixes around it.
+    #[must_use]
+    pub fn sum(&self, prefix: Prefix) -> ListEntry {
+        self.compile(prefix)
     }
 
     /// The entry of the longest prefix that matches `address`, with that prefix: what the datapath finds.
     #[must_use]
     pub fn longest_match(&self, address: IpAddr) -> Option<(Prefix, ListEntry)> {
-        let (prefix, _) = self.around(address.into()).last()?;
+        let said = self.around(address.into()).last();
+        let said = said.map(|(prefix, _)| prefix);
+        let named = said.into_iter().chain(self.spared.around(address));
+        let prefix = named.max_by_key(|prefix| prefix.len())?;
         Some((prefix, self.compile(prefix)))
     }
 
     /// The prefixes whose entries depend on what is said about `prefix`: itself, and those inside.
     pub fn within(&self, prefix: Prefix) -> impl Iterator<Item = Prefix> + '_ {
         let from_here = self.said.range(prefix..).map(|(inner, _)| *inner);
-        from_here.take_while(move |inner| prefix.covers(*inner))
+        let said = from_here.take_while(move |inner| prefix.covers(*inner));
+        said.chain(self.only_protected().filter(move |own| prefix.covers(*own)))
     }
 
     /// Every prefix with the entry that the datapath needs.
     pub fn entries(&self) -> impl Iterator<Item = (Prefix, ListEntry)> + '_ {
-        self.said
-            .keys()
-            .map(|prefix| (*prefix, self.compile(*prefix)))
+        let named = self.said.keys().copied().chain(self.only_protected());
+        named.map(|prefix| (prefix, self.compile(prefix)))
     }
 
     fn compile(&self, prefix: Prefix) -> ListEntry {
@@ -76,7 +116,21 @@ impl Rules {
             sum.banned_until = sum.banned_until.max(said.banned_until);
             sum.policy = said.policy.or(sum.policy);
         }
-        ListEntry::new(sum.allowed, sum.banned_until, sum.policy)
+        if !self.spared.is_protected(prefix) {
+            return ListEntry::new(sum.allowed, sum.banned_until, sum.policy);
+        }
+        ListEntry::new(sum.allowed, self.spared.forced_around(prefix), sum.policy).protected()
+    }
+
+    /// Whether the datapath has an entry for just this prefix.
+    fn is_named(&self, prefix: Prefix) -> bool {
+        self.said.contains_key(&prefix) || self.spared.protected().contains(&prefix)
+    }
+
+    /// The protected prefixes of which nothing else is said.
+    fn only_protected(&self) -> impl Iterator<Item = Prefix> + '_ {
+        let protected = self.spared.protected().iter().copied();
+        protected.filter(|prefix| !self.said.contains_key(prefix))
     }
 
     /// What is said about `prefix` and the prefixes around it, the widest first.
@@ -169,6 +223,49 @@ mod tests {
     }
 
     #[test]
+    fn a_ban_stops_at_a_protected_address_unless_it_is_forced() {
+        let mut rules = Rules::default();
+        let own = ["10.0.0.1", "127.0.0.0/8"].map(prefix);
+        let different = rules.set_protected(own.into());
+        assert_eq!(different, own);
+        assert_eq!(rules.spared().next(), None);
+        rules.set_policy(prefix("10.0.0.0/16"), Some(7));
+        rules.set_ban(prefix("10.0.0.0/8"), Some(at(50)));
+        rules.set_ban(prefix("127.0.0.1"), Some(at(50)));
+        check(&rules, "10.0.0.2", false, Some(50), Some(7));
+        check_protected(&rules, "10.0.0.1", None, Some(7));
+        check_protected(&rules, "127.0.0.1", None, None);
+        assert_eq!(rules.spared().collect::<Vec<_>>(), [prefix("10.0.0.1")]);
+        rules.set_ban(prefix("10.0.0.1"), Some(at(40)));
+        rules.set_forced_ban(prefix("10.0.0.1"), Some(at(40)));
+        check_protected(&rules, "10.0.0.1", Some(40), Some(7));
+        rules.set_forced_ban(prefix("10.0.0.0/8"), Some(at(50)));
+        check_protected(&rules, "10.0.0.1", Some(50), Some(7));
+        assert_eq!(rules.spared().next(), None);
+        assert_eq!(rules.set_protected(BTreeSet::new()), own);
+        check(&rules, "127.0.0.1", false, Some(50), None);
+    }
+
+    #[test]
+    fn a_protected_prefix_has_an_entry_of_its_own() {
+        let mut rules = Rules::default();
+        rules.set_protected([prefix("10.0.0.1")].into());
+        rules.set_allowed(prefix("10.0.0.2"), true);
+        let named = |rules: &Rules| -> Vec<String> {
+            rules
+                .entries()
+                .map(|(prefix, _)| prefix.to_string())
+                .collect()
+        };
+        assert_eq!(named(&rules), ["10.0.0.2", "10.0.0.1"]);
+        assert!(rules.entry(prefix("10.0.0.1")).unwrap().is_protected());
+        let within: Vec<Prefix> = rules.within(prefix("10.0.0.0/8")).collect();
+        assert_eq!(within, ["10.0.0.2", "10.0.0.1"].map(prefix));
+        rules.set_allowed(prefix("10.0.0.1"), true);
+        assert_eq!(named(&rules), ["10.0.0.1", "10.0.0.2"]);
+    }
+
+    #[test]
     fn what_is_taken_back_leaves_nothing() {
         let mut rules = Rules::default();
         rules.set_ban(prefix("10.0.0.0/8"), Some(at(1)));
@@ -185,6 +282,12 @@ mod tests {
             ListEntry::new(allowed, until.map(at), policy),
             "{address}"
         );
+    }
+
+    fn check_protected(rules: &Rules, address: &str, until: Option<u64>, policy: Option<u32>) {
+        let (_, entry) = rules.longest_match(address.parse().unwrap()).unwrap();
+        let expected = ListEntry::new(false, until.map(at), policy).protected();
+        assert_eq!(entry, expected, "{address}");
     }
 
     fn prefix(text: &str) -> Prefix {

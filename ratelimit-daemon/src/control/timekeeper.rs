@@ -117,6 +117,12 @@ impl Timekeeper {
         keeper
     }
 
+    /// The boot that it runs in.
+    #[must_use]
+    pub fn boot(&self) -> &str {
+        &self.boot
+    }
+
     /// Takes in what the clocks show, and answers whether the ends of bans are other points on the kernel's clock than before.
     pub fn advance(&mut self, now: Reading) -> bool {
         let settled = self.settle(now);

@@ -9,12 +9,13 @@ use super::{
     controller::{Controller, Reloads},
     policies::{DEFAULT, NODE, Named, Role},
     reconcile::Reconciliation,
-    store::{BanRow, FOREVER},
+    reserve::Filling,
+    store::{BanRow, FOREVER, Found},
 };
 use crate::{
     api::{
-        Allow, AppliesTo, Ban, ClassView, InterfaceStatus, MapStatus, Origin, PolicyView, Refused,
-        StatsRow, Status,
+        Allow, AppliesTo, Ban, ClassView, DamagedDatabase, DatabaseStatus, InterfaceStatus,
+        MapStatus, Origin, PolicyView, Refused, StatsRow, Status,
     },
     class::Class,
     clock,
@@ -48,6 +49,8 @@ pub struct Snapshot {
     pub reloads: Reloads,
     /// How what is enforced stands to what is intended.
     pub reconciliation: Reconciliation,
+    /// How lists have filled.
+    pub filling: Filling,
 }
 
 impl Controller {
@@ -72,10 +75,29 @@ impl Controller {
             maps: self.maps(),
             bans: self.intent.bans().len(),
             allows: self.allows().len(),
+            lists: self.lists(),
             policies: self.policies.of_sources(),
             classes: self.class_views(),
             aggregates: self.aggregate_lengths(),
             node: self.policies.get(NODE).is_some(),
+            protected: self.protection.prefixes().len(),
+            pass_all: self.pass_all.status().cloned(),
+            attempt: self.trials.attempt(),
+            database: self.database(),
+        }
+    }
+
+    fn database(&self) -> DatabaseStatus {
+        let damaged = match self.store.found() {
+            Found::Damaged(damage) => Some(DamagedDatabase {
+                file: damage.file.display().to_string(),
+                error: damage.error.clone(),
+            }),
+            Found::Sound | Found::Nothing => None,
+        };
+        DatabaseStatus {
+            damaged,
+            aside: self.store.count_aside(),
         }
     }
 
@@ -207,6 +229,7 @@ impl Controller {
             sources: self.fill.sources,
             reloads: self.reloads.clone(),
             reconciliation: self.reconciliation(),
+            filling: self.filling,
         })
     }
 

@@ -13,7 +13,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     event::Sampler,
     guard::Guard,
-    layout::{Counter, NODE_POLICIES, POLICIES_MAX, counter_index},
+    layout::{ADDRESSES_MAX, Counter, NODE_POLICIES, POLICIES_MAX, PREFIXES_MAX, counter_index},
     source::LogKey,
 };
 
@@ -232,6 +232,10 @@ impl Datapath for Kernel {
             IpFamily::V4 => self.v4.set_guard(guard),
             IpFamily::V6 => self.v6.set_guard(guard),
         }
+    }
+
+    fn list_capacity(&self, _family: IpFamily) -> u32 {
+        ADDRESSES_MAX.min(PREFIXES_MAX)
     }
 
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {

@@ -22,8 +22,10 @@ use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix
 pub struct Memory {
     /// The entries of both families.
     pub entries: BTreeMap<Prefix, ListEntry>,
-    /// The most entries; 0 stands for no end.
+    /// The entries from which on more are refused; 0 stands for no end.
     pub entries_max: usize,
+    /// The most entries of a family, as it is told; 0 stands for no end.
+    pub capacity: u32,
     /// What was written, in its order.
     pub writes: Vec<Write>,
     /// The policies that are not empty.
@@ -192,6 +194,13 @@ impl Datapath for Shared {
     fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError> {
         self.memory().guards.insert(family, *guard);
         Ok(())
+    }
+
+    fn list_capacity(&self, _family: IpFamily) -> u32 {
+        match self.memory().capacity {
+            0 => u32::MAX,
+            capacity => capacity,
+        }
     }
 
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {

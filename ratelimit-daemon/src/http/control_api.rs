@@ -7,7 +7,7 @@ use axum::{
     extract::{
         DefaultBodyLimit, FromRequest, Path, Query, Request, State, rejection::JsonRejection,
     },
-    http::StatusCode,
+    http::{HeaderName, HeaderValue, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{MethodRouter, delete, get, post},
@@ -17,18 +17,20 @@ use tokio::net::{UnixStream, unix::UCred};
 
 use super::{capture_api, event_api};
 use crate::{
-    api::{REQUEST_BYTES_MAX, Refused},
+    api::{APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER},
     control::{Controller, Handle},
-    recording::Recorder,
+    lists,
 };
+
+use super::list_api;
 
 /// How many sources `top` shows unless it is told.
 const TOP_DEFAULT: usize = 20;
 /// The most sources `top` shows.
 const TOP_MAX: usize = 10_000;
 
-/// All routes. A layer around them says who the peer is.
-pub fn router(controller: Handle, recorder: Recorder) -> Router {
+/// All routes. Layers around them say who the peer is, how long it may stay, and who records captures.
+pub fn router(controller: Handle) -> Router {
     Router::new()
         .route("/v1/status", get(status))
         .route(
@@ -49,6 +51,15 @@ pub fn router(controller: Handle, recorder: Recorder) -> Router {
                 .merge(posts(Controller::set_limits))
                 .merge(deletes(Controller::remove_limits)),
         )
+        .route(
+            "/v1/lists",
+            get(list_api::lists).merge(deletes(Controller::remove_list)),
+        )
+        .route(
+            "/v1/import",
+            post(list_api::import).layer(DefaultBodyLimit::max(lists::BYTES_MAX)),
+        )
+        .route("/v1/export", get(list_api::export))
         .route("/v1/check/{address}", get(check))
         .route("/v1/top", get(top))
         .route("/v1/stats", get(stats))
@@ -59,10 +70,21 @@ pub fn router(controller: Handle, recorder: Recorder) -> Router {
         )
         .route("/v1/reload", post(reload))
         .route("/v1/detach", post(detach))
+        .route("/v1/protected", get(protected))
+        .route(
+            "/v1/apply",
+            posts(Controller::apply).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
+        )
+        .route("/v1/confirm", post(confirm))
+        .route("/v1/rollback", post(roll_back))
+        .route("/v1/pass-all", posts(Controller::set_pass_all))
         .fallback(unknown)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
+        .route_layer(middleware::from_fn_with_state(
+            controller.clone(),
+            note_ssh_peer,
+        ))
         .route_layer(middleware::from_fn(permitted))
-        .layer(Extension(recorder))
         .with_state(controller)
 }
 
@@ -113,6 +135,37 @@ async fn permitted(Extension(peer): Extension<Peer>, request: Request, next: Nex
     let refused = Refused::because(format!("{} may not command ratelimitd", peer.author()))
         .hint("ask as root, or as a member of the group of the socket");
     answer(StatusCode::FORBIDDEN, refused)
+}
+
+/// Protects the other end of the SSH session that the request was typed in, before it is carried out.
+async fn note_ssh_peer(State(controller): State<Handle>, request: Request, next: Next) -> Response {
+    let peer = request.headers().get(SSH_PEER);
+    let peer = peer.and_then(|peer| peer.to_str().ok()?.parse::<IpAddr>().ok());
+    if let Some(peer) = peer {
+        // A controller that has stopped says so to the request itself.
+        let _ = controller
+            .call(move |controller| controller.note_ssh_peer(peer))
+            .await;
+    }
+    next.run(request).await
+}
+
+async fn protected(State(controller): State<Handle>) -> Response {
+    read(&controller, |controller| Ok(controller.protected())).await
+}
+
+async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
+    read(&controller, move |controller| {
+        controller.confirm(&peer.author())
+    })
+    .await
+}
+
+async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
+    read(&controller, move |controller| {
+        controller.roll_back(&peer.author())
+    })
+    .await
 }
 
 async fn status(State(controller): State<Handle>) -> Response {
@@ -207,18 +260,30 @@ async fn unknown(request: Request) -> Response {
 }
 
 /// Asks the controller, and turns its answer into JSON.
-async fn read<T: Serialize + Send + 'static>(
+pub(super) async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
     request: impl FnOnce(&mut Controller) -> Result<T, Refused> + Send + 'static,
 ) -> Response {
-    match controller.call(request).await {
-        Ok(Ok(value)) => Json(value).into_response(),
-        Ok(Err(refused)) => answer(StatusCode::CONFLICT, refused),
+    let answered = controller
+        .call(|controller| (request(controller), controller.pass_all().cloned()))
+        .await;
+    match answered {
+        Ok((Ok(value), opened)) => (told(opened), Json(value)).into_response(),
+        Ok((Err(refused), opened)) => {
+            (told(opened), answer(StatusCode::CONFLICT, refused)).into_response()
+        }
         Err(stopped) => answer(
             StatusCode::SERVICE_UNAVAILABLE,
             Refused::because(stopped.to_string()),
         ),
     }
+}
+
+/// Tells with every answer that everything passes, while it does.
+fn told(opened: Option<PassAllStatus>) -> Option<[(HeaderName, HeaderValue); 1]> {
+    let opened = serde_json::to_vec(&opened?).ok()?;
+    let value = HeaderValue::from_bytes(&opened).ok()?;
+    Some([(HeaderName::from_static(PASS_ALL), value)])
 }
 
 /// A body of JSON, or a refusal in words.

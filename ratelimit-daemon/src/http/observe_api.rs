@@ -38,7 +38,8 @@ async fn metrics_page(State(controller): State<Handle>, headers: HeaderMap) -> R
     }
 }
 
-/// Healthy is: the controller answers, and the program runs on every interface.
+/// Healthy is: the controller answers, and the program runs on every interface. `pass-all` is no illness, somebody wants it:
+/// it is told, and no reason to take the host out of service.
 async fn health(State(controller): State<Handle>) -> Response {
     let Ok(status) = controller.call(|controller| controller.status()).await else {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
@@ -49,12 +50,12 @@ async fn health(State(controller): State<Handle>) -> Response {
         .filter(|interface| !interface.attached)
         .map(|interface| interface.name)
         .collect();
-    if detached.is_empty() {
-        return "ok\n".into_response();
+    if !detached.is_empty() {
+        let detached = format!("not attached: {}\n", detached.join(", "));
+        return (StatusCode::SERVICE_UNAVAILABLE, detached).into_response();
     }
-    (
-        StatusCode::SERVICE_UNAVAILABLE,
-        format!("not attached: {}\n", detached.join(", ")),
-    )
-        .into_response()
+    match status.pass_all {
+        Some(_) => "pass-all is on: nothing is dropped\n".into_response(),
+        None => "ok\n".into_response(),
+    }
 }

@@ -1,13 +1,20 @@
 //! The command line as people type it, and the help that teaches it.
 
-use std::{net::IpAddr, path::PathBuf};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::api::EventKind;
-use crate::rlctl::{
-    capture_arguments::CaptureArguments, exit_code, limit_arguments::LimitArguments,
-    simulate_arguments::SimulateArguments, term::Term,
+use crate::{
+    api::EventKind,
+    quantity,
+    rlctl::{
+        capture_arguments::CaptureArguments,
+        exit_code,
+        limit_arguments::LimitArguments,
+        list_arguments::{ExportArguments, ImportArguments, ListsVerb},
+        simulate_arguments::SimulateArguments,
+        term::Term,
+    },
 };
 
 /// Asks and tells the rate limiter on this host.
@@ -84,6 +91,17 @@ pub enum Verb {
         /// Which list
         kind: ListKind,
     },
+    /// Take a list in from a file, in any format of the field: plain, ipset, nft, blocklists, what `export` writes
+    Import(ImportArguments),
+    /// Write bans, allows and lists as lines of text
+    Export(ExportArguments),
+    /// Show the lists, or take one away
+    #[command(after_help = "Examples:\n  rlctl lists\n  rlctl lists rm spamhaus")]
+    Lists {
+        /// What to do; nothing shows them
+        #[command(subcommand)]
+        verb: Option<ListsVerb>,
+    },
     /// Tell what would happen to a packet of an address now, and why
     #[command(
         after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nEnds with 3 when its packets are dropped, with 0 when they pass; a dry run passes."
@@ -116,6 +134,38 @@ pub enum Verb {
         after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload"
     )]
     Reload,
+    /// Try a configuration: unless it is confirmed in time, the one before comes back
+    ///
+    /// The file stands in for the configuration file of the daemon, beside its `conf.d`. It is checked, and holds at once. On a
+    /// terminal, Enter keeps it; `rlctl confirm` does from anywhere. If nobody does, or the daemon or this session ends, what
+    /// was before comes back. `rlctl reload` applies a configuration for good.
+    #[command(
+        after_help = "Examples:\n  rlctl apply new.toml --confirm 60s\n  rlctl apply /etc/ratelimit/config.toml\n  rlctl confirm"
+    )]
+    Apply {
+        /// The file
+        file: PathBuf,
+        /// How long it is tried
+        #[arg(long, value_name = "TIME", default_value = "60s", value_parser = trial_time)]
+        confirm: Duration,
+    },
+    /// Keep the configuration that `apply` tries
+    #[command(after_help = "Examples:\n  rlctl confirm")]
+    Confirm,
+    /// Take the configuration back that `apply` tries
+    #[command(after_help = "Examples:\n  rlctl rollback")]
+    Rollback,
+    /// Show the addresses that are never banned by accident, and why
+    #[command(
+        after_help = "Examples:\n  rlctl protected\n\nDetection, lists and other hosts never ban them, `rlctl ban` only with --force. Their limits hold."
+    )]
+    Protected,
+    /// Let everything pass, bans and limits notwithstanding, until it is ended
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  rlctl pass-all on --for 10m\n  rlctl pass-all off"
+    )]
+    PassAll(PassAllVerb),
     /// Take the program off all interfaces: nothing is dropped any more, bans included
     #[command(
         after_help = "Examples:\n  rlctl detach\n\nIt does not ask back. The daemon goes on running; `systemctl restart ratelimitd` attaches again."
@@ -131,6 +181,25 @@ pub enum Verb {
     Config(ConfigVerb),
 }
 
+/// What can be done about `pass-all`.
+#[derive(Debug, Subcommand)]
+pub enum PassAllVerb {
+    /// Let everything pass; every command says so until it is over
+    #[command(after_help = "Examples:\n  rlctl pass-all on\n  rlctl pass-all on --for 10m")]
+    On {
+        /// For how long: 90 (seconds), 10m, 1h30m, or forever, until it is ended
+        #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+        term: Term,
+    },
+    /// Judge packets again
+    #[command(after_help = "Examples:\n  rlctl pass-all off")]
+    Off,
+}
+
+fn trial_time(text: &str) -> Result<Duration, String> {
+    quantity::parse_duration(text).map_err(|error| error.to_string())
+}
+
 /// Prefixes, in any of the ways to give them.
 #[derive(Args, Debug)]
 pub struct PrefixesArguments {
@@ -142,7 +211,7 @@ pub struct PrefixesArguments {
     pub prefixes: Vec<String>,
 }
 
-/// `ban PREFIX... [--for TIME] [--reason TEXT]`
+/// `ban PREFIX... [--for TIME] [--reason TEXT] [--force]`
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d"
@@ -157,6 +226,9 @@ pub struct BanArguments {
     /// Why, for whoever finds the ban later
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+    /// Ban also what this host needs (`rlctl protected`), and prefixes wider than /8 or, of IPv6, /19
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// `events [--follow] [--count N] [--only KIND] [--source PREFIX]`

@@ -1,7 +1,9 @@
 //! One request to the daemon, one answer: HTTP/1 over its Unix socket.
 
 use std::{
+    cell::RefCell,
     io::{self, ErrorKind},
+    net::IpAddr,
     path::PathBuf,
     time::Duration,
 };
@@ -19,18 +21,23 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::{
-    api::{REQUEST_BYTES_MAX, Refused},
+    api::{APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER},
     quantity,
-    rlctl::{exit_code::ExitCode, failure::Failure},
+    rlctl::{exit_code::ExitCode, failure::Failure, ssh_peer},
 };
 
 /// How long connecting, asking and reading the answer may take together.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The same, for lists of a million entries.
+const LIST_TIMEOUT: Duration = Duration::from_mins(1);
+
 /// Knows where the daemon listens.
 pub struct Client {
     socket: PathBuf,
     timeout: Duration,
+    ssh_peer: Option<IpAddr>,
+    pass_all: RefCell<Option<PassAllStatus>>,
 }
 
 /// What the daemon answered.
@@ -48,7 +55,14 @@ impl Client {
         Self {
             socket,
             timeout: TIMEOUT,
+            ssh_peer: ssh_peer::find(),
+            pass_all: RefCell::default(),
         }
+    }
+
+    /// Whether everything passes, as the last answer says.
+    pub fn pass_all(&self) -> Option<PassAllStatus> {
+        self.pass_all.borrow().clone()
     }
 
     /// Asks for something.
@@ -79,20 +93,77 @@ impl Client {
         self.send(Method::DELETE, path, json(body))
     }
 
+    /// Sends a text, and what is to be done with it as a query.
+    pub fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+        body: Vec<u8>,
+    ) -> Result<Answer<T>, Failure> {
+        let request = self.build(Method::POST, &with_query(path, query), "text/plain", body);
+        understand(&self.ask(request, LIST_TIMEOUT)?)
+    }
+
+    /// Asks for a text, with a query.
+    pub fn download(&self, path: &str, query: &impl Serialize) -> Result<String, Failure> {
+        let path = with_query(path, query);
+        let request = self.build(Method::GET, &path, "text/plain", Vec::new());
+        let response = self.ask(request, LIST_TIMEOUT)?;
+        if !response.status().is_success() {
+            return Err(refusal(response.status(), response.body()));
+        }
+        String::from_utf8(response.into_body().into())
+            .map_err(|_| Failure::refused("the daemon's answer is no text"))
+    }
+
     fn send<T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
         body: Vec<u8>,
     ) -> Result<Answer<T>, Failure> {
-        let request = request(method, path, body)?;
+        require_room(path, &body)?;
+        let request = self.build(method, path, "application/json", body);
+        understand(&self.ask(request, Duration::ZERO)?)
+    }
+
+    /// Asks, and takes as much time as every request may take, or `patience` if that is more.
+    fn ask(
+        &self,
+        request: Request<Full<Bytes>>,
+        patience: Duration,
+    ) -> Result<Response<Bytes>, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Failure::refused(format!("starting the client: {error}")))?;
-        let exchange = async { tokio::time::timeout(self.timeout, self.exchange(request)).await };
-        let response = runtime.block_on(exchange).map_err(|_| self.silence())??;
-        understand(&response)
+        let timeout = self.timeout.max(patience);
+        let exchange = async { tokio::time::timeout(timeout, self.exchange(request)).await };
+        let response = runtime
+            .block_on(exchange)
+            .map_err(|_| self.silence(timeout))??;
+        Ok(response)
+    }
+
+    /// A request to the daemon.
+    pub(super) fn build(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Vec<u8>,
+    ) -> Request<Full<Bytes>> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "ratelimitd")
+            .header(CONTENT_TYPE, content);
+        let request = match self.ssh_peer {
+            Some(peer) => request.header(SSH_PEER, peer.to_string()),
+            None => request,
+        };
+        let request = request.body(Full::from(body));
+        request.expect("paths are made of words, numbers and addresses, queries are encoded")
     }
 
     /// Asks, and takes the whole answer.
@@ -100,7 +171,7 @@ impl Client {
         &self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Bytes>, Failure> {
-        let (head, body) = self.ask(request).await?.into_parts();
+        let (head, body) = self.head(request).await?.into_parts();
         let body = body.collect().await;
         let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
         Ok(Response::from_parts(head, body))
@@ -108,8 +179,10 @@ impl Client {
 
     /// Asks, and takes the head of an answer that is no refusal; the body may go on as long as it likes.
     pub(super) async fn begin(&self, request: Request<Full<Bytes>>) -> Result<Incoming, Failure> {
-        let response = tokio::time::timeout(self.timeout, self.ask(request)).await;
-        let (head, body) = response.map_err(|_| self.silence())??.into_parts();
+        let response = tokio::time::timeout(self.timeout, self.head(request)).await;
+        let (head, body) = response
+            .map_err(|_| self.silence(self.timeout))??
+            .into_parts();
         if head.status.is_success() {
             return Ok(body);
         }
@@ -118,7 +191,7 @@ impl Client {
         Err(refusal(head.status, &body))
     }
 
-    async fn ask(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+    async fn head(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
         let stream = UnixStream::connect(&self.socket)
             .await
             .map_err(|error| self.unconnected(&error))?;
@@ -128,7 +201,11 @@ impl Client {
         // What fails on the connection fails in `sender` and in the body too.
         tokio::spawn(connection);
         let response = sender.send_request(request).await;
-        response.map_err(|error| self.interrupted(&error))
+        let response = response.map_err(|error| self.interrupted(&error))?;
+        let opened = response.headers().get(PASS_ALL);
+        let opened = opened.and_then(|header| serde_json::from_slice(header.as_bytes()).ok());
+        self.pass_all.replace(opened);
+        Ok(response)
     }
 
     /// The connection was not made.
@@ -160,13 +237,13 @@ impl Client {
     }
 
     /// The connection was made, and then nothing came.
-    fn silence(&self) -> Failure {
+    fn silence(&self, timeout: Duration) -> Failure {
         Failure::new(
             ExitCode::NoDaemon,
             format!(
                 "no daemon answers on {}: nothing came within {}",
                 self.socket.display(),
-                quantity::duration(self.timeout),
+                quantity::duration(timeout),
             ),
         )
         .hint("a change may have been made all the same: see `rlctl list`")
@@ -177,25 +254,25 @@ pub(super) fn json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("requests have string keys and finite numbers")
 }
 
-pub(super) fn request(
-    method: Method,
-    path: &str,
-    body: Vec<u8>,
-) -> Result<Request<Full<Bytes>>, Failure> {
-    if body.len() > REQUEST_BYTES_MAX {
-        return Err(Failure::usage(format!(
-            "the request has {} bytes, the daemon takes at most {REQUEST_BYTES_MAX}",
-            body.len()
-        ))
-        .hint("is the reason that long?"));
+/// Refuses what the daemon would refuse.
+pub(super) fn require_room(path: &str, body: &[u8]) -> Result<(), Failure> {
+    let (most, what) = match path {
+        "/v1/apply" => (APPLY_BYTES_MAX, "is the file a configuration?"),
+        _ => (REQUEST_BYTES_MAX, "is the reason that long?"),
+    };
+    if body.len() <= most {
+        return Ok(());
     }
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header("host", "ratelimitd")
-        .header(CONTENT_TYPE, "application/json")
-        .body(Full::from(body));
-    Ok(request.expect("paths are made of words, numbers and addresses"))
+    let bytes = body.len();
+    Err(Failure::usage(format!(
+        "the request has {bytes} bytes, the daemon takes at most {most}"
+    ))
+    .hint(what))
+}
+
+fn with_query(path: &str, query: &impl Serialize) -> String {
+    let query = serde_urlencoded::to_string(query).expect("queries are flat");
+    format!("{path}?{query}")
 }
 
 fn understand<T: DeserializeOwned>(response: &Response<Bytes>) -> Result<Answer<T>, Failure> {
@@ -259,8 +336,8 @@ mod tests {
         let socket = directory.path().join("control.sock");
         let _listener = UnixListener::bind(&socket).unwrap();
         let client = Client {
-            socket,
             timeout: Duration::from_millis(50),
+            ..Client::new(socket)
         };
         let failure = client.get::<Value>("/v1/status").unwrap_err();
         assert_eq!(failure.code, ExitCode::NoDaemon);
@@ -272,9 +349,8 @@ mod tests {
 
     #[test]
     fn a_request_that_the_daemon_would_not_read_is_not_sent() {
-        let largest = request(Method::POST, "/v1/bans", vec![b' '; REQUEST_BYTES_MAX]);
-        assert!(largest.is_ok());
-        let failure = request(Method::POST, "/v1/bans", vec![b' '; REQUEST_BYTES_MAX + 1]);
+        assert!(require_room("/v1/bans", &vec![b' '; REQUEST_BYTES_MAX]).is_ok());
+        let failure = require_room("/v1/bans", &vec![b' '; REQUEST_BYTES_MAX + 1]);
         assert_eq!(failure.unwrap_err().code, ExitCode::Usage);
     }
 

@@ -1,14 +1,21 @@
 //! A file for each verb: arguments become a request, the answer becomes a report.
 
 mod allow;
+mod apply;
 mod ban;
 mod capture;
 mod check;
 mod config;
+mod confirm;
 mod detach;
 mod events;
+mod export;
+mod import;
 mod limit;
 mod list;
+mod lists;
+pub mod pass_all;
+mod protected;
 mod reload;
 mod removal;
 mod simulate;
@@ -23,6 +30,7 @@ use crate::rlctl::{
     arguments::{AllowVerb, ConfigVerb, LimitVerb, ListKind, Verb},
     client::Client,
     failure::Failure,
+    list_arguments::ListsVerb,
     output::Output,
     report::Report,
 };
@@ -42,12 +50,23 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::List { kind } => list(kind, client, now),
         Verb::Allow(AllowVerb::List) => list(ListKind::Allows, client, now),
         Verb::Limit(LimitVerb::List) => list(ListKind::Limits, client, now),
+        Verb::Import(arguments) => import::run(&arguments, client),
+        Verb::Export(arguments) => export::run(&arguments, client),
+        Verb::Lists { verb: None } => lists::show(client, now),
+        Verb::Lists {
+            verb: Some(ListsVerb::Rm { name }),
+        } => lists::rm(&name, client),
         Verb::Check { address } => check::run(address, client, now),
         Verb::Top { count } => top::run(count, client),
         Verb::Stats { all } => stats::run(all, client),
         Verb::Events(arguments) => events::run(&arguments, client, output),
         Verb::Capture(arguments) => capture::run(&arguments, client, output),
         Verb::Reload => reload::run(client),
+        Verb::Apply { file, confirm } => apply::run(&file, confirm, client, now),
+        Verb::Confirm => confirm::confirm(client),
+        Verb::Rollback => confirm::roll_back(client),
+        Verb::Protected => protected::run(client),
+        Verb::PassAll(verb) => pass_all::run(&verb, client, now),
         Verb::Detach => detach::run(client),
         Verb::Simulate(arguments) => simulate::run(&arguments),
         Verb::Config(ConfigVerb::Check { file }) => config::check(&file),

@@ -63,12 +63,12 @@ impl Output {
 
     /// Prints what a command has to say, and says how it ended.
     pub fn report(&self, report: &Report) -> ExitCode {
-        let text = if self.json && !report.json.is_null() {
-            pretty(&report.json)
+        let printed = if self.json && !report.verbatim && !report.json.is_null() {
+            print(&pretty(&report.json))
         } else {
-            report.text.clone()
+            print(&report.text)
         };
-        if let Err(failure) = print(&text) {
+        if let Err(failure) = printed {
             return self.failure(&failure);
         }
         if !self.json {
@@ -79,6 +79,19 @@ impl Output {
         match &report.failure {
             Some(failure) => self.failure(failure),
             None => report.code,
+        }
+    }
+
+    /// Prints what everybody has to know, whatever they asked for.
+    pub fn warning(&self, warning: &str) {
+        if self.json {
+            complain(&serde_json::json!({ "warning": warning }).to_string());
+        } else {
+            complain(&format!(
+                "{} {}",
+                styled(WARNING, "warning:"),
+                printable(warning)
+            ));
         }
     }
 
@@ -118,6 +131,11 @@ fn print(text: &str) -> Result<(), Failure> {
 
 fn unwritten(error: &io::Error) -> Failure {
     Failure::refused(format!("the answer cannot be written to stdout: {error}"))
+}
+
+/// Says something before a command is done.
+pub fn say(text: &str) {
+    complain(text);
 }
 
 /// Writes to stderr; when that fails, there is nobody left to tell.

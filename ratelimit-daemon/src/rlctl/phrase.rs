@@ -43,6 +43,7 @@ pub fn author(ban: &Ban) -> String {
     match &ban.origin {
         Origin::Config => "the configuration".to_owned(),
         Origin::Manual => printable(&ban.author),
+        Origin::Forced => format!("{} with --force", printable(&ban.author)),
         Origin::Detected => "detection".to_owned(),
         Origin::List(name) => format!("the list {}", printable(name)),
         Origin::Crowdsec => "CrowdSec".to_owned(),

@@ -2,8 +2,8 @@
 
 use std::{future::Future, io};
 
-use http_body_util::BodyExt;
-use hyper::Method;
+use http_body_util::{BodyExt, Full};
+use hyper::{Method, Request, body::Bytes};
 use serde::Serialize;
 use tokio::{
     runtime,
@@ -37,7 +37,7 @@ impl Client {
         farewell: Option<(Method, &str)>,
         mut take: impl FnMut(&[u8]) -> Result<bool, Failure>,
     ) -> Result<Ended, Failure> {
-        let request = client::request(method, path, body.map(client::json).unwrap_or_default())?;
+        let request = self.request(method, path, body.map(client::json).unwrap_or_default())?;
         self.block_on(async {
             let mut told_to_end = std::pin::pin!(told_to_end());
             let mut body = self.begin(request).await?;
@@ -50,7 +50,7 @@ impl Client {
                         let Some((method, path)) = &farewell else {
                             return Ok(ended);
                         };
-                        self.exchange(client::request(method.clone(), path, Vec::new())?).await?;
+                        self.exchange(self.request(method.clone(), path, Vec::new())?).await?;
                         continue;
                     }
                 };
@@ -65,6 +65,16 @@ impl Client {
                 }
             }
         })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Request<Full<Bytes>>, Failure> {
+        client::require_room(path, &body)?;
+        Ok(self.build(method, path, "application/json", body))
     }
 
     fn block_on<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {

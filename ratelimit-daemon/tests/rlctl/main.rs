@@ -3,6 +3,7 @@
 mod changes;
 mod daemon;
 mod failures;
+mod lockout;
 mod simulate;
 mod views;
 
@@ -57,6 +58,7 @@ fn run(
         .args(arguments)
         .env("RATELIMIT_SOCKET", daemon.socket())
         .env("TZ", "UTC")
+        .env("SSH_CONNECTION", "")
         .env_remove("NO_COLOR")
         .env_remove("CLICOLOR_FORCE")
         .envs(environment.iter().copied())

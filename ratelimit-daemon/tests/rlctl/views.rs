@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ratelimit_daemon::{
     api::{
-        Allow, AppliesTo, Ban, Check, ClassView, ClockStatus, CoarseError, Covering, Dropped,
-        Entry, Event, InterfaceStatus, KernelClock, LimitState, MapStatus, Origin, PolicyView,
-        StatsRow, Status, TopSource, What, WiderLimits,
+        Allow, AppliesTo, Ban, Check, ClassView, ClockStatus, CoarseError, Covering,
+        DamagedDatabase, DatabaseStatus, Dropped, Entry, Event, InterfaceStatus, KernelClock,
+        LimitState, MapStatus, Origin, PolicyView, StatsRow, Status, TopSource, What, WiderLimits,
     },
     class::Match,
     config::ClockWish,
@@ -75,6 +75,50 @@ INTERFACE  STATE  MODE
 MAP  ENTRIES  CAPACITY  FULL  MEMORY"
     );
     check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+}
+
+#[test]
+fn status_shows_a_damaged_database() {
+    let (past, told) = moment(-1);
+    let check_database = |database, lines: &str| {
+        let status = Status {
+            database,
+            interfaces: Vec::new(),
+            maps: Vec::new(),
+            ..status(past)
+        };
+        let stdout = format!(
+            "ratelimitd 0.1.0, process 812, running for 10d 12h
+configuration: /etc/ratelimit/config.toml, applied {told}
+{lines}
+clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
+1 ban, 3 allows, 2 policies
+
+INTERFACE  STATE  MODE
+
+MAP  ENTRIES  CAPACITY  FULL  MEMORY"
+        );
+        check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+    };
+    let damaged = DamagedDatabase {
+        file: "/var/lib/ratelimit/state.db.damaged-20260302T142207Z".to_owned(),
+        error: "it is empty".to_owned(),
+    };
+    check_database(
+        DatabaseStatus {
+            damaged: Some(damaged),
+            aside: 1,
+        },
+        "the database was damaged at the start: it is empty
+it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound of it holds, and every ban and allow of the kernel",
+    );
+    check_database(
+        DatabaseStatus {
+            damaged: None,
+            aside: 2,
+        },
+        "2 damaged databases of earlier starts beside the database",
+    );
 }
 
 #[test]
@@ -472,7 +516,7 @@ fn check_blocked(daemon: Daemon, stdout: &str) {
     );
 }
 
-fn status(past: jiff::Timestamp) -> Status {
+pub fn status(past: jiff::Timestamp) -> Status {
     let interface = |name: &str, mode: Option<&str>| InterfaceStatus {
         name: name.to_owned(),
         attached: mode.is_some(),
@@ -501,10 +545,15 @@ fn status(past: jiff::Timestamp) -> Status {
         ],
         bans: 1,
         allows: 3,
+        lists: Vec::new(),
         policies: 2,
         classes: Vec::new(),
         aggregates: Vec::new(),
         node: false,
+        protected: 0,
+        pass_all: None,
+        attempt: None,
+        database: DatabaseStatus::default(),
     }
 }
 
@@ -577,6 +626,7 @@ fn passing(address: &str) -> Check {
         rule: None,
         until: None,
         ban: None,
+        lists: Vec::new(),
         policy: "default".to_owned(),
         limits: limits(),
         wider: Vec::new(),

@@ -48,9 +48,12 @@ ban = { after = 5000 }
         r#"[list.spamhaus]
 url = "https://example.com"
 "#,
-        "config.toml:8:2: unknown key `list` in the top level
+        "config.toml:8:1: [list.spamhaus] has no `file`
 8 | [list.spamhaus]
-  |  ^^^^ remove it; known here: observe, clock, on_stop, interface, source, class, policy, aggregate, node, allow, metrics, paths",
+  | ^^^^^^^^^^^^^^^ write file = \"/var/lib/lists/drop.txt\"
+config.toml:9:1: unknown key `url` in [list.spamhaus]
+9 | url = \"https://example.com\"
+  | ^^^ remove it; known here: file, every, action, skip_bad, force, allow_empty",
     );
     check_behind_minimal(
         r#"[allow]

@@ -1,15 +1,22 @@
 //! The controller over a datapath in memory.
 
 mod clock_changes;
+mod damage;
+mod lists;
+mod lockout;
 mod origins;
+mod pass_all;
 mod reconciliation;
+mod room;
 mod sliding_logs;
 mod time;
+mod trials;
 mod watching;
 mod wide;
 
 use std::{
     net::IpAddr,
+    path::Path,
     sync::{Arc, Mutex},
     thread,
     time::Duration,
@@ -22,13 +29,14 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     api::{Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
-    class::Catalogue,
+    class::{Catalogue, Match},
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
         Source,
     },
     datapath::{Memory, Shared},
     limit::{Algorithm, LimitSpec, LimitUnit},
+    protected::Protected,
 };
 
 #[test]
@@ -231,25 +239,31 @@ struct Lab {
     memory: Arc<Mutex<Memory>>,
     config: Config,
     state: TempDir,
+    protected: Protected,
 }
 
 impl Lab {
     fn new(config: Config) -> Self {
+        Self::protecting(config, Protected::default())
+    }
+
+    fn protecting(config: Config, protected: Protected) -> Self {
         let memory = Arc::new(Mutex::new(Memory::default()));
         let state = tempfile::tempdir().unwrap();
-        let controller = controller(&config, &memory, &state);
+        let controller = controller(&config, &memory, &state, &protected);
         Self {
             controller,
             memory,
             config,
             state,
+            protected,
         }
     }
 
     /// A new daemon over the same tables and database.
     fn restart(&mut self) {
         let entries = self.entries();
-        self.controller = controller(&self.config, &self.memory, &self.state);
+        self.controller = controller(&self.config, &self.memory, &self.state, &self.protected);
         assert_eq!(
             self.entries(),
             entries,
@@ -263,8 +277,13 @@ impl Lab {
             prefixes,
             seconds,
             reason: Some("test".into()),
+            force: false,
         };
         self.controller.ban(request, "root")
+    }
+
+    fn edit(&mut self, edits: &[Edit]) {
+        self.controller.edit(edits).unwrap();
     }
 
     fn limit(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {
@@ -333,9 +352,20 @@ impl Lab {
     }
 }
 
-fn controller(config: &Config, memory: &Arc<Mutex<Memory>>, state: &TempDir) -> Controller {
+fn controller(
+    config: &Config,
+    memory: &Arc<Mutex<Memory>>,
+    state: &TempDir,
+    protected: &Protected,
+) -> Controller {
     let store = Store::open(state.path()).unwrap();
-    Controller::new(config.clone(), store, Box::new(Shared::from(memory))).unwrap()
+    let mut config = config.clone();
+    // Not the directory of a daemon that may run here.
+    if [Path::new(""), &Paths::default().state].contains(&config.paths.state.as_path()) {
+        state.path().clone_into(&mut config.paths.state);
+    }
+    let datapath = Box::new(Shared::from(memory));
+    Controller::new(config, store, datapath, protected.clone()).unwrap()
 }
 
 fn config() -> Config {
@@ -366,6 +396,7 @@ fn config() -> Config {
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
         allow: vec![prefix("192.0.2.10")],
+        lists: BTreeMap::new(),
         observe: false,
         clock: ClockWish::Auto,
         on_stop: OnStop::Keep,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use jiff::Timestamp;
 use rusqlite::{Connection, Row};
 
@@ -57,34 +57,65 @@ const TABLES: &str = "
         unsettled_wall_ns INTEGER,          --   the machine was off after it
         checksum INTEGER NOT NULL
     ) STRICT;
+    CREATE TABLE change (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        number INTEGER NOT NULL,            -- of the transactions so far
+        checksum INTEGER NOT NULL
+    ) STRICT;
 ";
+
+/// The file was made by a newer version.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("it is of version {0}, made by a newer ratelimitd; this one knows {VERSION}")]
+pub struct Newer(u32);
+
+/// What stands in SQLite's `application_id` from version 2 on: "rl", and the version. It stands twice in the file, so that a
+/// flipped bit is not taken for another version.
+fn application_of(version: u32) -> u32 {
+    0x726c_0000u32.wrapping_add(version)
+}
 
 /// Makes the tables in an empty file, or changes those of an older version.
 ///
 /// # Errors
 ///
-/// When the file is of a newer version, or SQLite refuses.
+/// When the file is of a newer version ([`Newer`]), damaged, or SQLite refuses.
 pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
     let version: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    anyhow::ensure!(
-        version <= VERSION,
-        "it is of version {version}, made by a newer ratelimitd; this one knows {VERSION}"
+    let application: u32 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let expected = match version {
+        0 | 1 => 0,
+        version => application_of(version),
+    };
+    ensure!(
+        application == expected,
+        "it says that it is of version {version}, and that it is not"
     );
+    if version > VERSION {
+        return Err(Newer(version).into());
+    }
     let transaction = connection.transaction()?;
     match version {
-        0 => transaction.execute_batch(TABLES)?,
+        0 => make(&transaction)?,
         1 => from_first(&transaction).context("changing it from version 1 to 2")?,
         _ => return Ok(()),
     }
     transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.pragma_update(None, "application_id", application_of(VERSION))?;
     Ok(transaction.commit()?)
+}
+
+fn make(connection: &Connection) -> anyhow::Result<()> {
+    connection.execute_batch(TABLES)?;
+    Ok(connection.execute_batch(super::lists::TABLES)?)
 }
 
 /// Version 1 had one ban a prefix, prefixes as texts, and the end of a ban on the wall clock and on the kernel's of its boot.
 fn from_first(connection: &Connection) -> anyhow::Result<()> {
     let edits = first_edits(connection)?;
     connection.execute_batch("DROP TABLE ban; DROP TABLE allow; DROP TABLE limits;")?;
-    connection.execute_batch(TABLES)?;
+    make(connection)?;
     let mut timekeeper = Timekeeper::resume(None, &crate::clock::boot_id(), Reading::now());
     let note = timekeeper.note(Reading::now());
     let writer = Writer {

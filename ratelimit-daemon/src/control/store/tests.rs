@@ -100,7 +100,7 @@ fn after_a_reboot_a_ban_ends_when_it_would_have() {
         author: "root".into(),
     };
     let path = directory.path().join("state.db");
-    Store::open_file(&path, "another boot")
+    Store::open_file(&path, "another boot", None)
         .unwrap()
         .transaction(|writer| {
             writer.write(&Edit::Ban(
@@ -144,7 +144,7 @@ fn a_database_of_a_newer_version_is_left_alone() {
     let store = Store::open(directory.path()).unwrap();
     store
         .connection
-        .pragma_update(None, "user_version", 99)
+        .execute_batch("PRAGMA user_version = 99; PRAGMA application_id = 0x726c0063;")
         .unwrap();
     drop(store);
     let error = format!("{:#}", Store::open(directory.path()).err().unwrap());

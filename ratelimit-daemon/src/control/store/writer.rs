@@ -35,6 +35,7 @@ impl Writer<'_> {
                 "DELETE FROM allow WHERE prefix = ?1",
                 params![prefix.to_bytes()],
             ),
+            Edit::List(name, list, _) => self.put_list(name, list.as_deref()),
             Edit::Limits(target, Some(limits)) => self.put_limits(*target, limits),
             Edit::Limits(target, None) => self.run(
                 "DELETE FROM limits WHERE target = ?1",
@@ -61,6 +62,19 @@ impl Writer<'_> {
                 note.unsettled.map(|moment| moment.wall),
                 note_sum(note)
             ],
+        )
+    }
+
+    /// Counts a change: the one that this transaction is.
+    ///
+    /// # Errors
+    ///
+    /// When the database refuses.
+    pub fn write_changes(&self, number: u64) -> anyhow::Result<()> {
+        let number = number.cast_signed();
+        self.run(
+            "INSERT OR REPLACE INTO change VALUES (1, ?1, ?2)",
+            params![number, changes_sum(number)],
         )
     }
 
@@ -95,7 +109,7 @@ impl Writer<'_> {
         )
     }
 
-    fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
+    pub(super) fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
         self.connection.prepare_cached(statement)?.execute(values)?;
         Ok(())
     }
@@ -152,4 +166,9 @@ pub fn note_sum(note: &Note) -> u32 {
         .optional_integer(note.unsettled.map(|moment| moment.time))
         .optional_integer(note.unsettled.map(|moment| moment.wall))
         .sum()
+}
+
+/// The checksum of the row of `change`.
+pub fn changes_sum(number: i64) -> u32 {
+    Checksum::of("change").integer(number).sum()
 }

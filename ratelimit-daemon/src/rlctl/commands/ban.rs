@@ -18,6 +18,7 @@ pub fn run(arguments: &BanArguments, client: &Client, now: &Zoned) -> Result<Rep
             prefixes,
             seconds: arguments.term.seconds(),
             reason: arguments.reason.clone(),
+            force: arguments.force,
         };
         client.post("/v1/bans", &request)
     })?;

@@ -8,8 +8,9 @@ use std::net::IpAddr;
 use jiff::Zoned;
 
 use crate::{
-    api::{Ban, Check, Covering, Entry, LimitState, WiderLimits},
+    api::{Allow, Ban, Check, Covering, Entry, LimitState, Listed, Origin, WiderLimits},
     limit::Algorithm,
+    lists::Action,
     rlctl::{
         client::{Answer, Client},
         commands::events,
@@ -49,6 +50,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
             .iter()
             .filter_map(|entry| beneath(entry, now)),
     );
+    sentences.extend(check.lists.iter().map(|listed| list(listed, now)));
     let limits = check.limits.iter();
     sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
     sentences.extend(check.wider.iter().flat_map(wider));
@@ -100,6 +102,15 @@ fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
         return None;
     }
     let entry = match &covering.entry {
+        // Lists are told by themselves.
+        Entry::Allow(Allow {
+            origin: Origin::List(_),
+            ..
+        })
+        | Entry::Ban(Ban {
+            origin: Origin::List(_),
+            ..
+        }) => return None,
         Entry::Allow(allow) => format!("the allow list has {}", allow.prefix),
         Entry::Ban(ban) => {
             let reason = ban.reason.as_deref().map(printable);
@@ -118,6 +129,27 @@ fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
         Entry::Policy { prefix: None, .. } => return None,
     };
     Some(format!("beneath: {entry}"))
+}
+
+/// `list: spamhaus bans 192.0.2.0/24 (SBL1)`
+fn list(listed: &Listed, now: &Zoned) -> String {
+    let does = match listed.action {
+        Action::Ban => "bans",
+        Action::Allow => "allows",
+    };
+    let until = listed
+        .until
+        .map(|until| format!(", until {}", phrase::moment(until, now)));
+    let reason = listed
+        .reason
+        .as_deref()
+        .map(|reason| format!(" ({})", printable(reason)));
+    let (name, prefix) = (printable(&listed.list), listed.prefix);
+    format!(
+        "list: {name} {does} {prefix}{}{}",
+        reason.unwrap_or_default(),
+        until.unwrap_or_default()
+    )
 }
 
 /// The limits that a source shares with others.

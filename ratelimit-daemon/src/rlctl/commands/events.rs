@@ -137,6 +137,28 @@ fn what(what: &What, now: &Zoned) -> String {
                 by.unwrap_or_default()
             )
         }
+        What::ListReplaced {
+            list,
+            entries: 0,
+            by,
+            ..
+        } => format!(
+            "{} away the list {}{}",
+            styled(WARNING, "took"),
+            printable(list),
+            by_whom(by.as_deref())
+        ),
+        What::ListReplaced {
+            list,
+            entries,
+            different,
+            by,
+        } => format!(
+            "{} the list {}{}: {entries} entries, {different} different",
+            styled(WARNING, "replaced"),
+            printable(list),
+            by_whom(by.as_deref())
+        ),
         What::AllowAdded(allow) => format!(
             "{} {} by {}{}",
             styled(GOOD, "allowed"),

@@ -104,7 +104,7 @@ fn remaining(until: Option<Timestamp>, now: &Zoned) -> String {
 
 fn author(origin: &Origin, author: Option<&str>) -> String {
     match (origin, author) {
-        (Origin::Manual, Some(author)) => author.to_owned(),
+        (Origin::Manual | Origin::Forced, Some(author)) => author.to_owned(),
         (Origin::Manual, None) => "rlctl".to_owned(),
         (origin, _) => origin.to_string(),
     }

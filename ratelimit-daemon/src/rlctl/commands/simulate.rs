@@ -1,20 +1,16 @@
 //! `rlctl simulate`: what a configuration would have dropped of the packets of a capture. It needs no daemon.
 
 mod answer;
-mod input;
 mod text;
 
 use std::path::Path;
 
-use self::{
-    answer::{CaptureJson, ConfigJson, SimulateJson},
-    input::Input,
-};
+use self::answer::{CaptureJson, ConfigJson, SimulateJson};
 use crate::{
     capture::{Capture, CaptureError},
     config::{self, Config},
     rlctl::{
-        commands::config::wrong, failure::Failure, output::printable, report::Report,
+        commands::config::wrong, failure::Failure, input::Input, output::printable, report::Report,
         simulate_arguments::SimulateArguments,
     },
     simulation::{Simulation, TooManyIntervals, answer::Answer},

@@ -3,9 +3,13 @@
 use jiff::Zoned;
 
 use crate::{
-    api::{ClockStatus, InterfaceStatus, KernelClock, MapStatus, Status},
+    api::{
+        Attempt, ClockStatus, DatabaseStatus, InterfaceStatus, KernelClock, ListView, MapStatus,
+        Outcome, Status,
+    },
     rlctl::{
         client::{Answer, Client},
+        commands::{lists, pass_all},
         failure::Failure,
         output::{BAD, WARNING, printable, printable_lines, styled},
         phrase,
@@ -47,12 +51,17 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             printable_lines(error)
         ));
     }
+    lines.extend(database(&status.database));
     if status.observe {
         let dry_run = styled(WARNING, "dry run");
         lines.push(format!(
             "{dry_run}: what would be dropped is counted and passes"
         ));
     }
+    if let Some(opened) = &status.pass_all {
+        lines.push(styled(BAD, &printable(&pass_all::warning(opened, now))));
+    }
+    lines.extend(status.attempt.as_ref().map(|attempt| trial(attempt, now)));
     lines.push(clock(&status.clock));
     lines.push(format!(
         "{}, {}, {}",
@@ -60,6 +69,14 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         phrase::count(status.allows, "allow", "allows"),
         phrase::count(status.policies, "policy", "policies")
     ));
+    if status.protected != 0 {
+        lines.push(format!(
+            "{} protected from bans: `rlctl protected`",
+            phrase::count(status.protected, "prefix is", "prefixes are")
+        ));
+    }
+    lines.extend(status.lists.iter().map(list));
+    lines.extend(status.lists.iter().filter_map(lists::trouble));
     if !status.classes.is_empty() {
         let classes = status.classes.iter();
         let classes: Vec<String> = classes
@@ -78,6 +95,64 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         lines.push("the node has limits".to_owned());
     }
     lines
+}
+
+/// What became of the configuration that was tried last.
+fn trial(attempt: &Attempt, now: &Zoned) -> String {
+    let (file, main) = (printable(&attempt.file), printable(&attempt.main));
+    match attempt.outcome {
+        Outcome::Pending { until } => {
+            let left = phrase::span(now.timestamp(), until);
+            let pending = styled(WARNING, "not confirmed");
+            format!(
+                "{pending}: {file} holds for {left}, `rlctl confirm` keeps it, `rlctl rollback` takes it back"
+            )
+        }
+        Outcome::RolledBack { at } => {
+            let rolled_back = styled(WARNING, "rolled back");
+            let at = phrase::moment(at, now);
+            format!(
+                "{rolled_back} at {at}: {main} does not hold, but what was there before, until you write another"
+            )
+        }
+        Outcome::Confirmed { at } => {
+            let different = styled(WARNING, "confirmed");
+            let at = phrase::moment(at, now);
+            format!(
+                "{different} at {at}: {file} holds, and {main} says something else: cp {file} {main}"
+            )
+        }
+    }
+}
+
+fn database(status: &DatabaseStatus) -> Option<String> {
+    let aside = phrase::count(status.aside, "damaged database", "damaged databases");
+    match &status.damaged {
+        Some(damaged) => Some(format!(
+            "{} at the start: {}\nit lies in {}; what is sound of it holds, and every ban and allow of the kernel",
+            styled(BAD, "the database was damaged"),
+            printable(&damaged.error),
+            printable(&damaged.file)
+        )),
+        None if status.aside > 0 => Some(format!(
+            "{} of earlier starts beside the database",
+            styled(WARNING, &aside)
+        )),
+        None => None,
+    }
+}
+
+fn list(list: &ListView) -> String {
+    let entries = phrase::count(list.entries, "entry", "entries");
+    let file = list
+        .file
+        .as_deref()
+        .map(|file| format!(" of {}", printable(file)));
+    let (name, action) = (printable(&list.name), list.action.label());
+    format!(
+        "list {name} ({action}): {entries}{}",
+        file.unwrap_or_default()
+    )
 }
 
 fn clock(status: &ClockStatus) -> String {

@@ -67,7 +67,7 @@ fn a_daemon_that_finds_the_coarse_clock_changes_it_before_its_policies() {
     for policy in lab.config.policies.values_mut() {
         policy.limits = vec![tiny_bucket()];
     }
-    lab.controller = controller(&lab.config, &lab.memory, &lab.state);
+    lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
     assert_eq!(lab.clock(), KernelClock::Precise);
     lab.is_never_too_coarse();
 }

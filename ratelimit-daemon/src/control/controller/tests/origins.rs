@@ -104,9 +104,3 @@ fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
     };
     Edit::Ban(prefix(text), origin, Some(row))
 }
-
-impl Lab {
-    fn edit(&mut self, edits: &[Edit]) {
-        self.controller.edit(edits).unwrap();
-    }
-}

@@ -47,7 +47,7 @@ fn aggregates_that_somebody_took_out_are_put_back() {
         limits: vec![limit(5)],
     }];
     check_of(config, Kind::Aggregate, 1, |memory| {
-        memory.aggregates.clear()
+        memory.aggregates.clear();
     });
 }
 

@@ -4,7 +4,7 @@ use ratelimit_common::{DropReason, Family, event::DropEvent};
 
 use super::*;
 use crate::{
-    api::{BanChange, Entry, What},
+    api::{AllowRequest, BanChange, Entry, What},
     control::BanRow,
 };
 

@@ -117,20 +117,23 @@ fn what_version_1_kept_is_there_after_its_change_to_version_2() {
 }
 
 #[test]
-fn a_database_of_version_1_that_cannot_be_read_stays_as_it_is() {
+fn a_damaged_database_of_version_1_is_put_aside_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let connection = first(directory.path());
     connection
         .execute("INSERT INTO allow VALUES ('nonsense', 1, NULL, 'root')", [])
         .unwrap();
     drop(connection);
-    let error = format!("{:#}", Store::open(directory.path()).err().unwrap());
+    let store = Store::open(directory.path()).unwrap();
+    let Found::Damaged(Damage { file, error }) = store.found() else {
+        panic!("{:?}", store.found());
+    };
     assert!(
         error.contains("from version 1 to 2") && error.contains("nonsense"),
         "{error}"
     );
-    let connection = Connection::open(directory.path().join("state.db")).unwrap();
-    let rows: u32 = connection
+    let rows: u32 = Connection::open(file)
+        .unwrap()
         .query_row("SELECT count(*) FROM allow", [], |row| row.get(0))
         .unwrap();
     assert_eq!(rows, 1);

@@ -1,4 +1,4 @@
-//! The file of a capture, or stdin; on a terminal, how far it was read.
+//! A file that is read from front to end, or stdin; on a terminal, how far it was read.
 
 use std::{
     fs::File,
@@ -54,6 +54,15 @@ impl Drop for Input {
     fn drop(&mut self) {
         self.reader.progress.finish_and_clear();
     }
+}
+
+/// A spinner on stderr for the time that the daemon takes; where that is no terminal, nothing.
+pub fn waiting(what: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {msg}, {elapsed}");
+    let spinner = ProgressBar::new_spinner().with_style(style.expect("the template is right"));
+    spinner.set_message(what.to_owned());
+    spinner.enable_steady_tick(TURN);
+    spinner
 }
 
 fn bar(bytes: Option<u64>) -> ProgressBar {

@@ -1,0 +1,189 @@
+//! Lists: what is imported, exported and told about them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{lists::Action, prefix::Prefix};
+
+/// Where the entries of an import go.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImportInto {
+    /// Each where its line says that it comes from; bans, where it says nothing.
+    #[default]
+    Origins,
+    /// All are bans by hand.
+    Bans,
+    /// All are allows by hand.
+    Allows,
+    /// All are the list with a name, in place of what it had.
+    List,
+}
+
+/// The query of an import. Its body is a list in any of the formats.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub struct ImportRequest {
+    /// Where the entries go.
+    #[serde(default)]
+    pub into: ImportInto,
+    /// The name of the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
+    /// What is done with the sources on the list.
+    #[serde(default)]
+    pub action: Action,
+    /// For how many seconds entries hold that say no end of their own; `None` is forever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Why entries are there that say no reason of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What the body is called in messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether only to tell what would be different.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Whether bad lines are left out.
+    #[serde(default)]
+    pub skip_bad: bool,
+    /// Whether very wide prefixes are taken.
+    #[serde(default)]
+    pub force: bool,
+    /// Whether a list without entries is taken for no entries.
+    #[serde(default)]
+    pub allow_empty: bool,
+}
+
+/// What an import did, or would do.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Imported {
+    /// Whether nothing was done.
+    pub dry_run: bool,
+    /// The format of the body.
+    pub format: String,
+    /// What is different, by where the entries went.
+    pub targets: Vec<ImportedInto>,
+    /// Entries that stood twice.
+    pub duplicates: usize,
+    /// Entries of lists that lay in a wider one that holds as long.
+    pub covered: usize,
+    /// Entries that were left out for good reason, by that reason.
+    pub skipped: BTreeMap<String, usize>,
+    /// Lines that were left out because they are wrong.
+    pub bad: usize,
+    /// What is wrong with the first of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bad_lines: Option<String>,
+}
+
+/// What an import did to bans, allows or a list.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct ImportedInto {
+    /// `bans`, `allows` or `list:NAME`.
+    pub into: String,
+    /// Entries that were not there.
+    pub added: usize,
+    /// Entries that are gone.
+    pub removed: usize,
+    /// Entries with another end or reason.
+    pub updated: usize,
+    /// Entries that are as they were.
+    pub kept: usize,
+}
+
+/// A list.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ListView {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What is done with the sources on it.
+    pub action: Action,
+    /// How many entries it has.
+    pub entries: usize,
+    /// The file that it is read from; `None` for one that was imported by hand.
+    pub file: Option<String>,
+    /// How often its file is read; `None` is at start and on reload only.
+    pub every_seconds: Option<f64>,
+    /// Since when it is as it is; `None` where it was never read.
+    pub since: Option<Timestamp>,
+    /// When its file was last read and taken; `None` where it was not since the daemon started.
+    pub read: Option<Timestamp>,
+    /// How often its file was not taken since the daemon started.
+    pub errors: u64,
+    /// Why its file was last not taken; `None` when it was.
+    pub error: Option<String>,
+}
+
+/// Names a list.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListTarget {
+    /// Its name.
+    pub name: String,
+}
+
+/// An entry of a list that holds an address.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Listed {
+    /// The name of the list.
+    pub list: Arc<str>,
+    /// What it does with the address.
+    pub action: Action,
+    /// The prefix on it.
+    pub prefix: Prefix,
+    /// Until when; `None` is for as long as the list has it.
+    pub until: Option<Timestamp>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// What is exported: lines of text.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportRequest {
+    /// Which entries.
+    #[serde(default)]
+    pub what: Exported,
+    /// The name of the list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
+    /// How they are written.
+    #[serde(default)]
+    pub format: ExportFormat,
+}
+
+/// Which entries are exported.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exported {
+    /// Bans, allows and lists that were imported: all but what comes from files.
+    #[default]
+    Kept,
+    /// Bans.
+    Bans,
+    /// The allow list, without that of the configuration.
+    Allows,
+    /// One list.
+    List,
+    /// Bans, allows and all lists.
+    All,
+}
+
+/// How entries are written.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExportFormat {
+    /// JSON lines, with all that is known
+    #[default]
+    Json,
+    /// A prefix a line, its reason behind #
+    Plain,
+}

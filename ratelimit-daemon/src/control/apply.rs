@@ -1,0 +1,228 @@
+//! `rlctl apply`: a configuration holds for a time, and then the one before comes back unless somebody confirms it.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::anyhow;
+use jiff::Timestamp;
+use tracing::{info, warn};
+
+use super::{
+    controller::Controller,
+    kept::Kept,
+    trial::{self, Trial},
+};
+use crate::{
+    api::{Applied, ApplyRequest, Attempt, Outcome, Refused},
+    clock,
+    config::{self, Config, File},
+};
+
+/// The shortest and the longest trial, in seconds: time to type a word, and a day.
+const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;
+
+/// The texts in force, and the trial that they may be on.
+pub struct Trials {
+    kept: Kept<Trial>,
+    /// The file that the daemon reads when it starts; `None` when it was started without one.
+    main: Option<PathBuf>,
+    texts: Vec<File>,
+    trial: Option<Trial>,
+}
+
+impl Trials {
+    /// Those of the configuration that the daemon starts with.
+    ///
+    /// # Errors
+    ///
+    /// When the texts of the configuration cannot be read.
+    pub fn restore(config: &Config, directory: &Path) -> anyhow::Result<Self> {
+        let kept = Trial::kept(directory);
+        // What is damaged was told by `resume`, and does not hold.
+        let trial = kept.read().ok().flatten();
+        let main = trial.as_ref().map(|trial| trial.main.clone());
+        Ok(Self {
+            main: main.or_else(|| config.files.first().cloned()),
+            texts: trial::texts(config, trial.as_ref())?,
+            kept,
+            trial,
+        })
+    }
+
+    /// The file that the daemon reads when it starts.
+    pub fn main(&self) -> Option<&Path> {
+        self.main.as_deref()
+    }
+
+    /// The last trial, as far as it matters.
+    pub fn attempt(&self) -> Option<Attempt> {
+        self.trial.as_ref().map(Trial::attempt)
+    }
+
+    /// Refuses what would put another configuration under the one that is tried.
+    pub fn require_none_pending(&self) -> Result<(), Refused> {
+        match self.trial.as_ref().filter(|trial| trial.is_pending()) {
+            None => Ok(()),
+            Some(trial) => Err(Refused::because(format!(
+                "{} waits for its confirmation",
+                trial.attempt().file
+            ))
+            .hint("`rlctl confirm` keeps it, `rlctl rollback` takes it back")),
+        }
+    }
+
+    /// Whether the limits of a class that only the configuration before has may be set: it may come back.
+    pub fn before(&self) -> Option<Config> {
+        let trial = self.trial.as_ref().filter(|trial| trial.is_pending())?;
+        config::parse(&trial.before).ok().map(|(config, _)| config)
+    }
+
+    /// Takes notice of texts that were put in force from disk.
+    pub fn reloaded(&mut self, texts: Vec<File>) -> anyhow::Result<()> {
+        self.texts = texts;
+        self.trial = None;
+        self.kept.remove()
+    }
+
+    fn pending(&self) -> Result<Trial, Refused> {
+        let trial = self.trial.clone().filter(Trial::is_pending);
+        trial.ok_or_else(|| {
+            Refused::because("no configuration waits for its confirmation")
+                .hint("`rlctl apply FILE --confirm 60s` tries one; `rlctl status` says what became of the last")
+        })
+    }
+
+    /// Writes down what became of a trial, as long as that matters.
+    fn settle(&mut self, trial: Trial) -> anyhow::Result<()> {
+        self.texts = trial.in_force().to_vec();
+        let disk = config::read(&trial.main).unwrap_or_default();
+        if trial.is_of(&disk) {
+            self.kept.write(&trial)?;
+            self.trial = Some(trial);
+        } else {
+            self.kept.remove()?;
+            self.trial = None;
+        }
+        Ok(())
+    }
+}
+
+impl Controller {
+    /// Puts a configuration on trial: it holds at once, and is gone at the end unless it is confirmed.
+    ///
+    /// # Errors
+    ///
+    /// Why the configuration before stays in force.
+    pub fn apply(&mut self, request: ApplyRequest, author: &str) -> Result<Applied, Refused> {
+        let main = self.trials.main().map(Path::to_owned).ok_or_else(|| {
+            Refused::because("the daemon was started without a configuration file: there is none to come back to")
+                .hint("start it with --config FILE")
+        })?;
+        self.trials.require_none_pending()?;
+        let duration = duration(request.seconds)?;
+        let file = File {
+            path: request.file.clone().into(),
+            text: request.text,
+        };
+        let invalid = |error: config::ConfigError| Refused::because(error.to_string());
+        let after = config::read_with(file, &main).map_err(invalid)?;
+        let (config, _) = config::parse(&after).map_err(invalid)?;
+        let until = clock::after(duration);
+        let trial = Trial {
+            main,
+            before: self.trials.texts.clone(),
+            after: after.clone(),
+            outcome: Outcome::Pending {
+                until: clock::to_wall(until),
+            },
+            until_boot_ns: until.as_nanos(),
+            boot: clock::boot_id(),
+        };
+        // Written down first: if the daemon ends now, the configuration before comes back too.
+        self.trials.kept.write(&trial)?;
+        let changes = match self.replace_checked(config) {
+            Ok(changes) => changes,
+            Err(refused) => {
+                let restored = match &self.trials.trial {
+                    Some(before) => self.trials.kept.write(before),
+                    None => self.trials.kept.remove(),
+                };
+                restored?;
+                return Err(refused);
+            }
+        };
+        self.trials.texts = after;
+        let attempt = trial.attempt();
+        self.trials.trial = Some(trial);
+        info!(
+            file = request.file,
+            author,
+            ?duration,
+            "configuration on trial"
+        );
+        Ok(Applied { changes, attempt })
+    }
+
+    /// Keeps the configuration that is on trial.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn confirm(&mut self, author: &str) -> Result<Attempt, Refused> {
+        let mut trial = self.trials.pending()?;
+        trial.outcome = Outcome::Confirmed {
+            at: Timestamp::now(),
+        };
+        let attempt = trial.attempt();
+        self.trials.settle(trial)?;
+        info!(file = attempt.file, author, "configuration confirmed");
+        Ok(attempt)
+    }
+
+    /// Takes the configuration back that is on trial.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or the one before does not fit any more.
+    pub fn roll_back(&mut self, author: &str) -> Result<Attempt, Refused> {
+        let mut trial = self.trials.pending()?;
+        let (before, _) = config::parse(&trial.before)
+            .map_err(|error| anyhow!("the configuration before is not understood: {error}"))?;
+        self.replace_checked(before)?;
+        trial.outcome = Outcome::RolledBack {
+            at: Timestamp::now(),
+        };
+        let attempt = trial.attempt();
+        self.trials.settle(trial)?;
+        warn!(
+            file = attempt.file,
+            author, "configuration rolled back: the one before holds"
+        );
+        Ok(attempt)
+    }
+
+    /// Takes a configuration back whose time is over.
+    pub(super) fn tick_trial(&mut self) {
+        let trial = self.trials.trial.as_ref();
+        if trial.is_some_and(|trial| trial.is_over(clock::now()))
+            && let Err(refused) = self.roll_back("the end of its trial")
+        {
+            warn!(
+                error = refused.error,
+                "a configuration that nobody confirmed could not be taken back; trying again"
+            );
+        }
+    }
+}
+
+fn duration(seconds: f64) -> Result<Duration, Refused> {
+    if SECONDS.contains(&seconds) {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    Err(Refused::because(format!(
+        "{seconds} seconds to confirm are not between a second and a day"
+    ))
+    .hint("write `--confirm 60s`"))
+}

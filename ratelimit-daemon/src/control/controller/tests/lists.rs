@@ -1,0 +1,368 @@
+//! Lists: imported, read from files, replaced, exported.
+
+use std::{fs, path::PathBuf};
+
+use super::*;
+use crate::{
+    api::{
+        AllowRequest, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ListTarget,
+        ListView,
+    },
+    config::ListConfig,
+    lists::{self, Acceptance, Action, Source, Vetting},
+};
+
+#[test]
+fn a_list_bans_and_is_replaced_as_a_whole() {
+    let mut lab = Lab::new(config());
+    assert_eq!(
+        lab.import_list("bad", "192.0.2.1 # scan\n198.51.100.0/24\n"),
+        (2, 0, 0, 0)
+    );
+    assert!(lab.is_banned("192.0.2.1") && lab.is_banned("198.51.100.0/24"));
+    assert_eq!(
+        lab.import_list("bad", "192.0.2.1 # flood\n192.0.2.2\n"),
+        (1, 1, 1, 0)
+    );
+    assert!(!lab.entries().contains_key(&prefix("198.51.100.0/24")));
+    assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
+    lab.restart();
+    assert_eq!(
+        lab.import_list("bad", "192.0.2.2\n192.0.2.1 # flood\n"),
+        (0, 0, 0, 2)
+    );
+    let removed = lab.controller.remove_list(target("bad"), "root").unwrap();
+    assert_eq!(removed.removed, 2);
+    assert!(!lab.is_banned("192.0.2.2"));
+    lab.restart();
+    assert_eq!(lab.controller.lists(), []);
+}
+
+#[test]
+fn allow_beats_ban_and_a_list_takes_no_ban_by_hand_away() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    lab.import_list("bad", "192.0.2.0/24\n192.0.2.1\n203.0.113.9\n");
+    lab.import("good", Action::Allow, "192.0.2.7\n");
+    lab.check("192.0.2.7", "pass", "allowed", Some("192.0.2.7"), "default");
+    lab.check(
+        "192.0.2.8",
+        "drop",
+        "banned",
+        Some("192.0.2.0/24"),
+        "default",
+    );
+    lab.check(
+        "203.0.113.9",
+        "drop",
+        "banned",
+        Some("203.0.113.9"),
+        "partner",
+    );
+    lab.import_list("bad", "203.0.113.9\n");
+    lab.check("192.0.2.1", "drop", "banned", Some("192.0.2.1"), "default");
+    lab.check("192.0.2.8", "pass", "conforming", None, "default");
+}
+
+#[test]
+fn check_and_unban_name_the_lists_that_hold_an_address() {
+    let mut lab = Lab::new(config());
+    lab.import_list("bad", "192.0.2.0/24 # SBL1\n");
+    let check = lab.controller.check("192.0.2.9".parse().unwrap()).unwrap();
+    let ban = check.ban.unwrap();
+    assert_eq!(
+        (ban.origin, ban.reason.as_deref()),
+        (Origin::list("bad"), Some("SBL1"))
+    );
+    assert_eq!(&*check.lists[0].list, "bad");
+    let request = PrefixesRequest {
+        prefixes: vec![prefix("192.0.2.9")],
+    };
+    let changed = lab.controller.unban(request, "root").unwrap();
+    assert_eq!((changed.removed, &*changed.held[0].list), (0, "bad"));
+}
+
+#[test]
+fn entries_end_and_are_forgotten() {
+    let mut lab = Lab::new(config());
+    let soon = Timestamp::now() + SignedDuration::from_hours(1);
+    let text = format!(
+        "{{\"prefix\":\"192.0.2.1\",\"until\":\"{soon}\"}}\n{{\"prefix\":\"192.0.2.2\"}}\n"
+    );
+    lab.import("good", Action::Allow, &text);
+    lab.import("bad", Action::Ban, &text);
+    assert_eq!(lab.controller.lists()[0].entries, 2);
+    lab.restart();
+    let later = clock::after(Duration::from_hours(2));
+    lab.controller.forget_ended_entries(later).unwrap();
+    let entries: Vec<usize> = lab
+        .controller
+        .lists()
+        .iter()
+        .map(|list| list.entries)
+        .collect();
+    assert_eq!(entries, [2, 1], "a ban that ended may stay for a minute");
+    let entry = lab.entries()[&prefix("192.0.2.1")];
+    assert!(!entry.is_allowed() && !entry.is_banned(later));
+}
+
+#[test]
+fn a_dry_run_tells_the_difference_and_makes_none() {
+    let mut lab = Lab::new(config());
+    lab.import_list("bad", "192.0.2.1\n");
+    let before = lab.entries();
+    let request = ImportRequest {
+        dry_run: true,
+        ..request("bad", Action::Ban)
+    };
+    let answer = lab.send(&request, "192.0.2.2\n").unwrap();
+    assert_eq!((answer.targets[0].added, answer.targets[0].removed), (1, 1));
+    assert_eq!(lab.entries(), before);
+    lab.restart();
+}
+
+#[test]
+fn what_is_exported_and_imported_again_changes_nothing() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1", "10.0.0.0/8", "10.1.2.3"], None)
+        .unwrap();
+    lab.ban(&["192.0.2.2"], Some(600.0)).unwrap();
+    lab.import_list("bad", "198.51.100.0/24 # \"SBL\" 1\n2001:db8::/32\n");
+    lab.import("good", Action::Allow, "192.0.2.77\n");
+    let allow = AllowRequest {
+        prefixes: vec![prefix("192.0.2.99")],
+        reason: Some("probe".into()),
+    };
+    lab.controller.allow(allow, "alice").unwrap();
+    let (entries, exported) = (lab.entries(), lab.export(Exported::Kept));
+    assert_eq!(exported.lines().count(), 8);
+    let answer = lab.send(&ImportRequest::default(), &exported).unwrap();
+    let changed = answer
+        .targets
+        .iter()
+        .map(|into| into.added + into.removed + into.updated);
+    assert_eq!((changed.sum::<usize>(), answer.targets.len()), (0, 4));
+    assert_eq!(lab.entries(), entries);
+    // On another host all of it is as it was here.
+    let mut other = Lab::new(config());
+    other.send(&ImportRequest::default(), &exported).unwrap();
+    assert_eq!(other.export(Exported::Kept).lines().count(), 8);
+    let told = |lab: &Lab| {
+        let bans = lab.controller.bans().into_iter();
+        let bans: Vec<_> = bans
+            .map(|ban| (ban.prefix, ban.since, ban.reason, ban.author))
+            .collect();
+        bans
+    };
+    assert_eq!(told(&other), told(&lab));
+    assert_eq!(other.entries().len(), lab.entries().len());
+}
+
+#[test]
+fn what_is_banned_by_an_import_stays_when_it_is_imported_again_without() {
+    let mut lab = Lab::new(config());
+    let bans = ImportRequest {
+        into: ImportInto::Bans,
+        seconds: Some(60.0),
+        reason: Some("import".into()),
+        ..ImportRequest::default()
+    };
+    let answer = lab
+        .send(&bans, "192.0.2.1\n192.0.2.1\n192.0.2.2 # scan\n")
+        .unwrap();
+    assert_eq!((answer.targets[0].added, answer.duplicates), (2, 1));
+    let reasons: Vec<_> = lab
+        .controller
+        .bans()
+        .iter()
+        .map(|ban| ban.reason.as_deref().map(str::to_owned))
+        .collect();
+    assert_eq!(
+        reasons,
+        [Some("import".to_owned()), Some("scan".to_owned())]
+    );
+    let answer = lab.send(&bans, "192.0.2.2 # scan\n").unwrap();
+    assert_eq!((answer.targets[0].kept, answer.targets[0].removed), (1, 0));
+    assert_eq!(lab.controller.bans().len(), 2);
+}
+
+#[test]
+fn a_file_is_read_at_start_on_reload_and_when_it_is_due() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("drop.txt");
+    fs::write(&file, "192.0.2.1\n").unwrap();
+    let mut lab = Lab::new(with_file(&file, Some(Duration::ZERO)));
+    assert!(lab.is_banned("192.0.2.1"));
+    fs::write(&file, "192.0.2.2\n").unwrap();
+    lab.read_due();
+    assert!(lab.is_banned("192.0.2.2") && !lab.is_banned("192.0.2.1"));
+    fs::write(&file, "192.0.2.3\n").unwrap();
+    assert_eq!(lab.controller.read_lists(), ["list drop: +1 -1 ~0 =0"]);
+    assert_eq!(lab.controller.read_lists(), [""; 0]);
+}
+
+#[test]
+fn a_file_that_is_broken_empty_or_gone_leaves_the_list_as_it_was() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("drop.txt");
+    fs::write(&file, "192.0.2.1\n").unwrap();
+    let mut lab = Lab::new(with_file(&file, Some(Duration::ZERO)));
+    for (text, error) in [
+        ("192.0.2.2\nx\n", "drop.txt:2:1: `x` is no address"),
+        ("# nobody\n", "has no entries, which is rarely meant"),
+        ("<html>", "is a web page, not a list"),
+    ] {
+        fs::write(&file, text).unwrap();
+        lab.read_due();
+        let list = lab.only_list();
+        assert!(list.error.as_ref().unwrap().contains(error), "{list:?}");
+        assert!(lab.is_banned("192.0.2.1") && !lab.is_banned("192.0.2.2"));
+    }
+    fs::remove_file(&file).unwrap();
+    lab.restart();
+    let list = lab.only_list();
+    assert!(list.error.unwrap().contains("cannot read"));
+    assert_eq!((list.entries, list.errors, list.read), (1, 1, None));
+    assert!(lab.is_banned("192.0.2.1"));
+    fs::write(&file, "192.0.2.2\n").unwrap();
+    lab.read_due();
+    assert_eq!(lab.only_list().error, None);
+    assert!(lab.is_banned("192.0.2.2"));
+}
+
+#[test]
+fn a_list_whose_file_the_configuration_does_not_name_any_more_is_taken_away() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("drop.txt");
+    fs::write(&file, "192.0.2.1\n").unwrap();
+    let mut lab = Lab::new(with_file(&file, None));
+    lab.import_list("bad", "192.0.2.2\n");
+    lab.controller.replace_config(config()).unwrap();
+    assert_eq!(
+        lab.controller.read_lists(),
+        ["list drop: removed, with 1 entries"]
+    );
+    assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
+}
+
+#[test]
+fn a_list_of_a_file_is_not_changed_by_hand() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("drop.txt");
+    fs::write(&file, "192.0.2.1\n").unwrap();
+    let mut lab = Lab::new(with_file(&file, None));
+    let refused = lab
+        .send(&request("drop", Action::Ban), "192.0.2.2\n")
+        .unwrap_err();
+    assert!(
+        refused.error.starts_with("the list `drop` is read from"),
+        "{refused:?}"
+    );
+    assert!(lab.controller.remove_list(target("drop"), "root").is_err());
+    let all = lab.export(Exported::All);
+    let answer = lab.send(&ImportRequest::default(), &all).unwrap();
+    assert_eq!(
+        answer
+            .skipped
+            .get("of the list drop, which is read from its file"),
+        Some(&1)
+    );
+    assert_eq!(lab.export(Exported::Kept), "");
+}
+
+#[test]
+fn a_list_that_the_datapath_has_no_room_for_changes_nothing() {
+    let mut lab = Lab::new(config());
+    lab.import_list("bad", "192.0.2.1\n");
+    let before = lab.entries();
+    lab.memory.lock().unwrap().entries_max = before.len() + 2;
+    lab.send(
+        &request("bad", Action::Ban),
+        "192.0.2.2\n192.0.2.3\n192.0.2.4\n",
+    )
+    .unwrap_err();
+    lab.memory.lock().unwrap().entries_max = 0;
+    assert_eq!(lab.entries(), before);
+    assert_eq!(lab.only_list().entries, 1);
+    lab.restart();
+}
+
+impl Lab {
+    /// Imports a list of bans, and answers what was added, removed, updated and kept.
+    fn import_list(&mut self, name: &str, text: &str) -> (usize, usize, usize, usize) {
+        self.import(name, Action::Ban, text)
+    }
+
+    fn import(&mut self, name: &str, action: Action, text: &str) -> (usize, usize, usize, usize) {
+        let answer = self.send(&request(name, action), text).unwrap();
+        let into = &answer.targets[0];
+        (into.added, into.removed, into.updated, into.kept)
+    }
+
+    fn send(&mut self, request: &ImportRequest, text: &str) -> Result<Imported, Refused> {
+        let now = Timestamp::now();
+        let source = Source {
+            name: "stdin",
+            bytes: text.as_bytes(),
+            now,
+            written: now,
+        };
+        let reading = lists::read(source, &Vetting::default()).unwrap();
+        Acceptance::default().check("stdin", &reading).unwrap();
+        self.controller.import(request, reading, "root")
+    }
+
+    fn export(&self, what: Exported) -> String {
+        let request = ExportRequest {
+            what,
+            ..ExportRequest::default()
+        };
+        self.controller.export(&request).unwrap().text()
+    }
+
+    /// Reads the files that are due, as the daemon does.
+    fn read_due(&mut self) {
+        let due = self.controller.due_lists();
+        assert_eq!(due.len(), 1);
+        for file in due {
+            let reading = file.read();
+            self.controller.take_list(&file, reading);
+        }
+    }
+
+    fn only_list(&self) -> ListView {
+        let lists = self.controller.lists();
+        assert_eq!(lists.len(), 1);
+        lists[0].clone()
+    }
+}
+
+fn request(name: &str, action: Action) -> ImportRequest {
+    ImportRequest {
+        into: ImportInto::List,
+        list: Some(name.to_owned()),
+        action,
+        ..ImportRequest::default()
+    }
+}
+
+fn target(name: &str) -> ListTarget {
+    ListTarget {
+        name: name.to_owned(),
+    }
+}
+
+fn with_file(file: &Path, every: Option<Duration>) -> Config {
+    let list = ListConfig {
+        file: PathBuf::from(file),
+        every,
+        action: Action::Ban,
+        skip_bad: false,
+        force: false,
+        allow_empty: false,
+    };
+    Config {
+        lists: [("drop".to_owned(), list)].into(),
+        ..config()
+    }
+}

@@ -1,0 +1,263 @@
+//! Every way to lock oneself out, with everything that is protected: who may, who is refused, and whose ban stops there.
+
+use super::*;
+use crate::{
+    control::{BanRow, FOREVER},
+    protected::{Why, Word},
+};
+
+/// The protected addresses, a kind each, in both families.
+const PROTECTED: [(&str, &str); 10] = [
+    ("own", "198.51.100.7"),
+    ("own", "2001:db8:7::7"),
+    ("gateway", "198.51.100.1"),
+    ("gateway", "fe80::1"),
+    ("resolver", "203.0.113.53"),
+    ("resolver", "2001:db8:53::53"),
+    ("SSH peer", "192.0.2.99"),
+    ("SSH peer", "2001:db8:99:1::99"),
+    ("loopback", "127.0.0.1"),
+    ("loopback", "::1"),
+];
+/// The lengths of the prefixes around each of them, the address itself first.
+const LENGTHS_V4: [u8; 8] = [32, 31, 29, 24, 16, 8, 4, 0];
+const LENGTHS_V6: [u8; 8] = [128, 127, 64, 48, 32, 19, 8, 0];
+
+/// What becomes of a ban.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Outcome {
+    /// It is refused, and nothing changes.
+    Refused,
+    /// It holds, and stops at the protected address.
+    Spared,
+    /// It holds for the protected address too.
+    Holds,
+}
+
+#[test]
+fn of_more_than_200_ways_to_lock_oneself_out_only_the_forced_ones_do() {
+    let mut scenarios = 0;
+    for (kind, address) in PROTECTED {
+        for length in lengths(address) {
+            for word in [
+                Word::Hand { forced: false },
+                Word::Hand { forced: true },
+                Word::Detection,
+                Word::List { forced: false },
+                Word::List { forced: true },
+                Word::Cluster,
+            ] {
+                let expected = expected(word, address, length);
+                let found = outcome(word, address, length);
+                assert_eq!(found, expected, "{word:?}: {kind} {address} in a /{length}");
+                scenarios += 1;
+            }
+        }
+    }
+    assert!(scenarios >= 200, "{scenarios}");
+}
+
+/// What the documentation says.
+fn expected(word: Word, address: &str, length: u8) -> Outcome {
+    let widest = if address.contains(':') { 19 } else { 8 };
+    match word {
+        _ if length == 0 => Outcome::Refused,
+        Word::Hand { forced: true } => Outcome::Holds,
+        Word::Hand { forced: false } | Word::Detection => Outcome::Refused,
+        Word::List { forced: true } => Outcome::Spared,
+        Word::List { forced: false } | Word::Cluster => {
+            if length < widest {
+                Outcome::Refused
+            } else {
+                Outcome::Spared
+            }
+        }
+    }
+}
+
+/// What happens: the protected address passes or does not, and so does its neighbour in the prefix.
+fn outcome(word: Word, address: &str, length: u8) -> Outcome {
+    let mut lab = Lab::protecting(config(), protected());
+    let own: IpAddr = address.parse().unwrap();
+    let banned = Prefix::around(own, length).unwrap();
+    let before = lab.entries();
+    if ban(&mut lab, banned, word).is_err() {
+        assert_eq!(lab.entries(), before);
+        assert_eq!(lab.action(own), "pass");
+        return Outcome::Refused;
+    }
+    let inside = neighbour(own);
+    if banned.covers(inside.into()) && !protected().contains(inside.into()) {
+        // All of 127.0.0.0/8 is the loopback.
+        let is_loopback =
+            own.is_loopback() && own.is_ipv4() && word != (Word::Hand { forced: true });
+        let action = if is_loopback { "pass" } else { "drop" };
+        assert_eq!(lab.action(inside), action, "{word:?}: {inside}");
+    }
+    lab.restart();
+    match lab.action(own).as_str() {
+        "drop" => Outcome::Holds,
+        _ => Outcome::Spared,
+    }
+}
+
+/// Bans as each of them does: people by a command, the others after they were vetted.
+fn ban(lab: &mut Lab, prefix: Prefix, word: Word) -> Result<(), Refused> {
+    let origin = match word {
+        Word::Hand { forced } => {
+            let request = BanRequest {
+                prefixes: vec![prefix],
+                seconds: None,
+                reason: None,
+                force: forced,
+            };
+            return lab.controller.ban(request, "root").map(drop);
+        }
+        Word::Detection => Origin::Detected,
+        Word::List { .. } => Origin::list("field"),
+        Word::Cluster => Origin::Cluster,
+    };
+    lab.controller.protection.vet(prefix, word)?;
+    let row = BanRow {
+        until: FOREVER,
+        since: Timestamp::now(),
+        reason: None,
+        author: "test".into(),
+    };
+    lab.controller
+        .edit(&[Edit::Ban(prefix, origin, Some(row))])?;
+    Ok(())
+}
+
+#[test]
+fn a_refusal_says_what_is_covered_why_it_is_protected_and_what_to_write() {
+    let mut lab = Lab::protecting(config(), protected());
+    let mut refusal = |text: &str| {
+        let refused = lab.ban(&[text], None).unwrap_err();
+        (refused.error, refused.hint.unwrap())
+    };
+    let (error, hint) = refusal("198.51.100.0/24");
+    assert_eq!(
+        error,
+        "198.51.100.0/24 covers 198.51.100.1, the default gateway of eth0"
+    );
+    assert!(hint.contains("--force"), "{hint}");
+    let (error, _) = refusal("192.0.2.99");
+    assert_eq!(error, "192.0.2.99 is where an SSH session comes from");
+    let (error, _) = refusal("127.0.0.0/16");
+    assert_eq!(
+        error,
+        "127.0.0.0/16 lies in 127.0.0.0/8, the loopback of this host"
+    );
+    let (error, hint) = refusal("64.0.0.0/7");
+    assert_eq!(
+        error,
+        "64.0.0.0/7 is wider than a /8, the widest that is banned without --force"
+    );
+    assert!(hint.contains("--force"), "{hint}");
+    let (error, hint) = refusal("::/0");
+    assert_eq!(error, "a ban of ::/0 would cut this host off");
+    assert!(!hint.contains("--force"), "{hint}");
+}
+
+#[test]
+fn what_becomes_protected_is_spared_by_the_bans_that_are_there() {
+    let mut lab = Lab::new(config());
+    let gateway: IpAddr = "198.51.100.1".parse().unwrap();
+    lab.ban(&["198.51.100.0/24"], None).unwrap();
+    assert_eq!(lab.action(gateway), "drop");
+    lab.controller.protect(protected());
+    assert_eq!(lab.action(gateway), "pass");
+    let views = lab.controller.protected();
+    let spared: Vec<String> = views
+        .iter()
+        .filter(|view| view.spared)
+        .map(|view| view.prefix.to_string())
+        .collect();
+    assert_eq!(spared, ["198.51.100.1", "198.51.100.7"]);
+    lab.controller.protect(Protected::default());
+    assert_eq!(lab.action(gateway), "drop");
+    assert!(lab.controller.protected().is_empty());
+}
+
+#[test]
+fn where_a_command_comes_from_is_protected_before_it_is_carried_out() {
+    let mut lab = Lab::new(config());
+    let peer: IpAddr = "192.0.2.50".parse().unwrap();
+    lab.controller.note_ssh_peer(peer);
+    let refused = lab.ban(&["192.0.2.50"], None).unwrap_err();
+    assert!(refused.error.contains("SSH session"), "{}", refused.error);
+    // What is found on the host comes and goes beside it.
+    lab.controller.protect(protected());
+    lab.controller.protect(Protected::default());
+    lab.ban(&["192.0.2.0/24"], None).unwrap_err();
+}
+
+#[test]
+fn a_forced_ban_and_another_by_hand_replace_each_other() {
+    let mut lab = Lab::protecting(config(), protected());
+    let gateway = "198.51.100.1";
+    let force = |force, seconds| BanRequest {
+        prefixes: vec![prefix(gateway)],
+        seconds,
+        reason: None,
+        force,
+    };
+    lab.controller.ban(force(true, None), "root").unwrap();
+    lab.ban(&[gateway], None).unwrap_err();
+    assert_eq!(lab.controller.bans().len(), 1);
+    assert_eq!(lab.controller.bans()[0].origin, Origin::Forced);
+    lab.controller.protect(Protected::default());
+    let changed = lab
+        .controller
+        .ban(force(false, Some(600.0)), "root")
+        .unwrap();
+    assert_eq!((changed.added, changed.updated, changed.removed), (0, 1, 0));
+    assert_eq!(lab.controller.bans().len(), 1);
+    assert_eq!(lab.controller.bans()[0].origin, Origin::Manual);
+}
+
+#[test]
+fn limits_hold_for_a_protected_address() {
+    let mut lab = Lab::protecting(config(), protected());
+    lab.limit(Some("198.51.100.0/24"), 3).unwrap();
+    assert_eq!(lab.policy_amount("198.51.100.1"), 3);
+    lab.restart();
+    assert_eq!(lab.policy_amount("198.51.100.1"), 3);
+}
+
+fn protected() -> Protected {
+    let mut protected = Protected::loopback();
+    let why = |kind: &str| match kind {
+        "own" => Why::Own("eth0".into()),
+        "gateway" => Why::Gateway("eth0".into()),
+        "resolver" => Why::Resolver("/etc/resolv.conf"),
+        "SSH peer" => Why::SshPeer,
+        _ => Why::Loopback,
+    };
+    let found = PROTECTED.iter().filter(|(kind, _)| *kind != "loopback");
+    protected.extend(found.map(|(kind, address)| (address.parse().unwrap(), why(kind))));
+    protected
+}
+
+fn lengths(address: &str) -> [u8; 8] {
+    if address.contains(':') {
+        LENGTHS_V6
+    } else {
+        LENGTHS_V4
+    }
+}
+
+/// The address that differs in the last bit.
+fn neighbour(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => std::net::Ipv4Addr::from_bits(address.to_bits() ^ 1).into(),
+        IpAddr::V6(address) => std::net::Ipv6Addr::from_bits(address.to_bits() ^ 1).into(),
+    }
+}
+
+impl Lab {
+    fn action(&self, address: IpAddr) -> String {
+        self.controller.check(address).unwrap().action
+    }
+}

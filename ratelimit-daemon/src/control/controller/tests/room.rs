@@ -1,0 +1,137 @@
+//! The lists are full.
+
+use super::*;
+use crate::control::{BanRow, FOREVER};
+
+#[test]
+fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
+    let mut lab = full_of(&[
+        (Origin::Detected, 50),
+        (Origin::Crowdsec, 30),
+        (Origin::Cluster, 40),
+        (Origin::Manual, 10),
+        (Origin::list("a"), 20),
+    ]);
+    lab.edit(&[automatic("198.51.100.1", 60)]);
+    lab.check_bans("198.51.100.1 192.0.2.0 192.0.2.2 192.0.2.3 192.0.2.4");
+    lab.edit(&[automatic("198.51.100.2", 60)]);
+    lab.check_bans("198.51.100.1 198.51.100.2 192.0.2.0 192.0.2.3 192.0.2.4");
+    assert_eq!(lab.controller.filling.gave_way, 2);
+    lab.restart();
+}
+
+#[test]
+fn bans_by_hand_find_a_tenth_free_and_then_automatic_bans_give_way() {
+    let mut lab = full_of(&[(Origin::Detected, 50), (Origin::Manual, 30)]);
+    // Of 20 entries, 18 are for all: 2 are left.
+    for number in 1..=2 {
+        lab.ban(&[&format!("198.51.100.{number}")], None).unwrap();
+        assert_eq!(lab.controller.filling.gave_way, 0);
+    }
+    lab.ban(&["198.51.100.3"], None).unwrap();
+    assert_eq!(lab.controller.filling.gave_way, 1);
+    lab.check_bans("198.51.100.1 198.51.100.2 198.51.100.3 192.0.2.1");
+    let refused = lab.ban(&["198.51.100.4"], None).unwrap_err();
+    assert!(
+        refused
+            .error
+            .starts_with("the list of IPv4 is full: it holds 20 of 20 entries"),
+        "{}",
+        refused.error
+    );
+    assert!(refused.hint.is_some());
+    lab.check_bans("198.51.100.1 198.51.100.2 198.51.100.3 192.0.2.1");
+}
+
+#[test]
+fn an_automatic_ban_takes_nothing_of_what_is_kept_for_those_by_hand() {
+    let mut lab = full_of(&[(Origin::Manual, 30), (Origin::list("a"), 20)]);
+    let refused = lab
+        .controller
+        .edit(&[automatic("198.51.100.1", 60)])
+        .unwrap_err();
+    assert!(
+        refused.error.contains("1 of the new ones find no room"),
+        "{}",
+        refused.error
+    );
+    lab.check_bans("192.0.2.0 192.0.2.1");
+    // A prefix that has an entry needs no other.
+    lab.edit(&[automatic("192.0.2.0", 60)]);
+}
+
+#[test]
+fn a_list_that_is_nearly_full_is_told() {
+    let mut lab = full_of(&[(Origin::Manual, 30)]);
+    lab.controller.tick();
+    assert_eq!(lab.controller.filling.nearly_full, [true, false]);
+    lab.memory.lock().unwrap().capacity = 1000;
+    lab.controller.tick();
+    assert_eq!(lab.controller.filling.nearly_full, [false, false]);
+}
+
+#[test]
+fn a_map_that_is_full_is_told_with_its_size_and_what_to_do() {
+    let mut lab = Lab::new(config());
+    let entries = lab.entries().len();
+    lab.memory.lock().unwrap().entries_max = entries;
+    let refused = lab.ban(&["192.0.2.1"], None).unwrap_err();
+    assert_eq!(
+        refused.error,
+        format!("the map ADDRESSES_V4 is full: it holds {entries} entries")
+    );
+    assert!(refused.hint.unwrap().contains("rlctl status"));
+}
+
+/// A lab whose lists are as full as they may be without what is kept: with bans of 192.0.2.0 and so on, that end after so many
+/// minutes.
+fn full_of(bans: &[(Origin, u64)]) -> Lab {
+    let mut config = config();
+    // 20 entries; as many of them are allowed addresses as it takes.
+    let others = 18 - bans.len() - 1;
+    config.allow = (0..others)
+        .map(|number| prefix(&format!("203.0.113.{number}")))
+        .collect();
+    let mut lab = Lab::new(config);
+    let edits = bans.iter().enumerate().map(|(number, (origin, minutes))| {
+        ban(&format!("192.0.2.{number}"), origin.clone(), *minutes)
+    });
+    lab.edit(&edits.collect::<Vec<_>>());
+    assert_eq!(lab.entries().len(), 18);
+    let mut memory = lab.memory.lock().unwrap();
+    (memory.capacity, memory.entries_max) = (20, 20);
+    drop(memory);
+    lab
+}
+
+fn automatic(text: &str, minutes: u64) -> Edit {
+    ban(text, Origin::Detected, minutes)
+}
+
+fn ban(text: &str, origin: Origin, minutes: u64) -> Edit {
+    let until = match origin {
+        Origin::List(_) => FOREVER,
+        _ => clock::after(Duration::from_mins(minutes)),
+    };
+    let row = BanRow {
+        until,
+        since: Timestamp::now(),
+        reason: None,
+        author: "test".into(),
+    };
+    Edit::Ban(prefix(text), origin, Some(row))
+}
+
+impl Lab {
+    fn check_bans(&self, expected: &str) {
+        let expected: std::collections::BTreeSet<Prefix> =
+            expected.split(' ').map(prefix).collect();
+        let found = self.controller.bans();
+        let found: std::collections::BTreeSet<Prefix> =
+            found.iter().map(|ban| ban.prefix).collect();
+        assert_eq!(found, expected);
+        for prefix in expected {
+            assert!(self.is_banned(&prefix.to_string()), "{prefix}");
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Configurations on trial: what holds, what comes back, and what a daemon finds that starts in between.
+
+use std::{fs, path::PathBuf};
+
+use super::*;
+use crate::{
+    api::{ApplyRequest, Attempt, Outcome},
+    config::{self, File},
+    control::{resume, trial::Trial},
+};
+
+const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
+const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n";
+const THIRD: &str = "[policy.default]\nlimits = [{ packets = 300, per = \"1s\" }]\n";
+
+#[test]
+fn a_trial_holds_at_once_and_is_gone_when_nobody_confirms_it() {
+    let mut site = Site::new();
+    let applied = site.apply(NEW, 600.0).unwrap();
+    assert_eq!(applied.len(), 1, "{applied:?}");
+    assert_eq!(site.amount(), 200);
+    site.lab.controller.tick();
+    assert_eq!(site.amount(), 200, "its time is not over");
+    site.expire();
+    site.lab.controller.tick();
+    assert_eq!(site.amount(), 100);
+    assert_eq!(site.attempt(), None, "the file never said anything else");
+    site.start();
+    assert_eq!(site.amount(), 100);
+}
+
+#[test]
+fn a_daemon_that_is_killed_meanwhile_goes_on_counting() {
+    let mut site = Site::new();
+    site.apply(NEW, 600.0).unwrap();
+    site.start();
+    assert_eq!(site.amount(), 200);
+    assert!(matches!(
+        site.attempt().unwrap().outcome,
+        Outcome::Pending { .. }
+    ));
+    site.expire();
+    site.lab.controller.tick();
+    assert_eq!(site.amount(), 100);
+}
+
+#[test]
+fn a_daemon_that_starts_after_the_end_has_the_configuration_before() {
+    let mut site = Site::new();
+    site.apply(NEW, 600.0).unwrap();
+    site.expire_on_disk();
+    site.start();
+    assert_eq!(site.amount(), 100);
+    assert_eq!(site.attempt(), None);
+}
+
+#[test]
+fn another_boot_is_after_the_end() {
+    let mut site = Site::new();
+    site.apply(NEW, 600.0).unwrap();
+    let kept = Trial::kept(site.directory.path());
+    let mut trial = kept.read().unwrap().unwrap();
+    trial.boot = "another".to_owned();
+    kept.write(&trial).unwrap();
+    site.start();
+    assert_eq!(site.amount(), 100);
+}
+
+#[test]
+fn a_file_that_was_overwritten_and_rolled_back_does_not_come_back() {
+    let mut site = Site::new();
+    site.write(NEW);
+    site.apply_main(600.0).unwrap();
+    site.expire();
+    site.lab.controller.tick();
+    for _ in 0..2 {
+        assert_eq!(site.amount(), 100);
+        let attempt = site.attempt().unwrap();
+        assert!(attempt.installed && matches!(attempt.outcome, Outcome::RolledBack { .. }));
+        site.start();
+    }
+    site.write(THIRD);
+    site.start();
+    assert_eq!((site.amount(), site.attempt()), (300, None));
+}
+
+#[test]
+fn a_reload_is_a_word_that_counts_more_than_a_roll_back() {
+    let mut site = Site::new();
+    site.write(NEW);
+    site.apply_main(600.0).unwrap();
+    site.lab.controller.roll_back("root").unwrap();
+    assert_eq!(site.amount(), 100);
+    site.lab.controller.reload().unwrap();
+    assert_eq!((site.amount(), site.attempt()), (200, None));
+    site.start();
+    assert_eq!(site.amount(), 200);
+}
+
+#[test]
+fn what_was_confirmed_stays_also_when_the_file_says_something_else() {
+    let mut site = Site::new();
+    site.apply(NEW, 600.0).unwrap();
+    let attempt = site.lab.controller.confirm("root").unwrap();
+    assert!(!attempt.installed);
+    for _ in 0..2 {
+        assert_eq!(site.amount(), 200);
+        assert!(matches!(
+            site.attempt().unwrap().outcome,
+            Outcome::Confirmed { .. }
+        ));
+        site.start();
+    }
+    site.write(NEW);
+    site.start();
+    assert_eq!((site.amount(), site.attempt()), (200, None));
+}
+
+#[test]
+fn a_file_that_was_confirmed_in_its_place_needs_no_note() {
+    let mut site = Site::new();
+    site.write(NEW);
+    site.apply_main(600.0).unwrap();
+    let attempt = site.lab.controller.confirm("root").unwrap();
+    assert!(attempt.installed);
+    assert_eq!((site.amount(), site.attempt()), (200, None));
+    site.start();
+    assert_eq!(site.amount(), 200);
+}
+
+#[test]
+fn one_trial_at_a_time() {
+    let mut site = Site::new();
+    site.apply(NEW, 600.0).unwrap();
+    let refused = site.apply(THIRD, 600.0).unwrap_err();
+    assert!(refused.hint.unwrap().contains("rlctl confirm"));
+    site.lab.controller.reload().unwrap_err();
+    assert_eq!(site.amount(), 200);
+    site.lab.controller.confirm("root").unwrap();
+    site.lab.controller.confirm("root").unwrap_err();
+    site.lab.controller.roll_back("root").unwrap_err();
+}
+
+#[test]
+fn what_is_refused_leaves_nothing_behind() {
+    let mut site = Site::new();
+    let wrong = site.apply(
+        "[policy.default]\nlimits = [{ packets = 0, per = \"1s\" }]\n",
+        60.0,
+    );
+    assert!(wrong.unwrap_err().error.contains("new.toml:2:"));
+    let restart = site.apply(&format!("{NEW}[source]\nipv4_prefix = 24\n"), 60.0);
+    assert!(restart.unwrap_err().error.contains("[source]"));
+    for seconds in [0.0, -1.0, f64::NAN, 1e9] {
+        site.apply(NEW, seconds).unwrap_err();
+    }
+    assert_eq!((site.amount(), site.attempt()), (100, None));
+    assert_eq!(Trial::kept(site.directory.path()).read().unwrap(), None);
+}
+
+#[test]
+fn limits_by_hand_do_not_keep_the_configuration_before_from_coming_back() {
+    let mut site = Site::new();
+    site.apply(
+        &format!("{NEW}[class.web]\nprotocol = \"tcp\"\ndestination_ports = [443]\n"),
+        600.0,
+    )
+    .unwrap();
+    let of_class = limit(5).of_class(Match::Named("web".into()));
+    let request = LimitRequest {
+        prefix: None,
+        limits: vec![of_class],
+        observe: false,
+    };
+    let refused = site.lab.controller.set_limits(request, "root").unwrap_err();
+    assert!(refused.error.contains("`web`"), "{}", refused.error);
+    site.lab.controller.roll_back("root").unwrap();
+    assert_eq!(site.amount(), 100);
+}
+
+#[test]
+fn files_beside_are_part_of_what_comes_back() {
+    let mut site = Site::new();
+    let beside = site.directory.path().join("conf.d");
+    fs::create_dir(&beside).unwrap();
+    fs::write(
+        beside.join("a.toml"),
+        "[allow]\nsources = [\"192.0.2.77\"]\n",
+    )
+    .unwrap();
+    site.apply_main(600.0).unwrap();
+    assert_eq!(site.lab.controller.allows().len(), 1);
+    site.lab.controller.roll_back("root").unwrap();
+    assert_eq!(site.lab.controller.allows().len(), 0);
+    site.start();
+    assert_eq!(site.lab.controller.allows().len(), 0);
+}
+
+/// A host with a configuration file.
+struct Site {
+    directory: TempDir,
+    lab: Lab,
+}
+
+impl Site {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let main = directory.path().join("config.toml");
+        fs::write(&main, own(OLD, directory.path())).unwrap();
+        let lab = Lab::new(config::load(&main).unwrap());
+        Self { directory, lab }
+    }
+
+    /// Writes the configuration file.
+    fn write(&self, text: &str) {
+        fs::write(self.main(), own(text, self.directory.path())).unwrap();
+    }
+
+    /// Starts a daemon, in place of one that was killed.
+    fn start(&mut self) {
+        let disk = config::load(&self.main()).unwrap();
+        self.lab.config = resume(disk, self.directory.path()).unwrap();
+        let lab = &mut self.lab;
+        lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
+    }
+
+    fn apply(&mut self, text: &str, seconds: f64) -> Result<Vec<String>, Refused> {
+        self.send("new.toml", own(text, self.directory.path()), seconds)
+    }
+
+    fn apply_main(&mut self, seconds: f64) -> Result<Vec<String>, Refused> {
+        let text = fs::read_to_string(self.main()).unwrap();
+        self.send("config.toml", text, seconds)
+    }
+
+    fn send(&mut self, file: &str, text: String, seconds: f64) -> Result<Vec<String>, Refused> {
+        let request = ApplyRequest {
+            file: self.directory.path().join(file).display().to_string(),
+            text,
+            seconds,
+        };
+        let applied = self.lab.controller.apply(request, "root")?;
+        assert!(matches!(applied.attempt.outcome, Outcome::Pending { .. }));
+        Ok(applied.changes)
+    }
+
+    /// Lets the time of the trial be over, in memory as on disk.
+    fn expire(&mut self) {
+        self.expire_on_disk();
+        let trials = &mut self.lab.controller.trials;
+        let config: Config = self.lab.config.clone();
+        *trials = Trials::restore(&config, self.directory.path()).unwrap();
+    }
+
+    fn expire_on_disk(&self) {
+        let kept = Trial::kept(self.directory.path());
+        let mut trial = kept.read().unwrap().unwrap();
+        trial.until_boot_ns = 1;
+        kept.write(&trial).unwrap();
+    }
+
+    fn attempt(&self) -> Option<Attempt> {
+        self.lab.controller.status().attempt
+    }
+
+    fn amount(&self) -> u64 {
+        self.lab.policy_amount("8.8.8.8")
+    }
+
+    fn main(&self) -> PathBuf {
+        self.directory.path().join("config.toml")
+    }
+}
+
+/// A whole configuration.
+fn own(text: &str, state: &Path) -> String {
+    let state = state.display();
+    format!("{text}[[interface]]\nname = \"eth0\"\n[paths]\nstate = \"{state}\"\n")
+}
+
+#[test]
+fn the_same_texts_in_other_places_say_the_same() {
+    let file = |path: &str, text: &str| File {
+        path: path.into(),
+        text: text.into(),
+    };
+    let same = crate::control::trial::say_the_same;
+    assert!(same(&[file("a", "x")], &[file("b", "x")]));
+    assert!(!same(&[file("a", "x")], &[file("a", "y")]));
+    assert!(!same(&[file("a", "x")], &[]));
+}

@@ -1,0 +1,386 @@
+//! `rlctl import`: a list that was read becomes bans, allows or lists, all of it in one change.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use ratelimit_common::Instant;
+use tracing::info;
+
+use super::{
+    commands::ban_duration,
+    controller::Controller,
+    intent::Edit,
+    list::{Difference, List},
+    lists::fill,
+    store::{AllowRow, BanRow, FOREVER},
+};
+use crate::{
+    api::{ImportInto, ImportRequest, Imported, ImportedInto, Refused},
+    clock,
+    lists::{Action, Entry, Facts, Reading, Reasons},
+    origin::Origin,
+    prefix::Prefix,
+};
+
+/// Where an entry goes.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Target {
+    Bans(Origin),
+    Allows,
+    List(Arc<str>, Action),
+}
+
+/// An entry on its way, with what is said beside it.
+struct Arrived<'r> {
+    prefix: Prefix,
+    until: Instant,
+    reason: Option<&'r Arc<str>>,
+    since: Timestamp,
+    author: &'r str,
+}
+
+/// Turns ends on the wall clock into ends on the clock of the kernel.
+pub struct Ends {
+    instant: Instant,
+    wall: Timestamp,
+    /// The end of what has none of its own.
+    default: Instant,
+}
+
+impl Ends {
+    /// As both clocks stand now.
+    pub fn now(default: Option<Duration>) -> Self {
+        Self {
+            instant: clock::now(),
+            wall: Timestamp::now(),
+            default: default.map_or(FOREVER, clock::after),
+        }
+    }
+
+    /// An end on the clock of the kernel.
+    pub fn of(&self, until: Option<Timestamp>) -> Instant {
+        let Some(until) = until else {
+            return self.default;
+        };
+        let ahead = until.duration_since(self.wall).as_nanos();
+        let nanos = i128::from(self.instant.as_nanos()) + ahead;
+        // The last point stands for "forever".
+        let nanos = u64::try_from(nanos.max(0)).unwrap_or(u64::MAX);
+        Instant::from_nanos(nanos.min(u64::MAX - 1))
+    }
+}
+
+impl Controller {
+    /// Imports a list that was read and is taken, or says what would be different.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing of it was imported.
+    pub fn import(
+        &mut self,
+        request: &ImportRequest,
+        reading: Reading,
+        author: &str,
+    ) -> Result<Imported, Refused> {
+        let default = request.seconds.map(ban_duration).transpose()?;
+        let ends = Ends::now(default);
+        let mut answer = Imported {
+            dry_run: request.dry_run,
+            format: reading.format.to_string(),
+            bad: reading.bad.count,
+            bad_lines: (reading.bad.count > 0).then(|| reading.bad.to_string()),
+            ..Imported::default()
+        };
+        answer.skipped.clone_from(&reading.skipped);
+        let edits = if request.into == ImportInto::List {
+            self.import_list(request, reading, &ends, author, &mut answer)?
+        } else {
+            self.import_all(request, reading, &ends, author, &mut answer)?
+        };
+        if !request.dry_run && !edits.is_empty() {
+            self.edit(&edits)?;
+        }
+        for target in &answer.targets {
+            let ImportedInto {
+                into,
+                added,
+                removed,
+                updated,
+                kept,
+            } = target;
+            info!(
+                into,
+                added,
+                removed,
+                updated,
+                kept,
+                author,
+                dry_run = request.dry_run,
+                "imported"
+            );
+        }
+        Ok(answer)
+    }
+
+    fn import_list(
+        &self,
+        request: &ImportRequest,
+        mut reading: Reading,
+        ends: &Ends,
+        author: &str,
+        answer: &mut Imported,
+    ) -> Result<Vec<Edit>, Refused> {
+        let name = self.list_name(request.list.as_deref().unwrap_or_default())?;
+        default_reason(request, &mut reading.entries, &mut reading.reasons);
+        let list = List::new(request.action, None, Timestamp::now(), author.into());
+        Ok(self.one_list(&name, list, reading.entries, reading.reasons, ends, answer))
+    }
+
+    fn one_list(
+        &self,
+        name: &Arc<str>,
+        list: List,
+        entries: Vec<Entry>,
+        reasons: Reasons,
+        ends: &Ends,
+        answer: &mut Imported,
+    ) -> Vec<Edit> {
+        let (list, merged) = fill(list, entries, reasons, ends);
+        answer.duplicates += merged.duplicates;
+        answer.covered += merged.covered;
+        let (difference, edit) = self.list_edit(name, Some(list));
+        answer.targets.push(told(
+            Origin::List(Arc::clone(name)).to_string(),
+            &difference,
+        ));
+        edit.into_iter().collect()
+    }
+
+    fn import_all(
+        &self,
+        request: &ImportRequest,
+        mut reading: Reading,
+        ends: &Ends,
+        author: &str,
+        answer: &mut Imported,
+    ) -> Result<Vec<Edit>, Refused> {
+        default_reason(request, &mut reading.entries, &mut reading.reasons);
+        let targets = self.targets(request.into, &reading.facts)?;
+        let mut groups: BTreeMap<&Target, Vec<Entry>> = BTreeMap::new();
+        for entry in &reading.entries {
+            let index = usize::try_from(entry.facts).unwrap_or_default();
+            match targets.get(index) {
+                Some(Ok(target)) => groups.entry(target).or_default().push(*entry),
+                Some(Err(why)) => *answer.skipped.entry(why.clone()).or_default() += 1,
+                None => {}
+            }
+        }
+        let texts: Vec<Arc<str>> = reading.reasons.iter().map(Arc::from).collect();
+        let mut edits = Vec::new();
+        for (target, entries) in groups {
+            if let Target::List(name, action) = target {
+                let facts = facts_of(&entries[0], &reading);
+                let by = facts.author.as_deref().unwrap_or(author);
+                let since = facts.since.unwrap_or_else(Timestamp::now);
+                let list = List::new(*action, None, since, by.into());
+                let (entries, reasons) = own_reasons(entries, &reading.reasons);
+                edits.extend(self.one_list(name, list, entries, reasons, ends, answer));
+                continue;
+            }
+            let now = Timestamp::now();
+            let arrived = entries.iter().map(|entry| {
+                let facts = facts_of(entry, &reading);
+                Arrived {
+                    prefix: entry.prefix,
+                    until: ends.of(entry.until),
+                    reason: text_of(entry, &texts),
+                    since: facts.since.unwrap_or(now),
+                    author: facts.author.as_deref().unwrap_or(author),
+                }
+            });
+            let edit = |arrived: &Arrived<'_>| self.row_edit(target, arrived);
+            edits.extend(rows(target, arrived, edit, answer));
+        }
+        Ok(edits)
+    }
+
+    /// Where the entries of each kind of line go, or why they are left out.
+    fn targets(
+        &self,
+        into: ImportInto,
+        facts: &[Facts],
+    ) -> Result<Vec<Result<Target, String>>, Refused> {
+        let mut targets = Vec::new();
+        for facts in facts {
+            let action = facts.action.unwrap_or_default();
+            let origin = facts
+                .origin
+                .as_deref()
+                .unwrap_or("manual")
+                .parse::<Origin>();
+            let origin = origin.map_err(|error| {
+                Refused::because(error.to_string()).hint("write \"origin\":\"manual\", or none")
+            })?;
+            targets.push(Ok(match (into, origin, action) {
+                (ImportInto::Bans, ..) => Target::Bans(Origin::Manual),
+                (ImportInto::Allows, ..) => Target::Allows,
+                (_, Origin::Config, _) => {
+                    targets.push(Err("of the configuration".to_owned()));
+                    continue;
+                }
+                (_, Origin::List(name), _) if self.intent.config.lists.contains_key(&*name) => {
+                    targets.push(Err(format!(
+                        "of the list {name}, which is read from its file"
+                    )));
+                    continue;
+                }
+                (_, Origin::List(name), action) => Target::List(self.list_name(&name)?, action),
+                (_, _, Action::Allow) => Target::Allows,
+                (_, origin, Action::Ban) => Target::Bans(origin),
+            }));
+        }
+        Ok(targets)
+    }
+
+    /// Whether there is an entry for the prefix, and the change that this one is; none where it says what is there.
+    fn row_edit(&self, target: &Target, arrived: &Arrived<'_>) -> (bool, Option<Edit>) {
+        match target {
+            Target::Bans(origin) => self.ban_edit(origin, arrived),
+            Target::Allows | Target::List(..) => self.allow_edit(arrived),
+        }
+    }
+
+    fn ban_edit(&self, origin: &Origin, arrived: &Arrived<'_>) -> (bool, Option<Edit>) {
+        let (prefix, reason) = (arrived.prefix, arrived.reason.cloned());
+        let before = self.intent.bans().get(&(prefix, origin.clone()));
+        if before.is_some_and(|row| same_end(row.until, arrived.until) && row.reason == reason) {
+            return (true, None);
+        }
+        let row = BanRow {
+            until: arrived.until,
+            since: arrived.since,
+            reason,
+            author: arrived.author.into(),
+        };
+        let edit = Edit::Ban(prefix, origin.clone(), Some(row));
+        (before.is_some(), Some(edit))
+    }
+
+    fn allow_edit(&self, arrived: &Arrived<'_>) -> (bool, Option<Edit>) {
+        let reason = arrived.reason.map(|text| (**text).to_owned());
+        let before = self.intent.allows().get(&arrived.prefix);
+        if before.is_some_and(|row| row.reason == reason) {
+            return (true, None);
+        }
+        let row = AllowRow {
+            since: arrived.since,
+            reason,
+            author: arrived.author.to_owned(),
+        };
+        (
+            before.is_some(),
+            Some(Edit::Allow(arrived.prefix, Some(row))),
+        )
+    }
+
+    /// A name that a list by hand can have.
+    fn list_name(&self, name: &str) -> Result<Arc<str>, Refused> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || !name.chars().all(fits) {
+            return Err(Refused::because(format!("`{name}` is no name for a list"))
+                .hint("write letters, digits, `-` and `_`"));
+        }
+        self.require_no_file(name)?;
+        Ok(name.into())
+    }
+}
+
+/// The changes that entries are, each prefix once: the one that holds longest.
+fn rows<'r>(
+    target: &Target,
+    entries: impl Iterator<Item = Arrived<'r>>,
+    edit: impl Fn(&Arrived<'_>) -> (bool, Option<Edit>),
+    answer: &mut Imported,
+) -> Vec<Edit> {
+    let mut longest: BTreeMap<Prefix, Arrived<'_>> = BTreeMap::new();
+    for entry in entries {
+        if let Some(first) = longest.get_mut(&entry.prefix) {
+            answer.duplicates += 1;
+            if entry.until > first.until {
+                *first = entry;
+            }
+        } else {
+            longest.insert(entry.prefix, entry);
+        }
+    }
+    let mut difference = Difference::default();
+    let mut edits = Vec::new();
+    for entry in longest.values() {
+        match edit(entry) {
+            (_, None) => difference.kept += 1,
+            (true, Some(edit)) => {
+                difference.updated += 1;
+                edits.push(edit);
+            }
+            (false, Some(edit)) => {
+                difference.added += 1;
+                edits.push(edit);
+            }
+        }
+    }
+    let into = match target {
+        Target::Bans(Origin::Manual) => "bans".to_owned(),
+        Target::Bans(origin) => format!("bans, {origin}"),
+        _ => "allows".to_owned(),
+    };
+    answer.targets.push(told(into, &difference));
+    edits
+}
+
+fn told(into: String, difference: &Difference) -> ImportedInto {
+    ImportedInto {
+        into,
+        added: difference.added,
+        removed: difference.removed,
+        updated: difference.updated,
+        kept: difference.kept,
+    }
+}
+
+/// Gives the reason of the request to entries that say none.
+fn default_reason(request: &ImportRequest, entries: &mut [Entry], reasons: &mut Reasons) {
+    let Some(reason) = request.reason.as_deref() else {
+        return;
+    };
+    let reason = reasons.add(reason);
+    for entry in entries {
+        if reasons.get(entry.reason).is_none() {
+            entry.reason = reason;
+        }
+    }
+}
+
+/// Entries of a list that came with others, with the reasons that are theirs.
+fn own_reasons(mut entries: Vec<Entry>, all: &Reasons) -> (Vec<Entry>, Reasons) {
+    let mut reasons = Reasons::default();
+    for entry in &mut entries {
+        entry.reason = reasons.add(all.get(entry.reason).unwrap_or_default());
+    }
+    (entries, reasons)
+}
+
+fn facts_of<'r>(entry: &Entry, reading: &'r Reading) -> &'r Facts {
+    &reading.facts[usize::try_from(entry.facts).unwrap_or_default()]
+}
+
+fn text_of<'r>(entry: &Entry, texts: &'r [Arc<str>]) -> Option<&'r Arc<str>> {
+    let index = usize::try_from(entry.reason.number())
+        .ok()?
+        .checked_sub(1)?;
+    texts.get(index)
+}
+
+/// Ends that were told in seconds, or on two clocks, are the same within one.
+fn same_end(one: Instant, other: Instant) -> bool {
+    one.as_nanos().abs_diff(other.as_nanos()) <= 1_000_000_000
+}

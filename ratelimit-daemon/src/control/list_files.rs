@@ -1,0 +1,147 @@
+//! Lists that are read from files: when, and how it went.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Read,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+
+use crate::{
+    api::Refused,
+    config::ListConfig,
+    lists::{self, Acceptance, BYTES_MAX, Reading, Source, Vetting},
+};
+
+/// A file to be read. That takes a while and needs nothing of the controller.
+#[derive(Clone, Debug)]
+pub struct ListFile {
+    /// The name of the list.
+    pub name: Arc<str>,
+    /// What the configuration says of it.
+    pub config: ListConfig,
+}
+
+/// How it went with the files so far.
+#[derive(Debug, Default)]
+pub struct ListFiles {
+    states: BTreeMap<Arc<str>, FileState>,
+}
+
+/// How it went with a file.
+#[derive(Clone, Debug, Default)]
+pub struct FileState {
+    tried: Option<Instant>,
+    /// When it was last taken.
+    pub read: Option<Timestamp>,
+    /// How often it was not.
+    pub errors: u64,
+    /// Why it was not, the last time.
+    pub error: Option<String>,
+}
+
+impl ListFile {
+    /// Reads the file.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or is not taken as a list.
+    pub fn read(&self) -> Result<Reading, Refused> {
+        let path = &self.config.file;
+        let name = path.display().to_string();
+        let (bytes, written) = read_file(path)
+            .map_err(|error| Refused::because(format!("cannot read {name}: {error}")))?;
+        let source = Source {
+            name: &name,
+            bytes: &bytes,
+            now: Timestamp::now(),
+            // What a set had left to live, it had when it was saved.
+            written,
+        };
+        let vetting = Vetting {
+            force: self.config.force,
+        };
+        let acceptance = Acceptance {
+            skip_bad: self.config.skip_bad,
+            allow_empty: self.config.allow_empty,
+        };
+        let reading = lists::read(source, &vetting)?;
+        acceptance.check(&name, &reading)?;
+        Ok(reading)
+    }
+}
+
+/// The bytes of a file, and when it was written.
+fn read_file(path: &Path) -> std::io::Result<(Vec<u8>, Timestamp)> {
+    let file = fs::File::open(path)?;
+    let written = file.metadata()?.modified()?;
+    let written = Timestamp::try_from(written).unwrap_or_else(|_| Timestamp::now());
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > BYTES_MAX {
+        let message = format!("it is larger than {} MiB", BYTES_MAX >> 20);
+        return Err(std::io::Error::other(message));
+    }
+    Ok((bytes, written))
+}
+
+impl From<lists::NoList> for Refused {
+    fn from(error: lists::NoList) -> Self {
+        Self::because(error.error).hint(error.hint)
+    }
+}
+
+impl ListFiles {
+    /// The lists that are due, of those that are read from time to time.
+    pub fn due(&mut self, lists: &BTreeMap<String, ListConfig>) -> Vec<ListFile> {
+        let mut due = Vec::new();
+        for (name, config) in lists {
+            let Some(every) = config.every else { continue };
+            let state = self.states.entry(name.as_str().into()).or_default();
+            if state.is_due(every) {
+                state.tried = Some(Instant::now());
+                due.push(ListFile {
+                    name: name.as_str().into(),
+                    config: config.clone(),
+                });
+            }
+        }
+        due
+    }
+
+    /// The file was taken.
+    pub fn succeeded(&mut self, name: &Arc<str>) {
+        let state = self.states.entry(Arc::clone(name)).or_default();
+        state.tried = Some(Instant::now());
+        state.read = Some(Timestamp::now());
+        state.error = None;
+    }
+
+    /// The file was not taken.
+    pub fn failed(&mut self, name: &Arc<str>, error: String) {
+        let state = self.states.entry(Arc::clone(name)).or_default();
+        state.tried = Some(Instant::now());
+        state.errors += 1;
+        state.error = Some(error);
+    }
+
+    /// How it went with the file of a list.
+    pub fn state(&self, name: &str) -> FileState {
+        self.states.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Forgets the files that the configuration does not name.
+    pub fn retain(&mut self, lists: &BTreeMap<String, ListConfig>) {
+        self.states.retain(|name, _| lists.contains_key(&**name));
+    }
+}
+
+impl FileState {
+    fn is_due(&self, every: Duration) -> bool {
+        self.tried.is_none_or(|tried| tried.elapsed() >= every)
+    }
+}

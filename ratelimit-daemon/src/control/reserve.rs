@@ -1,0 +1,161 @@
+//! Room in the kernel's lists: a tenth of them is kept for what is set by hand, and an automatic ban gives way to a new one.
+//!
+//! Of the automatic bans (detected, of `CrowdSec`, of other nodes) the one that ends soonest gives way, and never one by hand or
+//! of a list. Where that does not make enough room, the change is refused whole.
+
+use std::collections::BTreeSet;
+
+use tracing::{info, warn};
+
+use super::{
+    controller::Controller,
+    intent::{Edit, Intent},
+};
+use crate::{api::Refused, datapath::IpFamily, origin::Origin, prefix::Prefix};
+
+/// One of so many entries is kept for what is set by hand.
+const RESERVED: u64 = 10;
+
+/// From how many hundredths on a list counts as nearly full.
+const NEARLY_FULL: u64 = 80;
+
+/// How lists have filled so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Filling {
+    /// Whether the list of a family is nearly full, IPv4 and IPv6.
+    pub nearly_full: [bool; 2],
+    /// How many automatic bans gave way to new ones.
+    pub gave_way: u64,
+}
+
+impl Controller {
+    /// The edits that make room for `edits`: ends of automatic bans.
+    ///
+    /// # Errors
+    ///
+    /// When not enough of them can give way.
+    pub(super) fn make_room(&self, edits: &[Edit]) -> Result<Vec<Edit>, Refused> {
+        let mut ends = Vec::new();
+        for family in IpFamily::ALL {
+            let capacity = u64::from(self.enforcer.datapath().list_capacity(family));
+            // Counting is dear, and mostly there is room for everything.
+            let most = self.enforcer.len() + edits.len() as u64;
+            if most <= capacity - capacity / RESERVED {
+                continue;
+            }
+            ends.extend(self.make_room_of(family, capacity, edits)?);
+        }
+        Ok(ends)
+    }
+
+    fn make_room_of(
+        &self,
+        family: IpFamily,
+        capacity: u64,
+        edits: &[Edit],
+    ) -> Result<Vec<Edit>, Refused> {
+        let is_new = |prefix: Prefix| {
+            IpFamily::of(prefix.address()) == family && self.enforcer.entry(prefix).is_none()
+        };
+        let added = |by_hand: bool| -> BTreeSet<Prefix> {
+            let added = edits
+                .iter()
+                .filter(|edit| edit.adds() && edit.is_by_hand() == by_hand);
+            added
+                .flat_map(Edit::prefixes)
+                .filter(|prefix| is_new(*prefix))
+                .collect()
+        };
+        let (by_hand, others) = (added(true), added(false));
+        let held = self.enforcer.count(family);
+        let for_others = capacity - capacity / RESERVED;
+        let all = held + by_hand.union(&others).count() as u64;
+        let over = match others.len() as u64 {
+            0 => all.saturating_sub(capacity),
+            others => (all - capacity.min(all)).max((held + others).saturating_sub(for_others)),
+        };
+        let edited: BTreeSet<Prefix> = edits.iter().flat_map(Edit::prefixes).collect();
+        let ends = self.intent.automatic_only(family, &edited);
+        let count = usize::try_from(over).unwrap_or(usize::MAX);
+        let ends: Vec<Edit> = ends.take(count).collect();
+        if ends.len() < count {
+            let missing = count - ends.len();
+            let name = family.label();
+            return Err(Refused::because(format!(
+                "the list of {name} is full: it holds {held} of {capacity} entries, a tenth is kept for those by hand, and \
+                 {missing} of the new ones find no room"
+            ))
+            .hint("end bans or shorten lists; `rlctl status` shows how full the maps are"));
+        }
+        Ok(ends)
+    }
+
+    /// Notes that bans gave way.
+    pub(super) fn note_given_way(&mut self, count: usize) {
+        if count > 0 {
+            self.filling.gave_way += count as u64;
+            info!(
+                count,
+                "automatic bans gave way to new ones: the list is full"
+            );
+        }
+    }
+
+    /// Warns when a list becomes nearly full.
+    pub(super) fn watch_filling(&mut self) {
+        for family in IpFamily::ALL {
+            let capacity = u64::from(self.enforcer.datapath().list_capacity(family));
+            let limit = capacity * NEARLY_FULL / 100;
+            let held = match self.enforcer.len() {
+                all if all < limit => all,
+                _ => self.enforcer.count(family),
+            };
+            let nearly_full = held >= limit;
+            let before = &mut self.filling.nearly_full[family as usize];
+            if nearly_full && !*before {
+                let family = family.label();
+                warn!(family, held, capacity, "the list is more than 80 % full");
+            }
+            *before = nearly_full;
+        }
+    }
+}
+
+impl Edit {
+    /// Whether something is to be there.
+    fn adds(&self) -> bool {
+        match self {
+            Self::Ban(_, _, row) => row.is_some(),
+            Self::Allow(_, row) => row.is_some(),
+            Self::List(_, list, _) => list.is_some(),
+            Self::Limits(_, row) => row.is_some(),
+        }
+    }
+
+    fn is_by_hand(&self) -> bool {
+        match self {
+            Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
+            Self::List(..) => false,
+            Self::Allow(..) | Self::Limits(..) => true,
+        }
+    }
+}
+
+impl Intent {
+    /// The ends of the bans of prefixes about which nothing but automatic bans says anything, the soonest first.
+    fn automatic_only<'a>(
+        &'a self,
+        family: IpFamily,
+        but: &'a BTreeSet<Prefix>,
+    ) -> impl Iterator<Item = Edit> + 'a {
+        let ends = self.ends().filter(move |(prefix, origin)| {
+            IpFamily::of(prefix.address()) == family
+                && origin.is_automatic()
+                && !but.contains(prefix)
+                && self.bans_of(*prefix).count() == 1
+                && !self.is_allowed(*prefix)
+                && self.policy_name(*prefix).is_none()
+        });
+        ends.map(|(prefix, origin)| Edit::Ban(prefix, origin.clone(), None))
+    }
+}

@@ -1,0 +1,205 @@
+//! A database that is damaged is put aside, and what can be told to be sound in it goes into a new one.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use tracing::error;
+
+use super::{
+    super::intent::Edit,
+    Store,
+    lists::{LISTS, read_list},
+    read_allow, read_ban, read_clock, read_limits,
+    schema::Newer,
+    text::Texts,
+    wal,
+};
+use crate::control::timekeeper::Timekeeper;
+
+/// What a database is called that was put aside, before the time.
+const ASIDE: &str = "state.db.damaged-";
+
+/// A damaged database.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Damage {
+    /// Where the file is, put aside.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// Fails where the file at `path`, which SQLite has not opened yet, is not as SQLite left it.
+pub fn check_files(path: &Path) -> anyhow::Result<()> {
+    match fs::metadata(path) {
+        Ok(file) if file.len() == 0 => bail!("it is empty"),
+        Ok(_) => {}
+        Err(_) => return Ok(()),
+    }
+    match wal::damage(&with_suffix(path, "-wal"))? {
+        Some(damage) => bail!(damage),
+        None => Ok(()),
+    }
+}
+
+/// Fails where the structure of the file is damaged.
+pub fn check_structure(connection: &Connection) -> anyhow::Result<()> {
+    let answer: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    anyhow::ensure!(answer == "ok", "{answer}");
+    Ok(())
+}
+
+/// Whether an error comes from the contents of the file: what comes from the system (no permission, no space, somebody else's
+/// lock) or from a newer version is no reason to put the file aside.
+pub fn is_damage(error: &anyhow::Error) -> bool {
+    let of_system = |error: &rusqlite::Error| {
+        matches!(
+            error.sqlite_error_code(),
+            Some(
+                ErrorCode::CannotOpen
+                    | ErrorCode::PermissionDenied
+                    | ErrorCode::DiskFull
+                    | ErrorCode::SystemIoFailure
+                    | ErrorCode::DatabaseBusy
+                    | ErrorCode::DatabaseLocked
+                    | ErrorCode::OutOfMemory
+            )
+        )
+    };
+    !error.chain().any(|cause| {
+        cause.is::<Newer>()
+            || cause.is::<std::io::Error>()
+            || cause
+                .downcast_ref::<rusqlite::Error>()
+                .is_some_and(of_system)
+    })
+}
+
+/// Puts the database at `path` aside, with its log, and answers where it is.
+pub fn put_aside(path: &Path) -> anyhow::Result<PathBuf> {
+    let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let names = (0..).map(|number: u32| match number {
+        0 => format!("{ASIDE}{time}"),
+        number => format!("{ASIDE}{time}-{number}"),
+    });
+    let mut files = names.map(|name| path.with_file_name(name));
+    let aside = files.find(|file| !file.exists()).expect("without end");
+    let log = with_suffix(path, "-wal");
+    if log.exists() {
+        rename(&log, &with_suffix(&aside, "-wal"))?;
+    }
+    rename(path, &aside)?;
+    // What SQLite remembers of the log only; it makes it anew.
+    let _ = fs::remove_file(with_suffix(path, "-shm"));
+    Ok(aside)
+}
+
+/// How many databases were put aside in `directory`, this time or before.
+pub fn count_aside(directory: &Path) -> usize {
+    let is_aside =
+        |name: &str| name.starts_with(ASIDE) && !name.ends_with("-wal") && !name.ends_with("-shm");
+    fs::read_dir(directory).map_or(0, |entries| {
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names.filter(|name| is_aside(name)).count()
+    })
+}
+
+impl Store {
+    /// Takes over what is sound in a file that was put aside, and answers how many rows that are.
+    pub(super) fn salvage(&mut self, file: &Path) -> usize {
+        let boot = self.timekeeper.boot().to_owned();
+        let edits = match sound_rows(file, &boot) {
+            Ok((timekeeper, edits)) => {
+                if let Some(timekeeper) = timekeeper {
+                    self.timekeeper = timekeeper;
+                }
+                edits
+            }
+            Err(error) => {
+                error!(
+                    error = format!("{error:#}"),
+                    "nothing of the damaged database can be read"
+                );
+                return 0;
+            }
+        };
+        let written =
+            self.transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)));
+        match written {
+            Ok(()) => edits.len(),
+            Err(error) => {
+                error!(
+                    error = format!("{error:#}"),
+                    "what is sound of the damaged database could not be kept"
+                );
+                0
+            }
+        }
+    }
+}
+
+/// The clock and the rows whose checksum is right, as far as SQLite gets.
+fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<(Option<Timekeeper>, Vec<Edit>)> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags)?;
+    let now = crate::control::timekeeper::Reading::now();
+    let note = read_clock(&connection).ok().flatten();
+    let timekeeper = note.map(|note| Timekeeper::resume(Some(&note), boot, now));
+    let mut edits = Vec::new();
+    let mut texts = Texts::default();
+    // Without the clock the ends of bans mean nothing: the kernel may know them.
+    if let Some(timekeeper) = &timekeeper {
+        sound(&connection, super::BANS, |row| {
+            let (prefix, origin, ban) = read_ban(row, timekeeper, &mut texts)?;
+            edits.push(Edit::Ban(prefix, origin, Some(ban)));
+            Ok(())
+        });
+        sound(&connection, LISTS, |row| {
+            let (name, list) = read_list(&connection, row, timekeeper)?;
+            edits.push(Edit::List(name, Some(list.into()), [].into()));
+            Ok(())
+        });
+    }
+    sound(&connection, super::ALLOWS, |row| {
+        let (prefix, allow) = read_allow(row)?;
+        edits.push(Edit::Allow(prefix, Some(allow)));
+        Ok(())
+    });
+    sound(&connection, super::LIMITS, |row| {
+        let (target, limits) = read_limits(row)?;
+        edits.push(Edit::Limits(target, Some(limits)));
+        Ok(())
+    });
+    Ok((timekeeper, edits))
+}
+
+/// Reads rows until SQLite fails, and skips those that are not sound.
+fn sound(
+    connection: &Connection,
+    query: &str,
+    mut read: impl FnMut(&rusqlite::Row<'_>) -> anyhow::Result<()>,
+) {
+    let Ok(mut statement) = connection.prepare(query) else {
+        return;
+    };
+    let Ok(mut rows) = statement.query([]) else {
+        return;
+    };
+    while let Ok(Some(row)) = rows.next() {
+        let _ = read(row);
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::rename(from, to).with_context(|| format!("renaming {} to {}", from.display(), to.display()))
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}

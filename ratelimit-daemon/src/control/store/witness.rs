@@ -1,0 +1,69 @@
+//! How many changes were committed, in a file beside the database: one that lost some, and looks sound, is told by it.
+//!
+//! It is written after each commit and never waited for. So it may be behind the database and is never ahead of it, unless
+//! the end of the database's log is lost.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use tracing::warn;
+
+/// The file `state.changes`: the number and its CRC-32, little-endian.
+pub struct Witness {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+const LENGTH: usize = 12;
+
+impl Witness {
+    /// That of the database at `path`.
+    #[must_use]
+    pub fn beside(path: &Path) -> Self {
+        Self {
+            path: path.with_file_name("state.changes"),
+            file: None,
+        }
+    }
+
+    /// How many changes it saw; `None` where it is gone or damaged.
+    #[must_use]
+    pub fn seen(&self) -> Option<u64> {
+        let bytes: [u8; LENGTH] = fs::read(&self.path).ok()?.try_into().ok()?;
+        let number = u64::from_le_bytes(*bytes.first_chunk()?);
+        (record(number) == bytes).then_some(number)
+    }
+
+    /// Notes that so many changes were committed.
+    pub fn see(&mut self, number: u64) {
+        if let Err(error) = self.write(number) {
+            warn!(%error, path = %self.path.display(), "the number of changes could not be written");
+        }
+    }
+
+    fn write(&mut self, number: u64) -> io::Result<()> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => File::options()
+                .create(true)
+                .truncate(true)
+                .write(true)
+                .open(&self.path)?,
+        };
+        file.write_all_at(&record(number), 0)?;
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+fn record(number: u64) -> [u8; LENGTH] {
+    let mut bytes = [0; LENGTH];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    let sum = crc32fast::hash(&bytes[..8]);
+    bytes[8..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}

@@ -1,0 +1,170 @@
+//! What is written down of a configuration on trial, so that the one before comes back whatever happens to the daemon.
+//!
+//! A trial holds the texts of both: the files may be overwritten meanwhile, and with `rlctl apply /etc/ratelimit/config.toml`
+//! they are before it begins. What became of it is kept for as long as the files on disk say something else:
+//! a configuration that was rolled back does not come back at the next start, and one that was confirmed does not go.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use jiff::Timestamp;
+use ratelimit_common::Instant;
+use serde::{Deserialize, Serialize};
+use tracing::{error, warn};
+
+use super::kept::Kept;
+use crate::{
+    api::{Attempt, Outcome},
+    clock,
+    config::{self, Config, File},
+};
+
+/// One trial.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Trial {
+    /// The file that the daemon reads when it starts.
+    pub main: PathBuf,
+    /// What was in force before.
+    pub before: Vec<File>,
+    /// What is tried.
+    pub after: Vec<File>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// The end of the trial on the monotonic clock of this boot.
+    pub until_boot_ns: u64,
+    /// The boot of the machine.
+    pub boot: String,
+}
+
+impl Trial {
+    /// Where trials are kept.
+    pub fn kept(directory: &Path) -> Kept<Self> {
+        Kept::new(directory, "trial.json")
+    }
+
+    /// The texts in force.
+    pub fn in_force(&self) -> &[File] {
+        match self.outcome {
+            Outcome::Pending { .. } | Outcome::Confirmed { .. } => &self.after,
+            Outcome::RolledBack { .. } => &self.before,
+        }
+    }
+
+    /// Whether nobody has said yet what becomes of it.
+    pub fn is_pending(&self) -> bool {
+        matches!(self.outcome, Outcome::Pending { .. })
+    }
+
+    /// Whether its time is over. A machine that was booted again has been away for long enough.
+    pub fn is_over(&self, now: Instant) -> bool {
+        self.is_pending() && (self.boot != clock::boot_id() || now.as_nanos() >= self.until_boot_ns)
+    }
+
+    /// Whether this is still worth keeping: not where the files say what is in force, or what nobody has tried.
+    pub fn is_of(&self, disk: &[File]) -> bool {
+        match self.outcome {
+            Outcome::Pending { .. } => true,
+            Outcome::RolledBack { .. } => say_the_same(disk, &self.after),
+            Outcome::Confirmed { .. } => say_the_same(disk, &self.before),
+        }
+    }
+
+    /// As it is told.
+    pub fn attempt(&self) -> Attempt {
+        let disk = config::read(&self.main).unwrap_or_default();
+        let file = self
+            .after
+            .first()
+            .map(|file| file.path.display().to_string());
+        Attempt {
+            file: file.unwrap_or_default(),
+            main: self.main.display().to_string(),
+            installed: say_the_same(&disk, &self.after),
+            outcome: self.outcome,
+        }
+    }
+}
+
+/// The configuration to start with, and the texts that it was made of: those on disk, unless a trial says otherwise.
+///
+/// # Errors
+///
+/// When the trial cannot be written down.
+pub fn resume(disk: Config, directory: &Path) -> anyhow::Result<Config> {
+    let kept = Trial::kept(directory);
+    let trial = kept.read().unwrap_or_else(|error| {
+        error!(
+            error = format!("{error:#}"),
+            "the trial of a configuration is lost: the files hold"
+        );
+        None
+    });
+    let Some(mut trial) = trial else {
+        return Ok(disk);
+    };
+    if trial.is_over(clock::now()) {
+        let file = trial.attempt().file;
+        warn!(
+            file,
+            "nobody confirmed the configuration in time: the one before holds"
+        );
+        trial.outcome = Outcome::RolledBack {
+            at: Timestamp::now(),
+        };
+    }
+    let is_of_disk = config::read(&trial.main).is_ok_and(|files| trial.is_of(&files));
+    if disk.files.first() != Some(&trial.main) || !(is_of_disk || trial.is_pending()) {
+        kept.remove()?;
+        return Ok(disk);
+    }
+    kept.write(&trial)?;
+    match config::parse(trial.in_force()) {
+        Ok((config, _)) => {
+            let main = trial.main.display();
+            match trial.outcome {
+                Outcome::Pending { until } => {
+                    warn!(%until, "a configuration waits for `rlctl confirm`");
+                }
+                Outcome::RolledBack { .. } => {
+                    warn!(%main, "was rolled back: the configuration before it holds");
+                }
+                Outcome::Confirmed { .. } => {
+                    warn!(%main, "is not what `rlctl confirm` confirmed, which holds: copy that there");
+                }
+            }
+            Ok(config)
+        }
+        Err(error) => {
+            error!(%error, "the configuration of a trial is not understood any more: the files hold");
+            kept.remove()?;
+            Ok(disk)
+        }
+    }
+}
+
+/// The configuration that may come back, while another one is on trial.
+pub fn before(directory: &Path) -> Option<Config> {
+    let trial = Trial::kept(directory).read().ok().flatten();
+    let trial = trial.filter(Trial::is_pending)?;
+    config::parse(&trial.before).ok().map(|(config, _)| config)
+}
+
+/// The texts of a configuration.
+///
+/// # Errors
+///
+/// When a file is gone.
+pub fn texts(config: &Config, trial: Option<&Trial>) -> anyhow::Result<Vec<File>> {
+    match (trial, config.files.first()) {
+        (Some(trial), _) => Ok(trial.in_force().to_vec()),
+        (None, Some(main)) => config::read(main).context("reading the configuration again"),
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
+/// Whether files have the same texts, wherever they stand.
+pub fn say_the_same(files: &[File], others: &[File]) -> bool {
+    let texts =
+        |files: &[File]| -> Vec<String> { files.iter().map(|file| file.text.clone()).collect() };
+    texts(files) == texts(others)
+}

@@ -1,0 +1,108 @@
+//! Imports and exports: bodies of text, read and written beside the controller and not by it.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension, Json,
+    body::Bytes,
+    extract::{Query, State, rejection::QueryRejection},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use jiff::Timestamp;
+
+use super::control_api::{Peer, answer, read};
+use crate::{
+    api::{ExportRequest, ImportRequest, Imported, Refused},
+    control::{Controller, Export, Handle, Stopped},
+    lists::{self, Acceptance, Reading, Source, Vetting},
+};
+
+/// The lists.
+pub async fn lists(State(controller): State<Handle>) -> Response {
+    read(&controller, |controller| Ok(controller.lists())).await
+}
+
+/// Imports a list.
+pub async fn import(
+    State(controller): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    query: Result<Query<ImportRequest>, QueryRejection>,
+    body: Bytes,
+) -> Response {
+    let request = match query {
+        Ok(Query(request)) => Arc::new(request),
+        Err(rejection) => {
+            return answer(rejection.status(), Refused::because(rejection.body_text()));
+        }
+    };
+    let its = Arc::clone(&request);
+    let read = tokio::task::spawn_blocking(move || parse(&its, &body)).await;
+    let reading = match read {
+        Ok(Ok(reading)) => reading,
+        Ok(Err(refused)) => return answer(StatusCode::CONFLICT, refused),
+        Err(error) => {
+            return answer(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                Refused::because(format!("reading the list: {error}")),
+            );
+        }
+    };
+    let import = move |controller: &mut Controller| -> Result<Imported, Refused> {
+        controller.import(&request, reading, &peer.author())
+    };
+    super::control_api::read(&controller, import).await
+}
+
+fn parse(request: &ImportRequest, body: &[u8]) -> Result<Reading, Refused> {
+    let name = request.name.as_deref().unwrap_or("stdin");
+    let now = Timestamp::now();
+    let source = Source {
+        name,
+        bytes: body,
+        now,
+        written: now,
+    };
+    let vetting = Vetting {
+        force: request.force,
+    };
+    let reading = lists::read(source, &vetting)?;
+    let acceptance = Acceptance {
+        skip_bad: request.skip_bad,
+        allow_empty: request.allow_empty,
+    };
+    acceptance.check(name, &reading)?;
+    Ok(reading)
+}
+
+/// Exports entries.
+pub async fn export(
+    State(controller): State<Handle>,
+    query: Result<Query<ExportRequest>, QueryRejection>,
+) -> Response {
+    let request = match query {
+        Ok(Query(request)) => request,
+        Err(rejection) => {
+            return answer(rejection.status(), Refused::because(rejection.body_text()));
+        }
+    };
+    let export = controller.call(move |controller| controller.export(&request));
+    match export.await {
+        Ok(Ok(export)) => written(export).await,
+        Ok(Err(refused)) => answer(StatusCode::CONFLICT, refused),
+        Err(stopped @ Stopped) => answer(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Refused::because(stopped.to_string()),
+        ),
+    }
+}
+
+async fn written(export: Export) -> Response {
+    match tokio::task::spawn_blocking(move || export.text()).await {
+        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response(),
+        Err(error) => {
+            let refused = Refused::because(format!("writing the list: {error}"));
+            (StatusCode::INTERNAL_SERVER_ERROR, Json(refused)).into_response()
+        }
+    }
+}

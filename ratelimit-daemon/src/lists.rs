@@ -1,0 +1,112 @@
+//! Lists of prefixes as the field writes them: a format a file, told by the content.
+//!
+//! ```text
+//! text -> format -> its reader (each line an entry, or a problem with its place) -> vetting -> Reading
+//! ```
+//!
+//! | format | told by |
+//! |---|---|
+//! | plain, also `FireHOL` netsets and Spamhaus DROP text | an address, a prefix or a range a line |
+//! | JSON lines of Spamhaus DROP | objects with `cidr` |
+//! | JSON lines of `rlctl export` | objects with `prefix` |
+//! | `ipset save` | `create` and `add` |
+//! | `nft list set`, `nft -f` | `table`, `set`, `add element`, `define` |
+//! | `nft -j list set` | an object with `nftables` |
+//! | `cscli decisions list -o raw`, `cscli decisions import` | a line of names with `ip` or `value` |
+//! | `cscli decisions list -o json` | a list of objects |
+//!
+//! Host bits behind a prefix are refused, with the prefix and the address as the hint: `ipset` and `nft` cut them off when they
+//! are told them, and so never write them. `CrowdSec` keeps what was typed; of its ranges they are cut off here too.
+
+mod acceptance;
+mod address;
+mod crowdsec;
+mod crowdsec_csv;
+mod export;
+mod format;
+mod ipset;
+mod json;
+mod merge;
+mod nft;
+mod nft_json;
+mod nft_tokens;
+mod own;
+mod plain;
+mod reader;
+mod reading;
+mod reasons;
+mod sets;
+mod spamhaus;
+#[cfg(test)]
+mod tests;
+mod vetting;
+
+use jiff::Timestamp;
+
+pub use self::{
+    acceptance::Acceptance,
+    export::{json_line, plain_line},
+    format::Format,
+    merge::{Merged, merge},
+    own::{Action, Facts, Line},
+    reading::{BadLines, Entry, Reading},
+    reasons::{ReasonId, Reasons},
+    vetting::Vetting,
+};
+use self::{format::Guess, reader::Reader};
+
+/// The largest list that is read, in bytes.
+pub const BYTES_MAX: usize = 256 << 20;
+
+/// A text that may be a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The name of its file, for messages.
+    pub name: &'a str,
+    /// What is in it.
+    pub bytes: &'a [u8],
+    /// When it is read: what ended before is left out.
+    pub now: Timestamp,
+    /// When it was written: from then on times to live count.
+    pub written: Timestamp,
+}
+
+/// Reads a list. What is wrong in it is told in the answer, line by line.
+///
+/// # Errors
+///
+/// When the text as a whole is no list: what it is, and what to do.
+pub fn read(source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
+    let text = String::from_utf8_lossy(source.bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let format = match format::guess(source.bytes, text) {
+        Guess::Format(format) => format,
+        Guess::Nothing => Format::Plain,
+        Guess::Other { what, hint } => {
+            let error = format!("{}: {what}", source.name);
+            return Err(NoList { error, hint });
+        }
+    };
+    let mut reader = Reader::new(text, source, format, vetting);
+    match format {
+        Format::Plain | Format::Netset | Format::DropText => plain::read(&mut reader),
+        Format::DropJson => spamhaus::read(&mut reader),
+        Format::Own => own::read(&mut reader),
+        Format::Ipset => ipset::read(&mut reader),
+        Format::Nft => nft::read(&mut reader),
+        Format::NftJson => nft_json::read(&mut reader),
+        Format::CrowdSecCsv => crowdsec_csv::read(&mut reader),
+        Format::CrowdSecJson => crowdsec::read(&mut reader),
+    }
+    Ok(reader.finish())
+}
+
+/// Why a text is no list.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{error}")]
+pub struct NoList {
+    /// What it is.
+    pub error: String,
+    /// What to do.
+    pub hint: &'static str,
+}

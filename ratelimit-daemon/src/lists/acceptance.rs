@@ -1,0 +1,35 @@
+//! Whether a list that was read is taken as a whole.
+
+use super::{NoList, reading::Reading};
+
+/// What is put up with.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Acceptance {
+    /// Bad lines: they are left out.
+    pub skip_bad: bool,
+    /// A list without entries: it is taken for no entries.
+    pub allow_empty: bool,
+}
+
+impl Acceptance {
+    /// Takes a list that was read from what is called `name`, or says why not.
+    ///
+    /// # Errors
+    ///
+    /// When lines are bad, or there is no entry.
+    pub fn check(self, name: &str, reading: &Reading) -> Result<(), NoList> {
+        if reading.bad.count > 0 && !self.skip_bad {
+            return Err(NoList {
+                error: reading.bad.to_string(),
+                hint: "correct them, or leave them out: --skip-bad, or skip_bad = true; nothing of the list was taken",
+            });
+        }
+        if reading.entries.is_empty() && !self.allow_empty {
+            return Err(NoList {
+                error: format!("{name} has no entries, which is rarely meant"),
+                hint: "see where it comes from; if it is to have none: --allow-empty, or allow_empty = true",
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! Decisions of `CrowdSec` as CSV: `cscli decisions list -o raw`, where `ip` is `Ip:192.0.2.1`, and `cscli decisions import`, where
+//! `value` is the address.
+
+use std::net::IpAddr;
+
+use csv::{ReaderBuilder, StringRecord};
+
+use super::{
+    crowdsec::{self, Decision},
+    reader::{Reader, problem},
+};
+
+/// Reads all rows.
+pub fn read(reader: &mut Reader<'_>) {
+    let text = reader.text();
+    // Go's writer and ours agree on quotes; a comment before the head is nobody's but people's.
+    let mut csv = ReaderBuilder::new()
+        .flexible(true)
+        .comment(Some(b'#'))
+        .from_reader(text.as_bytes());
+    let Ok(head) = csv.headers().cloned() else {
+        return;
+    };
+    let mut row = StringRecord::new();
+    loop {
+        match csv.read_record(&mut row) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return reader.bad(text, || problem(error.to_string(), "write CSV")),
+        }
+        let start = row.position().map_or(0, csv::Position::byte);
+        let start = usize::try_from(start).unwrap_or_default();
+        let written = text.get(start..).unwrap_or_default();
+        let written = written
+            .trim_start_matches(['\r', '\n'])
+            .lines()
+            .next()
+            .unwrap_or_default();
+        read_row(written, &head, &row, reader);
+    }
+}
+
+/// Reads the row that stands at `line`, of which the first line is all that is shown.
+fn read_row(line: &str, head: &StringRecord, row: &StringRecord, reader: &mut Reader<'_>) {
+    let column = |name: &str| {
+        let index = head.iter().position(|column| column.trim() == name)?;
+        row.get(index)
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+    };
+    if row.len() != head.len() {
+        return reader.bad(line, || {
+            let message = format!(
+                "the row has {} fields, and the head {}",
+                row.len(),
+                head.len()
+            );
+            problem(message, "write as many as the head has")
+        });
+    }
+    // An address may have colons, and no scope before it.
+    let is_address = |text: &&str| text.parse::<IpAddr>().is_ok();
+    let scoped = column("ip").filter(|text| !is_address(text));
+    let scoped = scoped.and_then(|text| text.split_once(':'));
+    let value = column("value").or(scoped.map(|(_, value)| value));
+    let Some(value) = value.or(column("ip")) else {
+        return reader.bad(line, || {
+            problem(
+                "the address is missing",
+                "write it under `value`, or as Ip:192.0.2.1 under `ip`",
+            )
+        });
+    };
+    let text = |name: &str| column(name).map(Into::into);
+    let scope = column("scope").or(scoped.map(|(scope, _)| scope));
+    let decision = Decision {
+        value: value.into(),
+        duration: text("duration").or(text("expiration")),
+        scope: scope.map(Into::into),
+        kind: text("type").or(text("action")),
+        scenario: text("reason").or(text("scenario")),
+        simulated: column("simulated") == Some("true"),
+    };
+    crowdsec::take(super::spamhaus::part(line, value), &decision, reader);
+}

@@ -1,0 +1,26 @@
+//! Entries as lines of text: JSON for all that is known, plain for other tools.
+
+use super::own::Line;
+
+/// A line of JSON, without its end.
+///
+/// # Panics
+///
+/// Never: lines have string keys.
+#[must_use]
+pub fn json_line(line: &Line<'_>) -> String {
+    serde_json::to_string(line).expect("lines have string keys")
+}
+
+/// A prefix with its reason as a comment. A reason of several lines becomes one.
+#[must_use]
+pub fn plain_line(line: &Line<'_>) -> String {
+    match line.reason.as_deref() {
+        Some(reason) => format!(
+            "{} # {}",
+            line.prefix,
+            reason.replace(char::is_control, " ")
+        ),
+        None => line.prefix.to_string(),
+    }
+}

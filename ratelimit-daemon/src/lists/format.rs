@@ -1,0 +1,207 @@
+//! Which format a text is in, told by its first line that says something.
+
+use std::fmt;
+
+/// How a list is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Format {
+    /// An address, a prefix or a range a line.
+    Plain,
+    /// The same, with the head that `FireHOL` writes.
+    Netset,
+    /// The same, from Spamhaus, with the number of the listing behind `;`.
+    DropText,
+    /// JSON lines of Spamhaus.
+    DropJson,
+    /// JSON lines of `rlctl export`.
+    Own,
+    /// What `ipset save` writes and `ipset restore` reads.
+    Ipset,
+    /// What `nft list set` writes and `nft -f` reads.
+    Nft,
+    /// What `nft -j` writes and reads.
+    NftJson,
+    /// What `cscli decisions list -o raw` writes, and `cscli decisions import` reads.
+    CrowdSecCsv,
+    /// What `cscli decisions list -o json` writes, and `cscli decisions import` reads.
+    CrowdSecJson,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Plain => "plain",
+            Self::Netset => "FireHOL netset",
+            Self::DropText => "Spamhaus DROP text",
+            Self::DropJson => "Spamhaus DROP JSON",
+            Self::Own => "JSON lines",
+            Self::Ipset => "ipset save",
+            Self::Nft => "nft",
+            Self::NftJson => "nft JSON",
+            Self::CrowdSecCsv => "CrowdSec CSV",
+            Self::CrowdSecJson => "CrowdSec JSON",
+        })
+    }
+}
+
+/// What a text is taken for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Guess {
+    Format(Format),
+    /// There is nothing in it but comments.
+    Nothing,
+    /// It is something else: what, and what to do.
+    Other {
+        what: &'static str,
+        hint: &'static str,
+    },
+}
+
+/// Guesses the format of `text`, which `bytes` are.
+pub fn guess(bytes: &[u8], text: &str) -> Guess {
+    if let Some(other) = not_text(bytes) {
+        return other;
+    }
+    let said = |line: &&str| !line.is_empty() && !line.starts_with(['#', ';']);
+    let Some(line) = text.lines().map(str::trim).find(said) else {
+        return Guess::Nothing;
+    };
+    match line.as_bytes()[0] {
+        b'<' => Guess::Other {
+            what: "is a web page, not a list",
+            hint: "see whether the download failed: `curl --fail` says so",
+        },
+        b'{' => object(line),
+        b'[' if line.len() == 1 || !line.contains("]:") => Guess::Format(Format::CrowdSecJson),
+        _ if line == "null" => Guess::Format(Format::CrowdSecJson),
+        _ => words(line, text),
+    }
+}
+
+/// What is told by its first bytes.
+fn not_text(bytes: &[u8]) -> Option<Guess> {
+    let other = |what, hint| Some(Guess::Other { what, hint });
+    match bytes {
+        [0x1f, 0x8b, ..] => other(
+            "is compressed (gzip)",
+            "decompress it: zcat FILE | rlctl import -",
+        ),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => other(
+            "is compressed (xz)",
+            "decompress it: xzcat FILE | rlctl import -",
+        ),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => other(
+            "is compressed (zstd)",
+            "decompress it: zstdcat FILE | rlctl import -",
+        ),
+        [b'P', b'K', 3, 4, ..] => other(
+            "is a zip archive",
+            "unpack it: unzip -p FILE | rlctl import -",
+        ),
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => other(
+            "is UTF-16",
+            "convert it: iconv -f UTF-16 -t UTF-8 FILE | rlctl import -",
+        ),
+        _ => None,
+    }
+}
+
+/// JSON: the whole text is one object, or each line is.
+fn object(line: &str) -> Guess {
+    let has = |key: &str| line.contains(key);
+    if has("\"nftables\"") || line == "{" {
+        Guess::Format(Format::NftJson)
+    } else if has("\"cidr\"") || has("\"metadata\"") {
+        Guess::Format(Format::DropJson)
+    } else if has("\"asn\"") && !has("\"prefix\"") {
+        Guess::Other {
+            what: "is a list of AS numbers",
+            hint: "take a list of prefixes: Spamhaus has them in drop_v4.json and drop_v6.json",
+        }
+    } else {
+        Guess::Format(Format::Own)
+    }
+}
+
+fn words(line: &str, text: &str) -> Guess {
+    let mut words = line.split_whitespace();
+    let (first, second) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
+    let format = match first {
+        "add" | "create" if matches!(second, "element" | "set" | "table" | "map" | "chain") => {
+            Format::Nft
+        }
+        "flush" if matches!(second, "set" | "ruleset" | "table") => Format::Nft,
+        "add" | "create" | "-A" | "-N" | "flush" => Format::Ipset,
+        "table" | "set" | "define" | "elements" | "destroy" | "delete" => Format::Nft,
+        _ if is_head(line) => Format::CrowdSecCsv,
+        _ if text.contains("Spamhaus") && line.contains(';') => Format::DropText,
+        _ if text.contains(" ipset\n") && text.starts_with('#') => Format::Netset,
+        _ => Format::Plain,
+    };
+    Guess::Format(format)
+}
+
+/// Whether a line names the columns of `CrowdSec`'s CSV.
+fn is_head(line: &str) -> bool {
+    let names: Vec<&str> = line.split(',').map(str::trim).collect();
+    let has = |name| names.contains(&name);
+    names
+        .iter()
+        .all(|name| name.starts_with(|c: char| c.is_ascii_alphabetic()))
+        && (has("value") || (has("ip") && names.len() > 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_told_by_the_first_line_that_says_something() {
+        check("192.0.2.1\n", Format::Plain);
+        check("# a\n\n; b\n2001:db8::/32 # c", Format::Plain);
+        check("{\"cidr\":\"192.0.2.0/24\"}", Format::DropJson);
+        check("{\"prefix\":\"192.0.2.0/24\"}", Format::Own);
+        check("create a hash:ip", Format::Ipset);
+        check("add a 192.0.2.1", Format::Ipset);
+        check("add element inet a b { 192.0.2.1 }", Format::Nft);
+        check("#!/usr/sbin/nft -f\ntable inet a {\n", Format::Nft);
+        check("define BAD = {", Format::Nft);
+        check("{\"nftables\": []}", Format::NftJson);
+        check("duration,scope,value\n", Format::CrowdSecCsv);
+        check("id,source,ip,reason,action\n", Format::CrowdSecCsv);
+        check("[\n {", Format::CrowdSecJson);
+        check("[]", Format::CrowdSecJson);
+        check("[2001:db8::1]:80", Format::Plain);
+    }
+
+    #[test]
+    fn what_is_no_list_is_told() {
+        for (bytes, expected) in [
+            (&b"\x1f\x8b\x08\0"[..], "is compressed (gzip)"),
+            (b"<!DOCTYPE html>\n", "is a web page, not a list"),
+            (b"\xff\xfe1\0", "is UTF-16"),
+            (
+                b"{\"asn\":64496,\"rir\":\"arin\"}",
+                "is a list of AS numbers",
+            ),
+        ] {
+            let Guess::Other { what, .. } = guess(bytes, &String::from_utf8_lossy(bytes)) else {
+                panic!("{expected}");
+            };
+            assert_eq!(what, expected);
+        }
+        assert_eq!(guess(b"", ""), Guess::Nothing);
+        assert_eq!(guess(b"# nobody\n", "# nobody\n"), Guess::Nothing);
+    }
+
+    fn check(text: &str, expected: Format) {
+        assert_eq!(
+            guess(text.as_bytes(), text),
+            Guess::Format(expected),
+            "{text}"
+        );
+    }
+}

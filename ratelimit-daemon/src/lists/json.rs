@@ -1,0 +1,43 @@
+//! JSON, of which the places are kept: values are parts of the text that were not looked into yet.
+
+use serde::Deserialize;
+use serde_json::{Error, value::RawValue};
+
+use super::reader::{Reader, problem};
+
+/// Parses `part`, a part of the text; what is wrong is reported where it is.
+pub fn parse<'t, T: Deserialize<'t>>(part: &'t str, reader: &mut Reader<'_>) -> Option<T> {
+    match serde_json::from_str(part) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            report(part, &error, reader);
+            None
+        }
+    }
+}
+
+/// The items of a list, as parts of the text.
+pub fn items<'t>(part: &'t str, reader: &mut Reader<'_>) -> Vec<&'t RawValue> {
+    parse(part, reader).unwrap_or_default()
+}
+
+/// Reports a part of the text that is not what it should be.
+pub fn report(part: &str, error: &Error, reader: &mut Reader<'_>) {
+    let message = error.to_string();
+    // The place is told beside it.
+    let message = message.split(" at line ").next().unwrap_or_default();
+    let start = reader.span(part).start;
+    let lines = part
+        .split_inclusive('\n')
+        .take(error.line().saturating_sub(1));
+    let before: usize = lines.map(str::len).sum();
+    let at = start + before + error.column().saturating_sub(1);
+    let hint = match error.classify() {
+        serde_json::error::Category::Eof => {
+            "the text ends too early: see whether all of it was saved"
+        }
+        serde_json::error::Category::Data => "write it as the tool does that this is from",
+        _ => "write JSON here",
+    };
+    reader.bad_at(at..at + 1, || problem(message, hint));
+}

@@ -1,0 +1,160 @@
+//! Sets of nft: `nft list set`, `nft list ruleset`, and what `nft -f` reads. Elements stand in `elements = { ... }` of a set, in
+//! `add element ... { ... }`, and in `define NAME = { ... }`. Rules and sets of other types are passed over.
+
+use std::iter::Peekable;
+
+use jiff::SignedDuration;
+
+use super::{
+    nft_tokens::Tokens,
+    reader::{Reader, Said, problem},
+};
+use crate::quantity;
+
+const COMMAND: &str = "nft list set FAMILY TABLE";
+
+type Words<'t> = Peekable<Tokens<'t>>;
+
+/// Reads all sets.
+pub fn read(reader: &mut Reader<'_>) {
+    let mut words = Tokens::new(reader.text()).peekable();
+    let mut name = "";
+    let mut of_addresses = true;
+    while let Some(word) = words.next() {
+        match word {
+            "set" | "map" => {
+                name = words.next().unwrap_or_default();
+                of_addresses = word == "set";
+                reader.sets.begin(name, reader.span(name), COMMAND);
+            }
+            "type" | "typeof" => {
+                let kind: Vec<&str> = line(&mut words).collect();
+                of_addresses &= is_of_addresses(&kind);
+            }
+            "elements" => elements(word, name, of_addresses, &mut words, reader),
+            "define" => {
+                name = words.next().unwrap_or_default();
+                reader.sets.begin(name, reader.span(name), COMMAND);
+                let value = words.next_if_eq(&"=").and_then(|_| words.peek().copied());
+                if value == Some("{") {
+                    elements(word, name, true, &mut words, reader);
+                }
+            }
+            "element" => {
+                let target: Vec<&str> =
+                    std::iter::from_fn(|| words.next_if(|word| *word != "{" && *word != "\n"))
+                        .collect();
+                name = target.last().copied().unwrap_or(word);
+                reader.sets.begin(name, reader.span(name), COMMAND);
+                elements(word, name, true, &mut words, reader);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The words up to the end of the line.
+fn line<'w, 't>(words: &'w mut Words<'t>) -> impl Iterator<Item = &'t str> + use<'w, 't> {
+    std::iter::from_fn(|| words.next_if(|word| !matches!(*word, "\n" | ";" | "}")))
+}
+
+fn is_of_addresses(kind: &[&str]) -> bool {
+    matches!(
+        kind,
+        ["ipv4_addr" | "ipv6_addr"] | ["ip" | "ip6", "saddr" | "daddr"]
+    )
+}
+
+/// Reads what stands in braces.
+fn elements<'t>(
+    from: &str,
+    set: &str,
+    of_addresses: bool,
+    words: &mut Words<'t>,
+    reader: &mut Reader<'_>,
+) {
+    words.next_if_eq(&"=");
+    while words.next_if_eq(&"\n").is_some() {}
+    if words.next_if_eq(&"{").is_none() {
+        return reader.bad(from, || {
+            problem(
+                format!("there are no elements of `{set}` here"),
+                "write them in braces: { 192.0.2.1, 192.0.2.0/24 }",
+            )
+        });
+    }
+    let mut element: Vec<&'t str> = Vec::new();
+    loop {
+        match words.next() {
+            Some(end @ ("," | "}")) => {
+                if !element.is_empty() && of_addresses {
+                    take(&element, reader);
+                } else if !element.is_empty() {
+                    reader.skip("of a set of another type");
+                }
+                element.clear();
+                if end == "}" {
+                    return;
+                }
+            }
+            Some("\n") => {}
+            Some(word) => element.push(word),
+            None => {
+                return reader.bad(from, || {
+                    problem(
+                        format!("the elements of `{set}` have no end"),
+                        "see whether all of the text was saved: a } is missing",
+                    )
+                });
+            }
+        }
+    }
+}
+
+/// Takes an element: an address, a prefix or a range, and what is said of it.
+fn take(words: &[&str], reader: &mut Reader<'_>) {
+    // `10.0.0.1 - 10.0.0.7` is one word to nft.
+    let (written, options) = match words {
+        [first, "-", last, options @ ..] => (format!("{first}-{last}"), options),
+        [first, options @ ..] => ((*first).to_owned(), options),
+        [] => return,
+    };
+    let mut said = Said::default();
+    let mut timeout = None;
+    let mut options = options.iter();
+    while let Some(word) = options.next() {
+        match *word {
+            // What is left counts more than what there was at first.
+            "timeout" | "expires" => {
+                let value = options.next().copied().unwrap_or_default();
+                let Ok(duration) = quantity::parse_duration(value) else {
+                    let part = if value.is_empty() { word } else { value };
+                    return reader.bad(part, || {
+                        problem(
+                            format!("the {word} is no time"),
+                            "write for example 1d2h30m",
+                        )
+                    });
+                };
+                timeout = SignedDuration::try_from(duration).ok();
+            }
+            "comment" => {
+                said.reason = options
+                    .next()
+                    .copied()
+                    .unwrap_or_default()
+                    .trim_matches('"');
+            }
+            "counter" => {}
+            "packets" | "bytes" => drop(options.next()),
+            other => {
+                return reader.bad(other, || {
+                    let message = format!("`{other}` stands behind the address");
+                    problem(message, "keep sets of the type ipv4_addr or ipv6_addr, with timeout, expires and comment")
+                });
+            }
+        }
+    }
+    said.until = timeout.map(|timeout| reader.after(timeout));
+    reader.take(words[0], &written, said);
+}

@@ -1,0 +1,153 @@
+//! Sets of nft as JSON: `nft -j list set`, `nft -j list ruleset`, and what `nft -j -f` reads. The format is in libnftables-json(5).
+
+use std::borrow::Cow;
+
+use jiff::SignedDuration;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{
+    json,
+    reader::{Reader, Said, problem},
+};
+
+const COMMAND: &str = "nft -j list set FAMILY TABLE";
+
+#[derive(Deserialize)]
+struct Document<'t> {
+    #[serde(borrow)]
+    nftables: Vec<&'t RawValue>,
+}
+
+/// One object of the document; what is not a set is passed over.
+#[derive(Deserialize)]
+struct Object<'t> {
+    #[serde(borrow)]
+    set: Option<Set<'t>>,
+    #[serde(borrow)]
+    element: Option<Set<'t>>,
+    #[serde(borrow)]
+    add: Option<&'t RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Set<'t> {
+    #[serde(borrow)]
+    name: Cow<'t, str>,
+    #[serde(rename = "type", borrow)]
+    kind: Option<&'t RawValue>,
+    #[serde(borrow)]
+    elem: Option<&'t RawValue>,
+}
+
+/// An element that is more than an address.
+#[derive(Default, Deserialize)]
+struct Element<'t> {
+    prefix: Option<Network>,
+    range: Option<[String; 2]>,
+    #[serde(borrow)]
+    elem: Option<Detailed<'t>>,
+}
+
+#[derive(Deserialize)]
+struct Network {
+    addr: String,
+    len: u8,
+}
+
+#[derive(Deserialize)]
+struct Detailed<'t> {
+    #[serde(borrow)]
+    val: &'t RawValue,
+    timeout: Option<i64>,
+    expires: Option<i64>,
+    #[serde(borrow)]
+    comment: Option<Cow<'t, str>>,
+}
+
+/// Reads all sets.
+pub fn read(reader: &mut Reader<'_>) {
+    let text = reader.text();
+    let Some(document) = json::parse::<Document<'_>>(text, reader) else {
+        return;
+    };
+    for object in document.nftables {
+        let Some(mut object) = json::parse::<Object<'_>>(object.get(), reader) else {
+            continue;
+        };
+        if let Some(added) = object.add {
+            match json::parse(added.get(), reader) {
+                Some(inner) => object = inner,
+                None => continue,
+            }
+        }
+        if let Some(set) = object.set.or(object.element) {
+            read_set(&set, reader);
+        }
+    }
+}
+
+fn read_set(set: &Set<'_>, reader: &mut Reader<'_>) {
+    let Some(elements) = set.elem else { return };
+    let elements = json::items(elements.get(), reader);
+    let is_of_addresses = |kind: &RawValue| matches!(kind.get(), "\"ipv4_addr\"" | "\"ipv6_addr\"");
+    if set.kind.is_some_and(|kind| !is_of_addresses(kind)) {
+        for _ in elements {
+            reader.skip("of a set of another type");
+        }
+        return;
+    }
+    let span = set.elem.map_or(0..0, |part| reader.span(part.get()));
+    reader
+        .sets
+        .begin(&set.name, span.start..span.start + 1, COMMAND);
+    for element in elements {
+        take(element.get(), Said::default(), reader);
+    }
+}
+
+/// Takes an element. The details of one stand around its value, so it may go one deeper, and no further.
+fn take(part: &str, said: Said<'_>, reader: &mut Reader<'_>) {
+    if part.starts_with('"') {
+        if let Some(address) = json::parse::<Cow<'_, str>>(part, reader) {
+            reader.take(part, &address, said);
+        }
+        return;
+    }
+    let element = if part.starts_with('{') {
+        json::parse::<Element<'_>>(part, reader)
+    } else {
+        Some(Element::default())
+    };
+    let Some(element) = element else { return };
+    match element {
+        Element {
+            prefix: Some(prefix),
+            ..
+        } => {
+            reader.take(part, &format!("{}/{}", prefix.addr, prefix.len), said);
+        }
+        Element {
+            range: Some([first, last]),
+            ..
+        } => reader.take(part, &format!("{first}-{last}"), said),
+        Element {
+            elem: Some(detailed),
+            ..
+        } if !detailed.val.get().contains("\"elem\"") => {
+            let left = detailed.expires.or(detailed.timeout);
+            let said = Said {
+                until: left.map(|seconds| reader.after(SignedDuration::from_secs(seconds))),
+                reason: detailed.comment.as_deref().unwrap_or_default(),
+                ..Said::default()
+            };
+            take(detailed.val.get(), said, reader);
+        }
+        _ => reader.bad(part, || {
+            problem(
+                "this element is no address, prefix or range",
+                "keep sets of the type ipv4_addr or ipv6_addr",
+            )
+        }),
+    }
+}

@@ -1,0 +1,73 @@
+//! DROP of Spamhaus as JSON lines: `{"cidr":"192.0.2.0/24","sblid":"SBL1","rir":"arin"}`, and at the end how many they are.
+//!
+//! <https://www.spamhaus.org/blocklists/do-not-route-or-peer/>
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::{
+    json,
+    reader::{Reader, Said, problem},
+};
+
+#[derive(Deserialize)]
+struct Line<'t> {
+    #[serde(borrow)]
+    cidr: Option<Cow<'t, str>>,
+    #[serde(borrow)]
+    sblid: Option<Cow<'t, str>>,
+    #[serde(rename = "type", borrow)]
+    kind: Option<Cow<'t, str>>,
+    records: Option<usize>,
+}
+
+/// Reads all lines.
+pub fn read(reader: &mut Reader<'_>) {
+    let mut lines = 0;
+    for text in reader.text().lines().map(str::trim) {
+        if text.is_empty() {
+            continue;
+        }
+        let Some(line) = json::parse::<Line<'_>>(text, reader) else {
+            continue;
+        };
+        if line.kind.as_deref() == Some("metadata") {
+            if let Some(records) = line.records.filter(|records| *records != lines) {
+                reader.bad(text, || {
+                    let message = format!(
+                        "the list has {records} entries by its own account, and here are {lines}"
+                    );
+                    problem(message, "fetch it again: a part of it is missing")
+                });
+            }
+            continue;
+        }
+        lines += 1;
+        let Some(cidr) = line.cidr else {
+            reader.bad(text, || {
+                problem("there is no `cidr`", "write {\"cidr\":\"192.0.2.0/24\"}")
+            });
+            continue;
+        };
+        let reason = line.sblid.as_deref().unwrap_or_default();
+        let part = part(text, &cidr);
+        reader.take(
+            part,
+            &cidr,
+            Said {
+                reason,
+                ..Said::default()
+            },
+        );
+    }
+}
+
+/// Where `value` stands in `line`: all of the line, where it was written with escapes.
+pub fn part<'t>(line: &'t str, value: &str) -> &'t str {
+    if value.is_empty() {
+        return line;
+    }
+    line.find(value)
+        .map_or(line, |at| &line[at..at + value.len()])
+}

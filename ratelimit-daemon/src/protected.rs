@@ -1,0 +1,176 @@
+//! The addresses without which this host would be cut off, and why each of them is one.
+//!
+//! What is protected is found (`netlink.rs`, `resolvers.rs`, `sessions.rs`), kept current (`watch.rs`), and asked whether a
+//! ban may be (`vetting.rs`). A protected address is not allowed: its limits hold. Only bans stop at it.
+
+mod netlink;
+mod resolvers;
+mod sessions;
+mod vetting;
+mod watch;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use tracing::warn;
+
+pub use self::{
+    vetting::{Refusal, Word, widest_by_detection},
+    watch::{Watch, keep_current},
+};
+use crate::prefix::Prefix;
+
+/// Why an address is protected.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Why {
+    /// The host talks to itself.
+    Loopback,
+    /// It is an address of this host, on the interface of this name.
+    Own(String),
+    /// It is a default gateway, behind the interface of this name.
+    Gateway(String),
+    /// It answers names, says the file.
+    Resolver(&'static str),
+    /// Somebody is logged in from there.
+    SshPeer,
+    /// The service of this name answers there.
+    Service(&'static str),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Loopback => formatter.write_str("the loopback of this host"),
+            Self::Own(interface) => write!(formatter, "the address of {interface} on this host"),
+            Self::Gateway(interface) => write!(formatter, "the default gateway of {interface}"),
+            Self::Resolver(file) => write!(formatter, "a resolver in {file}"),
+            Self::SshPeer => formatter.write_str("where an SSH session comes from"),
+            Self::Service(name) => write!(formatter, "where {name} answers"),
+        }
+    }
+}
+
+/// The protected addresses.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Protected {
+    reasons: BTreeMap<Prefix, BTreeSet<Why>>,
+}
+
+impl Protected {
+    /// Looks at the addresses, routes, resolvers and sessions of this host. What cannot be read is logged, and the others
+    /// are protected all the same.
+    #[must_use]
+    pub fn find() -> Self {
+        let mut found = Self::loopback();
+        let sources = [
+            ("the addresses of this host", netlink::addresses()),
+            ("the default gateways", netlink::gateways()),
+            ("the resolvers", resolvers::find()),
+            ("the sessions", sessions::find()),
+        ];
+        for (what, addresses) in sources {
+            match addresses {
+                Ok(addresses) => found.extend(addresses),
+                Err(error) => warn!(
+                    error = format!("{error:#}"),
+                    "{what} cannot be read, and are not protected"
+                ),
+            }
+        }
+        found
+    }
+
+    /// The loopback networks, which are the same everywhere.
+    #[must_use]
+    pub fn loopback() -> Self {
+        let mut loopback = Self::default();
+        let network = Prefix::around(Ipv4Addr::LOCALHOST.into(), 8);
+        for prefix in network
+            .into_iter()
+            .chain([IpAddr::from(Ipv6Addr::LOCALHOST).into()])
+        {
+            loopback.add(prefix, Why::Loopback);
+        }
+        loopback
+    }
+
+    /// Protects a prefix. One address may have several reasons.
+    pub fn add(&mut self, prefix: Prefix, why: Why) {
+        self.reasons.entry(prefix).or_default().insert(why);
+    }
+
+    /// Protects addresses. One that stands for none, as `0.0.0.0` in a table of routes, is left out.
+    pub fn extend(&mut self, addresses: impl IntoIterator<Item = (IpAddr, Why)>) {
+        let addresses = addresses.into_iter();
+        for (address, why) in addresses.filter(|(address, _)| !address.is_unspecified()) {
+            self.add(address.to_canonical().into(), why);
+        }
+    }
+
+    /// What is protected, in the order of the addresses, with the reasons.
+    pub fn iter(&self) -> impl Iterator<Item = (Prefix, impl Iterator<Item = &Why>)> {
+        let reasons = self.reasons.iter();
+        reasons.map(|(prefix, reasons)| (*prefix, reasons.iter()))
+    }
+
+    /// What is protected.
+    pub fn prefixes(&self) -> impl Iterator<Item = Prefix> + '_ {
+        self.reasons.keys().copied()
+    }
+
+    /// Whether this prefix is protected by its own name.
+    #[must_use]
+    pub fn contains(&self, prefix: Prefix) -> bool {
+        self.reasons.contains_key(&prefix)
+    }
+
+    /// The first that is protected and meets `prefix`: lies in it, or holds it.
+    #[must_use]
+    pub fn met_by(&self, prefix: Prefix) -> Option<(Prefix, &Why)> {
+        let meets = |own: &Prefix| prefix.covers(*own) || own.covers(prefix);
+        let (own, reasons) = self.reasons.iter().find(|(own, _)| meets(own))?;
+        Some((*own, reasons.first()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_finds_its_loopback_and_knows_why() {
+        let found = Protected::find();
+        let (prefix, why) = found.met_by("127.0.0.1".parse().unwrap()).unwrap();
+        assert_eq!(
+            format!("{prefix}: {why}"),
+            "127.0.0.0/8: the loopback of this host"
+        );
+        assert!(found.contains("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn an_address_may_have_several_reasons_and_stands_once() {
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        let mapped: IpAddr = "::ffff:192.0.2.1".parse().unwrap();
+        let mut protected = Protected::default();
+        protected.extend([
+            (mapped, Why::SshPeer),
+            (address, Why::Gateway("eth0".into())),
+            (Ipv4Addr::UNSPECIFIED.into(), Why::SshPeer),
+        ]);
+        let all: Vec<String> = protected
+            .iter()
+            .map(|(prefix, reasons)| {
+                let reasons: Vec<String> = reasons.map(Why::to_string).collect();
+                format!("{prefix}: {}", reasons.join(", "))
+            })
+            .collect();
+        assert_eq!(
+            all,
+            ["192.0.2.1: the default gateway of eth0, where an SSH session comes from"]
+        );
+    }
+}

@@ -1,0 +1,251 @@
+//! The addresses of this host and its default gateways, as the kernel tells them (rtnetlink).
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use anyhow::{Context, bail};
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    address::{AddressAttribute, AddressMessage},
+    link::{LinkAttribute, LinkMessage},
+    route::{RouteAddress, RouteAttribute, RouteMessage, RouteVia},
+};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+use super::Why;
+
+/// The longest prefix of a route that counts as a default one: a VPN routes the two halves of all addresses.
+const DEFAULT_ROUTE_LENGTH: u8 = 1;
+
+/// The addresses of every interface.
+///
+/// # Errors
+///
+/// When the kernel does not tell them.
+pub fn addresses() -> anyhow::Result<Vec<(IpAddr, Why)>> {
+    let names = interface_names()?;
+    let mut found = Vec::new();
+    let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+    dump(request, |answer| {
+        if let RouteNetlinkMessage::NewAddress(message) = answer {
+            let own = own_address(&message.attributes);
+            found.extend(own.map(|own| (own, Why::Own(name(&names, message.header.index)))));
+        }
+    })
+    .context("asking the kernel for addresses")?;
+    Ok(found)
+}
+
+/// The gateways of the default routes of all tables.
+///
+/// # Errors
+///
+/// When the kernel does not tell them.
+pub fn gateways() -> anyhow::Result<Vec<(IpAddr, Why)>> {
+    let names = interface_names()?;
+    let mut found = Vec::new();
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut request = RouteMessage::default();
+        request.header.address_family = family;
+        dump(RouteNetlinkMessage::GetRoute(request), |answer| {
+            if let RouteNetlinkMessage::NewRoute(route) = answer
+                && is_default(&route)
+            {
+                found.extend(gateways_of(&route.attributes, &names));
+            }
+        })
+        .context("asking the kernel for routes")?;
+    }
+    Ok(found)
+}
+
+/// Whether a message of the kernel is of an address or a default route: what is protected may be different.
+pub fn is_relevant(message: &RouteNetlinkMessage) -> bool {
+    match message {
+        RouteNetlinkMessage::NewAddress(_) | RouteNetlinkMessage::DelAddress(_) => true,
+        RouteNetlinkMessage::NewRoute(route) | RouteNetlinkMessage::DelRoute(route) => {
+            is_default(route)
+        }
+        _ => false,
+    }
+}
+
+fn is_default(route: &RouteMessage) -> bool {
+    route.header.destination_prefix_length <= DEFAULT_ROUTE_LENGTH
+}
+
+/// The own address, not the one at the other end of a point-to-point link.
+fn own_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
+    let local = attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Local(address) => Some(*address),
+        _ => None,
+    });
+    local.or_else(|| {
+        attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Address(address) => Some(*address),
+            _ => None,
+        })
+    })
+}
+
+fn gateways_of(attributes: &[RouteAttribute], names: &BTreeMap<u32, String>) -> Vec<(IpAddr, Why)> {
+    let interface = attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Oif(index) => Some(*index),
+        _ => None,
+    });
+    let own = gateway(attributes).map(|gateway| (gateway, interface.unwrap_or_default()));
+    let hops = attributes.iter().flat_map(|attribute| match attribute {
+        RouteAttribute::MultiPath(hops) => hops.as_slice(),
+        _ => &[],
+    });
+    let hops = hops.filter_map(|hop| Some((gateway(&hop.attributes)?, hop.interface_index)));
+    own.into_iter()
+        .chain(hops)
+        .map(|(gateway, interface)| (gateway, Why::Gateway(name(names, interface))))
+        .collect()
+}
+
+fn gateway(attributes: &[RouteAttribute]) -> Option<IpAddr> {
+    attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Gateway(RouteAddress::Inet(address))
+        | RouteAttribute::Via(RouteVia::Inet(address)) => Some(IpAddr::from(*address)),
+        RouteAttribute::Gateway(RouteAddress::Inet6(address))
+        | RouteAttribute::Via(RouteVia::Inet6(address)) => Some(IpAddr::from(*address)),
+        _ => None,
+    })
+}
+
+fn interface_names() -> anyhow::Result<BTreeMap<u32, String>> {
+    let mut names = BTreeMap::new();
+    dump(
+        RouteNetlinkMessage::GetLink(LinkMessage::default()),
+        |answer| {
+            if let RouteNetlinkMessage::NewLink(link) = answer {
+                let name = link
+                    .attributes
+                    .into_iter()
+                    .find_map(|attribute| match attribute {
+                        LinkAttribute::IfName(name) => Some(name),
+                        _ => None,
+                    });
+                names.extend(name.map(|name| (link.header.index, name)));
+            }
+        },
+    )
+    .context("asking the kernel for interfaces")?;
+    Ok(names)
+}
+
+fn name(names: &BTreeMap<u32, String>, index: u32) -> String {
+    let name = names.get(&index).cloned();
+    name.unwrap_or_else(|| format!("interface {index}"))
+}
+
+/// Asks for everything of a kind, and shows each answer. A table of a million routes is not kept.
+fn dump(
+    request: RouteNetlinkMessage,
+    mut visit: impl FnMut(RouteNetlinkMessage),
+) -> anyhow::Result<()> {
+    let mut message = NetlinkMessage::from(request);
+    message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(&bytes, 0)?;
+    loop {
+        let (answer, _) = socket.recv_from_full()?;
+        for message in messages(&answer) {
+            match message?.payload {
+                NetlinkPayload::InnerMessage(message) => visit(message),
+                NetlinkPayload::Done(_) => return Ok(()),
+                NetlinkPayload::Error(error) => return Err(error.to_io().into()),
+                NetlinkPayload::Noop => {}
+                other => bail!("an unexpected answer: {other:?}"),
+            }
+        }
+    }
+}
+
+/// The messages that stand one behind the other in what was received.
+pub fn messages(
+    mut bytes: &[u8],
+) -> impl Iterator<Item = anyhow::Result<NetlinkMessage<RouteNetlinkMessage>>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes);
+        let length = message.as_ref().map_or(0, |message| message.header.length);
+        // Messages begin at multiples of four bytes.
+        let length = usize::try_from(length)
+            .unwrap_or_default()
+            .next_multiple_of(4);
+        bytes = if length == 0 {
+            &[]
+        } else {
+            bytes.get(length..).unwrap_or_default()
+        };
+        Some(message.map_err(anyhow::Error::from))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use netlink_packet_route::route::RouteNextHop;
+
+    use super::*;
+
+    #[test]
+    fn the_loopback_interface_has_its_addresses() {
+        let found = addresses().unwrap();
+        let loopback = (Ipv4Addr::LOCALHOST.into(), Why::Own("lo".to_owned()));
+        assert!(found.contains(&loopback), "{found:?}");
+    }
+
+    #[test]
+    fn of_a_point_to_point_link_the_near_end_is_the_own_address() {
+        let [near, far] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let both = [
+            AddressAttribute::Address(far),
+            AddressAttribute::Local(near),
+        ];
+        assert_eq!(own_address(&both), Some(near));
+        assert_eq!(own_address(&both[..1]), Some(far));
+    }
+
+    #[test]
+    fn each_hop_of_a_route_with_several_is_a_gateway() {
+        let hop = |last: u8, interface_index| {
+            let mut hop = RouteNextHop::default();
+            hop.interface_index = interface_index;
+            let gateway = Ipv4Addr::new(192, 0, 2, last);
+            hop.attributes = vec![RouteAttribute::Gateway(RouteAddress::Inet(gateway))];
+            hop
+        };
+        let names = BTreeMap::from([(1, "eth0".to_owned())]);
+        let route = [RouteAttribute::MultiPath(vec![hop(1, 1), hop(2, 7)])];
+        let expected = [([192, 0, 2, 1], "eth0"), ([192, 0, 2, 2], "interface 7")];
+        let expected = expected.map(|(address, on)| (address.into(), Why::Gateway(on.to_owned())));
+        assert_eq!(gateways_of(&route, &names), expected);
+    }
+
+    #[test]
+    fn an_ipv4_route_may_go_through_an_ipv6_gateway() {
+        let gateway = "fe80::1".parse().unwrap();
+        let route = [
+            RouteAttribute::Via(RouteVia::Inet6(gateway)),
+            RouteAttribute::Oif(1),
+        ];
+        let names = BTreeMap::from([(1, "eth0".to_owned())]);
+        assert_eq!(
+            gateways_of(&route, &names),
+            [(gateway.into(), Why::Gateway("eth0".to_owned()))]
+        );
+    }
+}

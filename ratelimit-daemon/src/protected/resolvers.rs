@@ -1,0 +1,57 @@
+//! The resolvers of this host: what `resolv.conf` names, and what stands behind a local stub.
+
+use std::{fs, io, net::IpAddr};
+
+use anyhow::Context;
+
+use super::Why;
+
+/// The file of everybody, and those in which stubs on 127.0.0.53 and the like name the resolvers that they ask.
+const FILES: [&str; 3] = [
+    "/etc/resolv.conf",
+    "/run/systemd/resolve/resolv.conf",
+    "/run/NetworkManager/no-stub-resolv.conf",
+];
+
+/// The resolvers in all of the files that there are.
+///
+/// # Errors
+///
+/// The first file that is there and cannot be read.
+pub fn find() -> anyhow::Result<Vec<(IpAddr, Why)>> {
+    let mut found = Vec::new();
+    for file in FILES {
+        match fs::read_to_string(file) {
+            Ok(text) => found.extend(name_servers(&text).map(|it| (it, Why::Resolver(file)))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(|| format!("reading {file}")),
+        }
+    }
+    Ok(found)
+}
+
+/// The addresses behind `nameserver`, as the C library reads them: resolv.conf(5).
+fn name_servers(text: &str) -> impl Iterator<Item = IpAddr> + '_ {
+    text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let address = words
+            .next()
+            .filter(|word| *word == "nameserver")
+            .and(words.next())?;
+        // `fe80::1%eth0`: packets do not carry the zone.
+        let (address, _) = address.split_once('%').unwrap_or((address, ""));
+        address.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resolvers_are_the_addresses_behind_the_word() {
+        let text = "# nameserver 192.0.2.9\nsearch example.org\nnameserver 192.0.2.1\n\tnameserver\t2001:db8::53\nnameserver fe80::1%eth0\nnameserver dns.example\nnameserver\n";
+        let found: Vec<String> = name_servers(text).map(|it| it.to_string()).collect();
+        assert_eq!(found, ["192.0.2.1", "2001:db8::53", "fe80::1"]);
+    }
+}

@@ -1,0 +1,88 @@
+//! The table at the top of the module, row by row.
+
+use super::*;
+
+#[test]
+fn everything_is_never_banned() {
+    for word in WORDS {
+        check("0.0.0.0/0", word, Err("would cut this host off"));
+        check("::/0", word, Err("would cut this host off"));
+    }
+}
+
+#[test]
+fn what_is_very_wide_is_banned_by_those_who_insist() {
+    for (prefix, widest) in [("64.0.0.0/7", "/8"), ("2000::/18", "/19")] {
+        check(prefix, Word::Hand { forced: false }, Err(widest));
+        check(prefix, Word::List { forced: false }, Err(widest));
+        check(prefix, Word::Cluster, Err(widest));
+        check(prefix, Word::Hand { forced: true }, Ok(()));
+        check(prefix, Word::List { forced: true }, Ok(()));
+    }
+    for prefix in ["64.0.0.0/8", "2000::/19"] {
+        check(prefix, Word::Hand { forced: false }, Ok(()));
+        check(prefix, Word::List { forced: false }, Ok(()));
+        check(prefix, Word::Cluster, Ok(()));
+    }
+}
+
+#[test]
+fn detection_bans_small_networks_at_most() {
+    for prefix in [
+        "64.0.0.0/24",
+        "64.0.0.1",
+        "2001:db8:5::/48",
+        "2001:db8:5::/64",
+    ] {
+        check(prefix, Word::Detection, Ok(()));
+    }
+    check(
+        "64.0.0.0/23",
+        Word::Detection,
+        Err("wider than a /24, the widest that detection bans"),
+    );
+    check("2001:db8::/47", Word::Detection, Err("wider than a /48"));
+}
+
+#[test]
+fn what_is_protected_stops_people_and_detection_and_is_cut_out_of_lists() {
+    for prefix in ["192.0.2.1", "192.0.2.0/24", "2001:db8::1", "2001:db8::/64"] {
+        check(
+            prefix,
+            Word::Hand { forced: false },
+            Err("the default gateway of eth0"),
+        );
+        check(prefix, Word::Detection, Err("the default gateway of eth0"));
+        check(prefix, Word::Hand { forced: true }, Ok(()));
+        check(prefix, Word::List { forced: false }, Ok(()));
+        check(prefix, Word::Cluster, Ok(()));
+    }
+    check("192.0.2.2", Word::Hand { forced: false }, Ok(()));
+    check("2001:db8:0:1::/64", Word::Detection, Ok(()));
+}
+
+const WORDS: [Word; 6] = [
+    Word::Hand { forced: false },
+    Word::Hand { forced: true },
+    Word::Detection,
+    Word::List { forced: false },
+    Word::List { forced: true },
+    Word::Cluster,
+];
+
+/// Vets a ban on a host whose gateways are 192.0.2.1 and `2001:db8::1`; a refusal has these words.
+fn check(prefix: &str, word: Word, expected: Result<(), &str>) {
+    let mut protected = Protected::default();
+    let gateways = ["192.0.2.1", "2001:db8::1"].map(|text| text.parse().unwrap());
+    protected.extend(gateways.map(|gateway| (gateway, Why::Gateway("eth0".into()))));
+    let found = protected.vet(prefix.parse().unwrap(), word);
+    match (found, expected) {
+        (Ok(()), Ok(())) => {}
+        (Err(refusal), Err(words)) => {
+            let refused = Refused::from(refusal);
+            assert!(refused.error.contains(words), "{refused:?}");
+            assert!(refused.hint.is_some());
+        }
+        (found, expected) => panic!("{prefix}, {word:?}: {found:?} and not {expected:?}"),
+    }
+}

@@ -1,0 +1,168 @@
+//! `rlctl import`, `rlctl lists`, and what others say about lists.
+
+use super::*;
+
+const DROP: &str = "; Spamhaus DROP List 2026/10/08\n1.10.16.0/20 ; SBL256894\n1.10.16.0/24 ; SBL1\n1.19.0.0/16 ; SBL434604\n";
+
+#[test]
+fn a_list_is_imported_and_replaced() {
+    let daemon = Daemon::start("", &[("drop.txt", DROP)]);
+    check(
+        &daemon.rlctl(&["import", "$DIR/drop.txt", "--list", "spamhaus"], ""),
+        0,
+        "list:spamhaus: +2 -0 =0",
+        "note: read as Spamhaus DROP text\nnote: 1 entry lay in a wider one, and was merged",
+    );
+    assert_eq!(daemon.entries(), "1.10.16.0/20 1.19.0.0/16");
+    check(
+        &daemon.rlctl(
+            &["import", "-", "--list", "spamhaus"],
+            "1.19.0.0/16 # SBL434604\n192.0.2.1\n",
+        ),
+        0,
+        "list:spamhaus: +1 -1 =1",
+        "note: read as plain",
+    );
+    assert_eq!(daemon.entries(), "1.19.0.0/16 192.0.2.1");
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let daemon = Daemon::start("", &[("drop.txt", DROP)]);
+    let said = daemon.rlctl(&["import", "$DIR/drop.txt", "--dry-run"], "");
+    assert_eq!(said.stdout, "dry run: bans: +3 -0 =0");
+    assert_eq!(daemon.entries(), "");
+}
+
+#[test]
+fn a_bad_line_keeps_all_of_it_out_unless_it_is_skipped() {
+    let daemon = Daemon::start("", &[("list", "192.0.2.1\n10.0.0.1/8 # home\n")]);
+    check(
+        &daemon.rlctl(&["import", "$DIR/list"], ""),
+        1,
+        "",
+        "error: $DIR/list:2:1: host bits are set in `10.0.0.1/8`\n2 | 10.0.0.1/8 # home\n  | ^^^^^^^^^^ write 10.0.0.0/8 or 10.0.0.1\n\
+         hint: correct them, or leave them out: --skip-bad, or skip_bad = true; nothing of the list was taken",
+    );
+    assert_eq!(daemon.entries(), "");
+    let said = daemon.rlctl(&["import", "$DIR/list", "--skip-bad"], "");
+    assert_eq!(said.stdout, "bans: +1 -0 =0");
+    assert!(
+        said.stderr
+            .contains("note: 1 bad line left out:\n$DIR/list:2:1:"),
+        "{said:?}"
+    );
+    assert_eq!(daemon.entries(), "192.0.2.1");
+}
+
+#[test]
+fn an_empty_list_is_taken_only_when_it_is_meant() {
+    let daemon = Daemon::start("", &[]);
+    ok_with(&daemon, &["import", "-", "--list", "a"], "192.0.2.1\n");
+    check(
+        &daemon.rlctl(&["import", "-", "--list", "a"], "# nobody\n"),
+        1,
+        "",
+        "error: stdin has no entries, which is rarely meant\n\
+         hint: see where it comes from; if it is to have none: --allow-empty, or allow_empty = true",
+    );
+    assert_eq!(daemon.entries(), "192.0.2.1");
+    let said = daemon.rlctl(
+        &["import", "-", "--list", "a", "--allow-empty"],
+        "# nobody\n",
+    );
+    assert_eq!(said.stdout, "list:a: +0 -1 =0");
+    assert_eq!(daemon.entries(), "");
+}
+
+#[test]
+fn a_wide_prefix_needs_force() {
+    let daemon = Daemon::start("", &[]);
+    let said = daemon.rlctl(&["import", "-"], "224.0.0.0/3\n");
+    assert!(
+        said.stderr
+            .contains("stdin:1:1: 224.0.0.0/3 is wider than /8"),
+        "{said:?}"
+    );
+    ok_with(&daemon, &["import", "-", "--force"], "224.0.0.0/3\n");
+    assert_eq!(daemon.entries(), "224.0.0.0/3");
+}
+
+#[test]
+fn lists_shows_them_and_takes_one_away() {
+    let daemon = Daemon::start("", &[]);
+    check(
+        &daemon.rlctl(&["lists"], ""),
+        0,
+        "",
+        "note: there are no lists",
+    );
+    ok_with(
+        &daemon,
+        &["import", "-", "--list", "offices", "--action", "allow"],
+        "192.0.2.1\n",
+    );
+    let table = ok(&daemon, &["lists"]);
+    let row: Vec<&str> = table.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(row[..3], ["offices", "allow", "1"]);
+    assert_eq!(row[row.len() - 1], "imported");
+    assert_eq!(
+        ok(&daemon, &["lists", "rm", "offices"]),
+        "took the list offices away, with 1 entry"
+    );
+    assert_eq!(daemon.entries(), "");
+    let said = daemon.rlctl(&["lists", "rm", "offices"], "");
+    assert_eq!(
+        (said.code, said.stderr.lines().next()),
+        (1, Some("error: there is no list `offices`"))
+    );
+}
+
+#[test]
+fn check_names_the_list_and_unban_says_who_holds_the_address() {
+    let daemon = Daemon::start("", &[]);
+    ok_with(
+        &daemon,
+        &["import", "-", "--list", "bad"],
+        "192.0.2.0/24 # SBL1\n",
+    );
+    let said = daemon.rlctl(&["check", "192.0.2.7"], "");
+    assert_eq!(said.code, 3);
+    for line in [
+        "banned: by the list bad, since",
+        "why: SBL1",
+        "list: bad bans 192.0.2.0/24 (SBL1)",
+    ] {
+        assert!(said.stdout.contains(line), "{line}: {said:?}");
+    }
+    check(
+        &daemon.rlctl(&["unban", "192.0.2.7"], ""),
+        1,
+        "",
+        "error: 192.0.2.7 is banned by the list bad\nhint: to let it through, use `rlctl allow add 192.0.2.7`",
+    );
+    ok(&daemon, &["allow", "add", "192.0.2.7"]);
+    let said = daemon.rlctl(&["check", "192.0.2.7"], "");
+    assert!(
+        said.stdout.contains("list: bad bans 192.0.2.0/24 (SBL1)") && said.code == 0,
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_long_list_is_one_request() {
+    let daemon = Daemon::start("", &[]);
+    let list: Vec<String> = (0..20_000_u32)
+        .map(|n| std::net::Ipv4Addr::from_bits(0x0a00_0000 + 2 * n).to_string())
+        .collect();
+    let list = list.join("\n");
+    let said = daemon.rlctl(&["import", "-", "--list", "big"], &list);
+    check(&said, 0, "list:big: +20000 -0 =0", "note: read as plain");
+    let exported = daemon.rlctl(&["export", "--list", "big", "--format", "plain"], "");
+    assert_eq!(exported.stdout, list.trim_end());
+}
+
+fn ok_with(daemon: &Daemon, words: &[&str], stdin: &str) {
+    let said = daemon.rlctl(words, stdin);
+    assert_eq!(said.code, 0, "{words:?}: {said:?}");
+}

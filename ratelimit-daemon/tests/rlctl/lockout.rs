@@ -1,0 +1,235 @@
+//! What keeps people from locking themselves out.
+
+use ratelimit_daemon::api::{
+    Applied, Attempt, Changed, Outcome, PassAllStatus, ProtectedView, Status,
+};
+
+use crate::{
+    Expected, check,
+    daemon::{ScriptedDaemon, answers, refuses},
+    moment, run,
+};
+
+#[test]
+fn a_ban_that_is_refused_names_force_and_force_is_sent() {
+    let error = "198.51.100.0/24 covers 198.51.100.1, the default gateway of eth0";
+    let hint = "ban prefixes without it, or add --force if you mean it: this host may be cut off";
+    check(
+        &["ban", "198.51.100.0/24"],
+        refuses(409, error, Some(hint)),
+        &Expected {
+            request: r#"POST /v1/bans {"prefixes":["198.51.100.0/24"],"seconds":null,"reason":null}"#,
+            stdout: "",
+            stderr: &format!("error: {error}\nhint: {hint}"),
+            code: 1,
+        },
+    );
+    check(
+        &["ban", "198.51.100.0/24", "--force"],
+        answers(&Changed {
+            added: 1,
+            ..Changed::default()
+        }),
+        &Expected {
+            request: r#"POST /v1/bans {"prefixes":["198.51.100.0/24"],"seconds":null,"reason":null,"force":true}"#,
+            stdout: "banned 198.51.100.0/24 forever",
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn protected_addresses_stand_with_their_reasons() {
+    let view = |prefix: &str, reasons: &[&str], spared| ProtectedView {
+        prefix: prefix.parse().unwrap(),
+        reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+        spared,
+    };
+    let gateway = [
+        "the default gateway of eth0",
+        "a resolver in /etc/resolv.conf",
+    ];
+    check(
+        &["protected"],
+        answers(&[
+            view("127.0.0.0/8", &["the loopback of this host"], false),
+            view("198.51.100.1", &gateway, true),
+        ]),
+        &Expected {
+            request: "GET /v1/protected",
+            stdout: "\
+PREFIX        REASON                                                          BANNED AROUND IT
+127.0.0.0/8   the loopback of this host                                       no
+198.51.100.1  the default gateway of eth0 and a resolver in /etc/resolv.conf  yes, and spared",
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn pass_all_says_until_when() {
+    let (until, told) = moment(1);
+    let status = |until| PassAllStatus {
+        since: moment(-1).0,
+        until,
+        author: "root".to_owned(),
+    };
+    check(
+        &["pass-all", "on", "--for", "10m"],
+        answers(&status(Some(until))),
+        &Expected {
+            request: r#"POST /v1/pass-all {"on":true,"seconds":600.0}"#,
+            stdout: &format!("everything passes until {told}"),
+            stderr: "",
+            code: 0,
+        },
+    );
+    check(
+        &["pass-all", "on"],
+        answers(&status(None)),
+        &Expected {
+            request: r#"POST /v1/pass-all {"on":true,"seconds":null}"#,
+            stdout: "everything passes until somebody ends it",
+            stderr: "",
+            code: 0,
+        },
+    );
+    check(
+        &["pass-all", "off"],
+        answers(&None::<PassAllStatus>),
+        &Expected {
+            request: r#"POST /v1/pass-all {"on":false,"seconds":null}"#,
+            stdout: "packets are judged again",
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn apply_sends_the_text_and_says_until_when_it_holds() {
+    let (until, told) = moment(1);
+    let daemon = ScriptedDaemon::start(answers(&Applied {
+        changes: vec!["policy default: 1 -> 2".to_owned()],
+        attempt: attempt(Outcome::Pending { until }, false),
+    }));
+    let output = run(
+        &daemon,
+        &["apply", "$DIR/list.txt", "--confirm", "90s"],
+        "",
+        &[],
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    let expected =
+        format!("/root/new.toml holds until {told}: 1 change\n  policy default: 1 -> 2\n");
+    assert_eq!(text, expected);
+    let notes = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(notes, "note: `rlctl confirm` keeps it\n");
+    let request = daemon.requests().join("\n");
+    assert!(
+        request.starts_with(r#"POST /v1/apply {"file":"/"#),
+        "{request}"
+    );
+    let text = r##""text":"# a list\n192.0.2.1\n"##;
+    assert!(request.contains(text), "{request}");
+    assert!(request.ends_with(r#""seconds":90.0}"#), "{request}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_not_sent() {
+    check(
+        &["apply", "/nowhere/new.toml"],
+        answers(&()),
+        &Expected {
+            request: "",
+            stdout: "",
+            stderr: "error: /nowhere/new.toml cannot be read: No such file or directory (os error 2)",
+            code: 2,
+        },
+    );
+}
+
+#[test]
+fn confirm_and_rollback_say_what_the_file_of_the_daemon_is_to_hold() {
+    let at = moment(-1).0;
+    check(
+        &["confirm"],
+        answers(&attempt(Outcome::Confirmed { at }, true)),
+        &Expected {
+            request: "POST /v1/confirm",
+            stdout: "confirmed /root/new.toml: it stays",
+            stderr: "",
+            code: 0,
+        },
+    );
+    check(
+        &["confirm"],
+        answers(&attempt(Outcome::Confirmed { at }, false)),
+        &Expected {
+            request: "POST /v1/confirm",
+            stdout: "confirmed /root/new.toml: it stays",
+            stderr: "note: /etc/ratelimit/config.toml says something else, and `rlctl reload` would read that: cp /root/new.toml /etc/ratelimit/config.toml",
+            code: 0,
+        },
+    );
+    check(
+        &["rollback"],
+        answers(&attempt(Outcome::RolledBack { at }, false)),
+        &Expected {
+            request: "POST /v1/rollback",
+            stdout: "took /root/new.toml back: the configuration before holds again",
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
+fn status_tells_of_all_three() {
+    let (past, past_told) = moment(-1);
+    let (until, _) = moment(1);
+    let told = |status: &Status| {
+        let daemon = ScriptedDaemon::start(answers(status));
+        let output = run(&daemon, &["status"], "", &[]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let status = |outcome| Status {
+        protected: 3,
+        pass_all: Some(PassAllStatus {
+            since: past,
+            until: None,
+            author: "root".to_owned(),
+        }),
+        attempt: Some(attempt(outcome, true)),
+        ..crate::views::status(past)
+    };
+    let text = told(&status(Outcome::Pending { until }));
+    for line in [
+        &format!(
+            "pass-all is on: nothing is dropped, since {past_told} by root, until somebody ends it"
+        ),
+        "not confirmed: /root/new.toml holds for 10d",
+        "3 prefixes are protected from bans: `rlctl protected`",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    let text = told(&status(Outcome::RolledBack { at: past }));
+    let line = format!("rolled back at {past_told}: /etc/ratelimit/config.toml does not hold");
+    assert!(text.contains(&line), "{text}");
+    let text = told(&status(Outcome::Confirmed { at: past }));
+    assert!(
+        text.contains("cp /root/new.toml /etc/ratelimit/config.toml"),
+        "{text}"
+    );
+}
+
+fn attempt(outcome: Outcome, installed: bool) -> Attempt {
+    Attempt {
+        file: "/root/new.toml".to_owned(),
+        main: "/etc/ratelimit/config.toml".to_owned(),
+        installed,
+        outcome,
+    }
+}

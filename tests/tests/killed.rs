@@ -1,0 +1,247 @@
+//! The daemon is killed while bans arrive: what was acknowledged is there after each restart, and nothing else is.
+
+use std::{
+    collections::BTreeMap,
+    net::Ipv4Addr,
+    path::Path,
+    thread,
+    time::{Duration, SystemTime},
+};
+
+use ratelimit_daemon::api::Ban;
+use ratelimit_tests::{Lab, require_command, require_root, service::Service};
+
+const TOML: &str = "[policy.default]\nlimits = []\n";
+/// How often the daemon is killed.
+const ROUNDS: u32 = 6;
+/// How many ban and unban at once.
+const CLIENTS: u32 = 3;
+/// How many addresses a request names that names several.
+const SEVERAL: u32 = 50;
+
+/// What a client was told about an address.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Told {
+    Banned,
+    Unbanned,
+    /// Nothing: the daemon died while it was asked, and either may hold. Of a request with several, the same for all.
+    Nothing {
+        request: u32,
+    },
+}
+
+#[test]
+fn after_each_kill_the_bans_are_those_that_were_acknowledged() {
+    require_root!();
+    require_command!("bpftool");
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    let mut told = BTreeMap::new();
+    for round in 0..ROUNDS {
+        let delay = Duration::from_millis(50) + Duration::from_millis(random() % 400);
+        let answers = thread::scope(|scope| {
+            let service = &service;
+            let clients = (0..CLIENTS).map(|client| {
+                scope.spawn(move || command_until_it_dies(service, round * CLIENTS + client))
+            });
+            let clients: Vec<_> = clients.collect();
+            thread::sleep(delay);
+            service.signal("-KILL").unwrap();
+            let answers = clients.into_iter().map(|client| client.join().unwrap());
+            answers.collect::<Vec<_>>()
+        });
+        told.extend(answers.into_iter().flatten());
+        service.stop("-KILL").unwrap();
+        service.start().unwrap();
+        compare(&service, &mut told, delay);
+    }
+    let acknowledged = told.values().filter(|told| **told == Told::Banned);
+    assert!(
+        acknowledged.count() > 50,
+        "too few bans to tell: {}",
+        told.len()
+    );
+}
+
+#[test]
+fn a_ban_that_somebody_takes_out_of_the_kernel_is_back_within_a_second() {
+    require_root!();
+    require_command!("bpftool");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    service
+        .rlctl_ok(&["ban", "192.0.2.1", "192.0.2.2"])
+        .unwrap();
+    let before = dump(&service);
+    assert_eq!(before.len(), 2);
+    let key = serde_json::from_str::<Vec<String>>(&before[0]["key"].to_string()).unwrap();
+    let mut arguments = vec!["map", "delete", "pinned"];
+    let map = map(&service);
+    arguments.extend([map.as_str(), "key", "hex"]);
+    let key: Vec<&str> = key
+        .iter()
+        .map(|byte| byte.trim_start_matches("0x"))
+        .collect();
+    arguments.extend(key);
+    bpftool(&service, &arguments);
+    service
+        .wait_for_log("were not as intended, and are again")
+        .unwrap();
+    assert_eq!(dump(&service), before);
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    for line in [
+        "ratelimit_intended{kind=\"entry\"} 2",
+        "ratelimit_enforced{kind=\"entry\"} 2",
+        "ratelimit_repaired_total{kind=\"entry\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[test]
+fn a_daemon_whose_database_is_overwritten_keeps_the_bans_and_says_so() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    service
+        .rlctl_ok(&["ban", "192.0.2.1", "--for", "1h"])
+        .unwrap();
+    service.rlctl_ok(&["ban", "2001:db8::/48"]).unwrap();
+    service.stop("-TERM").unwrap();
+    std::fs::write(service.path("state/state.db"), [0x5a; 5000]).unwrap();
+    service.start().unwrap();
+    let bans = bans(&service);
+    assert_eq!(bans.len(), 2);
+    assert!(bans.iter().all(|ban| {
+        ban.reason
+            .as_deref()
+            .unwrap()
+            .contains("kept from the kernel")
+    }));
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(
+        status.contains("the database was damaged at the start"),
+        "{status}"
+    );
+    assert!(status.contains("state.db.damaged-"), "{status}");
+    assert!(service.log().contains("was put aside"), "{}", service.log());
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    assert!(
+        metrics.contains("ratelimit_database_damaged 1"),
+        "{metrics}"
+    );
+    service
+        .rlctl_ok(&["unban", "192.0.2.1", "2001:db8::/48"])
+        .unwrap();
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(
+        status.contains("1 damaged database of earlier starts"),
+        "{status}"
+    );
+}
+
+/// Bans one address, several, and unbans some, until `rlctl` fails.
+fn command_until_it_dies(service: &Service, client: u32) -> BTreeMap<Ipv4Addr, Told> {
+    let mut told = BTreeMap::new();
+    let mut next = 0x0a00_0000 + (client << 16);
+    for request in 0.. {
+        let (verb, count) = match request % 4 {
+            0 => ("ban", SEVERAL),
+            3 => ("unban", 1),
+            _ => ("ban", 1),
+        };
+        // The one that was banned last is unbanned.
+        let first = if verb == "ban" { next } else { next - 1 };
+        next = first + count;
+        let addresses: Vec<Ipv4Addr> = (first..next).map(Ipv4Addr::from).collect();
+        let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        let mut arguments = vec![verb];
+        arguments.extend(texts.iter().map(String::as_str));
+        let done = service.rlctl(&arguments).unwrap().code == 0;
+        let answer = match (done, verb) {
+            (true, "ban") => Told::Banned,
+            (true, _) => Told::Unbanned,
+            (false, _) => Told::Nothing {
+                request: (client << 16) + request,
+            },
+        };
+        told.extend(addresses.into_iter().map(|address| (address, answer)));
+        if !done {
+            return told;
+        }
+    }
+    told
+}
+
+/// Compares what was told with what `rlctl` lists and what the kernel holds. From then on, what holds counts as told.
+fn compare(service: &Service, told: &mut BTreeMap<Ipv4Addr, Told>, delay: Duration) {
+    let mut bans: Vec<String> = bans(service)
+        .iter()
+        .map(|ban| ban.prefix.to_string())
+        .collect();
+    bans.sort_unstable();
+    let is_banned = |address: &Ipv4Addr| bans.binary_search(&address.to_string()).is_ok();
+    let mut halves: BTreeMap<u32, bool> = BTreeMap::new();
+    for (address, told) in told.iter_mut() {
+        let banned = is_banned(address);
+        match *told {
+            Told::Banned => assert!(
+                banned,
+                "the ban of {address} is lost, killed after {delay:?}"
+            ),
+            Told::Unbanned => assert!(!banned, "{address} is banned again, killed after {delay:?}"),
+            Told::Nothing { request } => {
+                let other = *halves.entry(request).or_insert(banned);
+                assert_eq!(
+                    other, banned,
+                    "half of a request holds, killed after {delay:?}"
+                );
+                *told = if banned { Told::Banned } else { Told::Unbanned };
+            }
+        }
+    }
+    let known = told.values().filter(|told| **told == Told::Banned).count();
+    assert_eq!(bans.len(), known, "bans that nobody asked for");
+    assert_eq!(
+        dump(service).len(),
+        known,
+        "the kernel holds something else"
+    );
+}
+
+fn bans(service: &Service) -> Vec<Ban> {
+    let list = service.rlctl_ok(&["--json", "list", "bans"]).unwrap();
+    serde_json::from_str(&list).unwrap()
+}
+
+/// The entries of the kernel's list of IPv4 addresses.
+fn dump(service: &Service) -> Vec<serde_json::Value> {
+    let map = map(service);
+    let text = bpftool(service, &["-j", "map", "dump", "pinned", &map]);
+    serde_json::from_str(&text).unwrap()
+}
+
+fn map(service: &Service) -> String {
+    let layout = service
+        .pins()
+        .join(format!("v{}", ratelimit_common::layout::VERSION));
+    layout.join("maps/ADDRESSES_V4").display().to_string()
+}
+
+fn bpftool(service: &Service, arguments: &[&str]) -> String {
+    let output = service
+        .inside(Path::new("bpftool"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A number that is another one each time.
+fn random() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    u64::from(now.unwrap().subsec_nanos()) / 1000
+}
