@@ -37,6 +37,13 @@ pub struct Capture {
 }
 
 impl Capture {
+    /// Whether there is one, which may have ended.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_wanted(&self) -> bool {
+        self.until_ns != 0
+    }
+
     /// Whether it is going on at `now`.
     #[must_use]
     #[inline(always)]

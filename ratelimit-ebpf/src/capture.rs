@@ -4,9 +4,14 @@
 
 use core::slice;
 
-use aya_ebpf::{bindings::xdp_md, cty::c_void, helpers::bpf_xdp_load_bytes, programs::XdpContext};
+use aya_ebpf::{
+    bindings::xdp_md,
+    cty::c_void,
+    helpers::{bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
+    programs::XdpContext,
+};
 use ratelimit_common::{
-    DropReason, Instant,
+    DropReason, PassReason, Verdict,
     capture::{Capture, Head, SNAP_MAX, Tally},
     parse::{
         self, Payload, ipv4,
@@ -21,45 +26,52 @@ use crate::{
     tables,
 };
 
-/// Copies the packet of `context`, which is dropped for `reason`, or would be, if it is to be captured.
+/// Copies the packet of `context`, if it is dropped, or would be, and is to be captured.
+///
+/// It takes nothing that is not there anyway: what outlives the decision lies on the stack, which has no room.
 #[inline(always)]
-pub fn offer(
-    context: &XdpContext,
-    frame_bytes: u32,
-    reason: DropReason,
-    is_observed: bool,
-    now: Instant,
-) {
-    if CAPTURE.get(0).is_some_and(|capture| capture.is_on(now)) {
-        let why = reason as u64 | u64::from(is_observed) << 8;
-        capture_packet(context.ctx, frame_bytes.into(), why);
+pub fn offer(context: *mut xdp_md, verdict: Verdict) {
+    let index = verdict.index();
+    if index >= PassReason::ALL.len() && CAPTURE.get(0).is_some_and(Capture::is_wanted) {
+        capture_packet(context, index as u64);
     }
 }
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn capture_packet(context: *mut xdp_md, frame_bytes: u64, why: u64) -> u64 {
+extern "C" fn capture_packet(context: *mut xdp_md, verdict: u64) -> u64 {
+    let number = verdict.wrapping_sub(PassReason::ALL.len() as u64);
+    let observed = number >= DropReason::ALL.len() as u64;
+    let number = if observed {
+        number.wrapping_sub(DropReason::ALL.len() as u64)
+    } else {
+        number
+    };
     let (Some(capture), Some(tally), Some(reason)) = (
         CAPTURE.get(0),
         CAPTURE_TALLY.get_ptr_mut(tables::interface()),
-        DropReason::from_number(why as u8),
+        DropReason::from_number(number as u8),
     ) else {
         return 0;
     };
+    let at = clock::precise();
+    if !capture.is_on(at) {
+        return 0;
+    }
     if !capture.has_reason(reason) || !has_source(context, capture) {
         return 0;
     }
     // SAFETY: the tally belongs to this CPU, and XDP programs do not interrupt each other on one.
     let tally = unsafe { &mut *tally };
-    let at = clock::precise();
     if tally.choose(capture, at) {
         let head = Head {
             at_ns: at.as_nanos(),
-            frame_bytes: frame_bytes as u32,
+            // SAFETY: the helper reads the length of the frame that the context describes.
+            frame_bytes: unsafe { bpf_xdp_get_buff_len(context) } as u32,
             kept_bytes: 0,
             interface: tables::interface(),
-            reason: why as u8,
-            observed: (why >> 8) as u8,
+            reason: reason as u8,
+            observed: observed.into(),
             reserved: [0; 2],
         };
         copy(context, head, capture.snap, tally);

@@ -51,15 +51,8 @@ fn judge(context: &XdpContext, frame_bytes: u32) -> u32 {
     let now = clock::now();
     let frame = frame::cursor(context, frame_bytes);
     match decide(frame, now, &KernelTables::new(context.ctx, now)) {
-        Verdict::Pass(_) => XDP_PASS,
-        Verdict::Observe(reason) => {
-            capture::offer(context, frame_bytes, reason, true, now);
-            XDP_PASS
-        }
-        Verdict::Drop(reason) => {
-            capture::offer(context, frame_bytes, reason, false, now);
-            XDP_DROP
-        }
+        Verdict::Pass(_) | Verdict::Observe(_) => XDP_PASS,
+        Verdict::Drop(_) => XDP_DROP,
     }
 }
 

@@ -20,6 +20,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    capture,
     constant::Constant,
     events,
     maps::{
@@ -116,6 +117,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
+        capture::offer(self.context, verdict);
         if let Some(counter) = VERDICTS.get_ptr_mut(counter_index(INTERFACE.get(), family, verdict))
         {
             // SAFETY: the counter belongs to this CPU, and XDP programs do not interrupt each other on one.

@@ -208,10 +208,10 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
     let mut ban = ban("203.0.113.0/24", since);
     ban.until = Some(until);
-    let mut listed = ban.clone();
-    listed.prefix = "203.0.0.0/16".parse().unwrap();
-    (listed.until, listed.reason) = (None, None);
-    listed.origin = Origin::list("drop");
+    let mut beneath = ban.clone();
+    beneath.prefix = "203.0.0.0/16".parse().unwrap();
+    (beneath.until, beneath.reason) = (None, None);
+    beneath.origin = Origin::Crowdsec;
     let entry = |entry, decides| Covering { entry, decides };
     let policy = |prefix: Option<&str>| Entry::Policy {
         policy: "partner".to_owned(),
@@ -219,7 +219,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     };
     let covering = vec![
         entry(Entry::Ban(ban.clone()), true),
-        entry(Entry::Ban(listed), false),
+        entry(Entry::Ban(beneath), false),
         entry(policy(Some("203.0.113.0/24")), false),
         entry(policy(None), false),
     ];
@@ -253,7 +253,7 @@ rule: the ban of 203.0.113.0/24
 until: {until_told} (10d 12h left)
 banned: by alice, since {since_told}
 why: port scan
-beneath: the ban of 203.0.0.0/16 by the list drop, forever: nobody said why
+beneath: the ban of 203.0.0.0/16 by CrowdSec, forever: nobody said why
 beneath: the policy `partner`, which is for 203.0.113.0/24
 limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit: 50MB per 1s: nothing used
