@@ -15,6 +15,8 @@ use crate::{
 const WIDE: &str = "{ packets = 100_000_000, per = \"1s\" }";
 /// A limit that every packet of a source but the first meets.
 const NARROW: &str = "{ packets = 1, per = \"1h\" }";
+/// A ban that no source gets: the packets are of no connection.
+const BAN: &str = "ban = { after = 16_000_000, within = \"1m\", for = \"1s\" }";
 /// The sources that are remembered where a million of them send.
 const ROOMY: &str = "[source]\ncapacity = 2_000_000";
 /// Limits that no packet meets, of different windows.
@@ -43,6 +45,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     ];
     scenarios.extend([2, 4, 8].map(|count| layers(store, count)));
     scenarios.extend(["sliding-window", "token-bucket"].map(|name| algorithm(store, name)));
+    scenarios.extend([banning(store), banning_the_limited(store)]);
     scenarios.extend(listed::scenarios(store));
     scenarios
 }
@@ -130,6 +133,30 @@ fn limited(store: Store) -> Scenario {
         }
     }
     on_two_cpus(scenario, LIMITED)
+}
+
+/// A policy that bans, while nobody is banned: a source is looked for among the bans.
+fn banning(store: Store) -> Scenario {
+    let mut scenario = Scenario::new(store, "ban", format!("{}\n{BAN}", policy(WIDE)));
+    for family in IpFamily::ALL {
+        for sources in [Sources::Hot, Sources::Many] {
+            let traffic = Traffic::new(family, sources);
+            let goal = Goal::Plus(0.5, scenario::name(store, "pass", traffic));
+            scenario = scenario.case(Case::new(traffic, CONFORMING).goal(goal));
+        }
+    }
+    scenario
+}
+
+/// A policy that would ban, and whose sources make strikes all the time.
+fn banning_the_limited(store: Store) -> Scenario {
+    let toml = format!("{}\n{BAN}", policy(NARROW));
+    let mut scenario = Scenario::new(store, "ban-limited", toml);
+    for family in IpFamily::ALL {
+        let hot = Traffic::new(family, Sources::Hot);
+        scenario = scenario.case(Case::new(hot, LIMITED));
+    }
+    scenario
 }
 
 /// Several limits in the policy: each beyond the first costs at most 0.6 more, and eight of them 7.

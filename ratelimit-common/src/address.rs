@@ -47,6 +47,10 @@ pub trait Address: Copy + Eq + 'static {
     /// The bit of the [guard](crate::guard::Guard) that stands for this address, below [`guard::BITS`](crate::guard::BITS).
     fn guard_bit(self) -> u32;
 
+    /// The bit of the [filter](crate::detected::Filter) that stands for this source, below
+    /// [`detected::BITS`](crate::detected::BITS).
+    fn filter_bit(self) -> u32;
+
     /// The address in 16 bytes, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
     fn octets(self) -> [u8; 16];
 }
@@ -127,6 +131,12 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
+    fn filter_bit(self) -> u32 {
+        // Fibonacci hashing (Knuth, TAOCP 3, 6.4): the upper bits are the mixed ones.
+        u32::from_be_bytes(self.0).wrapping_mul(0x9e37_79b1) >> 17
+    }
+
+    #[inline(always)]
     fn octets(self) -> [u8; 16] {
         let [a, b, c, d] = self.0;
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
@@ -160,6 +170,13 @@ impl Address for Ipv6 {
         let [a, b, c, d, ..] = self.0;
         // Fibonacci hashing (Knuth, TAOCP 3, 6.4): real allocations differ in the middle of these 32 bits.
         u32::from_be_bytes([a, b, c, d]).wrapping_mul(0x9e37_79b1) >> 16
+    }
+
+    #[inline(always)]
+    fn filter_bit(self) -> u32 {
+        let [high, low]: [u64; 2] = zerocopy::transmute!(self.0);
+        let halves = u64::from_be(high) ^ low;
+        (halves.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 49) as u32
     }
 
     #[inline(always)]

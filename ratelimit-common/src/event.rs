@@ -1,6 +1,11 @@
-//! A sample of the drops, for people to look at. Counters are the truth; there is never an event a packet.
+//! What the program tells: a sample of the drops, for people to look at, and each ban that a policy made.
+//!
+//! Counters and maps are the truth; there is never an event a packet, and none has to arrive. The two kinds are told apart
+//! by their length.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::Detected;
 
 /// The shortest time between two events of one CPU: at most 100 a second.
 pub const INTERVAL_NS: u64 = 10_000_000;
@@ -25,6 +30,23 @@ pub struct DropEvent {
     pub reserved: u8,
 }
 const _: () = assert!(size_of::<DropEvent>() == 32);
+
+/// A source that a policy banned.
+#[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
+#[repr(C)]
+pub struct BanEvent {
+    /// The ban.
+    pub ban: Detected,
+    /// The source, in the form of [`Address::octets`](crate::Address::octets).
+    pub source: [u8; 16],
+    /// The slot of the interface, see [`layout::INTERFACES_MAX`](crate::layout::INTERFACES_MAX).
+    pub interface: u32,
+    /// The family, as the number of [`Family`](crate::Family).
+    pub family: u8,
+    /// Always zero.
+    pub reserved: [u8; 3],
+}
+const _: () = assert!(size_of::<BanEvent>() != size_of::<DropEvent>());
 
 /// What one CPU remembers of its events.
 #[derive(

@@ -32,6 +32,9 @@ pub const SOURCES_DEFAULT: u32 = 1 << 18;
 /// Sources of each family whose refusals are remembered.
 pub const STRIKES_MAX: u32 = 1 << 16;
 
+/// Sources of each family that policies have banned and user space has not taken over.
+pub const DETECTED_MAX: u32 = 1 << 16;
+
 /// Policies of the node whose words are kept apart: the one in force, and the one that a reload brings. The words of
 /// a policy stand at its scope, modulo this.
 pub const NODE_POLICIES: u32 = 16;

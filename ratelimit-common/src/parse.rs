@@ -3,11 +3,13 @@
 //! Each step answers for itself. An enum of all that a frame can be would have the verifier's pointers and plain bytes in one
 //! word.
 
+mod connection;
 mod ethernet;
 pub mod ipv4;
 pub mod ipv6;
 pub mod transport;
 
+pub use connection::Connection;
 pub use ethernet::{Payload, VLAN_TAGS_MAX, payload};
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::{
     flow::Content,
     layers,
     parse::{self, Payload, ipv4, ipv6},
+    strikes::Strike,
     tables::FamilyTables,
 };
 
@@ -74,6 +75,12 @@ where
             tables,
         );
     }
+    let settings = tables.settings();
+    let source = flow.source.masked(tables.source_mask());
+    // The source may be wider than the address, so it is here that a protected address is spared.
+    if settings.has_detection() && !entry.is_protected() && is_detected(&source, now, tables) {
+        return refuse(source, Refusal::without_limit(DropReason::Banned), tables);
+    }
     if flow.content == Content::TooDeep {
         return refuse(
             flow.source,
@@ -81,7 +88,6 @@ where
             tables,
         );
     }
-    let settings = tables.settings();
     let arrival = Arrival {
         at: now,
         bytes: frame.frame_bytes(),
@@ -92,7 +98,6 @@ where
         },
     };
     let policy = tables.policy(entry.policy().unwrap_or(settings.default_policy()));
-    let source = flow.source.masked(tables.source_mask());
     let outcome = if settings.has_wider_limits() {
         layers::charge(&source, policy, &arrival, tables)
     } else {
@@ -106,7 +111,15 @@ where
         });
     };
     if refusal.reason.is_of_source() {
-        tables.strike(source);
+        let strike = Strike {
+            at: now,
+            frame,
+            limit: refusal.limit,
+            may_ban: refusal.reason == DropReason::Limited && outcome.is_enforced(),
+        };
+        if tables.strike(&source, policy, &strike) {
+            tables.detect(&source, policy, &strike);
+        }
     }
     let verdict = refuse(source, refusal, tables);
     if outcome.is_enforced() {
@@ -114,6 +127,13 @@ where
     } else {
         verdict.observed()
     }
+}
+
+/// Whether a policy has banned a source.
+#[inline(always)]
+fn is_detected<A: Address>(source: &A, now: Instant, tables: &impl FamilyTables<A>) -> bool {
+    let ban = tables.detected(source);
+    ban.is_some_and(|ban| ban.is_active(now))
 }
 
 #[inline(always)]
@@ -126,15 +146,16 @@ fn refuse<A: Address>(source: A, refusal: Refusal, tables: &impl FamilyTables<A>
 mod tests {
     use core::{
         cell::{Cell, RefCell},
+        num::NonZeroU32,
         time::Duration,
     };
     use std::{vec, vec::Vec};
 
     use super::*;
     use crate::{
-        Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey, Unit, absent::Absent,
-        aggregate::Aggregates, algorithm::FixedWindow, charge::Words, parse::transport::Kind,
-        policy::LIMITS_MAX, tables::InsertError,
+        BanRule, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey, Unit,
+        absent::Absent, aggregate::Aggregates, algorithm::FixedWindow, charge::Words,
+        detected::Detection, parse::transport::Kind, policy::LIMITS_MAX, tables::InsertError,
     };
 
     const CONFORMING: Verdict = Verdict::Pass(PassReason::Conforming);
@@ -257,6 +278,118 @@ mod tests {
         assert_eq!(fake.strikes.get(), 2);
     }
 
+    #[test]
+    fn the_last_strike_bans_from_the_next_packet_on() {
+        let fake = Fake::banning();
+        check(&fake, &[CONFORMING, LIMITED, LIMITED, BANNED, BANNED]);
+        assert_eq!(*fake.detections.borrow(), [Detection::Banned]);
+        let ban = fake.detected.get().unwrap();
+        assert_eq!((ban.at_ns, ban.until_ns), (NOW.as_nanos(), 6_000_000_000));
+        assert_eq!((ban.strikes, ban.limit, ban.scope), (2, 0, 0));
+        assert_eq!(fake.strikes.get(), 2, "a ban is no strike");
+    }
+
+    #[test]
+    fn a_ban_of_a_policy_ends_at_its_end() {
+        let fake = Fake::banning();
+        let until = |until_ns| Detected {
+            until_ns,
+            ..Detected::default()
+        };
+        fake.detected.set(Some(until(NOW.as_nanos() + 1)));
+        check(&fake, &[BANNED]);
+        let fake = Fake::banning();
+        fake.detected.set(Some(until(NOW.as_nanos())));
+        check(&fake, &[CONFORMING]);
+    }
+
+    #[test]
+    fn a_source_that_may_be_forged_stays_limited_unless_the_policy_says_otherwise() {
+        let forged = Fake {
+            is_connected: false,
+            ..Fake::banning()
+        };
+        check(&forged, &[CONFORMING, LIMITED, LIMITED, LIMITED, LIMITED]);
+        assert_eq!(*forged.detections.borrow(), [Detection::Unverified; 2]);
+        let banned = forged_and_banned();
+        check(&banned, &[CONFORMING, LIMITED, LIMITED, BANNED]);
+    }
+
+    fn forged_and_banned() -> Fake {
+        Fake {
+            is_connected: false,
+            ..Fake::new(1, false).with_ban(BanRule::for_unverified)
+        }
+    }
+
+    #[test]
+    fn where_no_ban_can_be_had_the_source_stays_limited() {
+        let too_many = Fake {
+            may_detect: false,
+            ..Fake::banning()
+        };
+        check(&too_many, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
+        assert_eq!(*too_many.detections.borrow(), [Detection::TooMany]);
+        let full = Fake {
+            has_room: false,
+            ..Fake::banning()
+        };
+        check(&full, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
+        assert_eq!(*full.detections.borrow(), [Detection::NoRoom]);
+    }
+
+    #[test]
+    fn a_dry_run_of_a_policy_bans_nobody() {
+        let fake = Fake::new(1, true).with_ban(|rule| rule);
+        let observed = Verdict::Observe(DropReason::Limited);
+        check(&fake, &[CONFORMING, observed, observed, observed]);
+        assert_eq!(*fake.detections.borrow(), []);
+        assert_eq!(fake.strikes.get(), 3);
+    }
+
+    #[test]
+    fn a_dry_run_of_everything_shows_who_would_be_banned() {
+        let fake = Fake::banning();
+        let fake = Fake {
+            settings: Settings::new(0, true).with_detection(),
+            ..fake
+        };
+        let observed = Verdict::Observe(DropReason::Limited);
+        let banned = Verdict::Observe(DropReason::Banned);
+        check(&fake, &[CONFORMING, observed, observed, banned]);
+    }
+
+    #[test]
+    fn only_packets_over_a_limit_lead_to_a_ban() {
+        let fake = Fake {
+            race: Race::NoRoom,
+            ..Fake::banning()
+        };
+        check(&fake, &[Verdict::Drop(DropReason::NoState); 4]);
+        assert_eq!(*fake.detections.borrow(), []);
+    }
+
+    #[test]
+    fn a_protected_address_is_limited_and_never_banned_by_a_policy() {
+        let protect = |fake: Fake| Fake {
+            entry: Some(ListEntry::default().protected()),
+            ..fake
+        };
+        let fake = protect(Fake::banning());
+        check(&fake, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
+    }
+
+    #[test]
+    fn an_allow_beats_the_ban_of_a_policy() {
+        let fake = Fake::banning().listed(true, None);
+        fake.detected.set(Some(Detected {
+            until_ns: u64::MAX,
+            ..Detected::default()
+        }));
+        check(&fake, &[Verdict::Pass(PassReason::Allowed); 2]);
+    }
+
+    const SOURCE: Ipv4 = Ipv4::new([192, 0, 2, 1]);
     const NOW: Instant = Instant::from_nanos(5_000_000_000);
     const ARRIVAL: Arrival = Arrival {
         at: NOW,
@@ -301,7 +434,12 @@ mod tests {
         entry: Option<ListEntry>,
         race: Race,
         record: RefCell<Option<Record>>,
-        strikes: Cell<u32>,
+        strikes: Cell<u64>,
+        detected: Cell<Option<Detected>>,
+        is_connected: bool,
+        may_detect: bool,
+        has_room: bool,
+        detections: RefCell<Vec<Detection>>,
         samples: RefCell<Vec<DropReason>>,
         counted: RefCell<Vec<(Family, Verdict, u32)>>,
     }
@@ -316,8 +454,28 @@ mod tests {
                 race: Race::Won,
                 record: RefCell::default(),
                 strikes: Cell::default(),
+                detected: Cell::default(),
+                is_connected: true,
+                may_detect: true,
+                has_room: true,
+                detections: RefCell::default(),
                 samples: RefCell::default(),
                 counted: RefCell::new(vec![]),
+            }
+        }
+
+        /// One that bans its source for a second with the second packet over its limit, which is one packet.
+        fn banning() -> Self {
+            Self::new(1, false).with_ban(|rule| rule)
+        }
+
+        fn with_ban(self, change: impl Fn(BanRule) -> BanRule) -> Self {
+            let (two, second) = (NonZeroU32::new(2).unwrap(), Duration::from_secs(1));
+            let rule = BanRule::new(two, second, second).unwrap();
+            Self {
+                settings: self.settings.with_detection(),
+                policy: self.policy.with_ban(change(rule)),
+                ..self
             }
         }
 
@@ -352,6 +510,15 @@ mod tests {
 
         fn node(&self) -> Absent {
             unreachable!()
+        }
+
+        fn may_detect(&self, now: Instant) -> bool {
+            assert_eq!(now, NOW);
+            self.may_detect
+        }
+
+        fn count_detection(&self, detection: Detection) {
+            self.detections.borrow_mut().push(detection);
         }
 
         fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
@@ -395,8 +562,27 @@ mod tests {
             }
         }
 
-        fn strike(&self, _: Ipv4) {
+        fn detected(&self, source: &Ipv4) -> Option<Detected> {
+            assert_eq!(*source, SOURCE);
+            self.detected.get()
+        }
+
+        /// Every `after`-th strike bans, whenever the others came.
+        fn count_strike(&self, _: &Ipv4, rule: Option<&BanRule>, _: Instant) -> bool {
             self.strikes.set(self.strikes.get() + 1);
+            rule.is_some_and(|rule| self.strikes.get().is_multiple_of(rule.after()))
+        }
+
+        fn is_connected(&self, strike: &Strike<'_>) -> bool {
+            assert_eq!(strike.frame.frame_bytes(), 34);
+            self.is_connected
+        }
+
+        fn ban(&self, source: &Ipv4, ban: Detected) -> bool {
+            assert_eq!(*source, SOURCE);
+            self.has_room
+                .then(|| self.detected.set(Some(ban)))
+                .is_some()
         }
 
         fn sample(&self, _: Ipv4, refusal: Refusal) {
@@ -428,7 +614,19 @@ mod tests {
             unreachable!()
         }
 
-        fn strike(&self, _: Ipv6) {
+        fn detected(&self, _: &Ipv6) -> Option<Detected> {
+            unreachable!()
+        }
+
+        fn count_strike(&self, _: &Ipv6, _: Option<&BanRule>, _: Instant) -> bool {
+            unreachable!()
+        }
+
+        fn is_connected(&self, _: &Strike<'_>) -> bool {
+            unreachable!()
+        }
+
+        fn ban(&self, _: &Ipv6, _: Detected) -> bool {
             unreachable!()
         }
 

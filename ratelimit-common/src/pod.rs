@@ -3,8 +3,14 @@
 use aya::Pod;
 
 use crate::{
-    ClassSet, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
-    aggregate::Aggregates, event::Sampler, guard::Guard, layout::Counter, node::Share,
+    ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
+    aggregate::Aggregates,
+    algorithm::FixedWindow,
+    detected::{Filter, Tally},
+    event::Sampler,
+    guard::Guard,
+    layout::Counter,
+    node::Share,
     source::LogKey,
 };
 
@@ -18,6 +24,12 @@ unsafe impl Pod for crate::capture::Capture {}
 unsafe impl Pod for crate::capture::Tally {}
 // SAFETY: as above.
 unsafe impl Pod for ClassSet {}
+// SAFETY: as above.
+unsafe impl Pod for Detected {}
+// SAFETY: as above.
+unsafe impl Pod for Filter {}
+// SAFETY: as above.
+unsafe impl Pod for FixedWindow {}
 // SAFETY: as above.
 unsafe impl Pod for Guard {}
 // SAFETY: as above.
@@ -44,3 +56,5 @@ unsafe impl Pod for SourceKey<Ipv4> {}
 unsafe impl Pod for SourceKey<Ipv6> {}
 // SAFETY: as above.
 unsafe impl Pod for Strikes {}
+// SAFETY: as above.
+unsafe impl Pod for Tally {}

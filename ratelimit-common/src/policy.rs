@@ -6,6 +6,7 @@ use crate::{
     algorithm::{Algorithm, FIXED_WINDOW, FixedWindow, Parameters, SLIDING_LOG},
     arrival::Arrival,
     class::ClassSet,
+    strikes::BanRule,
 };
 
 /// The most limits a policy may have.
@@ -129,8 +130,9 @@ pub struct Policy {
     scope: u32,
     classes: ClassSet,
     reserved: u32,
+    ban: BanRule,
 }
-const _: () = assert!(size_of::<Policy>() == 272);
+const _: () = assert!(size_of::<Policy>() == 312);
 
 const OBSERVE: u8 = 1 << 0;
 const HAS_LOG: u8 = 1 << 1;
@@ -164,6 +166,23 @@ impl Policy {
         Self {
             share_shift: shift,
             ..self
+        }
+    }
+
+    /// The same with a rule for sources that go on over its limits.
+    #[must_use]
+    pub const fn with_ban(self, ban: BanRule) -> Self {
+        Self { ban, ..self }
+    }
+
+    /// When sources that go on over its limits are banned; `None` for never.
+    #[must_use]
+    #[inline(always)]
+    pub const fn ban(&self) -> Option<&BanRule> {
+        if self.ban.is_none() {
+            None
+        } else {
+            Some(&self.ban)
         }
     }
 

@@ -22,10 +22,11 @@ const CLASSES: u32 = 1 << 2;
 const AGGREGATES: u32 = 1 << 3;
 const NODE: u32 = 1 << 4;
 const PASS_ALL: u32 = 1 << 5;
+const DETECTION: u32 = 1 << 6;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
-    /// is the precise one, and there are no classes, no wider prefixes and no limits of the node.
+    /// is the precise one, and there are no classes, no wider prefixes, no policies that ban and no limits of the node.
     #[must_use]
     pub const fn new(default_policy: u32, observe: bool) -> Self {
         Self {
@@ -60,6 +61,12 @@ impl Settings {
     #[must_use]
     pub const fn with_aggregates(self) -> Self {
         self.with(AGGREGATES)
+    }
+
+    /// The same with policies that ban.
+    #[must_use]
+    pub const fn with_detection(self) -> Self {
+        self.with(DETECTION)
     }
 
     /// The same with a policy for the node.
@@ -131,6 +138,13 @@ impl Settings {
     #[inline(always)]
     pub const fn has_aggregates(self) -> bool {
         self.has(AGGREGATES)
+    }
+
+    /// Whether a source may have been banned by a policy.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_detection(self) -> bool {
+        self.has(DETECTION)
     }
 
     /// The index of the node's policy.

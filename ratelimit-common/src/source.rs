@@ -81,15 +81,3 @@ pub struct Record {
     /// The state of limit `i` at index `i`; 0 where nothing was charged yet.
     pub words: [u64; LIMITS_MAX],
 }
-
-/// How often a source was refused.
-#[derive(
-    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
-)]
-#[repr(C)]
-pub struct Strikes {
-    /// Packets over a limit of the source's policy, dropped or observed.
-    pub packets: u64,
-    /// When the last of them came, in nanoseconds since boot.
-    pub last_ns: u64,
-}

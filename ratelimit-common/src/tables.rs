@@ -1,10 +1,12 @@
 //! What the pipeline needs from the world: the lists, the policies, the classes, the state of the limits, the counters.
 
 use crate::{
-    Address, Arrival, Cursor, Family, Ipv4, Ipv6, ListEntry, Policy, Settings, Verdict,
+    Address, Arrival, BanRule, Cursor, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy,
+    Settings, Verdict,
     aggregate::Aggregates,
     charge::{Outcome, Refusal, Words},
     class::{self, ClassSet},
+    detected::Detection,
     layers,
     node::Node,
     parse::{
@@ -13,6 +15,7 @@ use crate::{
     },
     source::SourceKey,
     state,
+    strikes::{self, Strike},
 };
 
 /// Why the state of a new source was not stored.
@@ -63,6 +66,12 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
 
     /// The state of the node's limits.
     fn node(&self) -> Self::Node<'_>;
+
+    /// Whether there may be one more ban by a policy within this minute; then it is one of them.
+    fn may_detect(&self, now: Instant) -> bool;
+
+    /// Counts what became of a source that a policy was to ban.
+    fn count_detection(&self, detection: Detection);
 
     /// Counts a packet, once, under its verdict.
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32);
@@ -151,8 +160,36 @@ pub trait FamilyTables<A: Address> {
         layers::charge_layer(layer, source, policy, arrival, self)
     }
 
-    /// Notes that a limit refused a packet of `source`.
-    fn strike(&self, source: A);
+    /// The ban that a policy made of `source`, if it did; it may have ended.
+    fn detected(&self, source: &A) -> Option<Detected>;
+
+    /// Counts that a limit refused a packet of `source`, and by `rule` if there is one. Answers what
+    /// [`BanRule::strike`] does.
+    fn count_strike(&self, source: &A, rule: Option<&BanRule>, now: Instant) -> bool;
+
+    /// Whether the packet is one of a TCP connection with this host that has been established.
+    fn is_connected(&self, strike: &Strike<'_>) -> bool;
+
+    /// Bans a source; `false` when there is no room.
+    fn ban(&self, source: &A, ban: Detected) -> bool;
+
+    /// [`strikes::count`], wherever its code is kept.
+    #[inline(always)]
+    fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool
+    where
+        Self: Sized,
+    {
+        strikes::count(source, policy, strike, self)
+    }
+
+    /// [`strikes::detect`], wherever its code is kept.
+    #[inline(always)]
+    fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>)
+    where
+        Self: Tables + Sized,
+    {
+        strikes::detect(source, policy, strike, self);
+    }
 
     /// Shows a packet of `source` that is dropped, or would be, to whoever looks at a sample of them.
     fn sample(&self, source: A, refusal: Refusal);

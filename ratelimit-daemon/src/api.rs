@@ -6,6 +6,8 @@
 //! | `GET /v1/bans` | | `[`[`Ban`]`]` |
 //! | `POST /v1/bans` | [`BanRequest`] | [`Changed`] |
 //! | `DELETE /v1/bans` | [`PrefixesRequest`] | [`Changed`] |
+//! | `POST /v1/bans/program` | [`ProgramBanRequest`] | [`Changed`] |
+//! | `DELETE /v1/bans/program` | [`ProgramUnbanRequest`] | [`Changed`] |
 //! | `GET /v1/allows` | | `[`[`Allow`]`]` |
 //! | `POST /v1/allows` | [`AllowRequest`] | [`Changed`] |
 //! | `DELETE /v1/allows` | [`PrefixesRequest`] | [`Changed`] |
@@ -35,9 +37,11 @@
 mod capture;
 mod clock;
 mod covering;
+mod crowdsec;
 mod event;
 mod lists;
 mod lockout;
+mod program;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -48,6 +52,7 @@ pub use self::{
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
     covering::{Covering, Entry},
+    crowdsec::CrowdsecStatus,
     event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
     lists::{
         ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
@@ -57,9 +62,10 @@ pub use self::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
         PassAllStatus, ProtectedView, SSH_PEER,
     },
+    program::{ProgramBanRequest, ProgramUnbanRequest},
 };
 pub use crate::origin::Origin;
-use crate::{class::Class, limit::LimitSpec, prefix::Prefix};
+use crate::{ban::BanSpec, class::Class, limit::LimitSpec, prefix::Prefix};
 
 /// The largest body of a request, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
@@ -199,6 +205,9 @@ pub struct PolicyView {
     pub limits: Vec<LimitSpec>,
     /// Whether what it would drop passes.
     pub observe: bool,
+    /// When it bans a source; `None` is never.
+    #[serde(default)]
+    pub ban: Option<BanSpec>,
     /// What shares the limits.
     #[serde(default)]
     pub applies_to: AppliesTo,
@@ -217,6 +226,17 @@ pub enum AppliesTo {
     Prefix,
     /// They are of everything that arrives.
     Node,
+}
+
+/// How far a source is from a ban by its policy.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct StrikesView {
+    /// Drops that count.
+    pub strikes: u64,
+    /// When the policy bans.
+    pub ban: BanSpec,
+    /// How often policies have banned the source, as far as that is remembered.
+    pub bans: u32,
 }
 
 /// What would happen to a packet of an address at this moment.
@@ -252,6 +272,9 @@ pub struct Check {
     /// The last drops of the source in the sample, the last one first.
     #[serde(default)]
     pub last_drops: Vec<Event>,
+    /// How far the source is from a ban by its policy; `None` where that does not ban.
+    #[serde(default)]
+    pub strikes: Option<StrikesView>,
     /// Packets of the source that limits refused, as far as they are remembered.
     pub refused_packets: u64,
     /// When the last of them came.
@@ -347,6 +370,9 @@ pub struct Status {
     pub maps: Vec<MapStatus>,
     /// Bans that are in force.
     pub bans: usize,
+    /// Those of them that detection made.
+    #[serde(default)]
+    pub detected_bans: usize,
     /// Allows.
     pub allows: usize,
     /// Lists, those in files and those that were imported.
@@ -363,6 +389,9 @@ pub struct Status {
     /// Whether the node has limits.
     #[serde(default)]
     pub node: bool,
+    /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crowdsec: Option<CrowdsecStatus>,
     /// Addresses and prefixes that are protected.
     #[serde(default)]
     pub protected: usize,

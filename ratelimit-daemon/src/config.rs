@@ -7,8 +7,10 @@
 //! Nothing here looks at the machine beyond the files: whether an interface exists is found out when it is attached to.
 
 mod arguments;
+mod ban;
 mod class;
 mod compile;
+mod crowdsec;
 mod diagnostic;
 mod document;
 mod file;
@@ -29,7 +31,9 @@ mod wide;
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, SocketAddr},
+    num::NonZeroU32,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use ratelimit_common::layout::SOURCES_DEFAULT;
@@ -44,7 +48,9 @@ pub use self::{
 };
 use self::{document::Document, report::Report};
 use crate::{
+    ban::BanSpec,
     class::Catalogue,
+    crowdsec::{Address, Key},
     datapath::{IpFamily, LOGS_DEFAULT},
     limit::LimitSpec,
     prefix::Prefix,
@@ -144,6 +150,8 @@ pub struct Config {
     pub aggregate: AggregateConfig,
     /// The limits of everything that arrives.
     pub node: NodeConfig,
+    /// The most bans that policies make in a minute.
+    pub bans_per_minute: NonZeroU32,
     /// The allow list.
     pub allow: Vec<Prefix>,
     /// The lists that are read from files, by name.
@@ -158,6 +166,8 @@ pub struct Config {
     pub paths: Paths,
     /// Where metrics are served; `None` is nowhere.
     pub metrics: Option<SocketAddr>,
+    /// The local API of `CrowdSec` whose decisions are followed; `None` is none.
+    pub crowdsec: Option<Crowdsec>,
 }
 
 /// An interface to limit traffic on.
@@ -217,6 +227,8 @@ pub struct PolicyConfig {
     pub limits: Vec<LimitSpec>,
     /// Whether to count and pass what it would drop.
     pub observe: bool,
+    /// When a source is banned that goes on over them; `None` is never.
+    pub ban: Option<BanSpec>,
 }
 
 /// The limits of the wider prefixes around a source, each of its own length, from the narrowest to the widest.
@@ -309,6 +321,17 @@ impl Default for Paths {
             runtime: "/run/ratelimit".into(),
         }
     }
+}
+
+/// A local API of `CrowdSec`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Crowdsec {
+    /// Where it is.
+    pub address: Address,
+    /// The key that it knows this bouncer by.
+    pub key: Key,
+    /// How often it is asked.
+    pub every: Duration,
 }
 
 /// Where metrics are served unless the configuration says otherwise.

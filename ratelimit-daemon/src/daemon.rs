@@ -23,6 +23,7 @@ use crate::{
     capabilities,
     config::{Config, OnStop},
     control::{self, Controller, Handle, Store},
+    crowdsec,
     datapath::{self, Kernel},
     events, http,
     lock::Lock,
@@ -143,6 +144,7 @@ impl Daemon {
         ));
         tasks.spawn(keep_lists(controller.clone(), stop.clone()));
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
+        tasks.spawn(crowdsec::follow(controller.clone(), stop.clone()));
         if let Some(events) = self.events {
             tasks.spawn(events::forward_events(
                 events,

@@ -4,6 +4,7 @@
 
 mod batch;
 mod class_maps;
+mod detected_maps;
 mod family_maps;
 mod interface;
 mod ip_address;
@@ -26,8 +27,8 @@ pub use memory::{Memory, Shared, Write};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{
-    Family, ListEntry, Policy, Record, Settings, Strikes, Verdict, aggregate::Aggregates,
-    guard::Guard, layout::Counter,
+    Detected, Family, ListEntry, Policy, Record, Settings, Strikes, Verdict, aggregate::Aggregates,
+    algorithm::FixedWindow, detected::Tally, guard::Guard, layout::Counter,
 };
 
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
@@ -210,6 +211,24 @@ pub trait Datapath: Send {
 
     /// Shows all sources that were refused.
     fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError>;
+
+    /// Sets how many bans policies may make.
+    fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError>;
+
+    /// How many bans policies may make.
+    fn detection_limit(&self) -> Result<FixedWindow, DatapathError>;
+
+    /// The ban that a policy made of a source and that was not taken over.
+    fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError>;
+
+    /// All of those bans.
+    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError>;
+
+    /// Forgets those of some sources; it is no error when there are none.
+    fn forget_detected(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError>;
+
+    /// What became of the sources that policies were to ban, over all CPUs.
+    fn tally(&self) -> Result<Tally, DatapathError>;
 
     /// Shows the state of all sources of all scopes.
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError>;

@@ -1,26 +1,26 @@
-//! What the kernel tells, for the journal of the controller: sampled drops; and in debug builds what the program logs.
+//! What the kernel tells: sampled drops and bans by policies, to the controller; and in debug builds what the program logs.
 
 use anyhow::Context;
-use ratelimit_common::event::DropEvent;
+use ratelimit_common::event::{BanEvent, DropEvent};
 use tokio::io::unix::AsyncFd;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 use zerocopy::FromBytes;
 
 use crate::{
-    control::Handle,
+    control::{Controller, Handle},
     datapath::{Events, Log},
 };
 
-/// The events that are handed on at a time.
+/// The drops that are handed on at a time.
 const BATCH: usize = 256;
 
-/// Hands each event on until `stop`. While the controller is busy they wait in the ring, and what finds no room there is
-/// counted as lost.
+/// Has each drop recorded, and bans by policies taken over, until `stop`. While the controller is busy they wait in the ring,
+/// and what finds no room there is counted as lost.
 ///
 /// # Errors
 ///
-/// When the ring cannot be waited for.
+/// When the ring cannot be waited for, or the controller has stopped.
 pub async fn forward_events(
     events: Events,
     controller: Handle,
@@ -35,30 +35,51 @@ pub async fn forward_events(
             () = stop.cancelled() => return Ok(()),
             ready = ring.readable_mut() => ready.context("waiting for events")?,
         };
-        let drops = read(ready.get_inner_mut());
-        if drops.len() < BATCH {
+        let told = read(ready.get_inner_mut());
+        if told.drops.len() < BATCH {
             ready.clear_ready();
         }
-        if !drops.is_empty() {
-            controller
-                .call(move |controller| controller.record_drops(&drops))
-                .await?;
+        if told.is_empty() {
+            continue;
         }
+        let take = move |controller: &mut Controller| {
+            if !told.drops.is_empty() {
+                controller.record_drops(&told.drops);
+            }
+            if told.has_bans {
+                controller.take_missed();
+            }
+        };
+        controller.call(take).await?;
     }
 }
 
-/// The next events in the ring, [`BATCH`] at most.
-fn read(ring: &mut Events) -> Vec<DropEvent> {
-    let mut drops = Vec::new();
-    while drops.len() < BATCH
+/// What the ring had.
+#[derive(Default)]
+struct Told {
+    drops: Vec<DropEvent>,
+    has_bans: bool,
+}
+
+impl Told {
+    const fn is_empty(&self) -> bool {
+        self.drops.is_empty() && !self.has_bans
+    }
+}
+
+/// The next events in the ring, [`BATCH`] drops at most.
+fn read(ring: &mut Events) -> Told {
+    let mut told = Told::default();
+    while told.drops.len() < BATCH
         && let Some(item) = ring.next()
     {
         match DropEvent::read_from_bytes(&item) {
-            Ok(drop) => drops.push(drop),
+            Ok(drop) => told.drops.push(drop),
+            Err(_) if item.len() == size_of::<BanEvent>() => told.has_bans = true,
             Err(_) => debug!(bytes = item.len(), "an event of no known kind"),
         }
     }
-    drops
+    told
 }
 
 /// Passes on what the program of a debug build logs, until `stop`.

@@ -1,6 +1,7 @@
 //! The library behind `ratelimitd` and `rlctl`: configuration, control plane, datapath, metrics.
 
 pub mod api;
+pub mod ban;
 pub mod capabilities;
 pub mod capture;
 pub mod class;
@@ -8,6 +9,7 @@ pub mod class_tables;
 pub mod clock;
 pub mod config;
 pub mod control;
+pub mod crowdsec;
 pub mod daemon;
 pub mod datapath;
 pub mod events;

@@ -8,17 +8,21 @@ mod node;
 use std::{cell::Cell, net::IpAddr};
 
 use ratelimit_common::{
-    Address, Arrival, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Settings,
-    SourceKey, Tables, Verdict,
+    Address, Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, ListEntry,
+    Policy, Settings, SourceKey, Tables, Verdict,
     aggregate::Aggregates,
-    charge::{Outcome, Refusal},
+    algorithm::FixedWindow,
+    charge::{self, Outcome, Refusal},
     decide,
+    detected::{Detection, Tally},
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
     parse::transport::Kind,
     state,
+    strikes::Strike,
     tables::{FamilyTables, InsertError},
 };
 
+use family::MemoryWord;
 pub use family::{MemoryFamily, MemoryRing, MemoryWords};
 pub use node::MemoryNode;
 
@@ -40,6 +44,9 @@ pub struct MemoryTables {
     counters: [Cell<Counter>; COUNTERS_OF_INTERFACE],
     refusal: Cell<Option<Refusal>>,
     refused_scope: Cell<Option<u32>>,
+    detection_limit: FixedWindow,
+    detection_word: Cell<u64>,
+    tally: Cell<Tally>,
 }
 
 impl MemoryTables {
@@ -61,6 +68,9 @@ impl MemoryTables {
             }; COUNTERS_OF_INTERFACE],
             refusal: Cell::new(None),
             refused_scope: Cell::new(None),
+            detection_limit: FixedWindow::default(),
+            detection_word: Cell::new(0),
+            tally: Cell::default(),
         }
     }
 
@@ -73,6 +83,17 @@ impl MemoryTables {
     pub fn set_aggregates(&mut self, ipv4: Aggregates, ipv6: Aggregates) {
         self.ipv4.set_aggregates(ipv4);
         self.ipv6.set_aggregates(ipv6);
+    }
+
+    /// Sets how many bans policies may make; without this none.
+    pub fn set_detection_limit(&mut self, limit: FixedWindow) {
+        self.detection_limit = limit;
+    }
+
+    /// What became of the sources that policies were to ban.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally.get()
     }
 
     /// Sets what the lists say about the addresses of `prefix` that no longer prefix matches.
@@ -90,7 +111,7 @@ impl MemoryTables {
     /// Judges a frame that arrived at `now`, and counts it.
     pub fn judge(&self, frame: Cursor<'_>, now: Instant) -> Verdict {
         self.refused_scope.set(None);
-        decide(frame, now, &At { tables: self, now })
+        decide(frame, now, &At { tables: self })
     }
 
     /// Why the source of a packet was refused, since this was last asked; `None` when none was.
@@ -136,7 +157,6 @@ impl MemoryTables {
 /// The tables, as they are for one packet.
 struct At<'a> {
     tables: &'a MemoryTables,
-    now: Instant,
 }
 
 impl Tables for At<'_> {
@@ -167,6 +187,18 @@ impl Tables for At<'_> {
 
     fn node(&self) -> &MemoryNode {
         &self.tables.node
+    }
+
+    fn may_detect(&self, now: Instant) -> bool {
+        let word = MemoryWord(&self.tables.detection_word);
+        let step = |word| self.tables.detection_limit.step(word, now, 1);
+        !charge::charge_word(&word, 0, step).is_refused()
+    }
+
+    fn count_detection(&self, detection: Detection) {
+        let mut tally = self.tables.tally.get();
+        tally.detections[detection as usize] += 1;
+        self.tables.tally.set(tally);
     }
 
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
@@ -215,8 +247,22 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         outcome
     }
 
-    fn strike(&self, source: A) {
-        A::family(self.tables).strike(source, self.now);
+    fn detected(&self, source: &A) -> Option<Detected> {
+        A::family(self.tables).detected(*source)
+    }
+
+    fn count_strike(&self, source: &A, rule: Option<&BanRule>, now: Instant) -> bool {
+        A::family(self.tables).count_strike(*source, rule, now)
+    }
+
+    /// There is no network here: nobody is connected.
+    fn is_connected(&self, _: &Strike<'_>) -> bool {
+        false
+    }
+
+    fn ban(&self, source: &A, ban: Detected) -> bool {
+        A::family(self.tables).ban(*source, ban);
+        true
     }
 
     fn sample(&self, _: A, refusal: Refusal) {

@@ -1,9 +1,9 @@
 //! The metrics that Prometheus scrapes. No label holds an address: their number does not grow with the sources.
 
-use ratelimit_common::Family as AddressFamily;
+use ratelimit_common::{Family as AddressFamily, detected::Detection};
 
 use crate::{
-    api::ListView,
+    api::{CrowdsecStatus, ListView},
     control::{Filling, Kind as TableKind, Reconciliation, Snapshot},
     exposition::{Exposition, Format, Kind},
 };
@@ -14,11 +14,15 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     let mut exposition = Exposition::new(format);
     traffic(&mut exposition, snapshot);
     lists(&mut exposition, snapshot);
+    detection(&mut exposition, snapshot);
     reconciliation(&mut exposition, &snapshot.reconciliation);
     filling(&mut exposition, &snapshot.filling);
     sources(&mut exposition, snapshot);
     events(&mut exposition, snapshot);
     interfaces(&mut exposition, snapshot);
+    if let Some(status) = &snapshot.status.crowdsec {
+        crowdsec(&mut exposition, status);
+    }
     daemon(&mut exposition, snapshot);
     exposition.finish()
 }
@@ -106,6 +110,40 @@ fn lists(exposition: &mut Exposition, snapshot: &Snapshot) {
     for map in &status.maps {
         memory.labelled(&[("map", &map.name)], map.memory_bytes);
     }
+}
+
+fn detection(exposition: &mut Exposition, snapshot: &Snapshot) {
+    exposition
+        .family(
+            "ratelimit_detected_bans",
+            Kind::Gauge,
+            "Bans in force that policies made.",
+        )
+        .value(snapshot.status.detected_bans);
+    let mut taken = exposition.family(
+        "ratelimit_detected_bans_made",
+        Kind::Counter,
+        "Bans that policies made and the daemon took over, since it started.",
+    );
+    for (policy, count) in &snapshot.detections.by_policy {
+        taken.labelled(&[("policy", policy)], *count);
+    }
+    let mut detections = exposition.family(
+        "ratelimit_detections",
+        Kind::Counter,
+        "Sources that policies were to ban, by what became of them.",
+    );
+    for detection in Detection::ALL {
+        let count = snapshot.tally.detections[detection as usize];
+        detections.labelled(&[("result", detection.label())], count);
+    }
+    exposition
+        .family(
+            "ratelimit_detection_events_lost",
+            Kind::Counter,
+            "Bans by policies of which the daemon heard a moment later: their event found the ring full.",
+        )
+        .value(snapshot.tally.events_lost);
 }
 
 fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) {
@@ -235,6 +273,54 @@ fn interfaces(exposition: &mut Exposition, snapshot: &Snapshot) {
             &[("interface", &interface.name), ("mode", mode)],
             u8::from(interface.attached),
         );
+    }
+}
+
+fn crowdsec(exposition: &mut Exposition, status: &CrowdsecStatus) {
+    exposition
+        .family(
+            "ratelimit_crowdsec_connected",
+            Kind::Gauge,
+            "Whether the local API of CrowdSec gave the last answer that was asked for.",
+        )
+        .value(u8::from(status.connected == Some(true)));
+    exposition
+        .family(
+            "ratelimit_crowdsec_bans",
+            Kind::Gauge,
+            "Bans in force that CrowdSec decided.",
+        )
+        .value(status.bans);
+    exposition
+        .family(
+            "ratelimit_crowdsec_decisions",
+            Kind::Gauge,
+            "Decisions that these bans are made of.",
+        )
+        .value(status.decisions);
+    let mut pulls = exposition.family(
+        "ratelimit_crowdsec_pulls",
+        Kind::Counter,
+        "How often the local API of CrowdSec was asked, by what came of it.",
+    );
+    pulls.labelled(&[("result", "answered")], status.pulls);
+    pulls.labelled(&[("result", "failed")], status.failures);
+    let mut ignored = exposition.family(
+        "ratelimit_crowdsec_ignored",
+        Kind::Counter,
+        "Decisions that were told and ban nobody here, by the reason.",
+    );
+    for (reason, count) in &status.ignored {
+        ignored.labelled(&[("reason", reason)], count);
+    }
+    if let Some(pulled) = status.pulled {
+        exposition
+            .family(
+                "ratelimit_crowdsec_last_pull_timestamp_seconds",
+                Kind::Gauge,
+                "When the local API of CrowdSec last answered.",
+            )
+            .value(seconds(pulled));
     }
 }
 

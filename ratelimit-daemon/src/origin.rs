@@ -18,6 +18,8 @@ pub enum Origin {
     Detected,
     /// The list of this name.
     List(Arc<str>),
+    /// Another program by the API, such as a jail of fail2ban.
+    Program(Arc<str>),
     /// The local API of `CrowdSec`.
     Crowdsec,
     /// Another node.
@@ -27,7 +29,7 @@ pub enum Origin {
 /// Why a text is no origin.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "`{0}` is no origin: it is `config`, `manual`, `forced`, `detected`, `list:NAME`, `crowdsec` or `cluster`"
+    "`{0}` is no origin: it is `config`, `manual`, `forced`, `detected`, `list:NAME`, `program:NAME`, `crowdsec` or `cluster`"
 )]
 pub struct UnknownOrigin(String);
 
@@ -41,10 +43,19 @@ impl Origin {
         Self::List(name.into())
     }
 
+    /// The origin of what a program of this name asks for.
+    #[must_use]
+    pub fn program(name: &str) -> Self {
+        Self::Program(name.into())
+    }
+
     /// Whether nobody asked for just this ban: it may give way to another one when there is no room.
     #[must_use]
     pub fn is_automatic(&self) -> bool {
-        matches!(self, Self::Detected | Self::Crowdsec | Self::Cluster)
+        matches!(
+            self,
+            Self::Detected | Self::Program(_) | Self::Crowdsec | Self::Cluster
+        )
     }
 }
 
@@ -56,6 +67,7 @@ impl fmt::Display for Origin {
             Self::Forced => formatter.pad("forced"),
             Self::Detected => formatter.pad("detected"),
             Self::List(name) => formatter.pad(&format!("list:{name}")),
+            Self::Program(name) => formatter.pad(&format!("program:{name}")),
             Self::Crowdsec => formatter.pad("crowdsec"),
             Self::Cluster => formatter.pad("cluster"),
         }
@@ -73,8 +85,9 @@ impl FromStr for Origin {
             "detected" => Ok(Self::Detected),
             "crowdsec" => Ok(Self::Crowdsec),
             "cluster" => Ok(Self::Cluster),
-            _ => match text.strip_prefix("list:") {
-                Some(name) if !name.is_empty() => Ok(Self::list(name)),
+            _ => match text.split_once(':') {
+                Some(("list", name)) if !name.is_empty() => Ok(Self::list(name)),
+                Some(("program", name)) if !name.is_empty() => Ok(Self::program(name)),
                 _ => Err(UnknownOrigin(text.to_owned())),
             },
         }
@@ -107,6 +120,7 @@ mod tests {
             "forced",
             "detected",
             "list:spamhaus",
+            "program:fail2ban/sshd",
             "crowdsec",
             "cluster",
         ] {
@@ -116,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_is_no_origin_is_refused() {
-        for text in ["", "list:", "list", "Manual"] {
+        for text in ["", "list:", "list", "program:", "Manual"] {
             let error = text.parse::<Origin>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{text}`")), "{error}");
         }

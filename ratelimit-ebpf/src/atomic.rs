@@ -4,7 +4,7 @@
 //! intrinsics beneath them do, as `BPF_CMPXCHG` and `BPF_XADD` (kernel 5.12, commit 5ffa25502b5a). Aligned words are read and
 //! written whole, so volatile access serves for the rest.
 
-use core::intrinsics::{AtomicOrdering, atomic_cxchg, atomic_xadd};
+use core::intrinsics::{AtomicOrdering, atomic_cxchg, atomic_or, atomic_xadd};
 
 /// Reads a word that other CPUs change.
 ///
@@ -57,4 +57,15 @@ pub unsafe fn compare_exchange(word: *mut u64, current: u64, new: u64) -> Result
 pub unsafe fn add(word: *mut u64, value: u64) {
     // SAFETY: the caller's. The sum before is not used, which lets LLVM emit the cheaper form without a fetch.
     unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(word, value) };
+}
+
+/// Sets bits of a word.
+///
+/// # Safety
+///
+/// `word` points into a live map value and is aligned.
+#[inline(always)]
+pub unsafe fn or(word: *mut u64, bits: u64) {
+    // SAFETY: the caller's. Without use of the word before, as above.
+    unsafe { atomic_or::<u64, u64, { AtomicOrdering::SeqCst }>(word, bits) };
 }

@@ -12,7 +12,9 @@
 mod atomic;
 mod capture;
 mod clock;
+mod connection;
 mod constant;
+mod detected;
 mod events;
 mod frame;
 mod maps;

@@ -9,15 +9,19 @@ use aya_ebpf::{
     maps as untyped,
 };
 use ratelimit_common::{
-    Address, ClassSet, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
+    Address, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    Strikes,
     aggregate::Aggregates,
-    capture::{Capture, Room, Tally},
+    algorithm::FixedWindow,
+    capture::{self, Capture, Room},
     class::{KINDS, PORTS},
+    detected::{Filter, Tally},
     event::Sampler,
     guard::Guard,
     layout::{
-        ADDRESSES_MAX, CAPTURED_BYTES, COUNTERS, Counter, EVENTS_BYTES, INTERFACES_MAX, LOG_TIMES,
-        NODE_POLICIES, POLICIES_MAX, PREFIXES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
+        ADDRESSES_MAX, CAPTURED_BYTES, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES,
+        INTERFACES_MAX, LOG_TIMES, NODE_POLICIES, POLICIES_MAX, PREFIXES_MAX, SOURCES_DEFAULT,
+        STRIKES_MAX,
     },
     node::Shares,
     source::LogKey,
@@ -29,6 +33,7 @@ const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
 type Addresses<A> = HashMap<A, ListEntry, { ADDRESSES_MAX as usize }, ON_DEMAND>;
 type Prefixes<A> = LpmTrie<A, ListEntry, { PREFIXES_MAX as usize }, ON_DEMAND>;
 type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>;
+type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
 type StrikesBySource<A> = LruHashMap<A, Strikes, { STRIKES_MAX as usize }>;
 
 /// Index 0 → what holds for all packets.
@@ -110,11 +115,37 @@ static STRIKES_V4: StrikesBySource<Ipv4> = LruHashMap::new();
 #[btf_map]
 static STRIKES_V6: StrikesBySource<Ipv6> = LruHashMap::new();
 
+/// Index 0 → the strikes of a source that had none.
+#[btf_map]
+pub static EMPTY_STRIKES: Array<Strikes, 1> = Array::new();
+
+/// Source → the ban that a policy made of it, until user space takes it over.
+#[btf_map]
+static DETECTED_V4: DetectedBySource<Ipv4> = HashMap::new();
+#[btf_map]
+static DETECTED_V6: DetectedBySource<Ipv6> = HashMap::new();
+
+/// Index of a family → the bits that say where such bans may be.
+#[btf_map]
+pub static DETECTED_FILTER: Array<Filter, 2> = Array::new();
+
+/// Index 0 → how many such bans there may be.
+#[btf_map]
+pub static DETECTION_LIMIT: Array<FixedWindow, 1> = Array::new();
+
+/// Index 0 → how many there were.
+#[btf_map]
+pub static DETECTION_WORD: Array<u64, 1> = Array::new();
+
+/// Index 0 → what became of them, on this CPU.
+#[btf_map]
+pub static DETECTIONS: PerCpuArray<Tally, 1> = PerCpuArray::new();
+
 /// Interface, family and verdict → packets and bytes.
 #[btf_map]
 pub static VERDICTS: PerCpuArray<Counter, { COUNTERS as usize }> = PerCpuArray::new();
 
-/// A sample of the drops, as `DropEvent`.
+/// A sample of the drops, as `DropEvent`, and the bans of policies, as `BanEvent`.
 #[btf_map]
 pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 
@@ -128,7 +159,8 @@ pub static CAPTURE: Array<Capture, 1> = Array::new();
 
 /// Interface → how many there were, on this CPU.
 #[btf_map]
-pub static CAPTURE_TALLY: PerCpuArray<Tally, { INTERFACES_MAX as usize }> = PerCpuArray::new();
+pub static CAPTURE_TALLY: PerCpuArray<capture::Tally, { INTERFACES_MAX as usize }> =
+    PerCpuArray::new();
 
 /// Index 0 → where a packet is put together: the ring takes what is as long as it likes only from a map or the stack.
 #[btf_map]
@@ -149,6 +181,7 @@ pub trait FamilyMaps: Address {
     const PREFIXES: &'static Prefixes<Self>;
     const SOURCES: &'static Sources<Self>;
     const STRIKES: &'static StrikesBySource<Self>;
+    const DETECTED: &'static DetectedBySource<Self>;
     /// The length of an address in bits.
     const BITS: u32;
 }
@@ -159,6 +192,7 @@ impl FamilyMaps for Ipv4 {
     const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V4;
     const SOURCES: &'static Sources<Self> = &SOURCES_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
+    const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
     const BITS: u32 = 32;
 }
 
@@ -168,5 +202,6 @@ impl FamilyMaps for Ipv6 {
     const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V6;
     const SOURCES: &'static Sources<Self> = &SOURCES_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
+    const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
     const BITS: u32 = 128;
 }

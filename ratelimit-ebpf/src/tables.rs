@@ -7,22 +7,24 @@ use aya_ebpf::{
     btf_maps::lpm_trie,
 };
 use ratelimit_common::{
-    Arrival, ClassSet, Cursor, Family, Instant, Ipv4, Ipv6, Limit, ListEntry, Policy, Settings,
-    SourceKey, Tables, Verdict,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Limit, ListEntry,
+    Policy, Settings, SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     charge::{self, Outcome, Refusal},
+    detected::Detection,
     layout::counter_index,
     parse::{
         ipv6::Walk,
         transport::{Kind, UpperLayer},
     },
+    strikes::Strike,
     tables::{FamilyTables, InsertError},
 };
 
 use crate::{
     capture,
     constant::Constant,
-    events,
+    detected, events,
     maps::{
         AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, FamilyMaps,
         INSERTED, POLICIES, SETTINGS, VERDICTS,
@@ -116,6 +118,16 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
+    fn may_detect(&self, now: Instant) -> bool {
+        detected::may_ban(now)
+    }
+
+    #[inline(always)]
+    fn count_detection(&self, detection: Detection) {
+        detected::count(detection);
+    }
+
+    #[inline(always)]
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
         capture::offer(self.context, verdict);
         if let Some(counter) = VERDICTS.get_ptr_mut(counter_index(INTERFACE.get(), family, verdict))
@@ -138,6 +150,9 @@ pub trait FamilyCode: FamilyMaps {
     fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
     fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
+    fn is_connected(context: *mut xdp_md) -> bool;
+    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool;
+    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>);
 }
 
 impl FamilyCode for Ipv4 {
@@ -180,6 +195,21 @@ impl FamilyCode for Ipv4 {
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant) {
         subprograms::sample_v4(self, refusal, interface, now);
     }
+
+    #[inline(always)]
+    fn is_connected(context: *mut xdp_md) -> bool {
+        subprograms::is_connected_v4(context)
+    }
+
+    #[inline(always)]
+    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+        subprograms::strike_v4(self, policy, strike)
+    }
+
+    #[inline(always)]
+    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>) {
+        subprograms::detect_v4(context, self, policy, strike);
+    }
 }
 
 impl FamilyCode for Ipv6 {
@@ -221,6 +251,21 @@ impl FamilyCode for Ipv6 {
     #[inline(always)]
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant) {
         subprograms::sample_v6(self, refusal, interface, now);
+    }
+
+    #[inline(always)]
+    fn is_connected(context: *mut xdp_md) -> bool {
+        subprograms::is_connected_v6(context)
+    }
+
+    #[inline(always)]
+    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+        subprograms::strike_v6(self, policy, strike)
+    }
+
+    #[inline(always)]
+    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>) {
+        subprograms::detect_v6(context, self, policy, strike);
     }
 }
 
@@ -328,8 +373,33 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn strike(&self, source: A) {
-        strikes::strike(source, self.now);
+    fn detected(&self, source: &A) -> Option<Detected> {
+        detected::find(source)
+    }
+
+    #[inline(always)]
+    fn count_strike(&self, source: &A, rule: Option<&BanRule>, now: Instant) -> bool {
+        strikes::count(source, rule, now)
+    }
+
+    #[inline(always)]
+    fn is_connected(&self, _: &Strike<'_>) -> bool {
+        A::is_connected(self.context)
+    }
+
+    #[inline(always)]
+    fn ban(&self, source: &A, ban: Detected) -> bool {
+        detected::ban(source, &ban, INTERFACE.get())
+    }
+
+    #[inline(always)]
+    fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+        source.strike(policy, strike)
+    }
+
+    #[inline(always)]
+    fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
+        source.detect(self.context, policy, strike);
     }
 
     #[inline(always)]

@@ -10,7 +10,9 @@ use aya::{
         lpm_trie::{Key, LpmTrie},
     },
 };
-use ratelimit_common::{Address, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes, guard::Guard};
+use ratelimit_common::{
+    Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes, guard::Guard,
+};
 
 /// An address family as the kernel has it.
 pub trait KernelFamily: Address + Pod + Hash {
@@ -45,6 +47,7 @@ where
     prefixes: LpmTrie<MapData, A, ListEntry>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     strikes: HashMap<MapData, A, Strikes>,
+    detected: HashMap<MapData, A, Detected>,
 }
 
 impl<A: KernelFamily> FamilyMaps<A>
@@ -60,6 +63,7 @@ where
             prefixes: map("PREFIXES")?.try_into()?,
             sources: map("SOURCES")?.try_into()?,
             strikes: map("STRIKES")?.try_into()?,
+            detected: map("DETECTED")?.try_into()?,
         })
     }
 
@@ -105,6 +109,16 @@ where
         Ok(self.strikes.iter().collect::<Result<_, _>>()?)
     }
 
+    /// Every source that a policy banned, until when and why.
+    pub fn bans(&self) -> Result<Vec<(A, Detected)>> {
+        Ok(self.detected.iter().collect::<Result<_, _>>()?)
+    }
+
+    /// Bans a source as a policy would, without a bit in the filter.
+    pub fn ban(&mut self, source: &A, ban: &Detected) -> Result<()> {
+        Ok(self.detected.insert(source, ban, 0)?)
+    }
+
     /// Empties the lists, and forgets the sources.
     pub fn clear(&mut self) -> Result<()> {
         self.guard = Guard::CLEAR;
@@ -112,6 +126,7 @@ where
         clear(&mut self.addresses)?;
         clear(&mut self.sources)?;
         clear(&mut self.strikes)?;
+        clear(&mut self.detected)?;
         for key in self.prefixes.keys().collect::<Result<Vec<_>, _>>()? {
             self.prefixes.remove(&key)?;
         }

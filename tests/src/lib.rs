@@ -6,7 +6,10 @@
 
 pub mod attached;
 pub mod cpu;
+pub mod crowdsec;
+pub mod debian;
 pub mod exactness;
+pub mod fail2ban;
 pub mod family;
 pub mod lab;
 pub mod mutation;

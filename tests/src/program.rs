@@ -12,7 +12,9 @@ use ratelimit_common::{
     ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy, Record,
     Settings, Verdict,
     aggregate::Aggregates,
-    event::{DropEvent, Sampler},
+    algorithm::FixedWindow,
+    detected::{Filter, Tally},
+    event::{BanEvent, DropEvent, Sampler},
     layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index},
     node::Shares,
     source::LogKey,
@@ -35,6 +37,8 @@ pub struct Constants {
     pub sources: u32,
     /// Bytes of the ring of events.
     pub events_bytes: u32,
+    /// Bans of policies that have room, of each family.
+    pub detected: u32,
     /// Sliding logs that have room, 8 KiB each.
     pub logs: u32,
     /// Whether the program is the one for frames that take several buffers.
@@ -61,6 +65,7 @@ impl Default for Constants {
             masks: source_masks(32, 64),
             sources: 1 << 16,
             events_bytes: 1 << 16,
+            detected: 1 << 10,
             logs: 1,
             frags: false,
         }
@@ -118,6 +123,10 @@ pub struct Program {
     counters: PerCpuArray<MapData, Counter>,
     inserted: PerCpuArray<MapData, u64>,
     samplers: PerCpuArray<MapData, Sampler>,
+    filter: Array<MapData, Filter>,
+    detection_limit: Array<MapData, FixedWindow>,
+    detection_word: Array<MapData, u64>,
+    tally: PerCpuArray<MapData, Tally>,
     /// The lists and sources of IPv4.
     pub ipv4: FamilyMaps<Ipv4>,
     /// The lists and sources of IPv6.
@@ -134,6 +143,8 @@ impl Program {
             .override_global("SOURCE_MASK_V6", &constants.masks.1, true)
             .map_max_entries("SOURCES_V4", constants.sources)
             .map_max_entries("SOURCES_V6", constants.sources)
+            .map_max_entries("DETECTED_V4", constants.detected)
+            .map_max_entries("DETECTED_V6", constants.detected)
             .map_max_entries("EVENTS", constants.events_bytes)
             .map_max_entries("LOGS", constants.logs)
             .load(OBJECT)
@@ -163,6 +174,10 @@ impl Program {
             counters: take_map(&mut ebpf, "VERDICTS")?.try_into()?,
             inserted: take_map(&mut ebpf, "INSERTED")?.try_into()?,
             samplers: take_map(&mut ebpf, "SAMPLER")?.try_into()?,
+            filter: take_map(&mut ebpf, "DETECTED_FILTER")?.try_into()?,
+            detection_limit: take_map(&mut ebpf, "DETECTION_LIMIT")?.try_into()?,
+            detection_word: take_map(&mut ebpf, "DETECTION_WORD")?.try_into()?,
+            tally: take_map(&mut ebpf, "DETECTIONS")?.try_into()?,
             ipv4: FamilyMaps::take(&mut ebpf)?,
             ipv6: FamilyMaps::take(&mut ebpf)?,
             ebpf,
@@ -294,6 +309,23 @@ impl Program {
         Ok(self.shares.get(&0, 0)?.to_vec())
     }
 
+    /// Sets how many bans policies may make; without this none.
+    pub fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<()> {
+        Ok(self.detection_limit.set(0, limit, 0)?)
+    }
+
+    /// What became of the sources that policies were to ban, over all CPUs.
+    pub fn tally(&self) -> Result<Tally> {
+        let mut sum = Tally::default();
+        for cpu in self.tally.get(&0, 0)?.iter() {
+            sum.events_lost += cpu.events_lost;
+            for (sum, count) in sum.detections.iter_mut().zip(cpu.detections) {
+                *sum += count;
+            }
+        }
+        Ok(sum)
+    }
+
     /// The words of every sliding log.
     pub fn logs(&self) -> Result<Vec<(LogKey, Vec<u64>)>> {
         let logs = self
@@ -313,7 +345,13 @@ impl Program {
         for index in 0..NODE_POLICIES {
             self.node.set(index, Record::default(), 0)?;
         }
+        for family in [0, 1] {
+            self.filter.set(family, Filter::CLEAR, 0)?;
+        }
+        self.detection_word.set(0, 0, 0)?;
         let cpus = self.node_shares()?.len();
+        let uncounted = PerCpuValues::try_from(vec![Tally::default(); cpus])?;
+        self.tally.set(0, uncounted, 0)?;
         let unspent = PerCpuValues::try_from(vec![Shares::default(); cpus])?;
         Ok(self.shares.set(0, unspent, 0)?)
     }
@@ -369,13 +407,23 @@ impl Program {
 pub struct Events(RingBuf<MapData>);
 
 impl Events {
-    /// Reads all of them.
+    /// Reads all that are about drops.
     pub fn drain(&mut self) -> Vec<DropEvent> {
-        let mut events = vec![];
+        self.drain_all().0
+    }
+
+    /// Reads all of them: drops, and bans of policies.
+    pub fn drain_all(&mut self) -> (Vec<DropEvent>, Vec<BanEvent>) {
+        let (mut drops, mut bans) = (vec![], vec![]);
         while let Some(item) = self.0.next() {
-            events.push(DropEvent::read_from_bytes(&item).expect("an event is one DropEvent"));
+            if let Ok(ban) = BanEvent::read_from_bytes(&item) {
+                bans.push(ban);
+            } else {
+                let drop = DropEvent::read_from_bytes(&item);
+                drops.push(drop.expect("there are two kinds"));
+            }
         }
-        events
+        (drops, bans)
     }
 }
 

@@ -2,17 +2,19 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    num::NonZeroU32,
     time::Duration,
 };
 
 use fastrand::Rng;
 use ratelimit_common::{
-    ClassSet, Instant, Limit, ListEntry, Policy, Settings, Unit,
+    BanRule, ClassSet, Instant, Limit, ListEntry, Policy, Settings, Unit,
     aggregate::{Aggregate, Aggregates, LEVELS_MAX},
     algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
     class::NO_PORT,
     parse::transport::Kind,
     policy::LIMITS_MAX,
+    strikes::{WITHIN_MIN, bans_per_minute},
 };
 use ratelimit_daemon::{class_tables::ClassTables, prefix::Prefix};
 
@@ -42,6 +44,7 @@ pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> S
         settings: settings(rng),
         classes: classes(rng),
         aggregates: [aggregates(rng, 32), aggregates(rng, 128)],
+        detection_limit: bans_per_minute(at_least_one(rng.u32(..12))).expect("they are few"),
         policies: (0..POLICIES).map(|_| policy(rng)).collect(),
         entries: (0..rng.u8(..30))
             .map(|_| (prefix(rng, sources), entry(rng, now)))
@@ -82,6 +85,9 @@ fn settings(rng: &mut Rng) -> Settings {
     }
     if rng.bool() {
         settings = settings.with_aggregates();
+    }
+    if rng.u8(..4) > 0 {
+        settings = settings.with_detection();
     }
     if rng.bool() {
         settings = settings.with_node(policy_index(rng));
@@ -133,9 +139,31 @@ fn policy(rng: &mut Rng) -> Policy {
     let limits: Vec<Limit> = (0..count).filter_map(|_| limit(rng)).collect();
     let scope = u32::from(rng.u16(..POLICIES));
     let policy = Policy::new(&limits, scope, rng.u8(..4) == 0);
-    policy
+    let policy = policy
         .expect("it has at most as many limits as may be")
-        .in_shares(rng.u8(..6))
+        .in_shares(rng.u8(..6));
+    if rng.bool() {
+        policy.with_ban(ban_rule(rng))
+    } else {
+        policy
+    }
+}
+
+/// A rule that bans soon.
+fn ban_rule(rng: &mut Rng) -> BanRule {
+    let within = Duration::from_millis(rng.u64(66..100_000)).max(WITHIN_MIN);
+    let length = Duration::from_nanos(1 << rng.u8(..40));
+    let after = at_least_one(rng.u32(..8));
+    let rule = BanRule::new(after, within, length).expect("it can be had");
+    if rng.u8(..4) == 0 {
+        rule
+    } else {
+        rule.for_unverified()
+    }
+}
+
+fn at_least_one(number: u32) -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(number)
 }
 
 /// A limit, if it can be had.
@@ -189,7 +217,12 @@ fn entry(rng: &mut Rng, now: Instant) -> ListEntry {
         _ => None,
     };
     let policy = rng.bool().then(|| policy_index(rng));
-    ListEntry::new(rng.u8(..6) == 0, until.map(Instant::from_nanos), policy)
+    let entry = ListEntry::new(rng.u8(..6) == 0, until.map(Instant::from_nanos), policy);
+    if rng.u8(..6) == 0 {
+        entry.protected()
+    } else {
+        entry
+    }
 }
 
 /// The index of a policy, or rarely of none.

@@ -22,6 +22,8 @@ pub struct Scene {
     pub classes: ClassTables,
     /// The wider prefixes that have limits, of IPv4 and of IPv6.
     pub aggregates: [Aggregates; 2],
+    /// How many bans policies may make.
+    pub detection_limit: FixedWindow,
     /// What the lists say.
     pub entries: Vec<(Prefix, ListEntry)>,
 }
@@ -51,6 +53,7 @@ impl Scene {
         tables.set_classes(self.classes.clone());
         let [ipv4, ipv6] = self.aggregates;
         tables.set_aggregates(ipv4, ipv6);
+        tables.set_detection_limit(self.detection_limit);
         for (prefix, entry) in &self.entries {
             tables.set_list_entry(*prefix, *entry);
         }
@@ -66,6 +69,7 @@ impl Scene {
         program.set_classes(&self.classes)?;
         let [ipv4, ipv6] = self.aggregates;
         program.set_aggregates(ipv4, ipv6)?;
+        program.set_detection_limit(self.detection_limit)?;
         for (prefix, entry) in &self.entries {
             program.set_list_entry(*prefix, *entry)?;
         }

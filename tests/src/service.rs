@@ -228,6 +228,12 @@ impl Service {
         command
     }
 
+    /// The file of the network namespace that it is in.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// A file of this service.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {

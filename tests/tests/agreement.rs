@@ -12,7 +12,11 @@ use std::{
 };
 
 use fastrand::Rng;
-use ratelimit_common::{Cursor, DropReason, Family, Instant, Ipv4, Ipv6, Verdict, layout::Counter};
+use ratelimit_common::{
+    Cursor, DropReason, Family, Instant, Ipv4, Ipv6, Verdict,
+    detected::{Detection, Tally},
+    layout::Counter,
+};
 use ratelimit_daemon::memory_tables::MemoryTables;
 use ratelimit_tests::{
     Frame, Program, cpu,
@@ -111,6 +115,14 @@ fn every_verdict_occurred(duels: &[Duel]) {
         );
         assert!(packets > 0 || is_by_accident, "{verdict:?}");
     }
+    for detection in [Detection::Banned, Detection::Unverified, Detection::TooMany] {
+        let count: u64 = duels
+            .iter()
+            .map(|duel| duel.detections[detection as usize])
+            .sum();
+        println!("{count:>12} {}", detection.label());
+        assert!(count > 0, "{detection:?}");
+    }
 }
 
 /// The kernel on one side, the host on the other.
@@ -124,6 +136,8 @@ struct Duel {
     counters: Vec<Counter>,
     /// The sources that had got state when the round began.
     inserted: [u64; 2],
+    /// How often each detection came, over all rounds.
+    detections: [u64; Detection::ALL.len()],
     now: Instant,
 }
 
@@ -136,6 +150,7 @@ impl Duel {
             masks,
             frags,
             logs: 4096,
+            detected: 1 << 14,
             ..Constants::default()
         };
         cpu::pin(Self::CPU);
@@ -151,6 +166,7 @@ impl Duel {
             kernel,
             counters: vec![],
             inserted: [0; 2],
+            detections: [0; Detection::ALL.len()],
             now: Instant::default(),
         }
     }
@@ -235,6 +251,17 @@ impl Duel {
             kernel.ipv6.strikes().unwrap(),
             host.ipv6().strikes(),
         );
+        same("IPv4 bans", kernel.ipv4.bans().unwrap(), host.ipv4().bans());
+        same("IPv6 bans", kernel.ipv6.bans().unwrap(), host.ipv6().bans());
+        let tally = kernel.tally().unwrap();
+        let tally = Tally {
+            events_lost: 0,
+            ..tally
+        };
+        assert_eq!(tally, host.tally(), "what became of bans");
+        for (sum, count) in self.detections.iter_mut().zip(tally.detections) {
+            *sum += count;
+        }
         let logs = [host.ipv4().logs(), host.ipv6().logs()].concat();
         same("logs", kernel.logs().unwrap(), logs);
         assert_eq!(kernel.node_records().unwrap(), host.node().records());

@@ -45,7 +45,7 @@ fn several_interfaces_share_the_lists_and_are_counted_apart() {
         Service::started(&lab, &format!("{}{second}", toml("native", INTERFACE))).unwrap();
     assert_mode(&service, INTERFACE, "native");
     assert_mode(&service, "lo", "generic");
-    service.rlctl_ok(&["ban", "127.0.0.9"]).unwrap();
+    service.rlctl_ok(&["ban", "--force", "127.0.0.9"]).unwrap();
     let ping = service
         .inside("python3".as_ref())
         .args(["-c", PING])

@@ -94,7 +94,11 @@ struct Source {
 
 impl Source {
     fn new(limit: Limit) -> Self {
-        let mut program = Program::load(&Constants::default()).expect("the program loads");
+        let constants = Constants {
+            frags: true,
+            ..Constants::default()
+        };
+        let mut program = Program::load(&constants).expect("the program loads");
         Scene::limited(&[limit]).set_up(&mut program).unwrap();
         program.set_clock(NOW).unwrap();
         let frame = Frame::ethernet()

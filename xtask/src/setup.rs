@@ -9,6 +9,7 @@ mod bpffs;
 mod cargo_tool;
 mod packages;
 mod rust_src;
+mod unpacked;
 
 pub use cargo_tool::{CARGO_DENY, TYPOS};
 pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
@@ -16,7 +17,9 @@ pub use rust_src::{compiler_with_sources, usual_compiler_has_sources};
 /// What building, testing and demonstrating need.
 pub fn everything() -> Result<()> {
     demo()?;
-    packages::install(packages::FOR_TESTS)
+    packages::install(packages::FOR_TESTS)?;
+    unpacked::fetch_all();
+    Ok(())
 }
 
 /// What building and demonstrating need.

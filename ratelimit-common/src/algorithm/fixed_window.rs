@@ -52,11 +52,25 @@ impl FixedWindow {
     ///
     /// See [`FixedWindowError`].
     pub fn new(amount: u64, window: Duration) -> Result<Self, FixedWindowError> {
-        let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        let count_bits = u64::BITS.saturating_sub(amount.leading_zeros());
+        Self::with_count_bits(count_bits, amount, window)
+    }
+
+    /// A window whose words have room for a count of `count_bits` bits, as `amount` has: they mean the same whatever amount
+    /// and window they are read with.
+    ///
+    /// # Errors
+    ///
+    /// See [`FixedWindowError`].
+    pub(crate) fn with_count_bits(
+        count_bits: u32,
+        amount: u64,
+        window: Duration,
+    ) -> Result<Self, FixedWindowError> {
         if amount == 0 {
             return Err(FixedWindowError::ZeroAmount);
         }
-        let count_bits = u64::BITS.saturating_sub(amount.leading_zeros());
+        let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
         let tick_shift = count_bits.saturating_sub(u64::BITS.saturating_sub(HORIZON_BITS));
         let window_ticks = window_ns.div_ceil(1u64.wrapping_shl(tick_shift));
         if tick_shift >= HORIZON_BITS || window_ticks < TICKS_MIN {
@@ -107,6 +121,7 @@ impl FixedWindow {
 
     /// What was used of the window that is open at `now`.
     #[must_use]
+    #[inline(always)]
     pub fn used(&self, word: u64, now: Instant) -> u64 {
         self.window_at(word, now).1
     }

@@ -21,7 +21,7 @@ struct Header {
     protocol: u8,
     checksum: [u8; 2],
     source: Ipv4,
-    destination: [u8; 4],
+    destination: Ipv4,
 }
 
 /// The flow of the packet at `cursor`; `None` when its header is cut.
@@ -39,6 +39,14 @@ pub fn flow(cursor: &mut Cursor<'_>) -> Option<Flow<Ipv4>> {
             offset: start.wrapping_add(header.bytes()),
         },
     })
+}
+
+/// Where the packet at `cursor` comes from, and where it goes to; `None` when its header is cut.
+#[inline(always)]
+#[must_use]
+pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv4; 2]> {
+    let header: &Header = cursor.take()?;
+    Some([header.source, header.destination])
 }
 
 impl Header {

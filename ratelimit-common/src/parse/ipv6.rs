@@ -31,7 +31,7 @@ struct FixedHeader {
     next_header: u8,
     hop_limit: u8,
     source: Ipv6,
-    destination: [u8; 16],
+    destination: Ipv6,
 }
 
 #[derive(FromBytes, Immutable, Unaligned)]
@@ -70,6 +70,14 @@ pub fn flow<'a>(
         content: content(walk, header.hop_limit, cursor),
         upper: walk.upper,
     })
+}
+
+/// Where the packet at `cursor` comes from, and where it goes to; `None` when its fixed header is cut.
+#[inline(always)]
+#[must_use]
+pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv6; 2]> {
+    let header: &FixedHeader = cursor.take()?;
+    Some([header.source, header.destination])
 }
 
 #[inline(always)]

@@ -1,4 +1,5 @@
-//! The transport header, as far as classes ask for it. It is read only when some limit has a class.
+//! The transport header, as far as classes ask for it, and a connection is known by. It is read only when some limit has a
+//! class, or a source may be banned.
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
@@ -138,6 +139,24 @@ struct TcpHeader {
 }
 
 impl UpperLayer {
+    /// Whether it is TCP.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_tcp(&self) -> bool {
+        self.protocol == TCP
+    }
+
+    /// The ports in `frame`, a cursor at its front: the one it comes from, and the one it goes to. The protocol is one that
+    /// has ports. `None` where they are cut off.
+    #[must_use]
+    #[inline(always)]
+    pub fn ports(&self, frame: Cursor<'_>) -> Option<[[u8; 2]; 2]> {
+        let mut cursor = frame;
+        cursor.skip(self.offset & OFFSET_MAX);
+        let header: &PortsHeader = cursor.take()?;
+        Some([header.source, header.destination])
+    }
+
     /// Reads the transport header in `frame`, a cursor at its front. What is cut off is not known, and the packet still has
     /// a kind.
     #[must_use]

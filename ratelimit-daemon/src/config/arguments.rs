@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     AggregateConfig, ClockWish, Config, ConfigError, Interface, Mode, NodeConfig, OnStop, Paths,
-    PolicyConfig, Source, default_metrics,
+    PolicyConfig, Source,
+    ban::PER_MINUTE_DEFAULT,
+    default_metrics,
     diagnostic::{Diagnostic, Problem},
     interface, limit,
 };
@@ -55,10 +57,12 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
             sources: vec![],
             limits,
             observe: false,
+            ban: None,
         },
         policies: BTreeMap::new(),
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
+        bans_per_minute: PER_MINUTE_DEFAULT,
         allow: vec![],
         lists: BTreeMap::new(),
         observe: arguments.observe,
@@ -66,6 +70,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         on_stop: OnStop::default(),
         paths: Paths::default(),
         metrics: Some(default_metrics()),
+        crowdsec: None,
     })
 }
 

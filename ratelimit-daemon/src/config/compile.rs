@@ -5,7 +5,7 @@ mod classes;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, default_metrics,
+    AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, ban, default_metrics,
     diagnostic::Problem,
     document::Document,
     file::File,
@@ -33,8 +33,14 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     }
     let classes = classes::compile(document, report);
     let source = value_or_default(document.source.as_ref());
+    for policy in &document.policies {
+        if let Some(ban) = &policy.ban {
+            ban::check_width(&ban.spot, &source, report);
+        }
+    }
     let aggregate = document.aggregate.as_ref();
     let node = document.node.as_ref();
+    let detection = document.detection.as_ref();
     let metrics = document.metrics.as_ref().map(|metrics| metrics.value);
     Config {
         files: files.iter().map(|file| file.path.clone()).collect(),
@@ -47,6 +53,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         }),
         node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
         source,
+        bans_per_minute: detection.map_or(ban::PER_MINUTE_DEFAULT, |at| at.value),
         allow: values(&document.allow),
         lists: lists(&document.lists, report),
         observe: value_or_default(document.observe.as_ref()),
@@ -54,6 +61,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         on_stop: value_or_default(document.on_stop.as_ref()),
         paths: value_or_default(document.paths.as_ref()),
         metrics: metrics.unwrap_or_else(|| Some(default_metrics())),
+        crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
     }
 }
 
@@ -70,6 +78,7 @@ fn policies(located: &[Policy], report: &mut Report) -> BTreeMap<String, PolicyC
             sources: values(&policy.sources),
             limits: values(&policy.limits),
             observe: policy.observe,
+            ban: policy.ban.as_ref().map(|ban| ban.value),
         };
         policies.insert(policy.name.clone(), compiled);
     }

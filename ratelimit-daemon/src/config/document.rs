@@ -2,14 +2,16 @@
 
 use std::{
     net::SocketAddr,
+    num::NonZeroU32,
     path::{Path, PathBuf},
 };
 
 use toml::de::DeTable;
 
 use super::{
-    ClockWish, Interface, OnStop, Paths, Source,
+    ClockWish, Crowdsec, Interface, OnStop, Paths, Source, ban,
     class::{self, NamedClass},
+    crowdsec,
     diagnostic::Problem,
     interface,
     list::{self, NamedList},
@@ -45,6 +47,7 @@ pub struct Document {
     pub policies: Vec<Policy>,
     pub aggregate: Option<At<Aggregate>>,
     pub node: Option<At<Node>>,
+    pub detection: Option<At<NonZeroU32>>,
     pub allow: Vec<At<Prefix>>,
     pub lists: Vec<NamedList>,
     pub observe: Option<At<bool>>,
@@ -52,6 +55,7 @@ pub struct Document {
     pub on_stop: Option<At<OnStop>>,
     pub paths: Option<At<Paths>>,
     pub metrics: Option<At<Option<SocketAddr>>>,
+    pub crowdsec: Option<At<Crowdsec>>,
 }
 
 impl Document {
@@ -67,7 +71,9 @@ impl Document {
         let policies = root.take_table("policy", report);
         let aggregate = root.take_table("aggregate", report);
         let node = root.take_table("node", report);
+        let detection = root.take_table("detection", report);
         let allow = root.take_table("allow", report);
+        let crowdsec = root.take_table("crowdsec", report);
         let lists = root.take_table("list", report);
         let metrics = root.take_table("metrics", report);
         let paths = root.take_table("paths", report);
@@ -82,9 +88,11 @@ impl Document {
             policies: policies.map_or(vec![], |section| policy::read_all(section, report)),
             aggregate: aggregate.map(|section| wide::read_aggregate(section, report)),
             node: node.map(|section| wide::read_node(section, report)),
+            detection: detection.map(|section| ban::read_detection(section, report)),
             allow: allow.map_or(vec![], |section| read_allow(section, report)),
             lists: lists.map_or(vec![], |section| list::read_all(section, report)),
             metrics: metrics.and_then(|section| read_metrics(section, report)),
+            crowdsec: crowdsec.and_then(|section| crowdsec::read(section, report)),
             paths: paths.map(|section| read_paths(section, report)),
         }
     }
@@ -102,6 +110,8 @@ impl Document {
         set_once("[source]", &mut self.source, next.source, report);
         set_once("[aggregate]", &mut self.aggregate, next.aggregate, report);
         set_once("[node]", &mut self.node, next.node, report);
+        set_once("[detection]", &mut self.detection, next.detection, report);
+        set_once("[crowdsec]", &mut self.crowdsec, next.crowdsec, report);
         set_once("[metrics]", &mut self.metrics, next.metrics, report);
         set_once("[paths]", &mut self.paths, next.paths, report);
         self

@@ -3,12 +3,13 @@
 use ratelimit_common::policy::LIMITS_MAX;
 
 use super::{
+    ban,
     diagnostic::Problem,
     limit, prefixes,
     report::{At, Report, Spot},
     table::{Section, Value},
 };
-use crate::{limit::LimitSpec, prefix::Prefix};
+use crate::{ban::BanSpec, limit::LimitSpec, prefix::Prefix};
 
 /// The name of the policy for sources that no other is for.
 pub const DEFAULT: &str = "default";
@@ -22,6 +23,7 @@ pub struct Policy {
     pub sources: Vec<At<Prefix>>,
     pub limits: Vec<At<LimitSpec>>,
     pub observe: bool,
+    pub ban: Option<At<BanSpec>>,
     /// The names of classes that its limits mention.
     pub mentions: Vec<At<String>>,
 }
@@ -45,6 +47,8 @@ fn read(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<Polic
     let sources = read_sources(&name.value, &mut section, report);
     let mut mentions = vec![];
     let limits = read_limits(&mut section, &mut mentions, report);
+    let ban = section.take("ban");
+    let ban = ban.and_then(|value| ban::read(value, report));
     let observe = section.take("observe");
     let observe = observe.and_then(|value| value.boolean(report));
     let policy = Policy {
@@ -54,6 +58,7 @@ fn read(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<Polic
         sources,
         limits,
         observe: observe.is_some_and(|observe| observe.value),
+        ban,
         mentions,
     };
     section.finish(report);

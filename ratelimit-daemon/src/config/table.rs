@@ -215,6 +215,11 @@ impl<'a> Value<'a> {
             .is_some_and(|items| items.is_empty())
     }
 
+    /// The key that it stands at.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// The digits of an integer.
     pub fn digits(&self) -> Option<&str> {
         Some(self.content.as_integer()?.as_str())

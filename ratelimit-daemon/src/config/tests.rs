@@ -1,9 +1,11 @@
 //! Configurations and what becomes of them, text for text.
 
 mod accepted;
+mod bans;
 mod classes;
 mod command_line;
 mod contrib;
+mod crowdsec;
 mod files;
 mod limits;
 mod lists;

@@ -1,5 +1,6 @@
 //! What is legal, and probably not what was meant.
 
+mod bans;
 mod classes;
 
 use std::{collections::HashMap, time::Duration};
@@ -40,6 +41,7 @@ pub fn find(document: &Document, classes: &Catalogue, warnings: &mut Report) {
         warn_of_idle_limits(&group, classes, warnings);
         warn_of_tiny_limits(&group, warnings);
     }
+    bans::find(document, warnings);
     classes::find(document, classes, warnings);
     warn_of_narrow_aggregates(document, classes, warnings);
 }

@@ -38,7 +38,9 @@ impl Controller {
             &self.intent.config.source,
         );
         let matched = self.rules.longest_match(address);
-        let ban = self.ban_of(address).filter(|_| verdict_is_ban(verdict));
+        let in_kernel = || self.ban_in_kernel(source);
+        let ban = self.ban_of(address).or_else(in_kernel);
+        let ban = ban.filter(|_| verdict_is_ban(verdict));
         let named = matched
             .and_then(|(_, entry)| entry.policy())
             .and_then(|index| self.policies.at(index));
@@ -52,6 +54,9 @@ impl Controller {
             Some((_, named)) => self.limit_states(source, named, now).map_err(unreadable)?,
             None => Vec::new(),
         };
+        let now_word = strikes.map_or(0, |strikes| strikes.word);
+        let strikes_view =
+            named.and_then(|(_, named)| self.strikes_view(source, named, now_word, now));
         let wider = self.wider(source, now).map_err(unreadable)?;
         Ok(Check {
             address,
@@ -67,6 +72,7 @@ impl Controller {
             wider,
             covering: self.covering(address, verdict),
             last_drops: self.last_drops(source),
+            strikes: strikes_view,
             refused_packets: strikes.map_or(0, |strikes| strikes.packets),
             refused_last: strikes
                 .map(|strikes| clock::to_wall(Instant::from_nanos(strikes.last_ns))),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use ratelimit_common::policy::LIMITS_MAX;
+use ratelimit_common::{Instant, policy::LIMITS_MAX};
 use tracing::{info, warn};
 
 use super::{
@@ -37,10 +37,7 @@ impl Controller {
     /// Why none of them was banned.
     pub fn ban(&mut self, request: BanRequest, author: &str) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
-        let until = match request.seconds {
-            None => FOREVER,
-            Some(seconds) => clock::after(ban_duration(seconds)?),
-        };
+        let until = ban_until(request.seconds)?;
         let word = Word::Hand {
             forced: request.force,
         };
@@ -81,6 +78,8 @@ impl Controller {
     /// Why none of them was ended.
     pub fn unban(&mut self, request: PrefixesRequest, author: &str) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
+        // What the kernel has banned a moment ago is ended as well.
+        self.take_detected()?;
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();
         for prefix in request.prefixes {
@@ -98,6 +97,8 @@ impl Controller {
                     .map(|origin| Edit::Ban(prefix, origin.clone(), None)),
             );
             if edits.len() > ended {
+                let offence = self.intent.offence(prefix);
+                edits.extend(offence.map(|_| Edit::Offence(prefix, None)));
                 unbanned.removed += 1;
             } else {
                 unbanned.absent.push(prefix);
@@ -354,13 +355,22 @@ impl Controller {
     }
 }
 
-fn require_prefixes(prefixes: &[Prefix]) -> Result<(), Refused> {
+/// Refuses an empty list.
+pub(super) fn require_prefixes(prefixes: &[Prefix]) -> Result<(), Refused> {
     if prefixes.is_empty() {
         return Err(Refused::because(
             "no prefix was given: an empty list is not taken for anything",
         ));
     }
     Ok(())
+}
+
+/// The end of a ban that lasts so many seconds from now on, or forever.
+pub(super) fn ban_until(seconds: Option<f64>) -> Result<Instant, Refused> {
+    match seconds {
+        None => Ok(FOREVER),
+        Some(seconds) => Ok(clock::after(ban_duration(seconds)?)),
+    }
 }
 
 pub(super) fn ban_duration(seconds: f64) -> Result<Duration, Refused> {

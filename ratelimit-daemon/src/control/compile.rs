@@ -10,6 +10,8 @@ use std::{
 use ratelimit_common::{
     Policy, Settings,
     aggregate::{Aggregate, Aggregates},
+    algorithm::FixedWindow,
+    strikes::bans_per_minute,
 };
 
 pub use self::policy::keeps_state;
@@ -136,6 +138,9 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     if families.any(|family| !policies.of_prefixes(family).is_empty()) {
         settings = settings.with_aggregates();
     }
+    if policies.iter().any(|(_, named)| named.ban.is_some()) {
+        settings = settings.with_detection();
+    }
     match policies.get(NODE) {
         Some(node) => settings.with_node(node.index),
         None => settings,
@@ -150,8 +155,13 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent) -> T
         aggregates: IpFamily::ALL
             .map(|family| (family, aggregates(policies, family)))
             .into(),
+        detection_limit: detection_limit(&intent.config),
         settings: settings(policies, intent),
     }
+}
+
+fn detection_limit(config: &Config) -> FixedWindow {
+    bans_per_minute(config.bans_per_minute).expect("the configuration refuses more")
 }
 
 fn aggregates(policies: &Policies, family: IpFamily) -> Aggregates {
@@ -217,6 +227,7 @@ impl Compiled {
         tables.set_classes(self.classes.tables());
         let [ipv4, ipv6] = IpFamily::ALL.map(|family| aggregates(&self.policies, family));
         tables.set_aggregates(ipv4, ipv6);
+        tables.set_detection_limit(detection_limit(self.config()));
         for (prefix, entry) in self.rules.entries() {
             tables.set_list_entry(prefix, entry);
         }

@@ -14,6 +14,8 @@ use super::{
     class_numbers::ClassNumbers,
     clock_choice,
     compile::{self, Held},
+    crowdsec::Connection,
+    detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
     journal::Journal,
@@ -49,6 +51,7 @@ pub struct Controller {
     pub(super) store: Store,
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
+    pub(super) detections: Detections,
     pub(super) fill: super::views::Fill,
     pub(super) list_files: ListFiles,
     /// When entries of lists that have ended were last forgotten.
@@ -57,6 +60,7 @@ pub struct Controller {
     tick: Duration,
     pub(super) comparisons: Comparisons,
     pub(super) journal: Journal,
+    pub(super) crowdsec: Connection,
     pub(super) protection: Protection,
     pub(super) pass_all: PassAll,
     pub(super) trials: Trials,
@@ -84,6 +88,7 @@ impl Controller {
         datapath: Box<dyn Datapath>,
         protected: Protected,
     ) -> anyhow::Result<Self> {
+        let crowdsec = config.crowdsec.clone();
         let mut controller = Self {
             protection: Protection::new(protected),
             pass_all: PassAll::restore(&config.paths.state),
@@ -100,12 +105,14 @@ impl Controller {
                 applied: Timestamp::now(),
                 error: None,
             },
+            detections: Detections::default(),
             fill: super::views::Fill::default(),
             list_files: ListFiles::default(),
             pruned: std::time::Instant::now(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
             journal: Journal::default(),
+            crowdsec: Connection::new(crowdsec),
             filling: Filling::default(),
         };
         controller.drop_ended_bans()?;
@@ -120,6 +127,12 @@ impl Controller {
         controller.tell_spared();
         // What went wrong is logged; the lists stay as they were.
         controller.read_lists();
+        if let Err(refused) = controller.take_detected() {
+            warn!(
+                error = refused.error,
+                "bans by policies stay with the kernel alone"
+            );
+        }
         Ok(controller)
     }
 
@@ -145,7 +158,8 @@ impl Controller {
         Ok(())
     }
 
-    /// What is due each second: the clocks are read, bans end, and the kernel's tables are compared with what is intended.
+    /// What is due each second: the clocks are read, bans that the kernel made are taken over, others end, and the kernel's
+    /// tables are compared with what is intended.
     pub fn tick(&mut self) {
         if let Err(error) = self.keep_time(Reading::now()) {
             warn!(
@@ -155,6 +169,13 @@ impl Controller {
         }
         self.tick_pass_all();
         self.tick_trial();
+        self.take_missed();
+        if let Err(refused) = self.forget_offences() {
+            warn!(
+                error = refused.error,
+                "sources that were quiet could not be forgotten"
+            );
+        }
         if let Err(error) = self.forget_ended_bans() {
             warn!(
                 error = format!("{error:#}"),
@@ -266,6 +287,7 @@ impl Controller {
             self.intent.config = before;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
         }
+        self.crowdsec.wish(self.intent.config.crowdsec.as_ref());
         self.tell_clock(Some(&clock));
         answer.map(drop)
     }
@@ -471,6 +493,7 @@ fn exists(edit: &Edit) -> bool {
         Edit::Allow(_, row) => row.is_some(),
         Edit::Limits(_, row) => row.is_some(),
         Edit::List(_, list, _) => list.is_some(),
+        Edit::Offence(_, row) => row.is_some(),
     }
 }
 

@@ -4,7 +4,9 @@ pub mod verify;
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::{ListEntry, Policy, Settings, aggregate::Aggregates};
+use ratelimit_common::{
+    ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
+};
 
 use super::guards::GuardCounts;
 use crate::{
@@ -30,6 +32,8 @@ pub struct Tables {
     pub classes: ClassTables,
     /// The wider prefixes that have limits.
     pub aggregates: BTreeMap<IpFamily, Aggregates>,
+    /// How many bans policies may make.
+    pub detection_limit: FixedWindow,
     /// What holds for all packets.
     pub settings: Settings,
 }
@@ -75,6 +79,7 @@ impl Enforcer {
             policies: self.datapath.policies()?.into_iter().collect(),
             classes: self.datapath.classes()?,
             aggregates,
+            detection_limit: self.datapath.detection_limit()?,
             settings: self.datapath.settings()?,
         })
     }
@@ -220,6 +225,7 @@ impl Enforcer {
         for (family, aggregates) in &wanted.aggregates {
             self.change_aggregates(*family, *aggregates, undo)?;
         }
+        self.change_detection_limit(wanted.detection_limit, undo)?;
         self.clear_node_before(wanted.settings)?;
         let meanwhile = with_classes(wanted.settings);
         let meanwhile = if was_coarse {
@@ -278,6 +284,20 @@ impl Enforcer {
             self.datapath.set_aggregates(family, aggregates)?;
             undo.push(Undo::Aggregates(family, before));
             self.held.aggregates.insert(family, aggregates);
+        }
+        Ok(())
+    }
+
+    fn change_detection_limit(
+        &mut self,
+        limit: FixedWindow,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        let before = self.held.detection_limit;
+        if limit != before {
+            self.datapath.set_detection_limit(limit)?;
+            undo.push(Undo::DetectionLimit(before));
+            self.held.detection_limit = limit;
         }
         Ok(())
     }
@@ -366,6 +386,10 @@ impl Enforcer {
                     self.held.aggregates.insert(family, before);
                     self.datapath.set_aggregates(family, before)
                 }
+                Undo::DetectionLimit(before) => {
+                    self.held.detection_limit = before;
+                    self.datapath.set_detection_limit(before)
+                }
                 Undo::Settings(before) => {
                     self.held.settings = before;
                     self.datapath.set_settings(before)
@@ -386,6 +410,7 @@ enum Undo {
     Entry(Prefix, Option<ListEntry>),
     Classes(ClassTables),
     Aggregates(IpFamily, Aggregates),
+    DetectionLimit(FixedWindow),
     Settings(Settings),
 }
 

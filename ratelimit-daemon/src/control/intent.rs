@@ -8,11 +8,13 @@ use std::{
 use ratelimit_common::Instant;
 
 use super::{
+    detected::Offence,
     list::{List, ListEntry},
     policies::{DEFAULT, NODE, Role, aggregate_name},
     store::{AllowRow, BanRow, FOREVER, LimitRow, Store},
 };
 use crate::{
+    ban::BanSpec,
     config::Config,
     datapath::{IpFamily, LogSize},
     limit::LimitSpec,
@@ -29,6 +31,9 @@ pub struct Intent {
     allows: BTreeMap<Prefix, AllowRow>,
     limits: BTreeMap<Option<Prefix>, LimitRow>,
     lists: BTreeMap<Arc<str>, Arc<List>>,
+    offences: BTreeMap<Prefix, Offence>,
+    /// How many bans are of detection.
+    detected: usize,
     /// The bans that end, the soonest first.
     ends: BTreeSet<(Instant, Prefix, Origin)>,
 }
@@ -44,15 +49,18 @@ pub enum Edit {
     List(Arc<str>, Option<Arc<List>>, Arc<[Prefix]>),
     /// Limits of a prefix, or of the default policy.
     Limits(Option<Prefix>, Option<LimitRow>),
+    /// What is remembered of a source that policies banned.
+    Offence(Prefix, Option<Offence>),
 }
 
 impl Edit {
-    /// The prefixes that it is about; none for the default policy.
+    /// The prefixes whose list entries it may change; none for the default policy.
     pub fn prefixes(&self) -> impl Iterator<Item = Prefix> {
         let (one, many) = match self {
             Self::Ban(prefix, ..) | Self::Allow(prefix, _) => (Some(*prefix), &[][..]),
             Self::Limits(target, _) => (*target, &[][..]),
             Self::List(_, _, touched) => (None, &touched[..]),
+            Self::Offence(..) => (None, &[][..]),
         };
         one.into_iter().chain(many.iter().copied())
     }
@@ -75,6 +83,8 @@ pub struct WantedPolicy<'a> {
     pub observe: bool,
     /// Whose limits they are.
     pub role: Role,
+    /// When a source is banned that goes on over them.
+    pub ban: Option<BanSpec>,
 }
 
 impl Intent {
@@ -86,6 +96,8 @@ impl Intent {
             allows: BTreeMap::new(),
             limits: BTreeMap::new(),
             lists: BTreeMap::new(),
+            offences: BTreeMap::new(),
+            detected: 0,
             ends: BTreeSet::new(),
         }
     }
@@ -108,6 +120,9 @@ impl Intent {
         }
         for (target, row) in store.limits()? {
             intent.edit(Edit::Limits(target, Some(row)));
+        }
+        for (source, offence) in store.offences()? {
+            intent.edit(Edit::Offence(source, Some(offence)));
         }
         Ok(intent)
     }
@@ -138,6 +153,9 @@ impl Intent {
                 let before = put(&mut self.lists, Arc::clone(&name), list);
                 Edit::List(name, before, touched)
             }
+            Edit::Offence(source, row) => {
+                Edit::Offence(source, put(&mut self.offences, source, row))
+            }
         }
     }
 
@@ -146,7 +164,13 @@ impl Intent {
             self.ends.insert((row.until, prefix, origin.clone()));
         }
         let until = row.as_ref().map(|row| row.until);
+        if *origin == Origin::Detected {
+            self.detected += usize::from(row.is_some());
+        }
         let before = put(&mut self.bans, (prefix, origin.clone()), row);
+        if *origin == Origin::Detected {
+            self.detected -= usize::from(before.is_some());
+        }
         if let Some(before) = before.as_ref().filter(|before| Some(before.until) != until) {
             self.ends.remove(&(before.until, prefix, origin.clone()));
         }
@@ -156,6 +180,28 @@ impl Intent {
     /// All bans.
     pub fn bans(&self) -> &BTreeMap<(Prefix, Origin), BanRow> {
         &self.bans
+    }
+
+    /// How many bans are of detection.
+    pub fn detected(&self) -> usize {
+        self.detected
+    }
+
+    /// What is remembered of a source that policies banned.
+    pub fn offence(&self, source: Prefix) -> Option<Offence> {
+        self.offences.get(&source).copied()
+    }
+
+    /// The sources that were quiet for long enough at `now`.
+    pub fn forgotten(&self, now: Instant) -> Vec<Prefix> {
+        let offences = self.offences.iter();
+        let forgotten = offences.filter(|(_, offence)| offence.forget <= now);
+        forgotten.map(|(source, _)| *source).collect()
+    }
+
+    /// The ban of a prefix that is of this origin.
+    pub fn ban_of(&self, prefix: Prefix, origin: &Origin) -> Option<&BanRow> {
+        self.bans.get(&(prefix, origin.clone()))
     }
 
     /// The bans of a prefix, by their origins.
@@ -281,12 +327,14 @@ impl Intent {
                 limits: &row.limits,
                 observe: row.observe,
                 role: Role::Sources,
+                ban: default.ban,
             },
             None => WantedPolicy {
                 name: DEFAULT.into(),
                 limits: &default.limits,
                 observe: default.observe,
                 role: Role::Sources,
+                ban: default.ban,
             },
         }];
         wanted.extend(
@@ -298,6 +346,7 @@ impl Intent {
                     limits: &policy.limits,
                     observe: policy.observe,
                     role: Role::Sources,
+                    ban: policy.ban,
                 }),
         );
         wanted.extend(self.limits.iter().filter_map(|(target, row)| {
@@ -307,6 +356,7 @@ impl Intent {
                 limits: &row.limits,
                 observe: row.observe,
                 role: Role::Sources,
+                ban: None,
             })
         }));
         wanted.extend(self.wide_policies());
@@ -322,6 +372,7 @@ impl Intent {
                 limits: &level.limits,
                 observe: aggregate.observe,
                 role: Role::Prefixes(family, level.prefix),
+                ban: None,
             })
         });
         let node = &self.config.node;
@@ -330,6 +381,7 @@ impl Intent {
             limits: &node.limits,
             observe: node.observe,
             role: Role::Node,
+            ban: None,
         });
         levels.chain(node)
     }

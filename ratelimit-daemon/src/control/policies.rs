@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use ratelimit_common::{Limit, Policy, layout::POLICIES_MAX};
 
-use crate::{class::Selected, datapath::IpFamily, limit::LimitSpec, prefix::Prefix};
+use crate::{ban::BanSpec, class::Selected, datapath::IpFamily, limit::LimitSpec, prefix::Prefix};
 
 /// The name of the policy for sources that no other is for.
 pub const DEFAULT: &str = "default";
@@ -23,6 +23,8 @@ pub struct Named {
     pub policy: Policy,
     /// Its limits as people say them.
     pub limits: Vec<LimitSpec>,
+    /// When it bans, as people say it.
+    pub ban: Option<BanSpec>,
 }
 
 /// Whose limits a policy has.
@@ -274,6 +276,7 @@ mod tests {
             role: Role::Sources,
             policy: Policy::new(&compiled, scope, false).unwrap(),
             limits: vec![limit],
+            ban: None,
         }
     }
 

@@ -3,14 +3,16 @@
 use std::net::IpAddr;
 
 use ratelimit_common::{
-    ClassSet, Cursor, Family, Instant, ListEntry, Policy, Record, Settings, SourceKey, Tables,
-    Verdict,
+    BanRule, ClassSet, Cursor, Detected, Family, Instant, ListEntry, Policy, Record, Settings,
+    SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     algorithm::sliding_log::Ring,
     charge::{Refusal, Words},
     decide,
+    detected::Detection,
     node::{Node, Share},
     parse::transport::Kind,
+    strikes::Strike,
     tables::{FamilyTables, InsertError},
 };
 
@@ -102,6 +104,12 @@ impl Tables for Preview<'_> {
         ReadOnlyNode(self.enforcer.datapath())
     }
 
+    fn may_detect(&self, _: Instant) -> bool {
+        false
+    }
+
+    fn count_detection(&self, _: Detection) {}
+
     fn count(&self, _: Family, _: Verdict, _: u32) {}
 }
 
@@ -145,7 +153,22 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         Ok(())
     }
 
-    fn strike(&self, _: A) {}
+    fn detected(&self, source: &A) -> Option<Detected> {
+        let datapath = self.enforcer.datapath();
+        datapath.detected(source.to_std()).ok().flatten()
+    }
+
+    fn count_strike(&self, _: &A, _: Option<&BanRule>, _: Instant) -> bool {
+        false
+    }
+
+    fn is_connected(&self, _: &Strike<'_>) -> bool {
+        false
+    }
+
+    fn ban(&self, _: &A, _: Detected) -> bool {
+        false
+    }
 
     fn sample(&self, _: A, _: Refusal) {}
 }

@@ -2,6 +2,7 @@
 
 use super::compile::keeps_state;
 use crate::{
+    ban::BanSpec,
     class::Catalogue,
     config::{Config, PolicyConfig},
     datapath::IpFamily,
@@ -55,6 +56,12 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
         policy(name, before.policies.get(name), after.policies.get(name));
     }
     lines.extend(wide_changes(before, after));
+    if before.bans_per_minute != after.bans_per_minute {
+        lines.push(format!(
+            "detection: {} bans a minute -> {}",
+            before.bans_per_minute, after.bans_per_minute
+        ));
+    }
     if before.allow != after.allow {
         let added = after
             .allow
@@ -78,6 +85,12 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     if before.observe != after.observe {
         lines.push(format!("observe: {} -> {}", before.observe, after.observe));
     }
+    match (&before.crowdsec, &after.crowdsec) {
+        (None, Some(_)) => lines.push("crowdsec: added".to_owned()),
+        (Some(_), None) => lines.push("crowdsec: removed".to_owned()),
+        (before, after) if before != after => lines.push("crowdsec: changed".to_owned()),
+        _ => {}
+    }
     if before.on_stop != after.on_stop {
         lines.push(format!("on_stop: {:?} -> {:?}", before.on_stop, after.on_stop).to_lowercase());
     }
@@ -99,6 +112,11 @@ fn policy_change(
     }
     if before.observe != after.observe {
         parts.push(format!("observe {} -> {}", before.observe, after.observe));
+    }
+    if before.ban != after.ban {
+        let ban =
+            |ban: Option<BanSpec>| ban.map_or_else(|| "none".to_owned(), |ban| ban.to_string());
+        parts.push(format!("ban {} -> {}", ban(before.ban), ban(after.ban)));
     }
     format!("policy {name}: {}", parts.join("; "))
 }

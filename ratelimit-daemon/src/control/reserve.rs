@@ -129,13 +129,14 @@ impl Edit {
             Self::Allow(_, row) => row.is_some(),
             Self::List(_, list, _) => list.is_some(),
             Self::Limits(_, row) => row.is_some(),
+            Self::Offence(..) => false,
         }
     }
 
     fn is_by_hand(&self) -> bool {
         match self {
             Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
-            Self::List(..) => false,
+            Self::List(..) | Self::Offence(..) => false,
             Self::Allow(..) | Self::Limits(..) => true,
         }
     }

@@ -5,6 +5,7 @@ mod checksum;
 mod damage;
 mod flush;
 mod lists;
+mod offences;
 mod row;
 mod schema;
 mod text;
@@ -255,7 +256,8 @@ impl Store {
         })?;
         self.each(ALLOWS, |row| read_allow(row).map(drop))?;
         self.each(LIMITS, |row| read_limits(row).map(drop))?;
-        self.lists().map(drop)
+        self.lists()?;
+        self.offences().map(drop)
     }
 
     fn each(

@@ -5,8 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ratelimit_common::detected::Tally;
+
 use super::{
     controller::{Controller, Reloads},
+    detected::Detections,
     policies::{DEFAULT, NODE, Named, Role},
     reconcile::Reconciliation,
     reserve::Filling,
@@ -43,6 +46,10 @@ pub struct Snapshot {
     pub counters: Vec<(String, CounterRow)>,
     /// Sums over the CPUs.
     pub totals: Totals,
+    /// What became of the sources that policies were to ban.
+    pub tally: Tally,
+    /// The bans that were taken over, by policy.
+    pub detections: Detections,
     /// Sources that have state, IPv4 and IPv6.
     pub sources: [u64; 2],
     /// How reloads went.
@@ -74,12 +81,14 @@ impl Controller {
             interfaces: self.interfaces(),
             maps: self.maps(),
             bans: self.intent.bans().len(),
+            detected_bans: self.intent.detected(),
             allows: self.allows().len(),
             lists: self.lists(),
             policies: self.policies.of_sources(),
             classes: self.class_views(),
             aggregates: self.aggregate_lengths(),
             node: self.policies.get(NODE).is_some(),
+            crowdsec: self.crowdsec_status(),
             protected: self.protection.prefixes().len(),
             pass_all: self.pass_all.status().cloned(),
             attempt: self.trials.attempt(),
@@ -183,6 +192,7 @@ impl Controller {
                     ),
                     limits: policy.limits.to_vec(),
                     observe: policy.observe,
+                    ban: policy.ban,
                     applies_to: applies_to(policy.role),
                     origin: if manual {
                         Origin::Manual
@@ -226,6 +236,8 @@ impl Controller {
             status: self.status(),
             counters: self.counters().map_err(unreadable)?,
             totals: self.enforcer.datapath().totals().map_err(unreadable)?,
+            tally: self.tally()?,
+            detections: self.detections.clone(),
             sources: self.fill.sources,
             reloads: self.reloads.clone(),
             reconciliation: self.reconciliation(),

@@ -190,7 +190,7 @@ pub(super) fn unreadable(map: &'static str) -> impl Fn(io::Error) -> DatapathErr
     move |source| DatapathError::Read { map, source }
 }
 
-fn present<T>(answer: Result<T, MapError>) -> Result<Option<T>, MapError> {
+pub(super) fn present<T>(answer: Result<T, MapError>) -> Result<Option<T>, MapError> {
     match answer {
         Ok(value) => Ok(Some(value)),
         Err(error) if is_absent(&error) => Ok(None),
@@ -198,7 +198,7 @@ fn present<T>(answer: Result<T, MapError>) -> Result<Option<T>, MapError> {
     }
 }
 
-fn is_absent(error: &MapError) -> bool {
+pub(super) fn is_absent(error: &MapError) -> bool {
     matches!(error, MapError::KeyNotFound | MapError::ElementNotFound)
         || errno(error) == Some(libc::ENOENT)
 }

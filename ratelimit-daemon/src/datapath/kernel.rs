@@ -9,8 +9,10 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes, Verdict,
+    Detected, Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes, Verdict,
     aggregate::Aggregates,
+    algorithm::FixedWindow,
+    detected::Tally,
     event::Sampler,
     guard::Guard,
     layout::{ADDRESSES_MAX, Counter, NODE_POLICIES, POLICIES_MAX, PREFIXES_MAX, counter_index},
@@ -21,6 +23,7 @@ use super::{
     Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpFamily,
     Log, LogSize, Pins, SourceRow, Totals, batch,
     class_maps::ClassMaps,
+    detected_maps::DetectedMaps,
     family_maps::{self, FamilyMaps, failed, unreadable},
     interface, link,
     load::{self, Loaded, Maps},
@@ -43,6 +46,7 @@ pub struct Kernel {
     aggregates: Array<MapData, Aggregates>,
     node: Array<MapData, Record>,
     logs: Logs,
+    detected: DetectedMaps,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
     v4: FamilyMaps<Ipv4>,
@@ -89,6 +93,7 @@ impl Kernel {
             aggregates: maps.take("AGGREGATES")?,
             node: maps.take("NODE")?,
             logs: Logs::new(maps.descriptor("LOGS")?, log_size),
+            detected: DetectedMaps::new(maps)?,
             policies_fd: maps.descriptor("POLICIES")?,
             policies: maps.take("POLICIES")?,
             v4: FamilyMaps::new(maps, &family_maps::V4)?,
@@ -295,6 +300,30 @@ impl Datapath for Kernel {
     fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError> {
         self.v4.for_each_struck(&mut *visit)?;
         self.v6.for_each_struck(visit)
+    }
+
+    fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError> {
+        self.detected.set_limit(limit)
+    }
+
+    fn detection_limit(&self) -> Result<FixedWindow, DatapathError> {
+        self.detected.limit()
+    }
+
+    fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
+        self.detected.get(source)
+    }
+
+    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
+        self.detected.all()
+    }
+
+    fn forget_detected(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError> {
+        self.detected.forget(sources)
+    }
+
+    fn tally(&self) -> Result<Tally, DatapathError> {
+        self.detected.tally()
     }
 
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {

@@ -7,8 +7,12 @@ use std::{
 };
 
 use ratelimit_common::{
-    ClassSet, ListEntry, Policy, Record, Settings, Strikes, aggregate::Aggregates,
-    algorithm::sliding_log::TIMES_MAX, guard::Guard, layout::NODE_POLICIES,
+    ClassSet, Detected, ListEntry, Policy, Record, Settings, Strikes,
+    aggregate::Aggregates,
+    algorithm::{FixedWindow, sliding_log::TIMES_MAX},
+    detected::Tally,
+    guard::Guard,
+    layout::NODE_POLICIES,
 };
 
 use super::{
@@ -48,6 +52,12 @@ pub struct Memory {
     pub records: BTreeMap<(IpAddr, u32), Record>,
     /// Sources that were refused.
     pub strikes: BTreeMap<IpAddr, Strikes>,
+    /// Sources that policies banned.
+    pub detected: BTreeMap<IpAddr, Detected>,
+    /// How many bans policies may make.
+    pub detection_limit: FixedWindow,
+    /// What became of them.
+    pub tally: Tally,
     /// Whether a change of the settings is refused.
     pub settings_refused: bool,
 }
@@ -239,6 +249,36 @@ impl Datapath for Shared {
             .iter()
             .for_each(|(source, strikes)| visit(*source, *strikes));
         Ok(())
+    }
+
+    fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError> {
+        self.memory().detection_limit = limit;
+        Ok(())
+    }
+
+    fn detection_limit(&self) -> Result<FixedWindow, DatapathError> {
+        Ok(self.memory().detection_limit)
+    }
+
+    fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
+        Ok(self.memory().detected.get(&source).copied())
+    }
+
+    fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
+        let memory = self.memory();
+        let all = memory.detected.iter();
+        Ok(all.map(|(source, ban)| (*source, *ban)).collect())
+    }
+
+    fn forget_detected(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError> {
+        self.memory()
+            .detected
+            .retain(|source, _| !sources.contains(source));
+        Ok(())
+    }
+
+    fn tally(&self) -> Result<Tally, DatapathError> {
+        Ok(self.memory().tally)
     }
 
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {

@@ -40,6 +40,10 @@ pub fn router(controller: Handle) -> Router {
                 .merge(deletes(Controller::unban)),
         )
         .route(
+            "/v1/bans/program",
+            posts(Controller::ban_by_program).merge(deletes(Controller::unban_by_program)),
+        )
+        .route(
             "/v1/allows",
             get(allows)
                 .merge(posts(Controller::allow))

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, Family, Instant, ListEntry, Record, SourceKey, Strikes,
+    Address, BanRule, Detected, Family, Instant, ListEntry, Record, SourceKey, Strikes,
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
     charge::Words,
@@ -33,6 +33,7 @@ pub struct MemoryFamily<A: Address + Hash> {
     sources: RefCell<HashMap<SourceKey<A>, Cells>>,
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
     strikes: RefCell<HashMap<A, Strikes>>,
+    detected: RefCell<HashMap<A, Detected>>,
 }
 
 impl<A: Address + Hash> MemoryFamily<A> {
@@ -44,6 +45,7 @@ impl<A: Address + Hash> MemoryFamily<A> {
             sources: RefCell::default(),
             logs: RefCell::default(),
             strikes: RefCell::default(),
+            detected: RefCell::default(),
         }
     }
 
@@ -64,6 +66,16 @@ impl<A: Address + Hash> MemoryFamily<A> {
         strikes
             .iter()
             .map(|(source, strikes)| (*source, *strikes))
+            .collect()
+    }
+
+    /// Every source that a policy banned, until when and why.
+    #[must_use]
+    pub fn bans(&self) -> Vec<(A, Detected)> {
+        let detected = self.detected.borrow();
+        detected
+            .iter()
+            .map(|(source, ban)| (*source, *ban))
             .collect()
     }
 
@@ -120,11 +132,24 @@ impl<A: Address + Hash> MemoryFamily<A> {
         }
     }
 
-    pub(super) fn strike(&self, source: A, now: Instant) {
+    pub(super) fn count_strike(&self, source: A, rule: Option<&BanRule>, now: Instant) -> bool {
         let mut strikes = self.strikes.borrow_mut();
         let strikes = strikes.entry(source).or_default();
         strikes.packets = strikes.packets.wrapping_add(1);
         strikes.last_ns = now.as_nanos();
+        let word = Cell::new(strikes.word);
+        let bans = rule.is_some_and(|rule| rule.strike(&MemoryWord(&word), now));
+        strikes.word = word.get();
+        bans
+    }
+
+    /// The ban that a policy made of a source.
+    pub(super) fn detected(&self, source: A) -> Option<Detected> {
+        self.detected.borrow().get(&source).copied()
+    }
+
+    pub(super) fn ban(&self, source: A, ban: Detected) {
+        self.detected.borrow_mut().insert(source, ban);
     }
 }
 
@@ -161,6 +186,29 @@ impl MemoryWords<'_> {
     fn log_of(&self, index: usize) -> LogKey {
         let index = u32::try_from(index).expect("a policy has few limits");
         self.log.of_limit(index)
+    }
+}
+
+/// The word of one limit, or of strikes, whatever its index.
+pub(super) struct MemoryWord<'a>(pub &'a Cell<u64>);
+
+impl Words for MemoryWord<'_> {
+    type Ring = MemoryRing;
+
+    fn load(&self, _: usize) -> u64 {
+        self.0.get()
+    }
+
+    fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
+        exchange(self.0, current, new)
+    }
+
+    fn ring(&self, _: usize) -> Option<MemoryRing> {
+        None
+    }
+
+    fn make_ring(&self, _: usize) -> Option<MemoryRing> {
+        None
     }
 }
 

@@ -68,9 +68,9 @@ pub enum Verb {
     Ban(BanArguments),
     /// Take bans away
     #[command(
-        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n\nEnds with 1 when none of them was banned."
+        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n  rlctl unban 203.0.113.7 --program fail2ban/sshd\n\nEnds with 1 when none of them was banned; with `--program`, that is no failure."
     )]
-    Unban(PrefixesArguments),
+    Unban(UnbanArguments),
     /// Exempt addresses and prefixes from bans and limits
     #[command(
         subcommand,
@@ -214,7 +214,7 @@ pub struct PrefixesArguments {
 /// `ban PREFIX... [--for TIME] [--reason TEXT] [--force]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d"
+    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d\n  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd"
 )]
 pub struct BanArguments {
     /// Whom.
@@ -229,6 +229,20 @@ pub struct BanArguments {
     /// Ban also what this host needs (`rlctl protected`), and prefixes wider than /8 or, of IPv6, /19
     #[arg(long)]
     pub force: bool,
+    /// Ban in the name of a program, whose bans are kept apart from those set by hand and by others
+    #[arg(long, value_name = "NAME", conflicts_with = "force")]
+    pub program: Option<String>,
+}
+
+/// `unban PREFIX... [--program NAME]`
+#[derive(Args, Debug)]
+pub struct UnbanArguments {
+    /// Whom.
+    #[command(flatten)]
+    pub prefixes: PrefixesArguments,
+    /// End only the bans in the name of this program
+    #[arg(long, value_name = "NAME")]
+    pub program: Option<String>,
 }
 
 /// `events [--follow] [--count N] [--only KIND] [--source PREFIX]`

@@ -46,7 +46,8 @@ pub fn author(ban: &Ban) -> String {
         Origin::Forced => format!("{} with --force", printable(&ban.author)),
         Origin::Detected => "detection".to_owned(),
         Origin::List(name) => format!("the list {}", printable(name)),
-        Origin::Crowdsec => "CrowdSec".to_owned(),
+        Origin::Program(name) => printable(name),
+        Origin::Crowdsec => format!("CrowdSec ({})", printable(&ban.author)),
         Origin::Cluster => format!("{}, another node", printable(&ban.author)),
     }
 }

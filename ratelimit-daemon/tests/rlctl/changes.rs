@@ -73,6 +73,45 @@ fn ban_sends_a_long_list_from_stdin_in_parts_and_says_so() {
 }
 
 #[test]
+fn a_program_bans_and_unbans_under_its_name() {
+    check(
+        &[
+            "ban",
+            "1.2.3.4",
+            "--for",
+            "600",
+            "--program",
+            "fail2ban/sshd",
+        ],
+        answers(&changed(1, 0)),
+        &Expected {
+            request: r#"POST /v1/bans/program {"program":"fail2ban/sshd","prefixes":["1.2.3.4"],"seconds":600.0,"reason":null}"#,
+            stdout: "banned 1.2.3.4 for 10m",
+            stderr: "",
+            code: 0,
+        },
+    );
+    for (answer, stdout) in [
+        (removed(1, &[]), "ended 1 ban of 1.2.3.4 by fail2ban/sshd"),
+        (
+            removed(0, &["1.2.3.4"]),
+            "ended 0 bans of 1.2.3.4 by fail2ban/sshd",
+        ),
+    ] {
+        check(
+            &["unban", "1.2.3.4", "--program", "fail2ban/sshd"],
+            answers(&answer),
+            &Expected {
+                request: r#"DELETE /v1/bans/program {"program":"fail2ban/sshd","prefixes":["1.2.3.4"]}"#,
+                stdout,
+                stderr: "",
+                code: 0,
+            },
+        );
+    }
+}
+
+#[test]
 fn unban_says_who_was_banned_and_who_was_not() {
     check(
         &["unban", "192.0.2.1", "192.0.2.2"],

@@ -1,12 +1,13 @@
 //! The verbs that show something.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use ratelimit_daemon::{
     api::{
         Allow, AppliesTo, Ban, Check, ClassView, ClockStatus, CoarseError, Covering,
-        DamagedDatabase, DatabaseStatus, Dropped, Entry, Event, InterfaceStatus, KernelClock,
-        LimitState, MapStatus, Origin, PolicyView, StatsRow, Status, TopSource, What, WiderLimits,
+        CrowdsecStatus, DamagedDatabase, DatabaseStatus, Dropped, Entry, Event, InterfaceStatus,
+        KernelClock, LimitState, MapStatus, Origin, PolicyView, StatsRow, Status, TopSource, What,
+        WiderLimits,
     },
     class::Match,
     config::ClockWish,
@@ -15,7 +16,7 @@ use ratelimit_daemon::{
 
 use crate::{
     Expected, check,
-    daemon::{Daemon, answers},
+    daemon::{Daemon, ScriptedDaemon, answers},
     moment,
 };
 
@@ -253,7 +254,7 @@ rule: the ban of 203.0.113.0/24
 until: {until_told} (10d 12h left)
 banned: by alice, since {since_told}
 why: port scan
-beneath: the ban of 203.0.0.0/16 by CrowdSec, forever: nobody said why
+beneath: the ban of 203.0.0.0/16 by CrowdSec (alice), forever: nobody said why
 beneath: the policy `partner`, which is for 203.0.113.0/24
 limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit: 50MB per 1s: nothing used
@@ -324,6 +325,55 @@ INTERFACE  STATE  MODE
 MAP  ENTRIES  CAPACITY  FULL  MEMORY"
     );
     check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+}
+
+#[test]
+fn status_says_whether_crowdsec_answers() {
+    let (past, told) = moment(-1);
+    let crowdsec = |connected, error: Option<&str>| CrowdsecStatus {
+        url: "http://127.0.0.1:8080".to_owned(),
+        connected,
+        since: past,
+        pulled: None,
+        error: error.map(str::to_owned),
+        bans: 7,
+        decisions: 8,
+        pulls: 1,
+        failures: 0,
+        ignored: BTreeMap::new(),
+    };
+    let cases = [
+        (crowdsec(None, None), "asking http://127.0.0.1:8080; 7 bans from before".to_owned()),
+        (
+            crowdsec(Some(true), None),
+            format!("http://127.0.0.1:8080 answers since {told}; 7 bans"),
+        ),
+        (
+            crowdsec(Some(true), Some("the map is full")),
+            "http://127.0.0.1:8080 answers, its decisions cannot be put in force: the map is full; 7 bans".to_owned(),
+        ),
+        (
+            crowdsec(Some(false), Some("connecting: Connection refused")),
+            format!(
+                "no answer from http://127.0.0.1:8080 since {told}: connecting: Connection refused; 7 bans stay"
+            ),
+        ),
+    ];
+    for (crowdsec, line) in cases {
+        let status = Status {
+            crowdsec: Some(crowdsec),
+            ..status(past)
+        };
+        let output = crate::run(
+            &ScriptedDaemon::start(answers(&status)),
+            &["status"],
+            "",
+            &[],
+        );
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = format!("CrowdSec: {line}");
+        assert!(stdout.lines().any(|it| it == line), "{line}\n{stdout}");
+    }
 }
 
 #[test]
@@ -544,12 +594,14 @@ pub fn status(past: jiff::Timestamp) -> Status {
             map("STATES", None, 1_000_000, 640),
         ],
         bans: 1,
+        detected_bans: 0,
         allows: 3,
         lists: Vec::new(),
         policies: 2,
         classes: Vec::new(),
         aggregates: Vec::new(),
         node: false,
+        crowdsec: None,
         protected: 0,
         pass_all: None,
         attempt: None,
@@ -600,6 +652,7 @@ fn policies() -> [PolicyView; 2] {
         prefixes: Vec::new(),
         limits: limits().iter().map(|state| state.limit.clone()).collect(),
         observe: false,
+        ban: None,
         applies_to: AppliesTo::Source,
         origin: Origin::Config,
     };
@@ -611,6 +664,7 @@ fn policies() -> [PolicyView; 2] {
         ],
         limits: Vec::new(),
         observe: true,
+        ban: None,
         applies_to: AppliesTo::Source,
         origin: Origin::Manual,
     };
@@ -632,6 +686,7 @@ fn passing(address: &str) -> Check {
         wider: Vec::new(),
         covering: Vec::new(),
         last_drops: Vec::new(),
+        strikes: None,
         refused_packets: 0,
         refused_last: None,
     }

@@ -29,6 +29,8 @@ pub const FOR_TESTS: &[Program] = &[
     Program::new("hping3", "hping3"),
     Program::new("prometheus", PROMETHEUS),
     Program::new("promtool", PROMETHEUS),
+    // fail2ban is written in it, and it brings the library of SQLite that CrowdSec takes.
+    Program::new("python3", "python3"),
     Program::new("tcpdump", "tcpdump"),
     Program::new("tshark", "tshark"),
     Program::new("xdp-loader", "xdp-tools"),

@@ -38,11 +38,11 @@ fn an_unknown_key_is_refused_with_the_known_ones() {
         r#"[policy.a]
 sources = ["10.0.0.0/8"]
 limits = []
-ban = { after = 5000 }
+bans = { after = 5000 }
 "#,
-        "config.toml:11:1: unknown key `ban` in [policy.a]
-11 | ban = { after = 5000 }
-   | ^^^ remove it; known here: sources, limits, observe",
+        "config.toml:11:1: unknown key `bans` in [policy.a]
+11 | bans = { after = 5000 }
+   | ^^^^ did you mean `ban`?",
     );
     check_behind_minimal(
         r#"[list.spamhaus]

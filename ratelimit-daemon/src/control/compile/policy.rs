@@ -49,11 +49,16 @@ impl Compiler<'_> {
         let limits: Vec<Limit> = limits.into_iter().map(|(limit, _)| limit).collect();
         let policy = Policy::new(&limits, scope, wanted.observe)
             .expect("the configuration refuses more limits");
+        let policy = match &wanted.ban {
+            Some(ban) => policy.with_ban(ban.compile()),
+            None => policy,
+        };
         Named {
             index: 0,
             role: wanted.role,
             policy: shift.map_or(policy, |shift| policy.in_shares(shift)),
             limits: wanted.limits.to_vec(),
+            ban: wanted.ban,
         }
     }
 

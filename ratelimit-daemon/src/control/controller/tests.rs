@@ -1,11 +1,14 @@
 //! The controller over a datapath in memory.
 
 mod clock_changes;
+mod crowdsec;
 mod damage;
+mod detections;
 mod lists;
 mod lockout;
 mod origins;
 mod pass_all;
+mod programs;
 mod reconciliation;
 mod room;
 mod sliding_logs;
@@ -16,6 +19,7 @@ mod wide;
 
 use std::{
     net::IpAddr,
+    num::NonZeroU32,
     path::Path,
     sync::{Arc, Mutex},
     thread,
@@ -28,7 +32,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    api::{Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
+    api::{AllowRequest, Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
     class::{Catalogue, Match},
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
@@ -373,6 +377,7 @@ fn config() -> Config {
         sources: vec![prefix("203.0.113.0/24")],
         limits: vec![limit(50)],
         observe: false,
+        ban: None,
     };
     Config {
         files: Vec::new(),
@@ -395,6 +400,7 @@ fn config() -> Config {
         classes: Catalogue::default(),
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
+        bans_per_minute: NonZeroU32::new(1000).unwrap(),
         allow: vec![prefix("192.0.2.10")],
         lists: BTreeMap::new(),
         observe: false,
@@ -406,6 +412,7 @@ fn config() -> Config {
             runtime: "".into(),
         },
         metrics: None,
+        crowdsec: None,
     }
 }
 

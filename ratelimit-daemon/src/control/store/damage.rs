@@ -14,6 +14,7 @@ use super::{
     super::intent::Edit,
     Store,
     lists::{LISTS, read_list},
+    offences::{OFFENCES, read_offence},
     read_allow, read_ban, read_clock, read_limits,
     schema::Newer,
     text::Texts,
@@ -156,6 +157,11 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<(Option<Timekeeper>, Ve
         sound(&connection, super::BANS, |row| {
             let (prefix, origin, ban) = read_ban(row, timekeeper, &mut texts)?;
             edits.push(Edit::Ban(prefix, origin, Some(ban)));
+            Ok(())
+        });
+        sound(&connection, OFFENCES, |row| {
+            let (source, offence) = read_offence(row, timekeeper)?;
+            edits.push(Edit::Offence(source, Some(offence)));
             Ok(())
         });
         sound(&connection, LISTS, |row| {

@@ -11,7 +11,7 @@ use super::{
         intent::Edit,
         timekeeper::{Reading, Timekeeper},
     },
-    AllowRow, BanRow, FOREVER, LimitRow, Writer, time,
+    AllowRow, BanRow, FOREVER, LimitRow, Writer, offences, time,
 };
 use crate::{origin::Origin, prefix::Prefix};
 
@@ -96,10 +96,11 @@ pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
         return Err(Newer(version).into());
     }
     let transaction = connection.transaction()?;
+    offences::prepare(&transaction)?;
     match version {
         0 => make(&transaction)?,
         1 => from_first(&transaction).context("changing it from version 1 to 2")?,
-        _ => return Ok(()),
+        _ => return Ok(transaction.commit()?),
     }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.pragma_update(None, "application_id", application_of(VERSION))?;

@@ -36,6 +36,8 @@ impl Writer<'_> {
                 params![prefix.to_bytes()],
             ),
             Edit::List(name, list, _) => self.put_list(name, list.as_deref()),
+            Edit::Offence(source, Some(offence)) => self.put_offence(*source, offence),
+            Edit::Offence(source, None) => self.remove_offence(*source),
             Edit::Limits(target, Some(limits)) => self.put_limits(*target, limits),
             Edit::Limits(target, None) => self.run(
                 "DELETE FROM limits WHERE target = ?1",

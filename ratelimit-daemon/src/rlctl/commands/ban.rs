@@ -3,7 +3,7 @@
 use jiff::Zoned;
 
 use crate::{
-    api::{BanRequest, Changed},
+    api::{BanRequest, Changed, ProgramBanRequest},
     rlctl::{
         arguments::BanArguments, chunks, client::Client, failure::Failure, phrase, prefixes,
         report::Report, term::Term,
@@ -14,6 +14,15 @@ use crate::{
 pub fn run(arguments: &BanArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let prefixes = prefixes::read(&arguments.prefixes.prefixes)?;
     let answer = chunks::send(&prefixes, |prefixes| {
+        if let Some(program) = &arguments.program {
+            let request = ProgramBanRequest {
+                program: program.clone(),
+                prefixes,
+                seconds: arguments.term.seconds(),
+                reason: arguments.reason.clone(),
+            };
+            return client.post("/v1/bans/program", &request);
+        }
         let request = BanRequest {
             prefixes,
             seconds: arguments.term.seconds(),

@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use jiff::Zoned;
 
 use crate::{
-    api::{Allow, Ban, Check, Covering, Entry, LimitState, Listed, Origin, WiderLimits},
+    api::{
+        Allow, Ban, Check, Covering, Entry, LimitState, Listed, Origin, StrikesView, WiderLimits,
+    },
     limit::Algorithm,
     lists::Action,
     rlctl::{
@@ -55,6 +57,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
     sentences.extend(check.wider.iter().flat_map(wider));
     sentences.push(format!("refused: {}", refusals(check, now)));
+    sentences.extend(check.strikes.as_ref().map(strikes));
     let drops = check.last_drops.iter();
     sentences.extend(drops.map(|event| format!("seen: {}", events::line(event, now))));
     sentences
@@ -223,6 +226,16 @@ fn short(seconds: f64) -> String {
     let seconds = seconds as i64;
     let start = jiff::Timestamp::UNIX_EPOCH;
     phrase::span(start, start + jiff::SignedDuration::from_secs(seconds))
+}
+
+/// `strikes: 37 that count; 5000 drops within 10s: banned for 10m`
+fn strikes(view: &StrikesView) -> String {
+    let before = match view.bans {
+        0 => String::new(),
+        1 => "; banned once before".to_owned(),
+        bans => format!("; banned {bans} times before"),
+    };
+    format!("strikes: {} that count; {}{before}", view.strikes, view.ban)
 }
 
 fn refusals(check: &Check, now: &Zoned) -> String {

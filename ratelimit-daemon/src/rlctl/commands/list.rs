@@ -67,9 +67,12 @@ pub fn limits(client: &Client) -> Result<Report, Failure> {
 fn policy_rows(policy: &PolicyView, table: &mut Table) {
     let mode = if policy.observe { "observe" } else { "enforce" };
     let first = |text: &str, row| if row == 0 { text } else { "" }.to_owned();
-    for row in 0..policy.limits.len().max(policy.prefixes.len()).max(1) {
+    let limits = policy.limits.iter().map(ToString::to_string);
+    let ban = policy.ban.iter().map(|ban| format!("after {ban}"));
+    let limits: Vec<String> = limits.chain(ban).collect();
+    for row in 0..limits.len().max(policy.prefixes.len()).max(1) {
         let prefix = policy.prefixes.get(row).map(ToString::to_string);
-        let limit = policy.limits.get(row).map(ToString::to_string);
+        let limit = limits.get(row).cloned();
         table.row([
             first(&policy.name, row),
             prefix.unwrap_or_else(|| first(default_for(policy), row)),

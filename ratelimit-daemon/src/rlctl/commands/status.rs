@@ -4,8 +4,8 @@ use jiff::Zoned;
 
 use crate::{
     api::{
-        Attempt, ClockStatus, DatabaseStatus, InterfaceStatus, KernelClock, ListView, MapStatus,
-        Outcome, Status,
+        Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock,
+        ListView, MapStatus, Outcome, Status,
     },
     rlctl::{
         client::{Answer, Client},
@@ -94,6 +94,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     if status.node {
         lines.push("the node has limits".to_owned());
     }
+    lines.extend(status.crowdsec.as_ref().map(|it| crowdsec(it, now)));
     lines
 }
 
@@ -139,6 +140,27 @@ fn database(status: &DatabaseStatus) -> Option<String> {
             styled(WARNING, &aside)
         )),
         None => None,
+    }
+}
+
+/// Whether `CrowdSec` answers, and what of it is in force.
+fn crowdsec(status: &CrowdsecStatus, now: &Zoned) -> String {
+    let url = printable(&status.url);
+    let bans = phrase::count(status.bans, "ban", "bans");
+    let since = phrase::moment(status.since, now);
+    let error = status.error.as_deref().map(printable);
+    match (status.connected, error) {
+        (None, _) => format!("CrowdSec: asking {url}; {bans} from before"),
+        (Some(true), None) => format!("CrowdSec: {url} answers since {since}; {bans}"),
+        (Some(true), Some(error)) => {
+            let refused = styled(BAD, "its decisions cannot be put in force");
+            format!("CrowdSec: {url} answers, {refused}: {error}; {bans}")
+        }
+        (Some(false), error) => {
+            let silent = styled(BAD, "no answer");
+            let error = error.unwrap_or_default();
+            format!("CrowdSec: {silent} from {url} since {since}: {error}; {bans} stay")
+        }
     }
 }
 

@@ -87,6 +87,7 @@ fn node(cpus: u32, burst: u64) -> Policy {
         limits: &limits,
         observe: false,
         role: Role::Node,
+        ban: None,
     };
     compiler.compile(&wanted).policy
 }

@@ -124,7 +124,7 @@ impl Files {
             force: false,
         };
         lab.controller.ban(request, "root").unwrap();
-        let request = crate::api::AllowRequest {
+        let request = AllowRequest {
             prefixes: vec![prefix("10.1.0.0/16")],
             reason: None,
         };

@@ -303,6 +303,7 @@ fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
             memory.records.insert((network, scope), used(&policy));
         }
         let strikes = ratelimit_common::Strikes {
+            word: 0,
             packets: 3,
             last_ns: 1,
         };

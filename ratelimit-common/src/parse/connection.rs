@@ -1,0 +1,131 @@
+//! Both ends of a TCP connection: what its socket is found by.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{
+    Payload, ipv4,
+    ipv6::{self, Walk},
+    payload,
+    transport::{Fragment, UpperLayer},
+};
+use crate::{Cursor, Ipv4, Ipv6};
+
+/// The ends as they stand in a packet, in network order; laid out as `bpf_sock_tuple` of linux/bpf.h.
+#[derive(
+    Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq, Unaligned,
+)]
+#[repr(C)]
+pub struct Connection<A> {
+    /// Where the packet comes from, and where it goes to.
+    pub addresses: [A; 2],
+    /// The ports likewise.
+    pub ports: [[u8; 2]; 2],
+}
+const _: () = assert!(size_of::<Connection<Ipv4>>() == 12);
+const _: () = assert!(size_of::<Connection<Ipv6>>() == 36);
+
+impl Connection<Ipv4> {
+    /// The connection of the packet in `frame`, a cursor at its front. `None` when it is no TCP segment, is not whole, or its
+    /// ports are cut off.
+    #[must_use]
+    #[inline(always)]
+    pub fn of_ipv4(frame: Cursor<'_>) -> Option<Self> {
+        let mut cursor = frame;
+        let Ok(Payload::Ipv4) = payload(&mut cursor) else {
+            return None;
+        };
+        let addresses = ipv4::addresses(cursor)?;
+        let flow = ipv4::flow(&mut cursor)?;
+        Self::of_segment(addresses, flow.upper, frame)
+    }
+}
+
+impl Connection<Ipv6> {
+    /// The same of IPv6. Extension headers are looked through by `walk`, wherever its code is kept.
+    #[must_use]
+    #[inline(always)]
+    pub fn of_ipv6<'a>(
+        frame: Cursor<'a>,
+        walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
+    ) -> Option<Self> {
+        let mut cursor = frame;
+        let Ok(Payload::Ipv6) = payload(&mut cursor) else {
+            return None;
+        };
+        let addresses = ipv6::addresses(cursor)?;
+        let flow = ipv6::flow(&mut cursor, walk)?;
+        Self::of_segment(addresses, flow.upper, frame)
+    }
+}
+
+impl<A> Connection<A> {
+    #[inline(always)]
+    fn of_segment(addresses: [A; 2], upper: UpperLayer, frame: Cursor<'_>) -> Option<Self> {
+        if !upper.is_tcp() || upper.fragment != Fragment::Whole {
+            return None;
+        }
+        let ports = upper.ports(frame)?;
+        Some(Self { addresses, ports })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    const TCP: u8 = 6;
+    const PORTS: [u8; 4] = [0xc0, 0x01, 0, 80];
+
+    #[test]
+    fn a_segment_has_two_ends() {
+        let connection = of_ipv4(TCP, [0, 0], &PORTS).unwrap();
+        let addresses = [[192, 0, 2, 1], [198, 51, 100, 7]].map(Ipv4::new);
+        assert_eq!(connection.addresses, addresses);
+        assert_eq!(connection.ports, [[0xc0, 0x01], [0, 80]]);
+        assert_eq!(connection.as_bytes()[8..], PORTS);
+        let connection = of_ipv6(TCP, &PORTS).unwrap();
+        assert_eq!(
+            of_ipv6(0, &[&[TCP, 0, 0, 0, 0, 0, 0, 0], &PORTS[..]].concat()),
+            Some(connection)
+        );
+        assert_eq!(connection.addresses, [[1; 16], [2; 16]].map(Ipv6::new));
+        assert_eq!(connection.ports, [[0xc0, 0x01], [0, 80]]);
+    }
+
+    #[test]
+    fn what_is_no_whole_segment_is_of_no_connection() {
+        assert_eq!(of_ipv4(17, [0, 0], &PORTS), None);
+        assert_eq!(of_ipv4(TCP, [0x20, 0], &PORTS), None);
+        assert_eq!(of_ipv4(TCP, [0, 1], &PORTS), None);
+        assert_eq!(of_ipv4(TCP, [0, 0], &PORTS[..3]), None);
+        assert_eq!(of_ipv6(17, &PORTS), None);
+        assert_eq!(of_ipv6(TCP, &PORTS[..3]), None);
+    }
+
+    fn of_ipv4(protocol: u8, fragment: [u8; 2], ports: &[u8]) -> Option<Connection<Ipv4>> {
+        let [flags, offset] = fragment;
+        let header = [0x45, 0, 0, 0, 0, 0, flags, offset, 64, protocol, 0, 0];
+        let ends = [192, 0, 2, 1, 198, 51, 100, 7];
+        let frame = frame([0x08, 0], &[&header, &ends, ports]);
+        Connection::of_ipv4(Cursor::new(&frame))
+    }
+
+    fn of_ipv6(protocol: u8, ports: &[u8]) -> Option<Connection<Ipv6>> {
+        let header = [0x60, 0, 0, 0, 0, 0, protocol, 64];
+        let frame = frame([0x86, 0xdd], &[&header, &[1; 16], &[2; 16], ports]);
+        Connection::of_ipv6(Cursor::new(&frame), ipv6::walk)
+    }
+
+    /// A frame with a VLAN tag.
+    fn frame(ethertype: [u8; 2], packet: &[&[u8]]) -> Vec<u8> {
+        [
+            &[0xfe; 12][..],
+            &[0x81, 0, 0, 7],
+            &ethertype,
+            &packet.concat(),
+        ]
+        .concat()
+    }
+}

@@ -1,0 +1,330 @@
+//! Strikes: how often a source was refused, and the strike that bans it.
+//!
+//! The strikes that may lead to a ban are counted in a fixed window, in one word that is changed by compare-and-swap: of all
+//! CPUs exactly one makes the last strike. With it the source is banned, before user space knows; see
+//! [`detected`](crate::detected).
+
+use core::{num::NonZeroU32, time::Duration};
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{
+    Address, Cursor, Detected, Instant, Policy, Tables,
+    algorithm::{FixedWindow, TICKS_MIN},
+    charge::Words,
+    detected::Detection,
+    tables::FamilyTables,
+};
+
+/// How often a source was refused.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct Strikes {
+    /// Packets over a limit of the source's policy, dropped or observed.
+    pub packets: u64,
+    /// When the last of them came, in nanoseconds since boot.
+    pub last_ns: u64,
+    /// Those that may lead to a ban, as a word of [`BanRule`].
+    pub word: u64,
+}
+
+/// The bits of the count in a word of strikes. They do not depend on the rule, so a word keeps its meaning when the rule
+/// changes, and when the source comes under another policy.
+const COUNT_BITS: u32 = 24;
+
+/// The most strikes that a ban may take.
+pub const AFTER_MAX: u32 = (1 << COUNT_BITS) - 1;
+
+/// The shortest time that strikes may be counted in: 1,000 ticks of 2^16 ns.
+pub const WITHIN_MIN: Duration = Duration::from_nanos(TICKS_MIN << (COUNT_BITS - 8));
+
+/// How often a strike is tried before it is not counted. A limit gives up sooner, and refuses; a strike would be lost.
+const ATTEMPTS: usize = 16;
+
+/// A limit of so many bans a minute; `None` when they are more than [`AFTER_MAX`].
+#[must_use]
+pub fn bans_per_minute(bans: NonZeroU32) -> Option<FixedWindow> {
+    let minute = Duration::from_mins(1);
+    let fits = bans.get() <= AFTER_MAX;
+    fits.then(|| FixedWindow::with_count_bits(COUNT_BITS, bans.get().into(), minute).ok())?
+}
+
+/// When a policy bans: after so many strikes within a window, for so long.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct BanRule {
+    window: FixedWindow,
+    for_ns: u64,
+    /// Whether a source that may be forged is banned too. A number: a `bool` is not valid for any bytes.
+    unverified: u64,
+}
+const _: () = assert!(size_of::<BanRule>() == 40);
+
+impl BanRule {
+    /// A ban of the length `length` with the strike number `after` within `within`. `None` when `after` is more than
+    /// [`AFTER_MAX`], `within` is shorter than [`WITHIN_MIN`], or `length` is nothing.
+    #[must_use]
+    pub fn new(after: NonZeroU32, within: Duration, length: Duration) -> Option<Self> {
+        if after.get() > AFTER_MAX || length.is_zero() {
+            return None;
+        }
+        Some(Self {
+            window: FixedWindow::with_count_bits(COUNT_BITS, after.get().into(), within).ok()?,
+            for_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX),
+            unverified: 0,
+        })
+    }
+
+    /// The same for sources too that have no TCP connection to this host, and may be forged.
+    #[must_use]
+    pub const fn for_unverified(self) -> Self {
+        Self {
+            unverified: 1,
+            ..self
+        }
+    }
+
+    /// Whether it is no rule at all.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_none(&self) -> bool {
+        self.for_ns == 0
+    }
+
+    /// How many strikes it takes.
+    #[must_use]
+    #[inline(always)]
+    pub const fn after(&self) -> u64 {
+        self.window.amount()
+    }
+
+    /// How long the ban is.
+    #[must_use]
+    pub const fn length(&self) -> Duration {
+        Duration::from_nanos(self.for_ns)
+    }
+
+    /// The strikes that count at `now`.
+    #[must_use]
+    pub fn strikes(&self, word: u64, now: Instant) -> u64 {
+        self.window.used(word, now)
+    }
+
+    /// Whether a source is banned that has no TCP connection to this host.
+    #[must_use]
+    #[inline(always)]
+    pub const fn bans_unverified(&self) -> bool {
+        self.unverified != 0
+    }
+
+    /// When a ban that begins at `now` ends.
+    #[must_use]
+    #[inline(always)]
+    pub const fn until(&self, now: Instant) -> Instant {
+        Instant::from_nanos(now.as_nanos().saturating_add(self.for_ns))
+    }
+
+    /// Counts a strike in the word at index 0, and answers whether it is the one that bans. The count begins anew with it.
+    #[inline(always)]
+    pub fn strike(&self, words: &impl Words, now: Instant) -> bool {
+        let mut word = words.load(0);
+        for _ in 0..ATTEMPTS {
+            // Where the rule has become stricter meanwhile, there is no room: this strike is the last as well.
+            let next = self.window.step(word, now, 1).unwrap_or(0);
+            let is_last = next == 0 || self.window.used(next, now) >= self.after();
+            match words.compare_exchange(0, word, if is_last { 0 } else { next }) {
+                Ok(()) => return is_last,
+                Err(actual) => word = actual,
+            }
+        }
+        false
+    }
+}
+
+/// A packet that a limit of its source's policy refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Strike<'a> {
+    /// When it came.
+    pub at: Instant,
+    /// A cursor at the front of its frame.
+    pub frame: Cursor<'a>,
+    /// The index of the limit.
+    pub limit: u8,
+    /// Whether it may lead to a ban: it was over a limit that is no dry run.
+    pub may_ban: bool,
+}
+
+/// Counts a strike of `source`, whose policy is `policy`, and answers whether it is the one that bans.
+#[inline(always)]
+pub fn count<A: Address>(
+    source: &A,
+    policy: Option<&Policy>,
+    strike: &Strike<'_>,
+    tables: &impl FamilyTables<A>,
+) -> bool {
+    let rule = policy.and_then(Policy::ban).filter(|_| strike.may_ban);
+    tables.count_strike(source, rule, strike.at)
+}
+
+/// Bans `source` by the rule of `policy`: from the next packet on, unless the source may be forged, or there are too many
+/// bans. Then it stays limited.
+#[inline(always)]
+pub fn detect<A, T>(source: &A, policy: Option<&Policy>, strike: &Strike<'_>, tables: &T)
+where
+    A: Address,
+    T: Tables + FamilyTables<A>,
+{
+    let Some((policy, rule)) = policy.and_then(|policy| Some((policy, policy.ban()?))) else {
+        return;
+    };
+    let is_verified = rule.bans_unverified() || FamilyTables::<A>::is_connected(tables, strike);
+    let detection = if !is_verified {
+        Detection::Unverified
+    } else if !tables.may_detect(strike.at) {
+        Detection::TooMany
+    } else if tables.ban(source, Detected::new(policy, rule, strike)) {
+        Detection::Banned
+    } else {
+        Detection::NoRoom
+    };
+    tables.count_detection(detection);
+}
+
+#[cfg(test)]
+mod tests {
+    use core::cell::Cell;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::absent::Absent;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn the_last_strike_within_the_window_bans_and_the_count_begins_anew() {
+        check(3, &[0, 1, 2], &[false, false, true]);
+        check(
+            3,
+            &[0, 1, 2, 3, 4, 5],
+            &[false, false, true, false, false, true],
+        );
+        check(1, &[0, 0, 0], &[true, true, true]);
+    }
+
+    #[test]
+    fn strikes_of_a_window_that_is_over_do_not_count() {
+        let late = 2 * SECOND;
+        check(3, &[0, 1, late, late + 1], &[false; 4]);
+        check(
+            3,
+            &[0, 1, late, late + 1, late + 2],
+            &[false, false, false, false, true],
+        );
+    }
+
+    #[test]
+    fn a_word_keeps_its_meaning_when_the_rule_changes() {
+        let word = Word::default();
+        let now = Instant::from_nanos(77 * SECOND);
+        let strict = rule(AFTER_MAX, Duration::from_hours(24));
+        for _ in 0..10 {
+            assert!(!strict.strike(&word, now));
+        }
+        let lax = rule(12, Duration::from_secs(1));
+        assert_eq!(lax.strikes(word.0.get(), now), 10);
+        assert!(!lax.strike(&word, now));
+        assert!(
+            rule(5, Duration::from_secs(10)).strike(&word, now),
+            "11 are more than 5"
+        );
+        assert_eq!(word.0.get(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_no_rule() {
+        let one = NonZeroU32::MIN;
+        let too_many = NonZeroU32::new(AFTER_MAX + 1).unwrap();
+        let (second, nothing) = (Duration::from_secs(1), Duration::ZERO);
+        assert_eq!(BanRule::new(too_many, second, second), None);
+        assert_eq!(BanRule::new(one, WITHIN_MIN / 2, second), None);
+        assert_eq!(BanRule::new(one, second, nothing), None);
+        assert!(BanRule::new(one, WITHIN_MIN, second).is_some());
+        assert!(BanRule::default().is_none());
+    }
+
+    proptest! {
+        /// Of the strikes of any one window every `after`-th bans, and none of another window is among them.
+        #[test]
+        fn strikes_are_counted_by_windows(
+            after in 1u32..20,
+            gaps in prop::collection::vec(0u64..300_000_000, 1..300),
+        ) {
+            let within = Duration::from_secs(1);
+            let rule = rule(after, within);
+            let window_ns = rule.window.window_ns();
+            let word = Word::default();
+            let (mut now, mut opened, mut count) = (u64::from(u32::MAX), None, 0);
+            for gap in gaps {
+                now += gap;
+                let tick = |ns: u64| ns >> 16;
+                if opened.is_none_or(|opened| tick(now) - tick(opened) >= window_ns >> 16) {
+                    (opened, count) = (Some(now), 0);
+                }
+                count += 1;
+                let expected = count == after;
+                if expected {
+                    (opened, count) = (None, 0);
+                }
+                prop_assert_eq!(rule.strike(&word, Instant::from_nanos(now)), expected);
+            }
+        }
+    }
+
+    /// Strikes at these times, each of which bans or does not.
+    fn check(after: u32, at_ns: &[u64], expected: &[bool]) {
+        let rule = rule(after, Duration::from_secs(1));
+        let word = Word::default();
+        let start = 1 << 40;
+        let bans = at_ns
+            .iter()
+            .map(|ns| rule.strike(&word, Instant::from_nanos(start + ns)));
+        assert_eq!(bans.collect::<std::vec::Vec<_>>(), expected);
+    }
+
+    fn rule(after: u32, within: Duration) -> BanRule {
+        let after = NonZeroU32::new(after).unwrap();
+        BanRule::new(after, within, Duration::from_mins(10)).unwrap()
+    }
+
+    #[derive(Default)]
+    struct Word(Cell<u64>);
+
+    impl Words for Word {
+        type Ring = Absent;
+
+        fn load(&self, _: usize) -> u64 {
+            self.0.get()
+        }
+
+        fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
+            if self.0.get() != current {
+                return Err(self.0.get());
+            }
+            self.0.set(new);
+            Ok(())
+        }
+
+        fn ring(&self, _: usize) -> Option<Absent> {
+            None
+        }
+
+        fn make_ring(&self, _: usize) -> Option<Absent> {
+            None
+        }
+    }
+}

@@ -1,0 +1,148 @@
+use std::time::Duration;
+
+use super::*;
+
+#[test]
+fn a_policy_says_when_it_bans() {
+    let config = load_text(&with_ban(
+        r#"{ after = 5000, within = "10s", for = "10m", factor = 3, max = "2h", unverified = "ban" }"#,
+    ));
+    let ban = config.default_policy.ban.unwrap();
+    let expected = "5000 drops within 10s: banned for 10m, then 3 times as long, up to 2h, unverified sources too";
+    assert_eq!(ban.to_string(), expected);
+    assert!(ban.compile().bans_unverified());
+    assert_eq!(config.bans_per_minute.get(), 1000);
+}
+
+#[test]
+fn what_a_ban_does_not_say_is_usual() {
+    let ban = |text| load_text(&with_ban(text)).default_policy.ban.unwrap();
+    let usual = ban(r#"{ after = 5000, within = "10s", for = "10m" }"#);
+    let expected = "5000 drops within 10s: banned for 10m, then 2 times as long, up to 1d";
+    assert_eq!(usual.to_string(), expected);
+    assert!(!usual.compile().bans_unverified());
+    let long = ban(r#"{ after = 1, within = "100ms", for = "7d" }"#);
+    assert_eq!(long.length(9), Duration::from_hours(7 * 24));
+    assert_eq!(long.to_string(), "1 drop within 100ms: banned for 7d");
+}
+
+#[test]
+fn a_ban_lacks_nothing_that_it_needs() {
+    check(
+        &with_ban("{}"),
+        r#"config.toml:6:7: a ban has no `after`
+6 | ban = {}
+  |       ^^ write how many drops it takes: after = 5000
+config.toml:6:7: a ban has no `within`
+6 | ban = {}
+  |       ^^ write for example within = "10s"
+config.toml:6:7: a ban has no `for`
+6 | ban = {}
+  |       ^^ write for example for = "10m""#,
+    );
+    check(
+        &with_ban("5000"),
+        r#"config.toml:6:7: `ban` is an integer, not a table
+6 | ban = 5000
+  |       ^^^^ write { after = 5000, within = "10s", for = "10m" }"#,
+    );
+}
+
+#[test]
+fn what_cannot_be_counted_or_kept_is_refused() {
+    check(
+        &with_ban(r#"{ after = 0, within = "10ms", for = "1y" }"#),
+        r#"config.toml:6:17: `after` is out of range
+6 | ban = { after = 0, within = "10ms", for = "1y" }
+  |                 ^ write a number from 1 to 16777215
+config.toml:6:29: `within` of a ban is out of range
+6 | ban = { after = 0, within = "10ms", for = "1y" }
+  |                             ^^^^^^ write a time from 100ms to 31d
+config.toml:6:43: `y` in `1y` is not a unit of time
+6 | ban = { after = 0, within = "10ms", for = "1y" }
+  |                                           ^^^^ write w, d, h, m (minutes), s, ms, us or ns"#,
+    );
+    check(
+        &with_ban(
+            r#"{ after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }"#,
+        ),
+        r#"config.toml:6:29: `within` is an integer, not a string
+6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
+  |                             ^^ write within = "10s"
+config.toml:6:39: `for` of a ban is out of range
+6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
+  |                                       ^^^^ write a time from 1s to 366d
+config.toml:6:54: `factor` is out of range
+6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
+  |                                                      ^ write a number from 1 to 100
+config.toml:6:70: unknown unverified `drop`
+6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
+  |                                                                      ^^^^^^ write "limit" or "ban"
+config.toml:6:78: unknown key `when` in a ban
+6 | ban = { after = 9, within = 10, for = "0s", factor = 0, unverified = "drop", when = 1 }
+  |                                                                              ^^^^ remove it; known here: after, within, for, factor, max, unverified"#,
+    );
+}
+
+#[test]
+fn the_longest_ban_is_not_shorter_than_the_first() {
+    check(
+        &with_ban(r#"{ after = 9, within = "10s", for = "1h", max = "10m" }"#),
+        r#"config.toml:6:54: the longest ban is shorter than the first, which is 1h
+6 | ban = { after = 9, within = "10s", for = "1h", max = "10m" }
+  |                                                      ^^^^^ write max = "1h" or longer"#,
+    );
+}
+
+#[test]
+fn wide_sources_are_not_banned_by_a_policy() {
+    let wide = "[source]\nipv4_prefix = 16\nipv6_prefix = 47\n";
+    let ban = with_ban(r#"{ after = 9, within = "10s", for = "1h" }"#);
+    check(
+        &format!("{ban}{wide}"),
+        r#"config.toml:6:7: a source is a /16, which is too wide to be banned by a policy
+6 | ban = { after = 9, within = "10s", for = "1h" }
+  |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write ipv4_prefix = 24 or more in [source], or remove `ban`
+config.toml:6:7: a source is a /47, which is too wide to be banned by a policy
+6 | ban = { after = 9, within = "10s", for = "1h" }
+  |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write ipv6_prefix = 48 or more in [source], or remove `ban`"#,
+    );
+    let narrow = "[source]\nipv4_prefix = 24\nipv6_prefix = 48\n";
+    load_text(&format!("{ban}{narrow}"));
+}
+
+#[test]
+fn there_may_be_so_many_bans_a_minute() {
+    let config = load_text(&format!("{MINIMAL}[detection]\nbans_per_minute = 7\n"));
+    assert_eq!(config.bans_per_minute.get(), 7);
+    check_behind_minimal(
+        "[detection]\nbans_per_minute = 0\n",
+        "config.toml:9:19: `bans_per_minute` is out of range
+9 | bans_per_minute = 0
+  |                   ^ write a number from 1 to 16777215",
+    );
+}
+
+#[test]
+fn a_ban_that_never_comes_is_warned_of() {
+    const BAN: &str = "ban = { after = 9, within = \"10s\", for = \"1h\" }\n";
+    check_warnings_behind_minimal(
+        &format!("[policy.a]\nsources = [\"10.0.0.0/8\"]\nlimits = []\n{BAN}"),
+        r#"config.toml:11:7: [policy.a] never bans: it has no limit that could be exceeded
+11 | ban = { after = 9, within = "10s", for = "1h" }
+   |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ add a limit, or remove `ban`"#,
+    );
+    let limits = "limits = [{ packets = 9, per = \"1s\" }]\nobserve = true\n";
+    check_warnings_behind_minimal(
+        &format!("[policy.a]\nsources = [\"10.0.0.0/8\"]\n{limits}{BAN}"),
+        r#"config.toml:12:7: [policy.a] never bans: it is a dry run
+12 | ban = { after = 9, within = "10s", for = "1h" }
+   |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ remove `observe` here; at the top level it shows who would be banned"#,
+    );
+}
+
+/// A file whose default policy bans: line 6.
+fn with_ban(ban: &str) -> String {
+    let limits = "limits = [{ packets = 1000, per = \"1s\" }]";
+    format!("[[interface]]\nname = \"eth0\"\n\n[policy.default]\n{limits}\nban = {ban}\n")
+}

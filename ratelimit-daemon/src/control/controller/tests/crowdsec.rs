@@ -1,0 +1,141 @@
+//! What the local API of `CrowdSec` decides.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    config::Crowdsec,
+    crowdsec::{Ignored, Key, Secret, Update, Wanted},
+};
+
+#[test]
+fn an_answer_with_all_decisions_replaces_what_is_held_of_crowdsec_and_nothing_else() {
+    let mut lab = followed();
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    assert!(lab.take(&[("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))], true));
+    assert!(lab.take(&[("192.0.2.3", Some(60)), ("192.0.2.4", Some(60))], true));
+    let banned = ["192.0.2.1", "192.0.2.3", "192.0.2.4"];
+    assert_eq!(lab.banned(), banned);
+    lab.restart();
+    assert_eq!(lab.banned(), banned);
+    assert!(lab.take(&[], true));
+    assert_eq!(lab.banned(), ["192.0.2.1"]);
+}
+
+#[test]
+fn an_answer_with_changes_changes_what_it_names() {
+    let mut lab = followed();
+    lab.take(&[("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))], true);
+    assert!(lab.take(&[("192.0.2.2", None), ("192.0.2.4", Some(60))], false));
+    assert_eq!(lab.banned(), ["192.0.2.3", "192.0.2.4"]);
+}
+
+#[test]
+fn a_ban_with_the_same_end_is_not_touched_and_one_with_another_is() {
+    let mut lab = followed();
+    lab.take(&[("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))], true);
+    let before = lab.controller.bans();
+    lab.take(&[("192.0.2.2", Some(61)), ("192.0.2.3", Some(90))], true);
+    let after = lab.controller.bans();
+    assert_eq!(before[0].since, after[0].since);
+    assert!(before[1].until < after[1].until);
+}
+
+#[test]
+fn a_prefix_that_takes_force_is_not_banned_and_counted() {
+    let mut lab = followed();
+    assert!(lab.take(&[("64.0.0.0/7", Some(60)), ("192.0.2.2", Some(60))], true));
+    assert_eq!(lab.banned(), ["192.0.2.2"]);
+    assert_eq!(lab.link().ignored[Ignored::Wide.label()], 1);
+}
+
+#[test]
+fn decisions_that_do_not_fit_are_not_in_force_and_the_status_says_why() {
+    let mut lab = followed();
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    let held = lab.entries().len();
+    lab.memory.lock().unwrap().entries_max = held;
+    let decisions = [("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))];
+    assert!(!lab.take(&decisions, true));
+    let link = lab.link();
+    assert!(link.error.unwrap().contains("is full"));
+    assert_eq!((link.connected, link.bans), (Some(true), 0));
+    assert_eq!(lab.banned(), ["192.0.2.1"]);
+    lab.memory.lock().unwrap().entries_max = 0;
+    assert!(lab.take(&decisions, true));
+    assert_eq!((lab.link().error, lab.link().bans), (None, 2));
+}
+
+#[test]
+fn when_the_api_is_lost_its_bans_stay_and_the_status_says_so() {
+    let mut lab = followed();
+    assert_eq!(lab.link().connected, None);
+    lab.take(&[("192.0.2.2", Some(60))], true);
+    lab.controller.lose_crowdsec("nobody listens".to_owned());
+    let lost = lab.link();
+    lab.controller.lose_crowdsec("still nobody".to_owned());
+    let link = lab.link();
+    assert_eq!((link.connected, link.since), (Some(false), lost.since));
+    assert_eq!(link.error.as_deref(), Some("still nobody"));
+    assert_eq!((link.bans, link.pulls, link.failures), (1, 1, 2));
+}
+
+#[test]
+fn without_the_section_its_bans_end_and_no_others() {
+    let mut lab = followed();
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    lab.take(&[("192.0.2.2", Some(60))], true);
+    let wish = lab.controller.crowdsec_wish();
+    assert!(wish.borrow().is_some());
+    lab.controller.replace_config(config()).unwrap();
+    assert!(wish.has_changed().unwrap() && wish.borrow().is_none());
+    lab.controller.end_crowdsec_bans();
+    assert_eq!(lab.banned(), ["192.0.2.1"]);
+    assert_eq!(lab.controller.status().crowdsec, None);
+}
+
+fn followed() -> Lab {
+    Lab::new(Config {
+        crowdsec: Some(Crowdsec {
+            address: "http://127.0.0.1:8080".parse().unwrap(),
+            key: Key::Given(Secret::new("key").unwrap()),
+            every: Duration::from_secs(10),
+        }),
+        ..config()
+    })
+}
+
+impl Lab {
+    /// Takes in bans that last so many seconds, or are over.
+    fn take(&mut self, bans: &[(&str, Option<u64>)], whole: bool) -> bool {
+        let wanted = |seconds| Wanted {
+            until: clock::after(Duration::from_secs(seconds)),
+            reason: "test".into(),
+            author: "cscli".into(),
+        };
+        let bans: BTreeMap<Prefix, Option<Wanted>> = bans
+            .iter()
+            .map(|(text, seconds)| (prefix(text), seconds.map(wanted)))
+            .collect();
+        self.controller.take_decisions(Update {
+            bans,
+            whole,
+            ..Update::default()
+        })
+    }
+
+    /// Who is banned, in the list as in the datapath.
+    fn banned(&self) -> Vec<String> {
+        let bans = self.controller.bans().into_iter();
+        let banned: Vec<String> = bans.map(|ban| ban.prefix.to_string()).collect();
+        let entries = self.entries().into_iter();
+        let dropped = entries.filter(|(_, entry)| entry.is_banned(clock::now()));
+        let dropped: Vec<String> = dropped.map(|(prefix, _)| prefix.to_string()).collect();
+        assert_eq!(banned, dropped);
+        banned
+    }
+
+    fn link(&self) -> crate::api::CrowdsecStatus {
+        self.controller.status().crowdsec.unwrap()
+    }
+}

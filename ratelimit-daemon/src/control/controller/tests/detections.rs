@@ -1,0 +1,241 @@
+//! Bans that policies made in the kernel, and what becomes of them.
+
+use ratelimit_common::{Detected, detected::Detection};
+
+use super::*;
+use crate::{
+    ban::{BanSpec, Unverified},
+    protected::Why,
+};
+
+const SOURCE: &str = "192.0.2.1";
+
+#[test]
+fn a_ban_of_a_policy_is_taken_over() {
+    let mut lab = Lab::new(banning());
+    lab.detect(SOURCE, clock::now());
+    lab.controller.take_missed();
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
+    assert!(lab.is_banned(SOURCE));
+    assert!(lab.memory.lock().unwrap().detected.is_empty());
+    let bans = lab.controller.bans();
+    let ban = &bans[0];
+    assert_eq!(ban.origin, Origin::Detected);
+    assert_eq!(&*ban.author, "policy default");
+    let reason = "9 drops by the limits of default, ban 1";
+    assert_eq!(ban.reason.as_deref(), Some(reason));
+    lab.restart();
+    assert_eq!(lab.bans().len(), 1);
+}
+
+#[test]
+fn the_source_of_ipv6_is_its_network() {
+    let mut lab = Lab::new(banning());
+    lab.detect("2001:db8:0:7::", clock::now());
+    lab.controller.take_missed();
+    assert_eq!(lab.bans()[0].0, prefix("2001:db8:0:7::/64"));
+    lab.check(
+        "2001:db8:0:7::9",
+        "drop",
+        "banned",
+        Some("2001:db8:0:7::/64"),
+        "default",
+    );
+}
+
+#[test]
+fn each_ban_is_longer_and_unban_begins_anew() {
+    let mut lab = Lab::new(banning());
+    for seconds in [600, 1200, 2400, 3600, 3600] {
+        lab.detect(SOURCE, clock::now());
+        lab.controller.take_missed();
+        assert_eq!(lab.bans(), [(prefix(SOURCE), seconds)]);
+        // What is remembered outlives the ban and the daemon.
+        let ended = Edit::Ban(prefix(SOURCE), Origin::Detected, None);
+        lab.controller.edit(&[ended]).unwrap();
+        lab.restart();
+    }
+    lab.detect(SOURCE, clock::now());
+    lab.controller.take_missed();
+    let prefixes = vec![prefix(SOURCE)];
+    lab.controller
+        .unban(PrefixesRequest { prefixes }, "root")
+        .unwrap();
+    lab.detect(SOURCE, clock::now());
+    lab.controller.take_missed();
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
+}
+
+#[test]
+fn a_source_that_was_quiet_for_as_long_as_the_longest_ban_is_forgotten() {
+    let mut lab = Lab::new(banning());
+    let ago = |duration: Duration| {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap();
+        Instant::from_nanos(clock::now().as_nanos().checked_sub(nanos).unwrap())
+    };
+    // The machine may have started a minute ago, so the longest ban of this test is shorter than that.
+    let second = Duration::from_secs(1);
+    lab.restart_with(with_ban(second, 2 * second));
+    lab.detect(SOURCE, ago(Duration::from_millis(3100)));
+    lab.controller.tick();
+    assert_eq!(lab.bans(), [], "it has ended");
+    assert_eq!(
+        lab.controller.intent.offence(prefix(SOURCE)),
+        None,
+        "and is forgotten"
+    );
+    lab.detect(SOURCE, ago(Duration::from_millis(1500)));
+    lab.controller.tick();
+    assert_eq!(lab.bans(), []);
+    let offence = lab.controller.intent.offence(prefix(SOURCE)).unwrap();
+    assert_eq!(offence.bans, 1);
+    lab.detect(SOURCE, clock::now());
+    lab.controller.take_missed();
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 2)]);
+}
+
+#[test]
+fn bans_from_before_the_start_are_found() {
+    let mut lab = Lab::new(banning());
+    lab.detect(SOURCE, clock::now());
+    lab.restart_with(banning());
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
+}
+
+#[test]
+fn a_ban_of_a_policy_that_has_gone_is_as_long_as_the_kernel_made_it() {
+    let mut lab = Lab::new(banning());
+    lab.detect(SOURCE, clock::now());
+    lab.restart_with(config());
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
+}
+
+#[test]
+fn a_source_that_is_allowed_is_not_banned() {
+    let mut lab = Lab::new(banning());
+    let prefixes = vec![prefix("192.0.2.0/24")];
+    let reason = None;
+    lab.controller
+        .allow(AllowRequest { prefixes, reason }, "root")
+        .unwrap();
+    lab.detect(SOURCE, clock::now());
+    lab.controller.take_missed();
+    assert_eq!(lab.bans(), []);
+    assert!(lab.memory.lock().unwrap().detected.is_empty());
+}
+
+#[test]
+fn a_source_that_this_host_needs_is_not_banned() {
+    let mut protected = Protected::default();
+    protected.add(prefix(SOURCE), Why::Gateway("eth0".into()));
+    let mut lab = Lab::protecting(banning(), protected);
+    lab.detect(SOURCE, clock::now());
+    lab.controller.take_missed();
+    assert_eq!(lab.bans(), []);
+    assert!(lab.memory.lock().unwrap().detected.is_empty());
+    lab.check(SOURCE, "pass", "conforming", None, "default");
+}
+
+#[test]
+fn where_there_is_no_room_the_ban_stays_with_the_kernel() {
+    let mut lab = Lab::new(banning());
+    let entries = lab.entries().len();
+    lab.memory.lock().unwrap().entries_max = entries;
+    lab.detect(SOURCE, clock::now());
+    lab.controller.take_missed();
+    assert_eq!(lab.memory.lock().unwrap().detected.len(), 1);
+    lab.check(SOURCE, "drop", "banned", Some(SOURCE), "default");
+    lab.memory.lock().unwrap().entries_max = 0;
+    lab.controller.tick();
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
+}
+
+#[test]
+fn unban_ends_what_was_not_taken_over_yet() {
+    let mut lab = Lab::new(banning());
+    lab.detect(SOURCE, clock::now());
+    let prefixes = vec![prefix(SOURCE)];
+    let changed = lab
+        .controller
+        .unban(PrefixesRequest { prefixes }, "root")
+        .unwrap();
+    assert_eq!(changed.removed, 1);
+    assert!(!lab.is_banned(SOURCE));
+    assert!(lab.memory.lock().unwrap().detected.is_empty());
+}
+
+#[test]
+fn a_check_tells_the_strikes() {
+    let mut lab = Lab::new(banning());
+    lab.detect(SOURCE, clock::now());
+    lab.controller.take_missed();
+    let check = lab.controller.check(SOURCE.parse().unwrap()).unwrap();
+    let strikes = check.strikes.unwrap();
+    assert_eq!((strikes.strikes, strikes.bans), (0, 1));
+    let expected = "9 drops within 10s: banned for 10m, then 2 times as long, up to 1h";
+    assert_eq!(strikes.ban.to_string(), expected);
+    let partner = lab
+        .controller
+        .check("203.0.113.1".parse().unwrap())
+        .unwrap();
+    assert_eq!(partner.strikes, None);
+}
+
+#[test]
+fn the_tables_say_that_policies_ban_and_how_often() {
+    let lab = Lab::new(banning());
+    let memory = lab.memory.lock().unwrap();
+    assert!(memory.settings.has_detection());
+    assert_eq!(memory.detection_limit.amount(), 1000);
+    drop(memory);
+    let memory = Lab::new(config()).memory;
+    assert!(!memory.lock().unwrap().settings.has_detection());
+}
+
+fn banning() -> Config {
+    with_ban(Duration::from_mins(10), Duration::from_hours(1))
+}
+
+fn with_ban(length: Duration, longest: Duration) -> Config {
+    let [nine, two] = [9, 2].map(|number| NonZeroU32::new(number).unwrap());
+    let within = Duration::from_secs(10);
+    let mut config = config();
+    config.default_policy.ban =
+        BanSpec::new((nine, within), length, (two, longest), Unverified::Limit);
+    assert!(config.default_policy.ban.is_some());
+    config
+}
+
+impl Lab {
+    /// A new daemon with another configuration, over the same tables and database.
+    fn restart_with(&mut self, config: Config) {
+        self.config = config;
+        self.controller = controller(&self.config, &self.memory, &self.state, &self.protected);
+    }
+
+    /// Bans a source as the program does.
+    fn detect(&self, source: &str, at: Instant) {
+        let named = self.controller.policies.get("default").unwrap();
+        let rule = named.policy.ban().unwrap();
+        let ban = Detected {
+            until_ns: rule.until(at).as_nanos(),
+            at_ns: at.as_nanos(),
+            scope: named.policy.scope(),
+            strikes: 9,
+            ..Detected::default()
+        };
+        let mut memory = self.memory.lock().unwrap();
+        memory.detected.insert(source.parse().unwrap(), ban);
+        memory.tally.detections[Detection::Banned as usize] += 1;
+    }
+
+    /// Who is banned, and for how many seconds from now on, to the nearest.
+    fn bans(&self) -> Vec<(Prefix, i64)> {
+        let left = |ban: Ban| {
+            let left = ban.until.unwrap().duration_since(Timestamp::now());
+            let half = SignedDuration::from_millis(500);
+            (ban.prefix, (left + half).as_secs())
+        };
+        self.controller.bans().into_iter().map(left).collect()
+    }
+}

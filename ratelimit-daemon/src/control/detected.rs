@@ -1,0 +1,251 @@
+//! Bans that policies made in the kernel are taken over: kept in the database, lengthened, and enforced as those by hand are.
+//!
+//! An event of the program only says that there is something to take over; what it is lies in the kernel's map. So nothing is
+//! lost when events are, or while there is no daemon.
+
+use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+
+use jiff::Timestamp;
+use ratelimit_common::{
+    Detected, Instant,
+    detected::{Detection, Tally},
+};
+use tracing::{info, warn};
+
+use super::{
+    controller::Controller,
+    intent::Edit,
+    policies::{Named, Policies},
+    store::BanRow,
+    views::unreadable,
+};
+use crate::{
+    api::{Ban, Refused, StrikesView},
+    clock,
+    origin::Origin,
+    prefix::Prefix,
+    protected::Word,
+};
+
+/// What is remembered of a source that was banned by a policy: its next ban is longer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Offence {
+    /// How often it was banned.
+    pub bans: u32,
+    /// When this is forgotten, on the clock of the kernel.
+    pub forget: Instant,
+}
+
+/// What the controller knows of the bans that it took over.
+#[derive(Clone, Debug, Default)]
+pub struct Detections {
+    /// How many, by policy, since the daemon started.
+    pub by_policy: BTreeMap<String, u64>,
+    /// How many the kernel had made when they were last looked for.
+    seen: u64,
+}
+
+impl Controller {
+    /// Takes over the bans that policies made, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// Why they stay with the kernel alone, where they hold all the same.
+    pub fn take_detected(&mut self) -> Result<usize, Refused> {
+        // Counted first: a ban that comes in between is looked for once more.
+        let seen = banned(&self.tally()?);
+        let datapath = self.enforcer.datapath();
+        let detected = datapath.all_detected().map_err(unreadable)?;
+        if detected.is_empty() {
+            self.detections.seen = seen;
+            return Ok(0);
+        }
+        let now = clock::now();
+        let mut edits = Vec::new();
+        let mut taken = Vec::new();
+        for (address, ban) in &detected {
+            let source = self.source_of(*address);
+            if self.is_spared(source) {
+                warn!(%source, "a policy banned a source that is not to be banned: the ban is lifted");
+                continue;
+            }
+            let sentence = self.sentence(source, ban);
+            edits.extend(sentence.edits(source, now));
+            taken.push((source, sentence));
+        }
+        self.edit(&edits)?;
+        for (source, sentence) in &taken {
+            let count = self.detections.by_policy.entry(sentence.policy.clone());
+            *count.or_default() += 1;
+            let (policy, bans) = (&sentence.policy, sentence.bans);
+            info!(%source, policy, bans, until = %clock::to_wall(sentence.until), "banned by a policy");
+        }
+        let sources: Vec<IpAddr> = detected.iter().map(|(address, _)| *address).collect();
+        let datapath = self.enforcer.datapath_mut();
+        datapath.forget_detected(&sources).map_err(unreadable)?;
+        self.detections.seen = seen;
+        Ok(taken.len())
+    }
+
+    /// The same from time to time, when the kernel has made bans of which no event came.
+    pub fn take_missed(&mut self) {
+        let missed = self
+            .tally()
+            .map(|tally| banned(&tally) != self.detections.seen);
+        let answer = match missed {
+            Ok(false) => Ok(0),
+            Ok(true) => self.take_detected(),
+            Err(refused) => Err(refused),
+        };
+        if let Err(refused) = answer {
+            warn!(
+                error = refused.error,
+                "bans by policies stay with the kernel alone"
+            );
+        }
+    }
+
+    /// Forgets sources that were quiet for long enough.
+    pub(super) fn forget_offences(&mut self) -> Result<(), Refused> {
+        let forgotten = self.intent.forgotten(clock::now());
+        if forgotten.is_empty() {
+            return Ok(());
+        }
+        let edits: Vec<Edit> = forgotten
+            .into_iter()
+            .map(|source| Edit::Offence(source, None))
+            .collect();
+        self.edit(&edits).map(drop)
+    }
+
+    /// Whether detection must not ban a source, whatever it does: an allow is for all of it, or this host needs an address of
+    /// it. This is the one place where a ban that a policy made is vetted.
+    fn is_spared(&self, source: Prefix) -> bool {
+        if self.protection.vet(source, Word::Detection).is_err() {
+            return true;
+        }
+        let lengths = 0..=source.len();
+        let mut around = lengths.filter_map(|length| Prefix::around(source.address(), length));
+        around.any(|prefix| self.intent.is_allowed(prefix))
+    }
+
+    /// What a source gets that a policy banned.
+    fn sentence(&self, source: Prefix, ban: &Detected) -> Sentence {
+        let since = Instant::from_nanos(ban.at_ns);
+        let offence = self.intent.offence(source);
+        let before = offence
+            .filter(|offence| since < offence.forget)
+            .map_or(0, |offence| offence.bans);
+        let found = policy_of(&self.policies, ban.scope);
+        let spec = found.and_then(|(_, named)| named.ban);
+        // The policy may have gone while there was no daemon: then the ban is as long as the kernel made it.
+        let made = Duration::from_nanos(ban.until_ns.saturating_sub(ban.at_ns));
+        let length = spec.map_or(made, |spec| spec.length(before));
+        let until = later(since, length);
+        let quiet = spec.map_or(made, |spec| spec.forgotten_after());
+        let drops = if ban.strikes == 1 { "drop" } else { "drops" };
+        let policy = found.map_or("[gone]", |(name, _)| name).to_owned();
+        let bans = before.saturating_add(1);
+        Sentence {
+            since,
+            until,
+            forget: later(until, quiet),
+            reason: format!(
+                "{} {drops} by the limits of {policy}, ban {bans}",
+                ban.strikes
+            ),
+            bans,
+            policy,
+        }
+    }
+
+    /// The strikes of a source under its policy, if that bans.
+    pub(super) fn strikes_view(
+        &self,
+        source: Prefix,
+        named: &Named,
+        word: u64,
+        now: Instant,
+    ) -> Option<StrikesView> {
+        let rule = named.policy.ban()?;
+        let offence = self.intent.offence(source);
+        Some(StrikesView {
+            strikes: rule.strikes(word, now),
+            ban: named.ban?,
+            bans: offence.map_or(0, |offence| offence.bans),
+        })
+    }
+
+    /// The ban of a source that is with the kernel alone.
+    pub(super) fn ban_in_kernel(&self, source: Prefix) -> Option<Ban> {
+        let datapath = self.enforcer.datapath();
+        let ban = datapath.detected(source.address()).ok().flatten()?;
+        let sentence = self.sentence(source, &ban);
+        let until = Instant::from_nanos(ban.until_ns);
+        Some(super::views::ban(
+            source,
+            &Origin::Detected,
+            &BanRow {
+                until,
+                ..sentence.row()
+            },
+        ))
+    }
+
+    /// What became of the sources that policies were to ban.
+    pub(super) fn tally(&self) -> Result<Tally, Refused> {
+        self.enforcer.datapath().tally().map_err(unreadable)
+    }
+}
+
+/// What a source gets.
+struct Sentence {
+    since: Instant,
+    until: Instant,
+    forget: Instant,
+    policy: String,
+    /// How many bans it had with this one.
+    bans: u32,
+    reason: String,
+}
+
+impl Sentence {
+    fn row(&self) -> BanRow {
+        BanRow {
+            until: self.until,
+            since: wall(self.since),
+            reason: Some(self.reason.as_str().into()),
+            author: format!("policy {}", self.policy).into(),
+        }
+    }
+
+    /// The ban, unless it has ended, and what is remembered.
+    fn edits(&self, source: Prefix, now: Instant) -> impl Iterator<Item = Edit> {
+        let ban = (now < self.until).then(|| Edit::Ban(source, Origin::Detected, Some(self.row())));
+        let offence = Offence {
+            bans: self.bans,
+            forget: self.forget,
+        };
+        ban.into_iter()
+            .chain([Edit::Offence(source, Some(offence))])
+    }
+}
+
+fn policy_of(policies: &Policies, scope: u32) -> Option<(&str, &Named)> {
+    let mut policies = policies.iter();
+    policies.find(|(_, named)| named.policy.scope() == scope && named.ban.is_some())
+}
+
+fn banned(tally: &Tally) -> u64 {
+    tally.detections[Detection::Banned as usize]
+}
+
+fn later(instant: Instant, duration: Duration) -> Instant {
+    let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    // The last point stands for "forever".
+    Instant::from_nanos(instant.as_nanos().saturating_add(nanos).min(u64::MAX - 1))
+}
+
+fn wall(instant: Instant) -> Timestamp {
+    clock::to_wall(instant)
+}

@@ -1,0 +1,200 @@
+//! What the local API answers to `GET /v1/decisions/stream`.
+
+use std::borrow::Cow;
+
+use jiff::SignedDuration;
+use serde::{Deserialize, Deserializer};
+
+use crate::{
+    prefix::{Prefix, PrefixError},
+    quantity,
+};
+
+/// Decisions that came, and decisions that went. An answer without one of the two keys is none: a list that is missing is not
+/// taken for an empty one.
+#[derive(Debug, Deserialize)]
+pub struct Answer<'a> {
+    /// Decisions that hold.
+    #[serde(borrow, deserialize_with = "list")]
+    pub new: Vec<Decision<'a>>,
+    /// Decisions that ended or were deleted. Each may be told again for some seconds.
+    #[serde(borrow, deserialize_with = "list")]
+    pub deleted: Vec<Decision<'a>>,
+}
+
+/// A decision.
+#[derive(Debug, Deserialize)]
+pub struct Decision<'a> {
+    /// Its number; 0 where an API tells none, and then a value has one decision.
+    #[serde(default)]
+    pub id: u64,
+    /// How long it lasts from now on, as Go writes it: `3h59m50.5s`, negative when it has ended.
+    #[serde(borrow)]
+    pub duration: Cow<'a, str>,
+    /// What kind of thing the value is: `Ip`, `Range`, `Country` ...
+    #[serde(borrow)]
+    pub scope: Cow<'a, str>,
+    /// What is to be done: `ban`, `captcha` ...
+    #[serde(borrow, rename = "type")]
+    pub kind: Cow<'a, str>,
+    /// To whom.
+    #[serde(borrow)]
+    pub value: Cow<'a, str>,
+    /// Who decided: `crowdsec`, `cscli`, `CAPI`, `lists` ...
+    #[serde(borrow, default)]
+    pub origin: Cow<'a, str>,
+    /// Why.
+    #[serde(borrow, default)]
+    pub scenario: Cow<'a, str>,
+}
+
+/// Why a decision bans nobody here.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Ignored {
+    /// It asks for something else than a ban: the kernel shows nobody a captcha.
+    Type,
+    /// It is about a country, a user, a session ...
+    Scope,
+    /// Its value is no address and no prefix.
+    Value,
+    /// Its duration is none.
+    Duration,
+    /// Its prefix is wider than what is banned without force.
+    Wide,
+}
+
+impl Ignored {
+    /// Every reason.
+    pub const ALL: [Self; 5] = [
+        Self::Type,
+        Self::Scope,
+        Self::Value,
+        Self::Duration,
+        Self::Wide,
+    ];
+
+    /// The label in metrics.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Type => "type",
+            Self::Scope => "scope",
+            Self::Value => "value",
+            Self::Duration => "duration",
+            Self::Wide => "wide",
+        }
+    }
+}
+
+impl Decision<'_> {
+    /// Whom it bans.
+    ///
+    /// # Errors
+    ///
+    /// Why it bans nobody.
+    pub fn banned(&self) -> Result<Prefix, Ignored> {
+        if !self.kind.eq_ignore_ascii_case("ban") {
+            return Err(Ignored::Type);
+        }
+        if !["ip", "range"].contains(&self.scope.to_ascii_lowercase().as_str()) {
+            return Err(Ignored::Scope);
+        }
+        self.prefix().ok_or(Ignored::Value)
+    }
+
+    /// Its value as a prefix. The API takes `203.0.113.7/24` for a range, and tells it so.
+    #[must_use]
+    pub fn prefix(&self) -> Option<Prefix> {
+        match self.value.parse() {
+            Ok(prefix) => Some(prefix),
+            Err(PrefixError::HostBits { network, .. }) => {
+                Prefix::around(network.ip(), network.prefix())
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// How long it lasts from now on.
+    ///
+    /// # Errors
+    ///
+    /// When that is no duration.
+    pub fn lasts(&self) -> Result<SignedDuration, Ignored> {
+        go_duration(&self.duration).ok_or(Ignored::Duration)
+    }
+}
+
+/// Reads what Go's `Duration.String` writes: `1h2m3.5s`, `1.5ms`, `2µs`, `-4s`.
+fn go_duration(text: &str) -> Option<SignedDuration> {
+    let length = text.strip_prefix('-').unwrap_or(text).replace('µ', "u");
+    let length = quantity::parse_duration(&length).ok()?;
+    let length = SignedDuration::try_from(length).ok()?;
+    Some(if text.starts_with('-') {
+        -length
+    } else {
+        length
+    })
+}
+
+/// A list, or `null`, which is how Go writes one without entries.
+fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Decision<'de>>, D::Error> {
+    let list = Option::<Vec<Decision<'de>>>::deserialize(deserializer)?;
+    Ok(list.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        let nanos = |text| go_duration(text).map(|duration| duration.as_nanos());
+        let second = 1_000_000_000;
+        for (text, expected) in [
+            (
+                "3h59m50.5s",
+                (3 * 3600 + 59 * 60 + 50) * second + second / 2,
+            ),
+            ("8759h59m59.097901711s", 31_535_999_097_901_711),
+            ("-1.623323223s", -1_623_323_223),
+            ("-3m20.849527116s", -200_849_527_116),
+            ("1.5ms", 1_500_000),
+            ("2µs", 2000),
+            ("7ns", 7),
+            ("0s", 0),
+        ] {
+            assert_eq!(nanos(text), Some(expected), "{text}");
+        }
+        for text in ["", "-", "--1s", "forever", "1h-2m"] {
+            assert_eq!(nanos(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_read_with_host_bits_too() {
+        for (value, expected) in [
+            ("192.0.2.1", "192.0.2.1"),
+            ("203.0.113.7/24", "203.0.113.0/24"),
+            ("2001:DB8::7/32", "2001:db8::/32"),
+        ] {
+            assert_eq!(prefix(value), Some(expected.parse().unwrap()), "{value}");
+        }
+        for value in ["", "FR", "192.0.2.1/33", "192.0.2.1-192.0.2.9"] {
+            assert_eq!(prefix(value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_a_list_is_none() {
+        for text in ["{}", r#"{"new":[]}"#, r#"{"deleted":null}"#, "[]", "null"] {
+            let answer: Result<Answer<'_>, _> = serde_json::from_str(text);
+            assert!(answer.is_err(), "{text}");
+        }
+    }
+
+    fn prefix(value: &str) -> Option<Prefix> {
+        let text = format!(r#"{{"duration":"1s","scope":"Ip","type":"ban","value":"{value}"}}"#);
+        let decision: Decision<'_> = serde_json::from_str(&text).unwrap();
+        decision.prefix()
+    }
+}

@@ -1,0 +1,166 @@
+//! One request to the local API, one answer: HTTP/1 over TCP or a Unix socket.
+
+use std::{io, time::Duration};
+
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::{
+    Request, StatusCode,
+    body::Bytes,
+    client::conn::http1,
+    header::{ACCEPT, CONNECTION, HOST, HeaderValue, USER_AGENT},
+};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, UnixStream},
+    time::timeout,
+};
+
+use super::{
+    address::Address,
+    key::{Key, KeyError},
+};
+
+/// How this bouncer calls itself: `cscli bouncers list` shows the two parts as type and version.
+const AGENT: &str = concat!("ratelimit/v", env!("CARGO_PKG_VERSION"));
+/// How long connecting, asking and reading the answer may take together.
+const TIMEOUT: Duration = Duration::from_mins(1);
+/// The largest answer: a million decisions.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// Asks the local API.
+#[derive(Clone, Debug)]
+pub struct Client {
+    address: Address,
+    key: Key,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PullError {
+    /// There is no key to ask with.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// Nobody listens.
+    #[error("connecting: {0}")]
+    Unconnected(io::Error),
+    /// The connection broke.
+    #[error("the connection broke: {0}")]
+    Broken(#[from] hyper::Error),
+    /// It took too long.
+    #[error("no answer within a minute")]
+    Silence,
+    /// It is more than can be meant.
+    #[error("the answer is longer than 256 MiB")]
+    TooLong,
+    /// The key is wrong, or was taken back.
+    #[error("the key is refused ({0}): `cscli bouncers list` shows the ones that are known")]
+    Forbidden(String),
+    /// Another status.
+    #[error("it answers {status} ({message})")]
+    Status {
+        /// What the status is.
+        status: StatusCode,
+        /// What it says.
+        message: String,
+    },
+    /// Something else answers there.
+    #[error("the answer is no list of decisions: {0}")]
+    Garbled(#[from] serde_json::Error),
+}
+
+impl Client {
+    /// A client of the API at `address`.
+    #[must_use]
+    pub fn new(address: Address, key: Key) -> Self {
+        Self { address, key }
+    }
+
+    /// The answer, as it came: with all decisions where `whole`, else with what changed since the one before.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none.
+    pub async fn pull(&self, whole: bool) -> Result<Bytes, PullError> {
+        let exchange = self.exchange(whole);
+        timeout(TIMEOUT, exchange)
+            .await
+            .map_err(|_| PullError::Silence)?
+    }
+
+    async fn exchange(&self, whole: bool) -> Result<Bytes, PullError> {
+        let key = self.key.read().await?;
+        let mut key = HeaderValue::from_str(key.expose()).expect("a key is a word of ASCII");
+        key.set_sensitive(true);
+        let (host, path) = match &self.address {
+            Address::Tcp { host, port, path } if host.contains(':') => {
+                (format!("[{host}]:{port}"), path.as_str())
+            }
+            Address::Tcp { host, port, path } => (format!("{host}:{port}"), path.as_str()),
+            Address::Unix(_) => ("localhost".to_owned(), ""),
+        };
+        let request = Request::get(format!(
+            "{path}/v1/decisions/stream?startup={whole}&dedup=false"
+        ))
+        .header(HOST, host)
+        .header(ACCEPT, "application/json")
+        .header(CONNECTION, "close")
+        .header(USER_AGENT, AGENT)
+        .header("X-Api-Key", key)
+        .body(Empty::new())
+        .expect("hosts and paths come from an address that was parsed");
+        match &self.address {
+            Address::Tcp { host, port, .. } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await;
+                ask(stream.map_err(PullError::Unconnected)?, request).await
+            }
+            Address::Unix(socket) => {
+                let stream = UnixStream::connect(socket).await;
+                ask(stream.map_err(PullError::Unconnected)?, request).await
+            }
+        }
+    }
+}
+
+async fn ask<S>(stream: S, request: Request<Empty<Bytes>>) -> Result<Bytes, PullError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // What fails on the connection fails in `sender` and in the body too.
+    tokio::spawn(connection);
+    let (head, body) = sender.send_request(request).await?.into_parts();
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
+        Ok(error) => PullError::Broken(*error),
+        Err(error) => {
+            debug_assert!(error.is::<LengthLimitError>());
+            PullError::TooLong
+        }
+    })?;
+    let body = body.to_bytes();
+    match head.status {
+        StatusCode::OK => Ok(body),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            Err(PullError::Forbidden(message(&body)))
+        }
+        status => Err(PullError::Status {
+            status,
+            message: message(&body),
+        }),
+    }
+}
+
+/// What the API says beside a status.
+fn message(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Said {
+        message: String,
+    }
+    let said: Result<Said, _> = serde_json::from_slice(body);
+    said.map_or_else(|_| "without a reason".to_owned(), |said| said.message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! The task that follows the decisions.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    answer::Answer,
+    client::{Client, PullError},
+    decisions::{Decisions, Update},
+};
+use crate::{
+    clock,
+    config::Crowdsec,
+    control::{Controller, Handle, Stopped},
+};
+
+/// How often all decisions are asked for, in case that a change was not told.
+const WHOLE: Duration = Duration::from_hours(1);
+/// The longest pause after a failure.
+const PAUSE_MAX: Duration = Duration::from_mins(1);
+
+/// Follows the decisions of the API that the configuration names, also of another one after a reload, until `stop`.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut wish = controller.call(|it| it.crowdsec_wish()).await?;
+    loop {
+        let config = wish.borrow_and_update().clone();
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            changed = wish.changed() => if changed.is_err() {
+                return Ok(());
+            },
+            stopped = obey(&controller, config) => return Err(stopped.into()),
+        }
+    }
+}
+
+/// Follows one API, or none, for as long as the controller runs.
+async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Stopped {
+    let answer = match config {
+        Some(config) => poll(controller, &config).await,
+        None => controller.call(Controller::end_crowdsec_bans).await,
+    };
+    match answer {
+        Ok(()) => std::future::pending().await,
+        Err(stopped) => stopped,
+    }
+}
+
+async fn poll(controller: &Handle, config: &Crowdsec) -> Result<(), Stopped> {
+    let client = Client::new(config.address.clone(), config.key.clone());
+    let mut decisions = Decisions::default();
+    // When all decisions were asked for; what was missed since a failure can only be told by all of them.
+    let mut whole: Option<Instant> = None;
+    let mut failures = 0;
+    loop {
+        let is_due = whole.is_none_or(|at| at.elapsed() >= WHOLE);
+        let is_kept = match pull(&client, &mut decisions, is_due).await {
+            Ok(update) => controller.call(|it| it.take_decisions(update)).await?,
+            Err(error) => {
+                let error = error.to_string();
+                controller.call(|it| it.lose_crowdsec(error)).await?;
+                false
+            }
+        };
+        match (is_kept, is_due) {
+            (true, true) => whole = Some(Instant::now()),
+            (true, false) => {}
+            (false, _) => whole = None,
+        }
+        failures = if is_kept { 0 } else { failures + 1 };
+        sleep(pause(config.every, failures)).await;
+    }
+}
+
+async fn pull(
+    client: &Client,
+    decisions: &mut Decisions,
+    whole: bool,
+) -> Result<Update, PullError> {
+    let bytes = client.pull(whole).await?;
+    let answer: Answer<'_> = serde_json::from_slice(&bytes)?;
+    Ok(if whole {
+        decisions.replace(&answer, clock::now())
+    } else {
+        decisions.change(&answer, clock::now())
+    })
+}
+
+/// How long to wait for the next try: after a failure a second, and twice as long after each further one.
+fn pause(every: Duration, failures: u32) -> Duration {
+    if failures == 0 {
+        return every;
+    }
+    let doubled = Duration::from_secs(1) * 2_u32.saturating_pow(failures - 1);
+    doubled.min(PAUSE_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_doubles_with_each_failure_up_to_a_minute() {
+        let pause = |failures| pause(Duration::from_secs(10), failures).as_secs();
+        assert_eq!([0, 1, 2, 3, 7, 8, 99].map(pause), [10, 1, 2, 4, 60, 60, 60]);
+    }
+}

@@ -1,0 +1,162 @@
+//! The maps of the bans that policies made, which user space takes over.
+//!
+//! The program inserts a ban, and then sets its bit in the filter. Bits are cleared here, by writing a whole filter, which
+//! may undo a bit that the program sets at the same time. So the bans are looked through once more after each write: one
+//! whose bit is missing had come before, and the filter is written again with it.
+
+use std::{
+    net::IpAddr,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use ratelimit_common::{
+    Detected, Family, Ipv4, Ipv6,
+    algorithm::FixedWindow,
+    detected::{Filter, Tally},
+    layout::DETECTED_MAX,
+};
+
+use super::{
+    DatapathError, IpAddress, batch,
+    family_maps::{failed, is_absent, present, unreadable},
+    load::Maps,
+};
+
+/// The bans of both families, their filters, their limit and their counters.
+pub(super) struct DetectedMaps {
+    v4: Bans<Ipv4>,
+    v6: Bans<Ipv6>,
+    filter: Array<MapData, Filter>,
+    limit: Array<MapData, FixedWindow>,
+    tally: PerCpuArray<MapData, Tally>,
+}
+
+impl DetectedMaps {
+    pub fn new(maps: &mut Maps<'_>) -> anyhow::Result<Self> {
+        Ok(Self {
+            v4: Bans::new(maps, "DETECTED_V4")?,
+            v6: Bans::new(maps, "DETECTED_V6")?,
+            filter: maps.take("DETECTED_FILTER")?,
+            limit: maps.take("DETECTION_LIMIT")?,
+            tally: maps.take("DETECTIONS")?,
+        })
+    }
+
+    pub fn set_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError> {
+        let answer = self.limit.set(0, limit, 0);
+        answer.map_err(failed("writing", "DETECTION_LIMIT", 1))
+    }
+
+    pub fn limit(&self) -> Result<FixedWindow, DatapathError> {
+        let answer = self.limit.get(&0, 0);
+        answer.map_err(failed("reading", "DETECTION_LIMIT", 1))
+    }
+
+    pub fn get(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {
+        match source {
+            IpAddr::V4(address) => self.v4.get(address.into()),
+            IpAddr::V6(address) => self.v6.get(address.into()),
+        }
+    }
+
+    pub fn all(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
+        let mut all = Vec::new();
+        self.v4
+            .for_each(|source, ban| all.push((source.to_std(), ban)))?;
+        self.v6
+            .for_each(|source, ban| all.push((source.to_std(), ban)))?;
+        Ok(all)
+    }
+
+    pub fn forget(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError> {
+        for source in sources {
+            match *source {
+                IpAddr::V4(address) => self.v4.remove(address.into())?,
+                IpAddr::V6(address) => self.v6.remove(address.into())?,
+            }
+        }
+        if sources.iter().any(IpAddr::is_ipv4) {
+            clear_bits(&mut self.filter, &self.v4)?;
+        }
+        if sources.iter().any(IpAddr::is_ipv6) {
+            clear_bits(&mut self.filter, &self.v6)?;
+        }
+        Ok(())
+    }
+
+    pub fn tally(&self) -> Result<Tally, DatapathError> {
+        let cpus = self.tally.get(&0, 0);
+        let cpus = cpus.map_err(failed("reading", "DETECTIONS", 1))?;
+        let mut sum = Tally::default();
+        for cpu in cpus.iter() {
+            sum.events_lost += cpu.events_lost;
+            for (sum, count) in sum.detections.iter_mut().zip(cpu.detections) {
+                *sum += count;
+            }
+        }
+        Ok(sum)
+    }
+}
+
+/// The bans of a family.
+struct Bans<A: IpAddress> {
+    name: &'static str,
+    map: HashMap<MapData, A, Detected>,
+    descriptor: OwnedFd,
+}
+
+impl<A: IpAddress> Bans<A> {
+    fn new(maps: &mut Maps<'_>, name: &'static str) -> anyhow::Result<Self> {
+        Ok(Self {
+            name,
+            descriptor: maps.descriptor(name)?,
+            map: maps.take(name)?,
+        })
+    }
+
+    fn get(&self, source: A) -> Result<Option<Detected>, DatapathError> {
+        present(self.map.get(&source, 0)).map_err(failed("reading", self.name, 0))
+    }
+
+    fn for_each(&self, visit: impl FnMut(A, Detected)) -> Result<(), DatapathError> {
+        batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
+    }
+
+    fn remove(&mut self, source: A) -> Result<(), DatapathError> {
+        match self.map.remove(&source) {
+            Err(error) if !is_absent(&error) => {
+                Err(failed("removing from", self.name, DETECTED_MAX)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The filter of the bans that are there.
+    fn filter(&self) -> Result<Filter, DatapathError> {
+        let mut filter = Filter::CLEAR;
+        self.for_each(|source, _| filter.insert(source.filter_bit()))?;
+        Ok(filter)
+    }
+}
+
+/// Clears the bits of bans that are gone.
+fn clear_bits<A: IpAddress>(
+    filters: &mut Array<MapData, Filter>,
+    bans: &Bans<A>,
+) -> Result<(), DatapathError> {
+    let family = match A::FAMILY {
+        Family::Ipv6 => 1,
+        Family::Ipv4 | Family::Other => 0,
+    };
+    let mut written = bans.filter()?;
+    loop {
+        let answer = filters.set(family, written, 0);
+        answer.map_err(failed("writing", "DETECTED_FILTER", 2))?;
+        let there = bans.filter()?;
+        if written.covers(&there) {
+            return Ok(());
+        }
+        written = there;
+    }
+}

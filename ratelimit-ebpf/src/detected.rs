@@ -1,0 +1,95 @@
+//! Bans that policies make: they lie in maps of their own until user space takes them over.
+
+use ratelimit_common::{
+    Address, Detected, Instant, charge,
+    detected::{Detection, Filter, Tally},
+    event::BanEvent,
+};
+
+use crate::{
+    atomic,
+    maps::{DETECTED_FILTER, DETECTION_LIMIT, DETECTION_WORD, DETECTIONS, EVENTS, FamilyMaps},
+    state::MapWord,
+};
+
+/// The ban of a source. The filter keeps all others from being looked for.
+#[inline(always)]
+pub fn find<A: FamilyMaps>(source: &A) -> Option<Detected> {
+    let filter = DETECTED_FILTER.get(A::FAMILY as u32)?;
+    if !filter.contains(source.filter_bit()) {
+        return None;
+    }
+    // SAFETY: elements of a map without preallocation live until the end of the RCU section, which outlasts the program.
+    unsafe { A::DETECTED.get(source) }.copied()
+}
+
+/// Bans a source, and tells user space; `false` when there is no room.
+#[inline(always)]
+pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
+    if A::DETECTED.insert(source, ban, 0).is_err() {
+        return false;
+    }
+    // The ban comes before its bit: user space, which clears bits, looks for bans after it has done so.
+    set_bit(A::FAMILY as u32, source.filter_bit());
+    tell(source, ban, interface);
+    true
+}
+
+/// Whether there may be one more ban within this minute.
+#[inline(always)]
+pub fn may_ban(now: Instant) -> bool {
+    let (Some(limit), Some(word)) = (DETECTION_LIMIT.get(0), DETECTION_WORD.get_ptr_mut(0)) else {
+        return false;
+    };
+    let outcome = charge::charge_word(&MapWord(word), 0, |word| limit.step(word, now, 1));
+    !outcome.is_refused()
+}
+
+/// Counts what became of a ban.
+#[inline(always)]
+pub fn count(detection: Detection) {
+    change_tally(|tally| {
+        if let Some(count) = tally.detections.get_mut(detection as usize) {
+            *count = count.wrapping_add(1);
+        }
+    });
+}
+
+#[inline(always)]
+fn set_bit(family: u32, bit: u32) {
+    if let Some(filter) = DETECTED_FILTER.get_ptr_mut(family) {
+        // SAFETY: the index is below the number of words, which are aligned, and live until the program ends.
+        unsafe {
+            atomic::or(
+                filter.cast::<u64>().add(Filter::index(bit)),
+                Filter::mask(bit),
+            )
+        };
+    }
+}
+
+#[inline(always)]
+fn tell<A: Address>(source: &A, ban: &Detected, interface: u32) {
+    let Some(mut event) = EVENTS.reserve_untyped::<BanEvent>(0) else {
+        change_tally(|tally| tally.events_lost = tally.events_lost.wrapping_add(1));
+        return;
+    };
+    let place = event.as_mut_ptr();
+    // SAFETY: the place is as large as an event. Field by field, as a whole event would be made on the stack first.
+    unsafe {
+        (*place).ban = *ban;
+        (*place).source = source.octets();
+        (*place).interface = interface;
+        (*place).family = A::FAMILY as u8;
+        (*place).reserved = [0; 3];
+    }
+    event.submit(0);
+}
+
+#[inline(always)]
+fn change_tally(change: impl FnOnce(&mut Tally)) {
+    if let Some(tally) = DETECTIONS.get_ptr_mut(0) {
+        // SAFETY: the tally belongs to this CPU, and XDP programs do not interrupt each other on one.
+        change(unsafe { &mut *tally });
+    }
+}

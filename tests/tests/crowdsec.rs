@@ -1,0 +1,227 @@
+//! The bouncer for `CrowdSec`, driven by a real local API and `cscli`, seen in the kernel.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_daemon::api::{Ban, CrowdsecStatus, Origin, Status};
+use ratelimit_tests::{
+    Frame, Lab,
+    crowdsec::{Crowdsec, KEY, URL},
+    lab::{Receiver, Sender},
+    require_package, require_root,
+    service::Service,
+};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const V4: &str = "203.0.113.9";
+const V6: &str = "2001:db8::9";
+/// How long a frame that has passed takes at most.
+const LATE: Duration = Duration::from_millis(300);
+
+#[test]
+fn decisions_are_enforced_and_end_by_deletion_and_by_their_own_end() {
+    require_root!();
+    require_package!("crowdsec");
+    let lab = Lab::new().unwrap();
+    let mut service = Service::new(&lab, &toml(KEY)).unwrap();
+    let crowdsec = Crowdsec::started(&service).unwrap();
+    let add = |arguments: &[&str]| {
+        crowdsec
+            .cscli(&[&["decisions", "add"], arguments].concat())
+            .unwrap();
+    };
+    add(&["--ip", V4, "--duration", "1h", "--reason", "from before"]);
+    service.start().unwrap();
+    wait_for(&service, "the ban from before", || !passes(&lab, V4));
+    let ban = bans(&service).remove(0);
+    assert_eq!((&ban.origin, &*ban.author), (&Origin::Crowdsec, "cscli"));
+    assert_eq!(ban.reason.as_deref(), Some("from before"));
+    let told = service.rlctl_ok(&["status"]).unwrap();
+    assert!(
+        told.contains("CrowdSec: http://127.0.0.1:8080 answers since"),
+        "{told}"
+    );
+    let bouncers = crowdsec.cscli(&["bouncers", "list"]).unwrap();
+    assert!(bouncers.contains("\"type\": \"ratelimit\""), "{bouncers}");
+
+    // A range with host bits, as the API takes it, and captchas and countries, which ban nobody.
+    add(&["--range", "2001:db8::7/48", "--duration", "1h"]);
+    add(&["--ip", "198.51.100.1", "--type", "captcha"]);
+    wait_for(&service, "the range", || !passes(&lab, V6));
+    wait_for(&service, "the captcha", || {
+        status(&service).ignored["type"] > 0
+    });
+    assert!(passes(&lab, "198.51.100.1"));
+
+    // The longer one is deleted, and the shorter one holds until its own end.
+    add(&["--ip", V4, "--duration", "2h", "--reason", "longer"]);
+    wait_for(&service, "the longer one", || {
+        reason(&service, V4) == "longer"
+    });
+    let list = crowdsec.cscli(&["decisions", "list", "--ip", V4]).unwrap();
+    crowdsec
+        .cscli(&["decisions", "delete", "--id", &id_of("longer", &list)])
+        .unwrap();
+    wait_for(&service, "the one before", || {
+        reason(&service, V4) == "from before"
+    });
+    crowdsec
+        .cscli(&["decisions", "delete", "--ip", V4])
+        .unwrap();
+    wait_for(&service, "the deletion", || passes(&lab, V4));
+
+    add(&["--ip", V4, "--duration", "5s"]);
+    wait_for(&service, "the brief ban", || !passes(&lab, V4));
+    wait_for(&service, "its end", || passes(&lab, V4));
+    // The kernel knows of an end up to a second before the daemon takes notice.
+    wait_for(&service, "its being forgotten", || {
+        bans(&service).len() == 1
+    });
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    for line in [
+        "ratelimit_crowdsec_connected 1",
+        "ratelimit_crowdsec_bans 1",
+        "ratelimit_crowdsec_ignored_total{reason=\"type\"} 1",
+    ] {
+        assert!(metrics.lines().any(|it| it == line), "{line}: {metrics}");
+    }
+}
+
+#[test]
+fn when_the_api_is_gone_bans_stay_and_when_it_is_back_all_of_them_are_replaced() {
+    require_root!();
+    require_package!("crowdsec");
+    let lab = Lab::new().unwrap();
+    let mut service = Service::new(&lab, &toml(KEY)).unwrap();
+    let mut crowdsec = Crowdsec::started(&service).unwrap();
+    crowdsec.cscli(&["decisions", "add", "--ip", V4]).unwrap();
+    crowdsec.cscli(&["decisions", "add", "--ip", V6]).unwrap();
+    service.start().unwrap();
+    wait_for(&service, "two bans", || bans(&service).len() == 2);
+    let before = bans(&service);
+
+    crowdsec.kill().unwrap();
+    wait_for(&service, "the loss", || {
+        status(&service).connected == Some(false)
+    });
+    let told = service.rlctl_ok(&["status"]).unwrap();
+    assert!(
+        told.contains("no answer from http://127.0.0.1:8080"),
+        "{told}"
+    );
+    // Nor is an API needed to start.
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    wait_for(&service, "the loss", || {
+        status(&service).connected == Some(false)
+    });
+    assert!(!passes(&lab, V4) && !passes(&lab, V6));
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    assert!(
+        metrics.contains("\nratelimit_crowdsec_connected 0\n"),
+        "{metrics}"
+    );
+
+    crowdsec.start().unwrap();
+    crowdsec
+        .cscli(&["decisions", "delete", "--ip", V6])
+        .unwrap();
+    wait_for(&service, "the deletion meanwhile", || passes(&lab, V6));
+    assert!(!passes(&lab, V4));
+    // What is the same as before is not touched.
+    let kept = before.iter().find(|ban| ban.prefix == V4.parse().unwrap());
+    assert_eq!(bans(&service)[0].since, kept.unwrap().since);
+    let log = service.log();
+    assert_eq!(log.matches("CrowdSec does not answer").count(), 2, "{log}");
+}
+
+#[test]
+fn a_wrong_key_is_told_and_a_reload_brings_the_right_one_and_no_section_ends_the_bans() {
+    require_root!();
+    require_package!("crowdsec");
+    let lab = Lab::new().unwrap();
+    let mut service = Service::new(&lab, &toml("wrong")).unwrap();
+    let crowdsec = Crowdsec::started(&service).unwrap();
+    crowdsec.cscli(&["decisions", "add", "--ip", V4]).unwrap();
+    service.start().unwrap();
+    wait_for(&service, "the refusal", || status(&service).error.is_some());
+    let error = status(&service).error.unwrap();
+    assert!(
+        error.contains("the key is refused (access forbidden)"),
+        "{error}"
+    );
+    assert!(passes(&lab, V4) && !service.log().contains("wrong"));
+
+    service.configure(&toml(KEY)).unwrap();
+    let told = service.rlctl_ok(&["reload"]).unwrap();
+    assert!(told.contains("crowdsec: changed"), "{told}");
+    wait_for(&service, "the ban", || !passes(&lab, V4));
+
+    service.rlctl_ok(&["ban", V6]).unwrap();
+    service
+        .configure("[policy.default]\nlimits = []\n")
+        .unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    wait_for(&service, "the end", || passes(&lab, V4));
+    assert!(!passes(&lab, V6));
+}
+
+fn toml(key: &str) -> String {
+    format!(
+        "[policy.default]\nlimits = []\n[crowdsec]\nurl = \"{URL}\"\nkey = \"{key}\"\nevery = \"1s\"\n"
+    )
+}
+
+#[track_caller]
+fn wait_for(service: &Service, what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(
+            Instant::now() < deadline,
+            "waited for {what}: {}",
+            service.log()
+        );
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn bans(service: &Service) -> Vec<Ban> {
+    serde_json::from_str(&service.rlctl_ok(&["--json", "list", "bans"]).unwrap()).unwrap()
+}
+
+fn reason(service: &Service, address: &str) -> String {
+    let prefix = address.parse().unwrap();
+    let ban = bans(service).into_iter().find(|ban| ban.prefix == prefix);
+    ban.and_then(|ban| ban.reason)
+        .map_or_else(String::new, |reason| reason.to_string())
+}
+
+fn status(service: &Service) -> CrowdsecStatus {
+    let status = service.rlctl_ok(&["--json", "status"]).unwrap();
+    let status: Status = serde_json::from_str(&status).unwrap();
+    status.crowdsec.unwrap()
+}
+
+/// The number of the decision for `reason`, in what `cscli decisions list` prints.
+fn id_of(reason: &str, list: &str) -> String {
+    let alerts: Vec<serde_json::Value> = serde_json::from_str(list).unwrap();
+    let mut decisions = alerts
+        .iter()
+        .filter_map(|alert| alert["decisions"].as_array())
+        .flatten();
+    let decision = decisions.find(|it| it["scenario"] == reason);
+    decision.unwrap()["id"].to_string()
+}
+
+fn passes(lab: &Lab, source: &str) -> bool {
+    let frame = match source.parse() {
+        Ok(source) => Frame::ethernet().ipv4(source),
+        Err(_) => Frame::ethernet().ipv6(source.parse().unwrap()),
+    };
+    let mut receiver = Receiver::new(&lab.near).unwrap();
+    let frame = frame.udp(53).pad_to(70).build();
+    Sender::new(&lab.far).unwrap().send(&frame).unwrap();
+    receiver.next(LATE).unwrap().is_some()
+}

@@ -1,0 +1,156 @@
+//! Bans by policies and the daemon: taken over, ended by hand; found when no event came, and without a daemon.
+
+use std::{
+    net::Ipv4Addr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_daemon::{
+    api::{Ban, Check},
+    origin::Origin,
+};
+use ratelimit_tests::{
+    Frame, Lab,
+    attached::Attached,
+    lab::{Receiver, Sender},
+    require_root,
+    service::Service,
+};
+
+const SOURCE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+/// Packets that pass, and strikes that ban.
+const LIMIT: u32 = 2;
+const AFTER: u32 = 5;
+const TOML: &str = "
+[policy.default]
+limits = [{ packets = 2, per = \"10m\" }]
+ban = { after = 5, within = \"1m\", for = \"1h\", unverified = \"ban\" }
+[detection]
+bans_per_minute = 100_000
+";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_ban_by_a_policy_is_listed_and_ended_by_hand() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let program = Attached::of(&service).unwrap();
+    flood(&program, SOURCE);
+    let found = wait_for_bans(&service, 1);
+    assert_eq!(found[0].origin, Origin::Detected);
+    let reason = "5 drops by the limits of default, ban 1";
+    assert_eq!(found[0].reason.as_deref(), Some(reason));
+    let length = found[0].until.unwrap().duration_since(found[0].since);
+    assert_eq!(length.as_secs(), 3600);
+    assert!(!program.passes(&frame(SOURCE)).unwrap());
+    let told = check(&service, SOURCE);
+    assert_eq!(
+        (told.action.as_str(), told.reason.as_str()),
+        ("drop", "banned")
+    );
+    assert_eq!(told.strikes.unwrap().bans, 1);
+    service.rlctl_ok(&["unban", &SOURCE.to_string()]).unwrap();
+    let told = check(&service, SOURCE);
+    assert_eq!(
+        (told.reason.as_str(), told.strikes.unwrap().bans),
+        ("limited", 0)
+    );
+    assert_eq!(bans(&service), []);
+}
+
+#[test]
+fn without_a_daemon_the_kernel_bans_and_the_next_one_finds_it() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    service.stop("-KILL").unwrap();
+    let mut receiver = Receiver::new(&lab.near).unwrap();
+    let sender = Sender::new(&lab.far).unwrap();
+    for _ in 0..LIMIT + AFTER {
+        sender.send(&frame(SOURCE)).unwrap();
+    }
+    let arrived = receiver.count(Duration::from_millis(500)).unwrap();
+    assert_eq!(arrived, u64::from(LIMIT));
+    service.start().unwrap();
+    let found = bans(&service);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].prefix.to_string(), "203.0.113.9");
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    assert_eq!(bans(&service).len(), 1);
+}
+
+#[test]
+fn bans_of_which_no_event_came_are_found() {
+    const SOURCES: u32 = 3000;
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let program = Attached::of(&service).unwrap();
+    service.signal("-STOP").unwrap();
+    let first = u32::from(Ipv4Addr::new(198, 18, 0, 0));
+    for source in first..first + SOURCES {
+        flood(&program, source.into());
+    }
+    service.signal("-CONT").unwrap();
+    let found = wait_for_bans(&service, SOURCES as usize);
+    assert_eq!(found.len(), SOURCES as usize);
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let value = |name: &str| -> u64 {
+        let line = metrics.lines().find(|line| line.starts_with(name));
+        let value = line.and_then(|line| line.rsplit(' ').next());
+        value
+            .unwrap_or_else(|| panic!("{name} in {metrics}"))
+            .parse()
+            .unwrap()
+    };
+    assert!(value("ratelimit_detection_events_lost_total") > 0);
+    assert_eq!(value("ratelimit_detected_bans "), u64::from(SOURCES));
+    let by_policy = "ratelimit_detected_bans_made_total{policy=\"default\"}";
+    assert_eq!(value(by_policy), u64::from(SOURCES));
+    let banned = "ratelimit_detections_total{result=\"banned\"}";
+    assert_eq!(value(banned), u64::from(SOURCES));
+}
+
+/// Sends what passes, what makes the strikes, and one more, which is dropped.
+fn flood(program: &Attached, source: Ipv4Addr) {
+    for _ in 0..LIMIT + AFTER {
+        program.passes(&frame(source)).unwrap();
+    }
+    assert!(!program.passes(&frame(source)).unwrap());
+}
+
+fn wait_for_bans(service: &Service, count: usize) -> Vec<Ban> {
+    let start = Instant::now();
+    loop {
+        let bans = bans(service);
+        if bans.len() >= count {
+            return bans;
+        }
+        assert!(
+            start.elapsed() < PATIENCE,
+            "{} bans: {}",
+            bans.len(),
+            service.log()
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn bans(service: &Service) -> Vec<Ban> {
+    let json = service.rlctl_ok(&["--json", "list", "bans"]).unwrap();
+    serde_json::from_str(&json).unwrap()
+}
+
+fn check(service: &Service, source: Ipv4Addr) -> Check {
+    let said = service
+        .rlctl(&["--json", "check", &source.to_string()])
+        .unwrap();
+    serde_json::from_str(&said.stdout).unwrap()
+}
+
+fn frame(source: Ipv4Addr) -> Vec<u8> {
+    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+}

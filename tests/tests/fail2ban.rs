@@ -1,0 +1,159 @@
+//! The action file for fail2ban, driven by a real fail2ban, seen in the kernel.
+
+use std::time::Duration;
+
+use ratelimit_daemon::api::{Ban, Origin};
+use ratelimit_tests::{
+    Frame, Lab,
+    fail2ban::Fail2ban,
+    lab::{Receiver, Sender},
+    require_package, require_root,
+    service::Service,
+};
+
+const TOML: &str = "[policy.default]\nlimits = []\n";
+const V4: &str = "203.0.113.9";
+const V6: &str = "2001:db8::9";
+/// How long a frame that has passed takes at most.
+const LATE: Duration = Duration::from_millis(300);
+
+#[test]
+fn a_failure_in_a_log_bans_in_the_kernel_until_the_bantime_is_over() {
+    require_root!();
+    require_package!("fail2ban");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let fail2ban = Fail2ban::started(&service, &[("web", "15")]).unwrap();
+    assert!(passes(&lab, V4) && passes(&lab, V6));
+    fail2ban.failure("web", V4).unwrap();
+    fail2ban.failure("web", V6).unwrap();
+    let are_dropped = |_: &Fail2ban| Ok(!passes(&lab, V4) && !passes(&lab, V6));
+    fail2ban.wait_for("the bans", are_dropped).unwrap();
+    let is_unbanned = |it: &Fail2ban| Ok(it.log().matches("[web] Unban").count() == 2);
+    fail2ban.wait_for("the unbans", is_unbanned).unwrap();
+    let is_over = |_: &Fail2ban| Ok(passes(&lab, V4) && passes(&lab, V6));
+    fail2ban.wait_for("the end", is_over).unwrap();
+    assert!(bans(&service).is_empty());
+    check_log(&fail2ban);
+}
+
+#[test]
+fn bans_outlive_restarts_of_fail2ban_and_of_the_daemon_and_keep_their_ends() {
+    require_root!();
+    require_package!("fail2ban");
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    let mut fail2ban = Fail2ban::started(&service, &[("web", "1h"), ("ever", "-1")]).unwrap();
+    fail2ban.failure("web", V4).unwrap();
+    fail2ban.failure("ever", V6).unwrap();
+    let banned = |_: &Fail2ban| Ok(bans(&service).len() == 2);
+    fail2ban.wait_for("two bans", banned).unwrap();
+    let before = bans(&service);
+    assert_eq!(before[0].origin, Origin::program("fail2ban/web"));
+    assert_eq!(before[0].reason.as_deref(), Some("fail2ban web"));
+    assert_eq!(before[1].until, None);
+
+    fail2ban.stop().unwrap();
+    assert!(!passes(&lab, V4) && !passes(&lab, V6));
+    assert_eq!(bans(&service).len(), 2);
+
+    fail2ban.start().unwrap();
+    let restored = |it: &Fail2ban| Ok(it.log().matches("Restore Ban").count() == 2);
+    fail2ban.wait_for("the bans from before", restored).unwrap();
+    let again = |_: &Fail2ban| {
+        let after = bans(&service);
+        Ok(after.len() == 2
+            && after
+                .iter()
+                .zip(&before)
+                .all(|(it, before)| it.since > before.since))
+    };
+    fail2ban.wait_for("their being named again", again).unwrap();
+    let moved = |after: &Ban| {
+        let moved = after
+            .until
+            .unwrap()
+            .duration_since(before[0].until.unwrap());
+        moved.abs().as_secs()
+    };
+    // The remaining time is in whole seconds.
+    assert!(moved(&bans(&service)[0]) <= 1);
+    assert_eq!(bans(&service)[1].until, None);
+
+    service.stop("-KILL").unwrap();
+    assert!(!passes(&lab, V4) && !passes(&lab, V6));
+    service.start().unwrap();
+    assert_eq!(bans(&service).len(), 2);
+    assert!(!passes(&lab, V4) && !passes(&lab, V6));
+
+    fail2ban.client(&["unban", V4]).unwrap();
+    assert!(passes(&lab, V4) && !passes(&lab, V6));
+    check_log(&fail2ban);
+}
+
+#[test]
+fn a_jail_ends_neither_the_bans_of_another_nor_those_by_hand() {
+    require_root!();
+    require_package!("fail2ban");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let fail2ban = Fail2ban::started(&service, &[("web", "1h"), ("again", "2h")]).unwrap();
+    service
+        .rlctl_ok(&["ban", V6, "--reason", "by hand"])
+        .unwrap();
+    for jail in ["web", "again"] {
+        fail2ban.failure(jail, V4).unwrap();
+        fail2ban.failure(jail, V6).unwrap();
+    }
+    let banned = |_: &Fail2ban| Ok(bans(&service).len() == 5);
+    fail2ban.wait_for("five bans", banned).unwrap();
+    fail2ban.client(&["set", "web", "unbanip", V4, V6]).unwrap();
+    assert_eq!(bans(&service).len(), 3);
+    assert!(!passes(&lab, V4));
+    fail2ban
+        .client(&["set", "again", "unbanip", V4, V6])
+        .unwrap();
+    assert!(passes(&lab, V4) && !passes(&lab, V6));
+    let left: Vec<Origin> = bans(&service).into_iter().map(|ban| ban.origin).collect();
+    assert_eq!(left, [Origin::Manual]);
+    check_log(&fail2ban);
+}
+
+#[test]
+fn a_ban_waits_for_a_daemon_that_is_restarted() {
+    require_root!();
+    require_package!("fail2ban");
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    let fail2ban = Fail2ban::started(&service, &[("web", "1h")]).unwrap();
+    service.stop("-TERM").unwrap();
+    fail2ban.failure("web", V4).unwrap();
+    let begun = |it: &Fail2ban| Ok(it.log().contains("[web] Ban"));
+    fail2ban.wait_for("the ban to begin", begun).unwrap();
+    service.start().unwrap();
+    fail2ban
+        .wait_for("the ban", |_| Ok(!passes(&lab, V4)))
+        .unwrap();
+    check_log(&fail2ban);
+}
+
+#[track_caller]
+fn check_log(fail2ban: &Fail2ban) {
+    let log = fail2ban.log();
+    assert!(!log.contains("ERROR") && !log.contains("CRITICAL"), "{log}");
+}
+
+fn bans(service: &Service) -> Vec<Ban> {
+    serde_json::from_str(&service.rlctl_ok(&["--json", "list", "bans"]).unwrap()).unwrap()
+}
+
+fn passes(lab: &Lab, source: &str) -> bool {
+    let frame = match source.parse() {
+        Ok(source) => Frame::ethernet().ipv4(source),
+        Err(_) => Frame::ethernet().ipv6(source.parse().unwrap()),
+    };
+    let mut receiver = Receiver::new(&lab.near).unwrap();
+    let frame = frame.udp(53).pad_to(70).build();
+    Sender::new(&lab.far).unwrap().send(&frame).unwrap();
+    receiver.next(LATE).unwrap().is_some()
+}

@@ -1,0 +1,267 @@
+//! A policy bans in the packet of the last strike: the kernel by itself, exactly, and as the host would.
+
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    num::NonZeroU32,
+    time::Duration,
+};
+
+use ratelimit_common::{
+    Address, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6, Policy, Settings, Unit,
+    Verdict, detected::Detection, strikes::bans_per_minute,
+};
+use ratelimit_tests::{
+    Frame, Program, Scene, cpu,
+    program::{CONFORMING, Constants, Events, LIMITED},
+    require_cpus, require_root,
+    scene::{Judge, limit},
+};
+
+const BANNED: Verdict = Verdict::Drop(DropReason::Banned);
+const SOURCE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 77);
+const SECOND: u64 = 1_000_000_000;
+const START: u64 = 1 << 40;
+/// Strikes within a second that ban for a minute.
+const AFTER: u32 = 3;
+
+#[test]
+fn the_last_strike_bans_from_the_next_packet_on_until_the_ban_ends() {
+    require_root!();
+    let frame = ipv4(SOURCE);
+    check(|judge| {
+        let verdicts = [CONFORMING, LIMITED, LIMITED, LIMITED, BANNED, BANNED];
+        for verdict in verdicts {
+            assert_eq!(judge.judge(&frame, at(0)), verdict, "{}", judge.name());
+        }
+        assert_eq!(judge.judge(&frame, at(60 * SECOND - 1)), BANNED);
+        // Strikes count anew. The limit is one packet in two minutes.
+        for verdict in [LIMITED, LIMITED, LIMITED, BANNED] {
+            let found = judge.judge(&frame, at(60 * SECOND));
+            assert_eq!(found, verdict, "{}", judge.name());
+        }
+    });
+}
+
+#[test]
+fn strikes_of_another_window_do_not_count() {
+    require_root!();
+    let frame = ipv4(SOURCE);
+    check(|judge| {
+        assert_eq!(judge.judge(&frame, at(0)), CONFORMING);
+        for window in 0..10 {
+            for strike in 0..2 {
+                let now = at(window * 1_001_000_000 + strike);
+                assert_eq!(judge.judge(&frame, now), LIMITED, "{}", judge.name());
+            }
+        }
+    });
+}
+
+#[test]
+fn of_ipv6_the_whole_network_is_banned_and_no_other() {
+    require_root!();
+    let frame = |network, host| ipv6(Ipv6Addr::new(0x2001, 0xdb8, 0, network, 0, 0, 0, host));
+    check(|judge| {
+        let verdicts = [CONFORMING, LIMITED, LIMITED, LIMITED, BANNED];
+        for (host, verdict) in (0..).zip(verdicts) {
+            assert_eq!(judge.judge(&frame(7, host), at(0)), verdict);
+        }
+        assert_eq!(judge.judge(&frame(7, 99), at(1)), BANNED);
+        assert_eq!(judge.judge(&frame(8, 1), at(1)), CONFORMING);
+    });
+}
+
+#[test]
+fn a_source_without_a_connection_stays_limited_and_is_counted() {
+    require_root!();
+    let mut program = program(&Constants::default(), &scene(rule(), 1000));
+    let verdicts = judge_often(&mut program, &ipv4(SOURCE), 10);
+    assert_eq!(verdicts[1..], [LIMITED; 9]);
+    let tcp = Frame::ethernet().ipv4(SOURCE).tcp(80, 2).pad_to(60).build();
+    judge_often(&mut program, &tcp, 3);
+    assert_eq!(tally(&program), [0, 4, 0, 0]);
+    assert_eq!(program.ipv4.bans().unwrap(), []);
+}
+
+#[test]
+fn no_more_than_so_many_are_banned_in_a_minute() {
+    require_root!();
+    let mut program = program(&Constants::default(), &scene(rule().for_unverified(), 5));
+    let flood = |program: &mut Program, hosts: std::ops::Range<u8>, now| {
+        for host in hosts {
+            for _ in 0..=AFTER {
+                program.judge_at(&ipv4(Ipv4Addr::new(203, 0, 113, host)), now);
+            }
+        }
+    };
+    flood(&mut program, 0..8, at(0));
+    assert_eq!(tally(&program), [5, 0, 3, 0]);
+    assert_eq!(program.ipv4.bans().unwrap().len(), 5);
+    flood(&mut program, 8..9, at(60 * SECOND - 1));
+    assert_eq!(tally(&program), [5, 0, 4, 0]);
+    flood(&mut program, 9..11, at(60 * SECOND + 65_536));
+    assert_eq!(tally(&program), [7, 0, 4, 0]);
+}
+
+#[test]
+fn where_the_map_is_full_the_source_stays_limited_and_is_counted() {
+    require_root!();
+    let constants = Constants {
+        detected: 1,
+        ..Constants::default()
+    };
+    let mut program = program(&constants, &scene(rule().for_unverified(), 1000));
+    let verdicts = judge_often(&mut program, &ipv4(SOURCE), 5);
+    assert_eq!(verdicts[4], BANNED);
+    let other = ipv4(Ipv4Addr::new(203, 0, 113, 78));
+    let verdicts = judge_often(&mut program, &other, 7);
+    assert_eq!(verdicts[1..], [LIMITED; 6]);
+    assert_eq!(tally(&program), [1, 0, 0, 2]);
+}
+
+#[test]
+fn a_ban_tells_who_until_when_and_why() {
+    require_root!();
+    let (mut program, mut ring) = with_ring(1 << 16);
+    program.set_clock(at(7)).unwrap();
+    for _ in 0..5 {
+        program.run(&ipv4(SOURCE)).unwrap();
+    }
+    let (_, events) = ring.drain_all();
+    let ban = Detected {
+        until_ns: START + 7 + 60 * SECOND,
+        at_ns: START + 7,
+        scope: 77,
+        strikes: AFTER,
+        limit: 0,
+        reserved: 0,
+    };
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0].ban, ban);
+    assert_eq!(events[0].source, Ipv4::from(SOURCE).octets());
+    assert_eq!(events[0].family, Family::Ipv4 as u8);
+    assert_eq!(program.ipv4.bans().unwrap(), [(SOURCE.into(), ban)]);
+}
+
+#[test]
+fn a_ban_holds_though_its_event_is_lost() {
+    require_root!();
+    let (mut program, mut ring) = with_ring(4096);
+    program.set_clock(at(0)).unwrap();
+    for host in 0..=255 {
+        for _ in 0..=AFTER {
+            let frame = ipv4(Ipv4Addr::new(203, 0, 113, host));
+            program.run(&frame).unwrap();
+        }
+    }
+    let bans = program.ipv4.bans().unwrap();
+    let lost = program.tally().unwrap().events_lost;
+    let told = ring.drain_all().1.len() as u64;
+    assert_eq!((bans.len(), told + lost), (256, 256));
+    assert!(lost > 100, "{lost} events were lost");
+    for host in 0..=255 {
+        let frame = ipv4(Ipv4Addr::new(203, 0, 113, host));
+        assert_eq!(program.judge_at(&frame, at(1)), BANNED);
+    }
+}
+
+/// Bans are not enforced here, so that each CPU makes strikes all the time.
+#[test]
+fn two_cpus_ban_with_exactly_every_last_strike() {
+    const PACKETS: u32 = 500_000;
+    const AFTER: u32 = 7;
+    require_root!();
+    require_cpus!(2);
+    let hour = Duration::from_hours(1);
+    let rule = BanRule::new(NonZeroU32::new(AFTER).unwrap(), hour, hour).unwrap();
+    let mut scene = scene(rule.for_unverified(), 10_000_000);
+    scene.settings = Settings::default();
+    let program = program(&Constants::default(), &scene);
+    for frame in [ipv4(SOURCE), ipv6(Ipv6Addr::LOCALHOST)] {
+        let before = tally(&program)[0];
+        cpu::on_two(|_| program.run_often(&frame, PACKETS).unwrap());
+        let strikes = u64::from(2 * PACKETS) - 1;
+        assert_eq!(tally(&program)[0] - before, strikes / u64::from(AFTER));
+    }
+    let source = Ipv4::from(SOURCE);
+    let strikes = program.ipv4.strikes_of(&source).unwrap();
+    assert_eq!(strikes.packets, u64::from(2 * PACKETS) - 1);
+    let left = strikes.packets % u64::from(AFTER);
+    assert_eq!(rule.strikes(strikes.word, at(0)), left);
+    let network = Ipv6::from(Ipv6Addr::UNSPECIFIED);
+    assert_eq!(
+        program.ipv6.strikes_of(&network).unwrap().packets,
+        strikes.packets
+    );
+}
+
+/// Runs the same on the kernel and on the host.
+fn check(play: impl Fn(&mut dyn Judge)) {
+    let scene = scene(rule().for_unverified(), 1000);
+    play(&mut program(&Constants::default(), &scene));
+    play(&mut scene.in_memory(&Constants::default()));
+}
+
+/// A source may send a packet in two minutes, and is banned by this rule.
+fn scene(rule: BanRule, per_minute: u32) -> Scene {
+    let limits = [limit(1, Unit::Packets, Duration::from_mins(2))];
+    let per_minute = NonZeroU32::new(per_minute).unwrap();
+    Scene {
+        settings: Settings::default().with_detection(),
+        policies: vec![Policy::new(&limits, 77, false).unwrap().with_ban(rule)],
+        detection_limit: bans_per_minute(per_minute).unwrap(),
+        ..Scene::default()
+    }
+}
+
+fn rule() -> BanRule {
+    let after = NonZeroU32::new(AFTER).unwrap();
+    BanRule::new(after, Duration::from_secs(1), Duration::from_mins(1)).unwrap()
+}
+
+fn program(constants: &Constants, scene: &Scene) -> Program {
+    let mut program = Program::load(constants).expect("the program loads");
+    scene.set_up(&mut program).unwrap();
+    program.set_clock(at(0)).unwrap();
+    program
+}
+
+fn with_ring(bytes: u32) -> (Program, Events) {
+    let constants = Constants {
+        events_bytes: bytes,
+        ..Constants::default()
+    };
+    let mut program = program(&constants, &scene(rule().for_unverified(), 1000));
+    let ring = program.take_events().unwrap();
+    (program, ring)
+}
+
+fn judge_often(program: &mut Program, frame: &[u8], times: usize) -> Vec<Verdict> {
+    (0..times).map(|_| program.judge_at(frame, at(0))).collect()
+}
+
+fn tally(program: &Program) -> [u64; Detection::ALL.len()] {
+    program.tally().unwrap().detections
+}
+
+trait JudgeAt {
+    fn judge_at(&mut self, frame: &[u8], now: Instant) -> Verdict;
+}
+
+impl JudgeAt for Program {
+    fn judge_at(&mut self, frame: &[u8], now: Instant) -> Verdict {
+        Judge::judge(self, frame, now)
+    }
+}
+
+fn at(nanos: u64) -> Instant {
+    Instant::from_nanos(START + nanos)
+}
+
+fn ipv4(source: Ipv4Addr) -> Vec<u8> {
+    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+}
+
+fn ipv6(source: Ipv6Addr) -> Vec<u8> {
+    Frame::ethernet().ipv6(source).udp(53).pad_to(80).build()
+}

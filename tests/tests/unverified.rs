@@ -1,0 +1,230 @@
+//! Whether a source may be forged is told from real TCP connections: its packet must be one of an established connection.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
+    num::NonZeroU32,
+    thread,
+    time::{Duration, Instant},
+};
+
+use aya::programs::xdp::XdpMode;
+use ratelimit_common::{
+    Address, BanRule, Detected, Ipv4, Ipv6, Policy, Settings, Unit, detected::Detection,
+    layout::clock, strikes::bans_per_minute,
+};
+use ratelimit_tests::{
+    Frame, Lab, Program, Scene,
+    lab::{INTERFACE, Sender},
+    packet::{ACK, SYN},
+    program::Constants,
+    require_root,
+    scene::limit,
+};
+
+const MODES: [XdpMode; 2] = [XdpMode::Driver, XdpMode::Skb];
+const PORT: u16 = 8080;
+/// What passes of each source within the test.
+const LIMIT: u64 = 40;
+const AFTER: u64 = 3;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_source_that_goes_on_over_an_established_connection_is_banned() {
+    require_root!();
+    for mode in MODES {
+        for [near, far] in ENDS {
+            let lab = connected_lab();
+            let program = attached(&lab, mode);
+            let listener = listen(&lab, near);
+            let mut stream = connect(&lab, near);
+            let (mut peer, from) = listener.accept().unwrap();
+            assert_eq!(from.ip(), far);
+            // Each packet is answered until the limit is reached; then they are sent again and again.
+            peer.set_nonblocking(true).unwrap();
+            let start = Instant::now();
+            while detections(&program)[0] == 0 {
+                let _ = stream.write(&[7; 100]);
+                let _ = peer.read(&mut [0; 4096]);
+                assert!(start.elapsed() < PATIENCE, "{mode:?} {far}: no ban");
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(detections(&program), [1, 0, 0, 0], "{mode:?} {far}");
+            assert_eq!(banned(&program), [source(far)]);
+        }
+    }
+}
+
+#[test]
+fn who_has_no_connection_is_not_banned_whatever_it_sends() {
+    require_root!();
+    for mode in MODES {
+        let lab = connected_lab();
+        let program = attached(&lab, mode);
+        let [near, _] = ENDS[0];
+        // A socket that listens is no connection.
+        let _listener = listen(&lab, near);
+        let sender = Sender::new(&lab.far).unwrap();
+        let forged = |host| Frame::ethernet().ipv4([10, 77, 0, host].into());
+        let frames = [
+            forged(66).udp(53).pad_to(60).build(),
+            forged(67).tcp(PORT, SYN).pad_to(60).build(),
+            forged(68).tcp(PORT, ACK).pad_to(60).build(),
+        ];
+        for frame in &frames {
+            for _ in 0..LIMIT + 2 * AFTER {
+                sender.send(frame).unwrap();
+            }
+        }
+        let start = Instant::now();
+        while detections(&program)[1] < 6 {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{mode:?}: {:?}",
+                detections(&program)
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(detections(&program), [0, 6, 0, 0]);
+        assert_eq!(banned(&program), Vec::<IpAddr>::new());
+    }
+}
+
+#[test]
+fn a_forged_packet_of_somebody_elses_address_does_not_ban_who_is_connected() {
+    require_root!();
+    for mode in MODES {
+        let lab = connected_lab();
+        let program = attached(&lab, mode);
+        let [near, far] = ENDS[0];
+        let listener = listen(&lab, near);
+        let mut stream = connect(&lab, near);
+        let (mut peer, _) = listener.accept().unwrap();
+        let IpAddr::V4(victim) = far else {
+            unreachable!()
+        };
+        let sender = Sender::new(&lab.far).unwrap();
+        // The ports of the connection are not those of the frames.
+        for frame in [
+            Frame::ethernet().ipv4(victim).udp(PORT),
+            Frame::ethernet().ipv4(victim).tcp(PORT, ACK),
+        ] {
+            let frame = frame.pad_to(60).build();
+            for _ in 0..LIMIT + AFTER {
+                sender.send(&frame).unwrap();
+            }
+        }
+        assert_eq!(detections(&program)[0], 0);
+        assert!(detections(&program)[1] > 0);
+        assert_eq!(banned(&program), Vec::<IpAddr>::new());
+        drop(program);
+        stream.write_all(b"still here").unwrap();
+        let mut text = [0; 10];
+        peer.read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"still here");
+    }
+}
+
+/// The addresses of both ends, by family.
+const ENDS: [[IpAddr; 2]; 2] = [
+    [
+        IpAddr::V4(std::net::Ipv4Addr::new(10, 77, 0, 1)),
+        IpAddr::V4(std::net::Ipv4Addr::new(10, 77, 0, 2)),
+    ],
+    [
+        IpAddr::V6(std::net::Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1)),
+        IpAddr::V6(std::net::Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2)),
+    ],
+];
+
+/// A lab whose ends have addresses.
+fn connected_lab() -> Lab {
+    let lab = Lab::new().unwrap();
+    for (end, namespace) in [&lab.near, &lab.far].into_iter().enumerate() {
+        let sysctl = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6");
+        namespace.enter(|| std::fs::write(sysctl, "0")).unwrap();
+        for (ends, length) in ENDS.iter().zip([24, 64]) {
+            let address = format!("{}/{length}", ends[end]);
+            let add = ["address", "add", &address, "dev", INTERFACE];
+            let nodad: &[&str] = if length == 64 { &["nodad"] } else { &[] };
+            namespace.ip(&[&add, nodad].concat()).unwrap();
+        }
+    }
+    lab
+}
+
+fn attached(lab: &Lab, mode: XdpMode) -> Program {
+    let constants = Constants {
+        clock: clock::KERNEL,
+        ..Constants::default()
+    };
+    let mut program = Program::load(&constants).expect("the program loads");
+    let minute = Duration::from_mins(1);
+    let after = NonZeroU32::new(u32::try_from(AFTER).unwrap()).unwrap();
+    let rule = BanRule::new(after, minute, minute).unwrap();
+    let limits = [limit(LIMIT, Unit::Packets, 10 * minute)];
+    let scene = Scene {
+        settings: Settings::default().with_detection(),
+        policies: vec![Policy::new(&limits, 0, false).unwrap().with_ban(rule)],
+        detection_limit: bans_per_minute(NonZeroU32::new(1000).unwrap()).unwrap(),
+        ..Scene::default()
+    };
+    scene.set_up(&mut program).unwrap();
+    let xdp = program.xdp_mut();
+    lab.near
+        .enter(|| xdp.attach(INTERFACE, mode))
+        .expect("the program attaches");
+    program
+}
+
+fn listen(lab: &Lab, near: IpAddr) -> TcpListener {
+    lab.near
+        .enter(|| TcpListener::bind(SocketAddr::new(near, PORT)))
+        .unwrap()
+}
+
+/// Connects, in a moment: an address of IPv6 may take one to be ready.
+fn connect(lab: &Lab, near: IpAddr) -> TcpStream {
+    let start = Instant::now();
+    loop {
+        let address = SocketAddr::new(near, PORT);
+        let patience = Duration::from_secs(3);
+        match lab
+            .far
+            .enter(|| TcpStream::connect_timeout(&address, patience))
+        {
+            Ok(stream) => {
+                stream.set_nodelay(true).unwrap();
+                stream.set_nonblocking(true).unwrap();
+                return stream;
+            }
+            Err(error) if start.elapsed() > PATIENCE => panic!("{near}: {error}"),
+            Err(error) if error.kind() == ErrorKind::TimedOut => {}
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+fn detections(program: &Program) -> [u64; Detection::ALL.len()] {
+    program.tally().unwrap().detections
+}
+
+fn banned(program: &Program) -> Vec<IpAddr> {
+    let octets = |octets: [u8; 16]| IpAddr::from(octets).to_canonical();
+    let ipv4 = program.ipv4.bans().unwrap().into_iter();
+    let ipv4 = ipv4.map(|(source, _): (Ipv4, Detected)| octets(source.octets()));
+    let ipv6 = program.ipv6.bans().unwrap().into_iter();
+    let ipv6 = ipv6.map(|(source, _): (Ipv6, Detected)| octets(source.octets()));
+    ipv4.chain(ipv6).collect()
+}
+
+/// The source that an address belongs to.
+fn source(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            [a, b, c, d, 0, 0, 0, 0].into()
+        }
+    }
+}
