@@ -20,11 +20,8 @@ pub const INTERFACES_MAX: u32 = 32;
 /// Policies that can be loaded at once.
 pub const POLICIES_MAX: u32 = 16_384;
 
-/// List entries of a family that name one address.
-pub const ADDRESSES_MAX: u32 = 1 << 20;
-
-/// List entries of a family that name a wider prefix.
-pub const PREFIXES_MAX: u32 = 1 << 20;
+/// List entries of a family: a million, and room for another million that replaces them.
+pub const LISTED_MAX: u32 = 1 << 21;
 
 /// Sources with state, of each family, unless the configuration says otherwise.
 pub const SOURCES_DEFAULT: u32 = 1 << 18;

@@ -8,8 +8,8 @@ use crate::{
     algorithm::FixedWindow,
     detected::{Filter, Tally},
     event::Sampler,
-    guard::Guard,
     layout::Counter,
+    list::PrefixKey,
     node::Share,
     source::LogKey,
 };
@@ -31,8 +31,6 @@ unsafe impl Pod for Filter {}
 // SAFETY: as above.
 unsafe impl Pod for FixedWindow {}
 // SAFETY: as above.
-unsafe impl Pod for Guard {}
-// SAFETY: as above.
 unsafe impl Pod for Ipv4 {}
 // SAFETY: as above.
 unsafe impl Pod for Ipv6 {}
@@ -42,6 +40,10 @@ unsafe impl Pod for ListEntry {}
 unsafe impl Pod for LogKey {}
 // SAFETY: as above.
 unsafe impl Pod for Policy {}
+// SAFETY: as above.
+unsafe impl Pod for PrefixKey<Ipv4> {}
+// SAFETY: as above.
+unsafe impl Pod for PrefixKey<Ipv6> {}
 // SAFETY: as above.
 unsafe impl Pod for Record {}
 // SAFETY: as above.

@@ -12,6 +12,7 @@ mod kernel;
 mod link;
 mod load;
 mod logs;
+mod mapped;
 mod memory;
 mod object;
 mod pins;
@@ -23,12 +24,13 @@ pub use ip_address::IpAddress;
 pub use kernel::Kernel;
 pub use link::{Attachment, Detachment};
 pub use logs::{LOGS_DEFAULT, LogSize};
+pub use mapped::Mapped;
 pub use memory::{Memory, Shared, Write};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{
     Detected, Family, ListEntry, Policy, Record, Settings, Strikes, Verdict, aggregate::Aggregates,
-    algorithm::FixedWindow, detected::Tally, guard::Guard, layout::Counter,
+    algorithm::FixedWindow, detected::Tally, layout::Counter,
 };
 
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
@@ -188,8 +190,11 @@ pub trait Datapath: Send {
     /// Takes an entry away; it is no error when there is none.
     fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError>;
 
-    /// Replaces the guard of a family.
-    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError>;
+    /// A word of the guard of a family.
+    fn guard_word(&self, family: IpFamily, index: u32) -> u64;
+
+    /// Replaces a word of the guard of a family.
+    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64);
 
     /// The most entries of a family.
     fn list_capacity(&self, family: IpFamily) -> u32;

@@ -17,6 +17,7 @@ mod constant;
 mod detected;
 mod events;
 mod frame;
+mod lists;
 mod maps;
 mod state;
 mod strikes;

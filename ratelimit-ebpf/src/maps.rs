@@ -3,8 +3,8 @@
 //! User space finds them by the names of these statics, and sets the sizes that depend on the configuration.
 
 use aya_ebpf::{
-    bindings::BPF_F_NO_PREALLOC,
-    btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf},
+    bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
+    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
     macros::{btf_map, map},
     maps as untyped,
 };
@@ -17,12 +17,11 @@ use ratelimit_common::{
     class::{KINDS, PORTS},
     detected::{Filter, Tally},
     event::Sampler,
-    guard::Guard,
     layout::{
-        ADDRESSES_MAX, CAPTURED_BYTES, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES,
-        INTERFACES_MAX, LOG_TIMES, NODE_POLICIES, POLICIES_MAX, PREFIXES_MAX, SOURCES_DEFAULT,
-        STRIKES_MAX,
+        CAPTURED_BYTES, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, INTERFACES_MAX, LISTED_MAX,
+        LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
     },
+    list::PrefixKey,
     node::Shares,
     source::LogKey,
 };
@@ -30,8 +29,10 @@ use ratelimit_common::{
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
 
-type Addresses<A> = HashMap<A, ListEntry, { ADDRESSES_MAX as usize }, ON_DEMAND>;
-type Prefixes<A> = LpmTrie<A, ListEntry, { PREFIXES_MAX as usize }, ON_DEMAND>;
+/// User space writes where the program reads, without a system call.
+const MAPPED: usize = BPF_F_MMAPABLE as usize;
+
+type Lists<A> = HashMap<PrefixKey<A>, ListEntry, { LISTED_MAX as usize }, ON_DEMAND>;
 type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>;
 type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
 type StrikesBySource<A> = LruHashMap<A, Strikes, { STRIKES_MAX as usize }>;
@@ -77,23 +78,17 @@ pub static LOGS: untyped::LruHashMap<LogKey, LogWords> =
 #[map]
 pub static EMPTY_LOG: untyped::Array<LogWords> = untyped::Array::with_max_entries(1, 0);
 
-/// Index 0 → the bits that say where list entries are.
+/// Index of a network → which prefixes may be listed around its addresses.
 #[btf_map]
-static GUARD_V4: Array<Guard, 1> = Array::new();
+static GUARD_V4: Array<u64, { Ipv4::LEVELS.words() as usize }, MAPPED> = Array::new();
 #[btf_map]
-static GUARD_V6: Array<Guard, 1> = Array::new();
-
-/// Address → its list entry.
-#[btf_map]
-static ADDRESSES_V4: Addresses<Ipv4> = HashMap::new();
-#[btf_map]
-static ADDRESSES_V6: Addresses<Ipv6> = HashMap::new();
+static GUARD_V6: Array<u64, { Ipv6::LEVELS.words() as usize }, MAPPED> = Array::new();
 
 /// Prefix → its list entry.
 #[btf_map]
-static PREFIXES_V4: Prefixes<Ipv4> = LpmTrie::new();
+static LISTS_V4: Lists<Ipv4> = HashMap::new();
 #[btf_map]
-static PREFIXES_V6: Prefixes<Ipv6> = LpmTrie::new();
+static LISTS_V6: Lists<Ipv6> = HashMap::new();
 
 /// Source and scope → the state of its limits.
 #[btf_map]
@@ -176,32 +171,34 @@ pub static MANUAL_CLOCK: Array<u64, 1> = Array::new();
 
 /// The maps of an address family.
 pub trait FamilyMaps: Address {
-    const GUARD: &'static Array<Guard, 1>;
-    const ADDRESSES: &'static Addresses<Self>;
-    const PREFIXES: &'static Prefixes<Self>;
+    const LISTS: &'static Lists<Self>;
     const SOURCES: &'static Sources<Self>;
     const STRIKES: &'static StrikesBySource<Self>;
     const DETECTED: &'static DetectedBySource<Self>;
-    /// The length of an address in bits.
-    const BITS: u32;
+    /// A word of the guard in front of the lists.
+    fn guard_word(index: u32) -> Option<&'static u64>;
 }
 
 impl FamilyMaps for Ipv4 {
-    const GUARD: &'static Array<Guard, 1> = &GUARD_V4;
-    const ADDRESSES: &'static Addresses<Self> = &ADDRESSES_V4;
-    const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V4;
+    const LISTS: &'static Lists<Self> = &LISTS_V4;
     const SOURCES: &'static Sources<Self> = &SOURCES_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
-    const BITS: u32 = 32;
+
+    #[inline(always)]
+    fn guard_word(index: u32) -> Option<&'static u64> {
+        GUARD_V4.get(index)
+    }
 }
 
 impl FamilyMaps for Ipv6 {
-    const GUARD: &'static Array<Guard, 1> = &GUARD_V6;
-    const ADDRESSES: &'static Addresses<Self> = &ADDRESSES_V6;
-    const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V6;
+    const LISTS: &'static Lists<Self> = &LISTS_V6;
     const SOURCES: &'static Sources<Self> = &SOURCES_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
-    const BITS: u32 = 128;
+
+    #[inline(always)]
+    fn guard_word(index: u32) -> Option<&'static u64> {
+        GUARD_V6.get(index)
+    }
 }

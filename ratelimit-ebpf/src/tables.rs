@@ -2,10 +2,7 @@
 
 use core::ptr;
 
-use aya_ebpf::{
-    bindings::{BPF_NOEXIST, xdp_md},
-    btf_maps::lpm_trie,
-};
+use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
 use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Limit, ListEntry,
     Policy, Settings, SourceKey, Tables, Verdict,
@@ -25,9 +22,10 @@ use crate::{
     capture,
     constant::Constant,
     detected, events,
+    lists::{self, LevelCode},
     maps::{
-        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, FamilyMaps,
-        INSERTED, POLICIES, SETTINGS, VERDICTS,
+        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, INSERTED,
+        POLICIES, SETTINGS, VERDICTS,
     },
     state::{MapNode, MapWords},
     strikes, subprograms,
@@ -141,7 +139,7 @@ impl Tables for KernelTables {
 }
 
 /// What differs between the families besides their maps.
-pub trait FamilyCode: FamilyMaps {
+pub trait FamilyCode: LevelCode {
     fn source_mask() -> Self;
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
@@ -287,16 +285,7 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn list_entry(&self, address: A) -> Option<ListEntry> {
-        if !A::GUARD.get(0)?.contains(address.guard_bit()) {
-            return None;
-        }
-        // SAFETY: elements of a map without preallocation live until the end of the RCU section, which outlasts the program.
-        if let Some(entry) = unsafe { A::ADDRESSES.get(address) } {
-            return Some(*entry);
-        }
-        A::PREFIXES
-            .get(&lpm_trie::Key::new(A::BITS, address))
-            .copied()
+        lists::entry(address, self.now)
     }
 
     #[inline(always)]

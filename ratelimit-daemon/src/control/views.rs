@@ -267,15 +267,10 @@ impl Controller {
     }
 
     fn maps(&self) -> Vec<MapStatus> {
-        let (v4, v6) = (
-            self.enforcer.count_entries(IpFamily::V4),
-            self.enforcer.count_entries(IpFamily::V6),
-        );
+        let [v4, v6] = IpFamily::ALL.map(|family| self.enforcer.count(family));
         let entries = |name: &str| match name {
-            "ADDRESSES_V4" => Some(v4.0),
-            "ADDRESSES_V6" => Some(v6.0),
-            "PREFIXES_V4" => Some(v4.1),
-            "PREFIXES_V6" => Some(v6.1),
+            "LISTS_V4" => Some(v4),
+            "LISTS_V6" => Some(v6),
             "POLICIES" => Some(self.enforcer.held().policies.len() as u64),
             _ => None,
         };

@@ -14,8 +14,8 @@ use ratelimit_common::{
     algorithm::FixedWindow,
     detected::Tally,
     event::Sampler,
-    guard::Guard,
-    layout::{ADDRESSES_MAX, Counter, NODE_POLICIES, POLICIES_MAX, PREFIXES_MAX, counter_index},
+    layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
+    list::PrefixKey,
     source::LogKey,
 };
 
@@ -28,6 +28,7 @@ use super::{
     interface, link,
     load::{self, Loaded, Maps},
     logs::Logs,
+    mapped::Mapped,
     pins::LinkPin,
 };
 use crate::{
@@ -219,28 +220,29 @@ impl Datapath for Kernel {
     }
 
     fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError> {
-        match prefix.address() {
-            IpAddr::V4(address) => self.v4.set_entry(address.into(), prefix, entry),
-            IpAddr::V6(address) => self.v6.set_entry(address.into(), prefix, entry),
+        match key(prefix) {
+            Key::V4(key) => self.v4.set_entry(key, entry),
+            Key::V6(key) => self.v6.set_entry(key, entry),
         }
     }
 
     fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
-        match prefix.address() {
-            IpAddr::V4(address) => self.v4.remove_entry(address.into(), prefix),
-            IpAddr::V6(address) => self.v6.remove_entry(address.into(), prefix),
+        match key(prefix) {
+            Key::V4(key) => self.v4.remove_entry(key),
+            Key::V6(key) => self.v6.remove_entry(key),
         }
     }
 
-    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError> {
-        match family {
-            IpFamily::V4 => self.v4.set_guard(guard),
-            IpFamily::V6 => self.v6.set_guard(guard),
-        }
+    fn guard_word(&self, family: IpFamily, index: u32) -> u64 {
+        self.guard(family).load(index)
+    }
+
+    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64) {
+        self.guard(family).store(index, word);
     }
 
     fn list_capacity(&self, _family: IpFamily) -> u32 {
-        ADDRESSES_MAX.min(PREFIXES_MAX)
+        LISTED_MAX
     }
 
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {
@@ -412,7 +414,27 @@ impl Datapath for Kernel {
     }
 }
 
+/// The key of an entry in the maps of its family.
+enum Key {
+    V4(PrefixKey<Ipv4>),
+    V6(PrefixKey<Ipv6>),
+}
+
+fn key(prefix: Prefix) -> Key {
+    match prefix.address() {
+        IpAddr::V4(address) => Key::V4(PrefixKey::new(address.into(), prefix.len())),
+        IpAddr::V6(address) => Key::V6(PrefixKey::new(address.into(), prefix.len())),
+    }
+}
+
 impl Kernel {
+    const fn guard(&self, family: IpFamily) -> &Mapped {
+        match family {
+            IpFamily::V4 => self.v4.guard(),
+            IpFamily::V6 => self.v6.guard(),
+        }
+    }
+
     fn counter(
         &self,
         slot: u32,

@@ -19,6 +19,7 @@ use ratelimit_common::{
 
 use super::{
     IpAddress, LogSize, OBJECT, Pins, interface, link, logs,
+    mapped::Mapped,
     pins::{self, LinkPin},
 };
 use crate::{
@@ -103,6 +104,12 @@ impl Maps<'_> {
         let map = self.0.map(name).ok_or_else(|| missing(name))?;
         let descriptor = data_of(map)?.fd().as_fd().try_clone_to_owned();
         descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))
+    }
+
+    /// An array of words in memory.
+    pub fn mapped(&self, name: &str, words: usize) -> anyhow::Result<Mapped> {
+        let map = Mapped::new(self.descriptor(name)?.as_fd(), words);
+        map.with_context(|| format!("mapping the memory of the map {name}"))
     }
 
     /// A map, for its one owner.
@@ -221,7 +228,6 @@ fn data_of(map: &Map) -> anyhow::Result<&MapData> {
     match map {
         Map::Array(data)
         | Map::HashMap(data)
-        | Map::LpmTrie(data)
         | Map::LruHashMap(data)
         | Map::PerCpuArray(data)
         | Map::RingBuf(data) => Ok(data),

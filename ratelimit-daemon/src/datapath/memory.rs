@@ -11,7 +11,6 @@ use ratelimit_common::{
     aggregate::Aggregates,
     algorithm::{FixedWindow, sliding_log::TIMES_MAX},
     detected::Tally,
-    guard::Guard,
     layout::NODE_POLICIES,
 };
 
@@ -46,8 +45,8 @@ pub struct Memory {
     pub logs: BTreeMap<(IpAddr, u32, u32), Vec<u64>>,
     /// What the sliding logs can hold; `None` stands for no end.
     pub log_size: Option<LogSize>,
-    /// The guards.
-    pub guards: BTreeMap<IpFamily, Guard>,
+    /// The words of the guards that are not 0.
+    pub guards: BTreeMap<(IpFamily, u32), u64>,
     /// The state of sources.
     pub records: BTreeMap<(IpAddr, u32), Record>,
     /// Sources that were refused.
@@ -185,7 +184,7 @@ impl Datapath for Shared {
         if full && !memory.entries.contains_key(&prefix) {
             let capacity = u32::try_from(memory.entries_max).unwrap_or(u32::MAX);
             return Err(DatapathError::Full {
-                map: "ADDRESSES_V4",
+                map: "LISTS_V4",
                 capacity,
             });
         }
@@ -201,9 +200,18 @@ impl Datapath for Shared {
         Ok(())
     }
 
-    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError> {
-        self.memory().guards.insert(family, *guard);
-        Ok(())
+    fn guard_word(&self, family: IpFamily, index: u32) -> u64 {
+        let word = self.memory().guards.get(&(family, index)).copied();
+        word.unwrap_or_default()
+    }
+
+    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64) {
+        let guards = &mut self.memory().guards;
+        if word == 0 {
+            guards.remove(&(family, index));
+        } else {
+            guards.insert((family, index), word);
+        }
     }
 
     fn list_capacity(&self, _family: IpFamily) -> u32 {

@@ -2,23 +2,25 @@
 
 use std::{
     cell::{Cell, Ref, RefCell},
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{HashMap, hash_map::Entry},
     hash::Hash,
     rc::Rc,
 };
 
 use ratelimit_common::{
-    Address, BanRule, Detected, Family, Instant, ListEntry, Record, SourceKey, Strikes,
+    Address, BanRule, Detected, Instant, ListEntry, Record, SourceKey, Strikes,
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
     charge::Words,
+    guard::{self, WIDTHS},
+    list::PrefixKey,
     policy::LIMITS_MAX,
     source::LogKey,
     tables::InsertError,
 };
 
-/// The bits in front of an IPv4 address in its IPv4-mapped form, which is how the lists hold it.
-const MAPPED_BITS: u8 = 96;
+/// The words of the narrower levels of the guard, as a power of two.
+const GUARD_WIDTH: u8 = 12;
 
 /// The words of one source, one for each limit.
 type Cells = [Cell<u64>; LIMITS_MAX];
@@ -27,8 +29,8 @@ type Cells = [Cell<u64>; LIMITS_MAX];
 #[derive(Debug)]
 pub struct MemoryFamily<A: Address + Hash> {
     source_mask: A,
-    /// Entries by length and front of their prefix.
-    lists: BTreeMap<u8, HashMap<u128, ListEntry>>,
+    guard: Vec<u64>,
+    lists: HashMap<PrefixKey<A>, ListEntry>,
     aggregates: Aggregates,
     sources: RefCell<HashMap<SourceKey<A>, Cells>>,
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
@@ -40,7 +42,8 @@ impl<A: Address + Hash> MemoryFamily<A> {
     pub(super) fn new(source_mask: A) -> Self {
         Self {
             source_mask,
-            lists: BTreeMap::new(),
+            guard: vec![0; A::LEVELS.words() as usize],
+            lists: HashMap::new(),
             aggregates: Aggregates::default(),
             sources: RefCell::default(),
             logs: RefCell::default(),
@@ -97,9 +100,12 @@ impl<A: Address + Hash> MemoryFamily<A> {
     }
 
     pub(super) fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) {
-        let length = mapped_length::<A>(length);
-        let front = front(address, length);
-        self.lists.entry(length).or_default().insert(front, entry);
+        let widths = A::LEVELS.all_of_width(GUARD_WIDTH);
+        self.guard[WIDTHS as usize] = widths.to_word();
+        A::LEVELS.marks(address, length, widths, |index, mark| {
+            self.guard[index as usize] |= mark;
+        });
+        self.lists.insert(PrefixKey::new(address, length), entry);
     }
 
     /// The bits of an address that make it a source.
@@ -109,8 +115,11 @@ impl<A: Address + Hash> MemoryFamily<A> {
 
     /// The entry of the longest prefix that matches.
     pub(super) fn list_entry(&self, address: A) -> Option<ListEntry> {
-        let mut from_longest = self.lists.iter().rev();
-        from_longest.find_map(|(length, entries)| entries.get(&front(address, *length)).copied())
+        let word = |index: u32| self.guard[index as usize];
+        let lookup = |address, length| self.lists.get(&PrefixKey::new(address, length)).copied();
+        guard::longest_match(address, word, |level, word| {
+            level.longest_match(word, address, lookup)
+        })
     }
 
     pub(super) fn words(&self, key: &SourceKey<A>) -> Option<MemoryWords<'_>> {
@@ -245,21 +254,6 @@ fn record(cells: &Cells) -> Record {
     Record {
         words: cells.each_ref().map(Cell::get),
     }
-}
-
-/// The length of a prefix in the form that the lists hold.
-fn mapped_length<A: Address>(length: u8) -> u8 {
-    match A::FAMILY {
-        Family::Ipv4 => length + MAPPED_BITS,
-        Family::Ipv6 | Family::Other => length,
-    }
-}
-
-/// The first `length` bits of an address.
-fn front<A: Address>(address: A, length: u8) -> u128 {
-    let behind = u128::BITS - u32::from(length);
-    let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
-    u128::from_be_bytes(address.octets()) & mask
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ fn a_map_that_is_full_is_told_with_its_size_and_what_to_do() {
     let refused = lab.ban(&["192.0.2.1"], None).unwrap_err();
     assert_eq!(
         refused.error,
-        format!("the map ADDRESSES_V4 is full: it holds {entries} entries")
+        format!("the map LISTS_V4 is full: it holds {entries} entries")
     );
     assert!(refused.hint.unwrap().contains("rlctl status"));
 }
