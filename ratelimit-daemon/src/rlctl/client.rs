@@ -270,7 +270,7 @@ pub(super) fn require_room(path: &str, body: &[u8]) -> Result<(), Failure> {
     .hint(what))
 }
 
-fn with_query(path: &str, query: &impl Serialize) -> String {
+pub(super) fn with_query(path: &str, query: &impl Serialize) -> String {
     let query = serde_urlencoded::to_string(query).expect("queries are flat");
     format!("{path}?{query}")
 }

@@ -15,15 +15,15 @@ use crate::rlctl::{
     failure::Failure,
 };
 
-/// How a stream ended.
+/// Who ended a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ended {
     /// The daemon had no more to say.
-    ByDaemon,
+    Daemon,
     /// The user pressed Ctrl-C, or something else told this program to end.
-    ByUser,
+    User,
     /// Whoever takes the pieces has enough of them.
-    ByReader,
+    Reader,
 }
 
 impl Client {
@@ -34,20 +34,20 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<&impl Serialize>,
-        farewell: Option<(Method, &str)>,
+        farewell: Option<(&Method, &str)>,
         mut take: impl FnMut(&[u8]) -> Result<bool, Failure>,
     ) -> Result<Ended, Failure> {
         let request = self.request(method, path, body.map(client::json).unwrap_or_default())?;
-        self.block_on(async {
+        block_on(async {
             let mut told_to_end = std::pin::pin!(told_to_end());
             let mut body = self.begin(request).await?;
-            let mut ended = Ended::ByDaemon;
+            let mut ended = Ended::Daemon;
             loop {
                 let frame = tokio::select! {
                     frame = body.frame() => frame,
-                    () = &mut told_to_end, if ended == Ended::ByDaemon => {
-                        ended = Ended::ByUser;
-                        let Some((method, path)) = &farewell else {
+                    () = &mut told_to_end, if ended == Ended::Daemon => {
+                        ended = Ended::User;
+                        let Some((method, path)) = farewell else {
                             return Ok(ended);
                         };
                         self.exchange(self.request(method.clone(), path, Vec::new())?).await?;
@@ -61,7 +61,7 @@ impl Client {
                 if let Ok(piece) = frame.into_data()
                     && !take(&piece)?
                 {
-                    return Ok(Ended::ByReader);
+                    return Ok(Ended::Reader);
                 }
             }
         })
@@ -76,13 +76,13 @@ impl Client {
         client::require_room(path, &body)?;
         Ok(self.build(method, path, "application/json", body))
     }
+}
 
-    fn block_on<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build();
-        let runtime =
-            runtime.map_err(|error| Failure::refused(format!("starting the client: {error}")))?;
-        runtime.block_on(work)
-    }
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::refused(format!("starting the client: {error}")))?;
+    runtime.block_on(work)
 }
 
 /// Waits for Ctrl-C, SIGTERM or SIGHUP.

@@ -40,7 +40,7 @@ pub fn run(
         Method::POST,
         PATH,
         Some(&request),
-        Some((Method::DELETE, PATH)),
+        Some((&Method::DELETE, PATH)),
         |piece| {
             // Not before the daemon agreed: a refusal leaves a file of before as it is.
             let file = match &mut file {
@@ -105,18 +105,19 @@ fn unwritten(path: &Path, error: &io::Error) -> Failure {
 
 /// `1000 packets captured, 4 of 1,004 not written: they came faster than they could be copied`
 fn summary(tally: &Tally, every: u32) -> String {
-    let mut text = format!("{} written", phrase::packets(tally.written));
-    if every > 1 {
-        text.push_str(&format!(", of {} that were dropped", tally.matched));
-    }
-    if tally.not_written > 0 {
-        let chosen = tally.not_written + tally.sent;
-        text.push_str(&format!(
-            "; {} of {chosen} not written: they came faster than they could be copied",
-            tally.not_written
-        ));
-    }
-    text
+    let written = format!("{} written", phrase::packets(tally.written));
+    let sampled = match every {
+        1 => String::new(),
+        _ => format!(", of {} that were dropped", tally.matched),
+    };
+    let missing = match tally.not_written {
+        0 => String::new(),
+        missing => format!(
+            "; {missing} of {} not written: they came faster than they could be copied",
+            missing + tally.sent
+        ),
+    };
+    written + &sampled + &missing
 }
 
 #[cfg(test)]

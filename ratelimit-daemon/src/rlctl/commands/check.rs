@@ -8,9 +8,7 @@ use std::net::IpAddr;
 use jiff::Zoned;
 
 use crate::{
-    api::{
-        Allow, Ban, Check, Covering, Entry, LimitState, Listed, Origin, StrikesView, WiderLimits,
-    },
+    api::{Ban, Check, Covering, Entry, LimitState, Listed, Origin, StrikesView, WiderLimits},
     limit::Algorithm,
     lists::Action,
     rlctl::{
@@ -59,7 +57,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     sentences.push(format!("refused: {}", refusals(check, now)));
     sentences.extend(check.strikes.as_ref().map(strikes));
     let drops = check.last_drops.iter();
-    sentences.extend(drops.map(|event| format!("seen: {}", events::line(event, now))));
+    sentences.extend(drops.map(|event| format!("seen: {}", events::text::line(event, now))));
     sentences
 }
 
@@ -101,19 +99,16 @@ fn rule(check: &Check) -> String {
 
 /// An entry that covers the address and does not decide; the default policy is beneath everything.
 fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
-    if covering.decides {
+    // Lists are told by themselves.
+    let is_of_list = match &covering.entry {
+        Entry::Allow(allow) => matches!(allow.origin, Origin::List(_)),
+        Entry::Ban(ban) => matches!(ban.origin, Origin::List(_)),
+        Entry::Policy { .. } => false,
+    };
+    if covering.decides || is_of_list {
         return None;
     }
     let entry = match &covering.entry {
-        // Lists are told by themselves.
-        Entry::Allow(Allow {
-            origin: Origin::List(_),
-            ..
-        })
-        | Entry::Ban(Ban {
-            origin: Origin::List(_),
-            ..
-        }) => return None,
         Entry::Allow(allow) => format!("the allow list has {}", allow.prefix),
         Entry::Ban(ban) => {
             let reason = ban.reason.as_deref().map(printable);
