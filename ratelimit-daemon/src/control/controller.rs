@@ -18,11 +18,13 @@ use super::{
     detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
+    journal::Journal,
     list_files::ListFiles,
     pass_all::PassAll,
     policies::Policies,
     protection::Protection,
     reconcile::Comparisons,
+    record::Cause,
     reserve::Filling,
     rules::Rules,
     store::Store,
@@ -57,6 +59,7 @@ pub struct Controller {
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
+    pub(super) journal: Journal,
     pub(super) crowdsec: Connection,
     pub(super) protection: Protection,
     pub(super) pass_all: PassAll,
@@ -108,6 +111,7 @@ impl Controller {
             pruned: std::time::Instant::now(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
+            journal: Journal::default(),
             crowdsec: Connection::new(crowdsec),
             filling: Filling::default(),
         };
@@ -139,6 +143,9 @@ impl Controller {
     /// The first interface that fails.
     pub fn attach(&mut self) -> anyhow::Result<()> {
         self.enforcer.datapath_mut().attach()?;
+        let attached = self.enforcer.datapath().attached().into_iter();
+        self.journal
+            .name_interfaces(attached.map(|(interface, slot, _)| (slot, interface.name)));
         for interface in self.status().interfaces {
             let mode = interface.mode.unwrap_or_default();
             info!(
@@ -196,16 +203,34 @@ impl Controller {
     ///
     /// Why none of them was made.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+        self.edit_because(edits, Cause::Origin)
+    }
+
+    /// The same, with why entries go.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was made.
+    pub(super) fn edit_because(
+        &mut self,
+        edits: &[Edit],
+        cause: Cause<'_>,
+    ) -> Result<Changed, Refused> {
         let given_way = self.make_room(edits)?;
         let count = given_way.len();
         let all: Vec<Edit> = given_way.into_iter().chain(edits.iter().cloned()).collect();
-        let changed = self.edit_all(&all, count)?;
+        let changed = self.edit_all(&all, count, cause)?;
         self.note_given_way(count);
         Ok(changed)
     }
 
     /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
-    fn edit_all(&mut self, edits: &[Edit], giving_way: usize) -> Result<Changed, Refused> {
+    fn edit_all(
+        &mut self,
+        edits: &[Edit],
+        giving_way: usize,
+        cause: Cause<'_>,
+    ) -> Result<Changed, Refused> {
         let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
@@ -229,6 +254,7 @@ impl Controller {
         if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
         }
+        self.record_edits(edits, &reverse, cause);
         Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
     }
 
@@ -401,7 +427,7 @@ impl Controller {
         if edits.is_empty() {
             return Ok(());
         }
-        self.edit(&edits)
+        self.edit_because(&edits, Cause::Time)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
         info!(count = edits.len(), "bans ended");
         Ok(())

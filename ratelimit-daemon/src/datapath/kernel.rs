@@ -36,6 +36,7 @@ use crate::{
     class_tables::ClassTables,
     config::{Config, Interface},
     prefix::Prefix,
+    recording::CaptureMaps,
 };
 
 /// The pinned maps, and the programs on their interfaces.
@@ -55,6 +56,7 @@ pub struct Kernel {
     inserted: PerCpuArray<MapData, u64>,
     sampler: PerCpuArray<MapData, Sampler>,
     events: Option<Events>,
+    captures: Option<CaptureMaps>,
     /// Programs that are loaded and wait for their interface.
     loaded: Vec<Loaded>,
     attachments: Vec<Attachment>,
@@ -101,6 +103,11 @@ impl Kernel {
             inserted: maps.take("INSERTED")?,
             sampler: maps.take("SAMPLER")?,
             events: Some(maps.take("EVENTS")?),
+            captures: Some(CaptureMaps::new(
+                maps.take("CAPTURE")?,
+                maps.take("CAPTURE_TALLY")?,
+                maps.take("CAPTURED")?,
+            )),
             loaded: Vec::new(),
             attachments: Vec::new(),
             maps: statuses,
@@ -110,6 +117,16 @@ impl Kernel {
     /// The ring of sampled drops, for its one reader.
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
+    }
+
+    /// The maps of captures, for their one owner.
+    ///
+    /// # Errors
+    ///
+    /// When they have one already.
+    pub fn take_captures(&mut self) -> anyhow::Result<CaptureMaps> {
+        let captures = self.captures.take();
+        captures.ok_or_else(|| anyhow!("the maps of captures are taken already"))
     }
 
     /// What the loaded programs log, in debug builds only.

@@ -14,6 +14,7 @@ mod room;
 mod sliding_logs;
 mod time;
 mod trials;
+mod watching;
 mod wide;
 
 use std::{
