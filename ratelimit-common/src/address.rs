@@ -67,6 +67,12 @@ pub trait Address: Copy + Eq + 'static {
     /// [`detected::BITS`](crate::detected::BITS).
     fn filter_bit(self) -> u32;
 
+    /// The first 64 bits of the address, which are all that make a source where the store is `compact`.
+    fn key(self) -> u64;
+
+    /// The address that has this key, and no other bits.
+    fn from_key(key: u64) -> Self;
+
     /// The address in 16 bytes, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
     fn octets(self) -> [u8; 16];
 }
@@ -204,6 +210,16 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
+    fn key(self) -> u64 {
+        u32::from_be_bytes(self.0).into()
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a key has 32 bits")]
+    fn from_key(key: u64) -> Self {
+        Self((key as u32).to_be_bytes())
+    }
+
+    #[inline(always)]
     fn octets(self) -> [u8; 16] {
         let [a, b, c, d] = self.0;
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
@@ -260,6 +276,16 @@ impl Address for Ipv6 {
         let [high, low]: [u64; 2] = zerocopy::transmute!(self.0);
         let halves = u64::from_be(high) ^ low;
         (halves.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 49) as u32
+    }
+
+    #[inline(always)]
+    fn key(self) -> u64 {
+        let [high, _]: [[u8; 8]; 2] = zerocopy::transmute!(self.0);
+        u64::from_be_bytes(high)
+    }
+
+    fn from_key(key: u64) -> Self {
+        Self(zerocopy::transmute!([key.to_be_bytes(), [0; 8]]))
     }
 
     #[inline(always)]

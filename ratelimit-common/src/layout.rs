@@ -74,6 +74,14 @@ pub struct Counter {
     pub bytes: u64,
 }
 
+/// Where the program keeps the state of sources; fixed when it is loaded.
+pub mod store {
+    /// In LRU hash maps.
+    pub const LRU: u32 = 0;
+    /// In tables of [sets](crate::compact).
+    pub const COMPACT: u32 = 1;
+}
+
 /// Where the program reads the time; fixed when it is loaded.
 pub mod clock {
     /// The kernel's clocks: which one, the [settings](crate::Settings) say.

@@ -30,6 +30,7 @@ pub mod arrival;
 pub mod capture;
 pub mod charge;
 pub mod class;
+pub mod compact;
 pub mod cursor;
 pub mod detected;
 pub mod event;

@@ -6,6 +6,7 @@ use crate::{
     ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    compact::Set,
     detected::{Filter, Tally},
     event::Sampler,
     layout::Counter,
@@ -48,6 +49,8 @@ unsafe impl Pod for PrefixKey<Ipv6> {}
 unsafe impl Pod for Record {}
 // SAFETY: as above.
 unsafe impl Pod for Sampler {}
+// SAFETY: as above.
+unsafe impl Pod for Set {}
 // SAFETY: as above.
 unsafe impl Pod for Settings {}
 // SAFETY: as above.

@@ -66,8 +66,8 @@ impl Daemon {
         let store = Store::open(&paths.state)?;
         let config = control::resume(config, &paths.state)?;
         let observe = config.metrics.map(bind_observe).transpose()?;
-        let log_size = control::log_size(&config, &store)?;
-        let mut kernel = Kernel::load(&config, log_size)?;
+        let sizes = control::sizes(&config, &store)?;
+        let mut kernel = Kernel::load(&config, sizes)?;
         let events = kernel.take_events();
         let captures = kernel.take_captures()?;
         let logs = kernel.take_logs()?;

@@ -12,6 +12,7 @@
 mod atomic;
 mod capture;
 mod clock;
+mod compact;
 mod connection;
 mod constant;
 mod detected;

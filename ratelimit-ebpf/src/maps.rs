@@ -15,6 +15,7 @@ use ratelimit_common::{
     algorithm::FixedWindow,
     capture::{self, Capture, Room},
     class::{KINDS, PORTS},
+    compact::Set,
     detected::{Filter, Tally},
     event::Sampler,
     layout::{
@@ -29,11 +30,12 @@ use ratelimit_common::{
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
 
-/// User space writes where the program reads, without a system call.
+/// User space reads and writes where the program does, without a system call.
 const MAPPED: usize = BPF_F_MMAPABLE as usize;
 
 type Lists<A> = HashMap<PrefixKey<A>, ListEntry, { LISTED_MAX as usize }, ON_DEMAND>;
 type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>;
+type Compact = Array<Set, 1, MAPPED>;
 type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
 type StrikesBySource<A> = LruHashMap<A, Strikes, { STRIKES_MAX as usize }>;
 
@@ -95,6 +97,16 @@ static LISTS_V6: Lists<Ipv6> = HashMap::new();
 static SOURCES_V4: Sources<Ipv4> = LruHashMap::new();
 #[btf_map]
 static SOURCES_V6: Sources<Ipv6> = LruHashMap::new();
+
+/// Index of a set → its slots, where the store is `compact`.
+#[btf_map]
+static COMPACT_V4: Compact = Array::new();
+#[btf_map]
+static COMPACT_V6: Compact = Array::new();
+
+/// Index 0 and 1 → the seeds of the tags, for the daemon alone: they must outlive it as long as the tags.
+#[btf_map]
+pub static COMPACT_SEEDS: Array<u64, 2> = Array::new();
 
 /// Index 0 → the state of a source that has used nothing: an element is copied from somewhere, and the stack is short.
 #[btf_map]
@@ -173,6 +185,7 @@ pub static MANUAL_CLOCK: Array<u64, 1> = Array::new();
 pub trait FamilyMaps: Address {
     const LISTS: &'static Lists<Self>;
     const SOURCES: &'static Sources<Self>;
+    const COMPACT: &'static Compact;
     const STRIKES: &'static StrikesBySource<Self>;
     const DETECTED: &'static DetectedBySource<Self>;
     /// A word of the guard in front of the lists.
@@ -182,6 +195,7 @@ pub trait FamilyMaps: Address {
 impl FamilyMaps for Ipv4 {
     const LISTS: &'static Lists<Self> = &LISTS_V4;
     const SOURCES: &'static Sources<Self> = &SOURCES_V4;
+    const COMPACT: &'static Compact = &COMPACT_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
 
@@ -194,6 +208,7 @@ impl FamilyMaps for Ipv4 {
 impl FamilyMaps for Ipv6 {
     const LISTS: &'static Lists<Self> = &LISTS_V6;
     const SOURCES: &'static Sources<Self> = &SOURCES_V6;
+    const COMPACT: &'static Compact = &COMPACT_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
 

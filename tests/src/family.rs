@@ -5,11 +5,11 @@ use std::{hash::Hash, os::fd::AsFd, sync::atomic::Ordering::Relaxed};
 use anyhow::{Context, Result};
 use aya::{
     Ebpf, Pod,
-    maps::{HashMap, Map, MapData, MapError},
+    maps::{Array, HashMap, Map, MapData, MapError},
 };
 use ratelimit_common::{
-    Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes, guard::WIDTHS,
-    list::PrefixKey,
+    Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes, compact::Set,
+    guard::WIDTHS, list::PrefixKey,
 };
 use ratelimit_daemon::datapath::Mapped;
 
@@ -39,6 +39,7 @@ where
     guard: Mapped,
     lists: HashMap<MapData, PrefixKey<A>, ListEntry>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
+    compact: Array<MapData, Set>,
     strikes: HashMap<MapData, A, Strikes>,
     detected: HashMap<MapData, A, Detected>,
 }
@@ -54,6 +55,7 @@ where
             guard: mapped(&map("GUARD")?, A::LEVELS.words())?,
             lists: map("LISTS")?.try_into()?,
             sources: map("SOURCES")?.try_into()?,
+            compact: map("COMPACT")?.try_into()?,
             strikes: map("STRIKES")?.try_into()?,
             detected: map("DETECTED")?.try_into()?,
         })
@@ -74,6 +76,11 @@ where
     /// The state of every source.
     pub fn records(&self) -> Result<Vec<(SourceKey<A>, Record)>> {
         Ok(self.sources.iter().collect::<Result<_, _>>()?)
+    }
+
+    /// The sets of the `compact` table.
+    pub fn sets(&self) -> Result<Vec<Set>> {
+        Ok(self.compact.iter().collect::<Result<_, _>>()?)
     }
 
     /// The state of a source.
@@ -110,6 +117,9 @@ where
     pub fn clear(&mut self) -> Result<()> {
         for word in self.guard.words() {
             word.store(0, Relaxed);
+        }
+        for index in 0..self.compact.len() {
+            self.compact.set(index, Set::default(), 0)?;
         }
         clear(&mut self.lists)?;
         clear(&mut self.sources)?;

@@ -184,7 +184,7 @@ impl Controller {
         now: Instant,
     ) -> Result<Vec<LimitState>, DatapathError> {
         let datapath = self.enforcer.datapath();
-        let record = datapath.record(source.address(), named.policy.scope())?;
+        let record = datapath.record(source.address(), &named.policy, now)?;
         let state = SourceState {
             datapath,
             source: source.address(),

@@ -3,7 +3,10 @@
 //! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands.rs`, what it tells in `views.rs`;
 //! here is how a change gets into the database and the datapath, or into neither.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::Context;
 use jiff::Timestamp;
@@ -45,6 +48,8 @@ pub struct Controller {
     pub(super) rules: Rules,
     pub(super) policies: Policies,
     classes: ClassNumbers,
+    /// Scopes whose regions in a `compact` table are small until others have retired.
+    small: BTreeSet<u32>,
     /// The CPUs that share the limits of the node.
     cpus: u32,
     pub(super) enforcer: Enforcer,
@@ -97,6 +102,7 @@ impl Controller {
             rules: Rules::default(),
             policies: Policies::default(),
             classes: ClassNumbers::default(),
+            small: BTreeSet::new(),
             cpus: cpus()?,
             enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
             store,
@@ -250,6 +256,7 @@ impl Controller {
             }
             return Err(refusal(error));
         }
+        self.enlarge_regions();
         self.tell_clock(before.as_ref());
         if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
@@ -286,6 +293,9 @@ impl Controller {
         if answer.is_err() {
             self.intent.config = before;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
+            self.small.clear();
+        } else {
+            self.enlarge_regions();
         }
         self.crowdsec.wish(self.intent.config.crowdsec.as_ref());
         self.tell_clock(Some(&clock));
@@ -316,10 +326,26 @@ impl Controller {
             policies: &held.policies,
             classes: &held.classes,
             settings: held.settings,
+            sets: self.enforcer.datapath().table_sets(),
+            moving: std::mem::take(&mut self.small),
         };
         let (policies, classes) = (&mut self.policies, &mut self.classes);
-        compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
+        self.small = compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
         Ok(())
+    }
+
+    /// Moves limits that have taken the place of others to regions of full size, after those are gone. They begin with nothing
+    /// used once more, a moment after they did.
+    fn enlarge_regions(&mut self) {
+        if self.small.is_empty() {
+            return;
+        }
+        if let Err(error) = self.compile_all().and_then(|()| self.enforce_all()) {
+            warn!(
+                error = format!("{error:#}"),
+                "the state of new limits has less room than it should have"
+            );
+        }
     }
 
     pub(super) fn compile_prefix(&mut self, prefix: Prefix) {

@@ -2,10 +2,11 @@
 
 pub mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use ratelimit_common::{
-    ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
+    Limit, ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
+    compact::Region,
 };
 
 use super::guards::GuardCounts;
@@ -205,8 +206,15 @@ impl Enforcer {
             before.with_precise_clock()
         };
         self.change_settings(before, undo)?;
+        let in_use: HashSet<Region> = self.regions().collect();
         for (index, policy) in &wanted.policies {
             if self.held.policies.get(index) != Some(policy) {
+                // No word is read that was left behind under another meaning.
+                for region in policy.limits().map(Limit::region) {
+                    if region.sets() > 0 && !in_use.contains(&region) {
+                        self.datapath.clear_region(region)?;
+                    }
+                }
                 self.datapath.set_policy(*index, policy)?;
                 self.held.policies.insert(*index, *policy);
             }
@@ -322,6 +330,12 @@ impl Enforcer {
             (before, Some(after)) if before != Some(after) => self.datapath.clear_node(after),
             _ => Ok(()),
         }
+    }
+
+    /// The regions of a `compact` table that policies have.
+    fn regions(&self) -> impl Iterator<Item = Region> {
+        let limits = self.held.policies.values().flat_map(Policy::limits);
+        limits.map(Limit::region).filter(|region| region.sets() > 0)
     }
 
     fn change(

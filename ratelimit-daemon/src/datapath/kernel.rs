@@ -9,9 +9,11 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    Detected, Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes, Verdict,
+    Address, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    Strikes, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    compact::Region,
     detected::Tally,
     event::Sampler,
     layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
@@ -20,9 +22,10 @@ use ratelimit_common::{
 };
 
 use super::{
-    Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpFamily,
-    Log, LogSize, Pins, SourceRow, Totals, batch,
+    Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpAddress,
+    IpFamily, Log, LogSize, Pins, Sizes, SlotRow, SourceRow, Totals, batch,
     class_maps::ClassMaps,
+    compact::CompactTable,
     detected_maps::DetectedMaps,
     family_maps::{self, FamilyMaps, failed, unreadable},
     interface, link,
@@ -47,6 +50,7 @@ pub struct Kernel {
     aggregates: Array<MapData, Aggregates>,
     node: Array<MapData, Record>,
     logs: Logs,
+    compact: Option<CompactTable>,
     detected: DetectedMaps,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
@@ -64,27 +68,26 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads a program for each interface of `config`, with sliding logs of the size `logs`, on the pinned maps where they
-    /// fit. Nothing is attached yet, so the tables can be filled before the first packet.
+    /// Loads a program for each interface of `config`, with maps of these sizes, on the pinned maps where they fit. Nothing is attached yet, so the tables can be filled before the first packet.
     ///
     /// # Errors
     ///
     /// When an interface is missing or taken, a capability is missing, or the kernel refuses.
-    pub fn load(config: &Config, logs: LogSize) -> anyhow::Result<Self> {
+    pub fn load(config: &Config, sizes: Sizes) -> anyhow::Result<Self> {
         let pins = Pins::open(&config.paths.pins)?;
-        let mut loaded = load::programs(config, logs, &pins)?;
+        let mut loaded = load::programs(config, sizes, &pins)?;
         let first = loaded
             .first_mut()
             .ok_or_else(|| anyhow!("no interface is configured"))?;
         let maps = load::statuses(&first.ebpf)?;
-        Self::from_maps(pins, &mut Maps(&mut first.ebpf), logs, maps)
+        Self::from_maps(pins, &mut Maps(&mut first.ebpf), sizes, maps)
             .map(|kernel| Self { loaded, ..kernel })
     }
 
     fn from_maps(
         pins: Pins,
         maps: &mut Maps<'_>,
-        log_size: LogSize,
+        sizes: Sizes,
         statuses: Vec<MapStatus>,
     ) -> anyhow::Result<Self> {
         Ok(Self {
@@ -93,8 +96,12 @@ impl Kernel {
             classes: ClassMaps::new(maps)?,
             aggregates: maps.take("AGGREGATES")?,
             node: maps.take("NODE")?,
-            logs: Logs::new(maps.descriptor("LOGS")?, log_size),
+            logs: Logs::new(maps.descriptor("LOGS")?, sizes.logs),
             detected: DetectedMaps::new(maps)?,
+            compact: sizes
+                .sets
+                .map(|sets| CompactTable::new(maps, sets))
+                .transpose()?,
             policies_fd: maps.descriptor("POLICIES")?,
             policies: maps.take("POLICIES")?,
             v4: FamilyMaps::new(maps, &family_maps::V4)?,
@@ -206,6 +213,31 @@ impl Datapath for Kernel {
         self.logs.size()
     }
 
+    fn table_sets(&self) -> Option<u32> {
+        self.compact.as_ref().map(CompactTable::sets)
+    }
+
+    fn clear_region(&mut self, region: Region) -> Result<(), DatapathError> {
+        if let Some(table) = &self.compact {
+            table.clear(region);
+        }
+        Ok(())
+    }
+
+    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) {
+        if let Some(table) = &self.compact {
+            table.for_each_slot(region, visit);
+        }
+    }
+
+    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
+        let key = self.compact.as_ref().map_or(tag, |table| table.key(tag));
+        match family {
+            IpFamily::V4 => Ipv4::from_key(key).to_std(),
+            IpFamily::V6 => Ipv6::from_key(key).to_std(),
+        }
+    }
+
     fn log(
         &self,
         source: IpAddr,
@@ -285,7 +317,19 @@ impl Datapath for Kernel {
         Ok(rows)
     }
 
-    fn record(&self, source: IpAddr, scope: u32) -> Result<Option<Record>, DatapathError> {
+    fn record(
+        &self,
+        source: IpAddr,
+        policy: &Policy,
+        now: Instant,
+    ) -> Result<Option<Record>, DatapathError> {
+        if let Some(table) = &self.compact {
+            return Ok(Some(match source {
+                IpAddr::V4(address) => table.record(Ipv4::from(address), policy, now),
+                IpAddr::V6(address) => table.record(Ipv6::from(address), policy, now),
+            }));
+        }
+        let scope = policy.scope();
         match source {
             IpAddr::V4(address) => self.v4.record(address.into(), scope),
             IpAddr::V6(address) => self.v6.record(address.into(), scope),

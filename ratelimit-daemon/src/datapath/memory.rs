@@ -2,21 +2,22 @@
 
 use std::{
     collections::BTreeMap,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use ratelimit_common::{
-    ClassSet, Detected, ListEntry, Policy, Record, Settings, Strikes,
+    Address, ClassSet, Detected, Instant, Ipv4, ListEntry, Policy, Record, Settings, Strikes,
     aggregate::Aggregates,
     algorithm::{FixedWindow, sliding_log::TIMES_MAX},
+    compact::Region,
     detected::Tally,
     layout::NODE_POLICIES,
 };
 
 use super::{
-    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogSize, SourceRow,
-    Totals,
+    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogSize, SlotRow,
+    SourceRow, Totals,
 };
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
 
@@ -45,6 +46,8 @@ pub struct Memory {
     pub logs: BTreeMap<(IpAddr, u32, u32), Vec<u64>>,
     /// What the sliding logs can hold; `None` stands for no end.
     pub log_size: Option<LogSize>,
+    /// The sets of a `compact` table; `None` stands for another store.
+    pub table_sets: Option<u32>,
     /// The words of the guards that are not 0.
     pub guards: BTreeMap<(IpFamily, u32), u64>,
     /// The state of sources.
@@ -74,6 +77,8 @@ pub enum Write {
     Aggregates(IpFamily),
     /// The state of a policy of the node, which is empty.
     NodeState(u32),
+    /// A region of a `compact` table, which is empty.
+    Region(Region),
     /// What holds for all packets.
     Settings(Settings),
 }
@@ -169,6 +174,26 @@ impl Datapath for Shared {
         })
     }
 
+    fn table_sets(&self) -> Option<u32> {
+        self.memory().table_sets
+    }
+
+    fn clear_region(&mut self, region: Region) -> Result<(), DatapathError> {
+        if region.sets() > 0 {
+            self.memory().writes.push(Write::Region(region));
+        }
+        Ok(())
+    }
+
+    fn for_each_slot(&self, _: Region, _: &mut dyn FnMut(SlotRow)) {}
+
+    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
+        match family {
+            IpFamily::V4 => Ipv4Addr::from(Ipv4::from_key(tag)).into(),
+            IpFamily::V6 => Ipv6Addr::from_bits(u128::from(tag) << 64).into(),
+        }
+    }
+
     fn log(
         &self,
         source: IpAddr,
@@ -243,8 +268,14 @@ impl Datapath for Shared {
         Ok(Vec::new())
     }
 
-    fn record(&self, source: IpAddr, scope: u32) -> Result<Option<Record>, DatapathError> {
-        Ok(self.memory().records.get(&(source, scope)).copied())
+    fn record(
+        &self,
+        source: IpAddr,
+        policy: &Policy,
+        _: Instant,
+    ) -> Result<Option<Record>, DatapathError> {
+        let key = (source, policy.scope());
+        Ok(self.memory().records.get(&key).copied())
     }
 
     fn strikes(&self, source: IpAddr) -> Result<Option<Strikes>, DatapathError> {

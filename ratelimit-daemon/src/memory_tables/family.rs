@@ -8,16 +8,18 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, BanRule, Detected, Instant, ListEntry, Record, SourceKey, Strikes,
+    Address, BanRule, Detected, Instant, Limit, ListEntry, Record, SourceKey, Strikes,
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
-    charge::Words,
+    charge::{self, Outcome, Words},
     guard::{self, WIDTHS},
     list::PrefixKey,
     policy::LIMITS_MAX,
     source::LogKey,
     tables::InsertError,
 };
+
+use super::compact::{CompactSource, MemoryCompact};
 
 /// The words of the narrower levels of the guard, as a power of two.
 const GUARD_WIDTH: u8 = 12;
@@ -33,6 +35,7 @@ pub struct MemoryFamily<A: Address + Hash> {
     lists: HashMap<PrefixKey<A>, ListEntry>,
     aggregates: Aggregates,
     sources: RefCell<HashMap<SourceKey<A>, Cells>>,
+    compact: Option<MemoryCompact>,
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
     strikes: RefCell<HashMap<A, Strikes>>,
     detected: RefCell<HashMap<A, Detected>>,
@@ -46,6 +49,7 @@ impl<A: Address + Hash> MemoryFamily<A> {
             lists: HashMap::new(),
             aggregates: Aggregates::default(),
             sources: RefCell::default(),
+            compact: None,
             logs: RefCell::default(),
             strikes: RefCell::default(),
             detected: RefCell::default(),
@@ -60,6 +64,12 @@ impl<A: Address + Hash> MemoryFamily<A> {
             .iter()
             .map(|(key, cells)| (*key, record(cells)))
             .collect()
+    }
+
+    /// The `compact` table, where the state of sources is in one.
+    #[must_use]
+    pub const fn compact(&self) -> Option<&MemoryCompact> {
+        self.compact.as_ref()
     }
 
     /// Every source that was refused, and how often.
@@ -88,6 +98,10 @@ impl<A: Address + Hash> MemoryFamily<A> {
         let logs = self.logs.borrow();
         let words = |ring: &MemoryRing| ring.0.iter().map(Cell::get).collect();
         logs.iter().map(|(key, ring)| (*key, words(ring))).collect()
+    }
+
+    pub(super) fn set_compact(&mut self, table: MemoryCompact) {
+        self.compact = Some(table);
     }
 
     pub(super) fn set_aggregates(&mut self, aggregates: Aggregates) {
@@ -123,9 +137,14 @@ impl<A: Address + Hash> MemoryFamily<A> {
     }
 
     pub(super) fn words(&self, key: &SourceKey<A>) -> Option<MemoryWords<'_>> {
-        let words = Ref::filter_map(self.sources.borrow(), |sources| sources.get(key));
+        let words = if let Some(table) = &self.compact {
+            State::Slots(table.source(key.address()))
+        } else {
+            let words = Ref::filter_map(self.sources.borrow(), |sources| sources.get(key));
+            State::Words(words.ok()?)
+        };
         Some(MemoryWords {
-            words: words.ok()?,
+            words,
             logs: &self.logs,
             log: LogKey::new(key),
         })
@@ -165,20 +184,49 @@ impl<A: Address + Hash> MemoryFamily<A> {
 /// The state of one source, borrowed from its table.
 #[derive(Debug)]
 pub struct MemoryWords<'a> {
-    words: Ref<'a, Cells>,
+    words: State<'a>,
     logs: &'a RefCell<HashMap<LogKey, MemoryRing>>,
     log: LogKey,
+}
+
+/// Where the words are.
+#[derive(Debug)]
+enum State<'a> {
+    /// In a record.
+    Words(Ref<'a, Cells>),
+    /// In a `compact` table, in a set for each limit.
+    Slots(CompactSource<'a>),
 }
 
 impl Words for MemoryWords<'_> {
     type Ring = MemoryRing;
 
     fn load(&self, index: usize) -> u64 {
-        self.words[index].get()
+        match &self.words {
+            State::Words(words) => words[index].get(),
+            State::Slots(_) => 0,
+        }
     }
 
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        exchange(&self.words[index], current, new)
+        match &self.words {
+            State::Words(words) => exchange(&words[index], current, new),
+            State::Slots(_) => Err(0),
+        }
+    }
+
+    fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        match &self.words {
+            State::Slots(source) if !limit.is_log() => source.check(limit, at, cost),
+            _ => charge::check_limit(limit, self, index, at, cost),
+        }
+    }
+
+    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        match &self.words {
+            State::Slots(source) if !limit.is_log() => source.charge(limit, at, cost),
+            _ => charge::charge_limit(limit, self, index, at, cost),
+        }
     }
 
     fn ring(&self, index: usize) -> Option<MemoryRing> {

@@ -36,7 +36,7 @@ use crate::{
     class::{Catalogue, Match},
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
-        Source,
+        Source, StateStore,
     },
     datapath::{Memory, Shared},
     limit::{Algorithm, LimitSpec, LimitUnit},
@@ -387,6 +387,7 @@ fn config() -> Config {
             jumbo: false,
         }],
         source: Source {
+            store: StateStore::Lru,
             ipv4_prefix: 32,
             ipv6_prefix: 64,
             capacity: 1024,

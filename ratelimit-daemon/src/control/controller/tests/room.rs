@@ -124,11 +124,9 @@ fn ban(text: &str, origin: Origin, minutes: u64) -> Edit {
 
 impl Lab {
     fn check_bans(&self, expected: &str) {
-        let expected: std::collections::BTreeSet<Prefix> =
-            expected.split(' ').map(prefix).collect();
+        let expected: BTreeSet<Prefix> = expected.split(' ').map(prefix).collect();
         let found = self.controller.bans();
-        let found: std::collections::BTreeSet<Prefix> =
-            found.iter().map(|ban| ban.prefix).collect();
+        let found: BTreeSet<Prefix> = found.iter().map(|ban| ban.prefix).collect();
         assert_eq!(found, expected);
         for prefix in expected {
             assert!(self.is_banned(&prefix.to_string()), "{prefix}");
