@@ -41,7 +41,7 @@ pub trait Address: Copy + Eq + 'static {
     /// The length of an address in bits.
     const BITS: u8;
 
-    /// How the [guard](crate::guard) divides the lengths of prefixes.
+    /// How the [guard] divides the lengths of prefixes.
     const LEVELS: Levels;
 
     /// The bits of `self` that `mask` keeps.
@@ -60,7 +60,7 @@ pub trait Address: Copy + Eq + 'static {
     #[must_use]
     fn nth(self, count: u32, bits: u8) -> Self;
 
-    /// Mixes the address with a length: what the [guard](crate::guard) tells prefixes apart by.
+    /// Mixes the address with a length: what the [guard] tells prefixes apart by.
     fn mixed(self, length: u8) -> u32;
 
     /// The bit of the [filter](crate::detected::Filter) that stands for this source, below

@@ -27,6 +27,7 @@ pub mod address;
 pub mod aggregate;
 pub mod algorithm;
 pub mod arrival;
+pub mod capture;
 pub mod charge;
 pub mod class;
 pub mod compact;

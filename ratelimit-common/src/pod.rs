@@ -20,6 +20,10 @@ unsafe impl Pod for Counter {}
 // SAFETY: as above.
 unsafe impl Pod for Aggregates {}
 // SAFETY: as above.
+unsafe impl Pod for crate::capture::Capture {}
+// SAFETY: as above.
+unsafe impl Pod for crate::capture::Tally {}
+// SAFETY: as above.
 unsafe impl Pod for ClassSet {}
 // SAFETY: as above.
 unsafe impl Pod for Detected {}

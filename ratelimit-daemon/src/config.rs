@@ -152,7 +152,7 @@ pub struct Config {
     pub node: NodeConfig,
     /// The most bans that policies make in a minute.
     pub bans_per_minute: NonZeroU32,
-    /// The allow list.
+    /// The allow list, sorted.
     pub allow: Vec<Prefix>,
     /// The lists that are read from files, by name.
     pub lists: BTreeMap<String, ListConfig>,
@@ -234,7 +234,7 @@ impl Default for Source {
 /// A policy.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PolicyConfig {
-    /// The sources that it is for; empty for the default policy, and only for it.
+    /// The sources that it is for, sorted; empty for the default policy, and only for it.
     pub sources: Vec<Prefix>,
     /// Its limits, at most 8; none at all is no restriction, and must be written `limits = []`.
     pub limits: Vec<LimitSpec>,

@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
+use axum::Extension;
 use tokio::{
     net::{TcpListener, UnixListener},
     signal::unix::{SignalKind, signal},
@@ -27,6 +28,7 @@ use crate::{
     events, http,
     lock::Lock,
     protected::{self, Protected, Watch},
+    recording::{self, CaptureMaps, Recorder},
 };
 
 /// How long requests that are under way may take after the daemon was told to stop.
@@ -38,6 +40,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Daemon {
     controller: Controller,
     events: Option<datapath::Events>,
+    captures: CaptureMaps,
     logs: Vec<datapath::Log>,
     watch: Watch,
     control: std::os::unix::net::UnixListener,
@@ -66,6 +69,7 @@ impl Daemon {
         let sizes = control::sizes(&config, &store)?;
         let mut kernel = Kernel::load(&config, sizes)?;
         let events = kernel.take_events();
+        let captures = kernel.take_captures()?;
         let logs = kernel.take_logs()?;
         let on_stop = config.on_stop;
         // It listens before it looks: nothing is missed in between.
@@ -79,6 +83,7 @@ impl Daemon {
         Ok(Self {
             controller,
             events,
+            captures,
             logs,
             watch,
             control,
@@ -108,9 +113,11 @@ impl Daemon {
         let (controller, thread) = self.controller.spawn().context("starting the controller")?;
         let mut tasks = JoinSet::new();
         let control = listen_unix(self.control)?;
+        let (recorder, requests) = Recorder::new();
+        tasks.spawn(recording::serve(self.captures, requests, stop.clone()));
         let serve = http::serve_control(
             control,
-            http::control_router(controller.clone()),
+            http::control_router(controller.clone()).layer(Extension(recorder)),
             stop.clone(),
         );
         tasks.spawn(async {
@@ -139,10 +146,14 @@ impl Daemon {
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
         tasks.spawn(crowdsec::follow(controller.clone(), stop.clone()));
         if let Some(events) = self.events {
-            tasks.spawn(events::follow(events, controller.clone(), stop.clone()));
+            tasks.spawn(events::forward_events(
+                events,
+                controller.clone(),
+                stop.clone(),
+            ));
         }
         for log in self.logs {
-            tasks.spawn(events::forward(log, stop.clone()));
+            tasks.spawn(events::forward_log(log, stop.clone()));
         }
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);

@@ -24,5 +24,6 @@ pub mod origin;
 pub mod prefix;
 pub mod protected;
 pub mod quantity;
+pub mod recording;
 pub mod rlctl;
 pub mod simulation;

@@ -10,6 +10,7 @@
 #![feature(core_intrinsics)]
 
 mod atomic;
+mod capture;
 mod clock;
 mod compact;
 mod connection;

@@ -13,13 +13,14 @@ use ratelimit_common::{
     Strikes,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    capture::{self, Capture, Room},
     class::{KINDS, PORTS},
     compact::Set,
     detected::{Filter, Tally},
     event::Sampler,
     layout::{
-        COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, LISTED_MAX, LOG_TIMES, NODE_POLICIES,
-        POLICIES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
+        CAPTURED_BYTES, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, INTERFACES_MAX, LISTED_MAX,
+        LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
     },
     list::PrefixKey,
     node::Shares,
@@ -158,6 +159,23 @@ pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 /// Index 0 → when this CPU may send an event again.
 #[btf_map]
 pub static SAMPLER: PerCpuArray<Sampler, 1> = PerCpuArray::new();
+
+/// Index 0 → which dropped packets are captured.
+#[btf_map]
+pub static CAPTURE: Array<Capture, 1> = Array::new();
+
+/// Interface → how many there were, on this CPU.
+#[btf_map]
+pub static CAPTURE_TALLY: PerCpuArray<capture::Tally, { INTERFACES_MAX as usize }> =
+    PerCpuArray::new();
+
+/// Index 0 → where a packet is put together: the ring takes what is as long as it likes only from a map or the stack.
+#[btf_map]
+pub static CAPTURE_ROOM: PerCpuArray<Room, 1> = PerCpuArray::new();
+
+/// The packets, each as `Head` and its bytes.
+#[btf_map]
+pub static CAPTURED: RingBuf<(), { CAPTURED_BYTES as usize }> = RingBuf::new();
 
 /// Index 0 → the time in nanoseconds, for tests that choose it.
 #[btf_map]

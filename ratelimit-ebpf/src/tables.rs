@@ -19,6 +19,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    capture,
     compact::{self, CompactWords},
     constant::Constant,
     detected, events,
@@ -35,6 +36,12 @@ use crate::{
 /// The slot of the interface that this instance of the program is attached to.
 #[unsafe(no_mangle)]
 static INTERFACE: Constant<u32> = Constant::new(0);
+
+/// The slot of the interface that this instance of the program is attached to.
+#[inline(always)]
+pub fn interface() -> u32 {
+    INTERFACE.get()
+}
 
 /// The bits of an address that make it a source.
 #[unsafe(no_mangle)]
@@ -122,6 +129,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
+        capture::offer(self.context, verdict);
         if let Some(counter) = VERDICTS.get_ptr_mut(counter_index(INTERFACE.get(), family, verdict))
         {
             // SAFETY: the counter belongs to this CPU, and XDP programs do not interrupt each other on one.

@@ -15,6 +15,7 @@ use super::{
     prefixes::Places,
     report::{At, Report, Spot},
 };
+use crate::prefix::Prefix;
 
 /// The configuration that `document` is. It counts only when nothing was reported.
 pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Config {
@@ -54,7 +55,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
         source,
         bans_per_minute: detection.map_or(ban::PER_MINUTE_DEFAULT, |at| at.value),
-        allow: values(&document.allow),
+        allow: sorted(&document.allow),
         lists: lists(&document.lists, report),
         observe: value_or_default(document.observe.as_ref()),
         clock: value_or_default(document.clock.as_ref()),
@@ -75,7 +76,7 @@ fn policies(located: &[Policy], report: &mut Report) -> BTreeMap<String, PolicyC
             report.add_repeated(&policy.spot, first, &what, hint);
         }
         let compiled = PolicyConfig {
-            sources: values(&policy.sources),
+            sources: sorted(&policy.sources),
             limits: values(&policy.limits),
             observe: policy.observe,
             ban: policy.ban.as_ref().map(|ban| ban.value),
@@ -119,6 +120,12 @@ fn interfaces(located: &[Option<At<Interface>>], report: &mut Report) -> Vec<Int
         report.add(&last.spot, problem);
     }
     located.iter().map(|at| at.value.clone()).collect()
+}
+
+fn sorted(prefixes: &[At<Prefix>]) -> Vec<Prefix> {
+    let mut prefixes = values(prefixes);
+    prefixes.sort_unstable();
+    prefixes
 }
 
 fn values<T: Clone>(located: &[At<T>]) -> Vec<T> {

@@ -3,10 +3,7 @@
 //! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands.rs`, what it tells in `views.rs`;
 //! here is how a change gets into the database and the datapath, or into neither.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::Context;
 use jiff::Timestamp;
@@ -21,11 +18,13 @@ use super::{
     detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
+    journal::Journal,
     list_files::ListFiles,
     pass_all::PassAll,
     policies::Policies,
     protection::Protection,
     reconcile::Comparisons,
+    record::Cause,
     reserve::Filling,
     rules::Rules,
     store::Store,
@@ -39,6 +38,10 @@ use crate::{
     prefix::Prefix,
     protected::Protected,
 };
+
+/// A change of fewer prefixes, or of a smaller part of all entries, is made prefix by prefix.
+const BULK: usize = 4096;
+const BULK_PART: usize = 16;
 
 /// Owns what is intended, the database and the datapath.
 pub struct Controller {
@@ -62,6 +65,7 @@ pub struct Controller {
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
+    pub(super) journal: Journal,
     pub(super) crowdsec: Connection,
     pub(super) protection: Protection,
     pub(super) pass_all: PassAll,
@@ -114,6 +118,7 @@ impl Controller {
             pruned: std::time::Instant::now(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
+            journal: Journal::default(),
             crowdsec: Connection::new(crowdsec),
             filling: Filling::default(),
         };
@@ -145,6 +150,9 @@ impl Controller {
     /// The first interface that fails.
     pub fn attach(&mut self) -> anyhow::Result<()> {
         self.enforcer.datapath_mut().attach()?;
+        let attached = self.enforcer.datapath().attached().into_iter();
+        self.journal
+            .name_interfaces(attached.map(|(interface, slot, _)| (slot, interface.name)));
         for interface in self.status().interfaces {
             let mode = interface.mode.unwrap_or_default();
             info!(
@@ -202,16 +210,34 @@ impl Controller {
     ///
     /// Why none of them was made.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+        self.edit_because(edits, Cause::Origin)
+    }
+
+    /// The same, with why entries go.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was made.
+    pub(super) fn edit_because(
+        &mut self,
+        edits: &[Edit],
+        cause: Cause<'_>,
+    ) -> Result<Changed, Refused> {
         let given_way = self.make_room(edits)?;
         let count = given_way.len();
         let all: Vec<Edit> = given_way.into_iter().chain(edits.iter().cloned()).collect();
-        let changed = self.edit_all(&all, count)?;
+        let changed = self.edit_all(&all, count, cause)?;
         self.note_given_way(count);
         Ok(changed)
     }
 
     /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
-    fn edit_all(&mut self, edits: &[Edit], giving_way: usize) -> Result<Changed, Refused> {
+    fn edit_all(
+        &mut self,
+        edits: &[Edit],
+        giving_way: usize,
+        cause: Cause<'_>,
+    ) -> Result<Changed, Refused> {
         let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
@@ -236,13 +262,14 @@ impl Controller {
         if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
         }
+        self.record_edits(edits, &reverse, cause);
         Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
     }
 
     fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
         self.compile(edits)?;
         let (first, then) = edits.split_at(giving_way);
-        let freed = self.changes(first);
+        let freed = self.changes_of(first.iter().flat_map(Edit::prefixes));
         let changes = self.changes(then);
         let tables = self.tables_if(edits);
         let Self {
@@ -281,17 +308,33 @@ impl Controller {
         if edits.iter().any(Edit::is_of_policy) {
             self.compile_policies()?;
         }
+        if self.is_bulk(edits) {
+            self.compile_rules();
+            return Ok(());
+        }
         for prefix in edits.iter().flat_map(Edit::prefixes) {
             self.compile_prefix(prefix);
         }
         Ok(())
     }
 
+    /// Whether it is cheaper to compile and compare everything, in order, than to look for the prefixes of `edits`.
+    fn is_bulk(&self, edits: &[Edit]) -> bool {
+        let all = usize::try_from(self.enforcer.len()).unwrap_or(usize::MAX);
+        let prefixes = edits.iter().flat_map(Edit::prefixes);
+        let enough = BULK.max(all / BULK_PART);
+        prefixes.take(enough).count() == enough
+    }
+
     fn compile_all(&mut self) -> anyhow::Result<()> {
         self.compile_policies()?;
+        self.compile_rules();
+        Ok(())
+    }
+
+    fn compile_rules(&mut self) {
         self.rules = compile::compile_rules(&self.policies, &self.intent);
         self.rules.set_protected(self.protection.prefixes());
-        Ok(())
     }
 
     fn compile_policies(&mut self) -> anyhow::Result<()> {
@@ -334,8 +377,7 @@ impl Controller {
 
     /// Brings the whole datapath to what is compiled, and answers how much was different.
     pub(super) fn enforce_all(&mut self) -> anyhow::Result<usize> {
-        let wanted: BTreeMap<_, _> = self.rules.entries().collect();
-        let changes = self.enforcer.difference(&wanted);
+        let changes = self.enforcer.difference(&self.rules.entries());
         let tables = self.tables();
         let different = changes.len() + usize::from(tables != *self.enforcer.held());
         self.enforcer.apply(changes, Some(tables))?;
@@ -356,6 +398,9 @@ impl Controller {
     }
 
     fn changes(&self, edits: &[Edit]) -> Changes {
+        if self.is_bulk(edits) {
+            return self.enforcer.difference(&self.rules.entries());
+        }
         self.changes_of(edits.iter().flat_map(Edit::prefixes))
     }
 
@@ -427,7 +472,7 @@ impl Controller {
         if edits.is_empty() {
             return Ok(());
         }
-        self.edit(&edits)
+        self.edit_because(&edits, Cause::Time)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
         info!(count = edits.len(), "bans ended");
         Ok(())

@@ -17,7 +17,6 @@ use ratelimit_common::{
     detected::Tally,
     event::Sampler,
     layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
-    list::PrefixKey,
     source::LogKey,
 };
 
@@ -39,6 +38,7 @@ use crate::{
     class_tables::ClassTables,
     config::{Config, Interface},
     prefix::Prefix,
+    recording::CaptureMaps,
 };
 
 /// The pinned maps, and the programs on their interfaces.
@@ -59,6 +59,7 @@ pub struct Kernel {
     inserted: PerCpuArray<MapData, u64>,
     sampler: PerCpuArray<MapData, Sampler>,
     events: Option<Events>,
+    captures: Option<CaptureMaps>,
     /// Programs that are loaded and wait for their interface.
     loaded: Vec<Loaded>,
     attachments: Vec<Attachment>,
@@ -108,6 +109,11 @@ impl Kernel {
             inserted: maps.take("INSERTED")?,
             sampler: maps.take("SAMPLER")?,
             events: Some(maps.take("EVENTS")?),
+            captures: Some(CaptureMaps::new(
+                maps.take("CAPTURE")?,
+                maps.take("CAPTURE_TALLY")?,
+                maps.take("CAPTURED")?,
+            )),
             loaded: Vec::new(),
             attachments: Vec::new(),
             maps: statuses,
@@ -117,6 +123,16 @@ impl Kernel {
     /// The ring of sampled drops, for its one reader.
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
+    }
+
+    /// The maps of captures, for their one owner.
+    ///
+    /// # Errors
+    ///
+    /// When they have one already.
+    pub fn take_captures(&mut self) -> anyhow::Result<CaptureMaps> {
+        let captures = self.captures.take();
+        captures.ok_or_else(|| anyhow!("the maps of captures are taken already"))
     }
 
     /// What the loaded programs log, in debug builds only.
@@ -234,18 +250,14 @@ impl Datapath for Kernel {
         self.logs.words(key.of_limit(limit))
     }
 
-    fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError> {
-        match key(prefix) {
-            Key::V4(key) => self.v4.set_entry(key, entry),
-            Key::V6(key) => self.v6.set_entry(key, entry),
-        }
+    fn set_entries(&mut self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError> {
+        self.v4.set_entries(entries)?;
+        self.v6.set_entries(entries)
     }
 
-    fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
-        match key(prefix) {
-            Key::V4(key) => self.v4.remove_entry(key),
-            Key::V6(key) => self.v6.remove_entry(key),
-        }
+    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
+        self.v4.remove_entries(prefixes)?;
+        self.v6.remove_entries(prefixes)
     }
 
     fn guard_word(&self, family: IpFamily, index: u32) -> u64 {
@@ -438,19 +450,6 @@ impl Datapath for Kernel {
         }
         self.pins.remove_all()?;
         Ok(Detachment { interfaces })
-    }
-}
-
-/// The key of an entry in the maps of its family.
-enum Key {
-    V4(PrefixKey<Ipv4>),
-    V6(PrefixKey<Ipv6>),
-}
-
-fn key(prefix: Prefix) -> Key {
-    match prefix.address() {
-        IpAddr::V4(address) => Key::V4(PrefixKey::new(address.into(), prefix.len())),
-        IpAddr::V6(address) => Key::V6(PrefixKey::new(address.into(), prefix.len())),
     }
 }
 

@@ -14,9 +14,11 @@ mod room;
 mod sliding_logs;
 mod time;
 mod trials;
+mod watching;
 mod wide;
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     num::NonZeroU32,
     path::Path,
