@@ -126,7 +126,7 @@ fn sources_that_keep_to_their_limit_pass_while_forged_ones_use_a_quarter_of_the_
     for limit in limits() {
         let limit = limit.in_region(Region::new(0, SETS));
         let sets: Vec<Shared> = (0..SETS).map(|_| Shared::default()).collect();
-        let passes = |key: u64, nanos: u64| {
+        let try_one = |key: u64, nanos: u64| {
             let tag = mix.tag(key);
             let set = &sets[usize::try_from(limit.region().set_of(tag)).unwrap()];
             !charge(set, tag, &limit, after(nanos), 1).0.is_refused()
@@ -135,11 +135,11 @@ fn sources_that_keep_to_their_limit_pass_while_forged_ones_use_a_quarter_of_the_
         for step in 0..100_000 {
             let now = step * WINDOW_NS / FORGED;
             forged += 1;
-            passes(forged, now);
+            try_one(forged, now);
             // Each known source sends nine tenths of its limit.
             if step * KNOWN * 9 % FORGED < KNOWN * 9 {
                 sent += 1;
-                passed += u64::from(passes(sent % KNOWN, now));
+                passed += u64::from(try_one(sent % KNOWN, now));
             }
         }
         assert!(
