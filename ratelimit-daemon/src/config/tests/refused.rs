@@ -45,11 +45,11 @@ ipv6_prefix = 96
     );
     check_behind_minimal(
         r#"[source]
-store = "lur"
+store = "compat"
 "#,
-        r#"config.toml:9:9: unknown store `lur`
-9 | store = "lur"
-  |         ^^^^^ did you mean `lru`?"#,
+        r#"config.toml:9:9: unknown store `compat`
+9 | store = "compat"
+  |         ^^^^^^^^ did you mean "compact"?"#,
     );
 }
 
