@@ -12,6 +12,7 @@ pub mod control;
 pub mod crowdsec;
 pub mod daemon;
 pub mod datapath;
+pub mod detection;
 pub mod events;
 pub mod exposition;
 pub mod http;
