@@ -27,6 +27,7 @@ use crate::{
     events, http,
     lock::Lock,
     protected::{self, Protected, Watch},
+    samples,
 };
 
 /// How long requests that are under way may take after the daemon was told to stop.
@@ -38,6 +39,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Daemon {
     controller: Controller,
     events: Option<datapath::Events>,
+    samples: Option<datapath::Events>,
     logs: Vec<datapath::Log>,
     watch: Watch,
     control: std::os::unix::net::UnixListener,
@@ -66,6 +68,7 @@ impl Daemon {
         let log_size = control::log_size(&config, &store)?;
         let mut kernel = Kernel::load(&config, log_size)?;
         let events = kernel.take_events();
+        let samples = kernel.take_samples();
         let logs = kernel.take_logs()?;
         let on_stop = config.on_stop;
         // It listens before it looks: nothing is missed in between.
@@ -79,6 +82,7 @@ impl Daemon {
         Ok(Self {
             controller,
             events,
+            samples,
             logs,
             watch,
             control,
@@ -140,6 +144,9 @@ impl Daemon {
         tasks.spawn(crowdsec::follow(controller.clone(), stop.clone()));
         if let Some(events) = self.events {
             tasks.spawn(events::follow(events, controller.clone(), stop.clone()));
+        }
+        if let Some(samples) = self.samples {
+            tasks.spawn(samples::follow(samples, controller.clone(), stop.clone()));
         }
         for log in self.logs {
             tasks.spawn(events::forward(log, stop.clone()));

@@ -26,4 +26,5 @@ pub mod prefix;
 pub mod protected;
 pub mod quantity;
 pub mod rlctl;
+pub mod samples;
 pub mod simulation;

@@ -19,9 +19,10 @@ use ratelimit_common::{
     guard::Guard,
     layout::{
         ADDRESSES_MAX, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, LOG_TIMES, NODE_POLICIES,
-        POLICIES_MAX, PREFIXES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
+        POLICIES_MAX, PREFIXES_MAX, SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
     },
     node::Shares,
+    sample::Countdown,
     source::LogKey,
 };
 
@@ -150,6 +151,14 @@ pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 /// Index 0 → when this CPU may send an event again.
 #[btf_map]
 pub static SAMPLER: PerCpuArray<Sampler, 1> = PerCpuArray::new();
+
+/// A sample of all packets, as `Front`.
+#[btf_map]
+pub static SAMPLES: RingBuf<(), { SAMPLES_BYTES as usize }> = RingBuf::new();
+
+/// Index 0 → when this CPU looks at a packet again.
+#[btf_map]
+pub static COUNTDOWN: PerCpuArray<Countdown, 1> = PerCpuArray::new();
 
 /// Index 0 → the time in nanoseconds, for tests that choose it.
 #[btf_map]

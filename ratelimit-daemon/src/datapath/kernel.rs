@@ -54,6 +54,7 @@ pub struct Kernel {
     inserted: PerCpuArray<MapData, u64>,
     sampler: PerCpuArray<MapData, Sampler>,
     events: Option<Events>,
+    samples: Option<Events>,
     /// Programs that are loaded and wait for their interface.
     loaded: Vec<Loaded>,
     attachments: Vec<Attachment>,
@@ -100,6 +101,7 @@ impl Kernel {
             inserted: maps.take("INSERTED")?,
             sampler: maps.take("SAMPLER")?,
             events: Some(maps.take("EVENTS")?),
+            samples: Some(maps.take("SAMPLES")?),
             loaded: Vec::new(),
             attachments: Vec::new(),
             maps: statuses,
@@ -109,6 +111,11 @@ impl Kernel {
     /// The ring of sampled drops, for its one reader.
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
+    }
+
+    /// The ring of samples of all packets, for its one reader.
+    pub fn take_samples(&mut self) -> Option<Events> {
+        self.samples.take()
     }
 
     /// What the loaded programs log, in debug builds only.

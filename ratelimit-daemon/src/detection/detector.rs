@@ -37,6 +37,21 @@ pub struct Step {
     pub to_blame: Vec<(Kind, Prefix)>,
 }
 
+impl Step {
+    /// Whether anything came out.
+    #[must_use]
+    pub fn is_news(&self) -> bool {
+        !(self.began.is_empty() && self.ended.is_empty() && self.to_blame.is_empty())
+    }
+
+    /// Adds what came out next.
+    pub fn extend(&mut self, next: Self) {
+        self.began.extend(next.began);
+        self.ended.extend(next.ended);
+        self.to_blame.extend(next.to_blame);
+    }
+}
+
 impl Detector {
     /// Looks for what `rules` name.
     #[must_use]

@@ -1,6 +1,6 @@
 //! From when on something is an attack, and what is done then.
 
-use std::{collections::BTreeMap, num::NonZeroU32};
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,8 @@ pub struct Rule {
     pub above: NonZeroU32,
     /// What is done then.
     pub answer: Answer,
+    /// How long a source is banned for it.
+    pub length: Duration,
 }
 
 impl Rule {
@@ -36,6 +38,7 @@ impl Rule {
         Self {
             above: NonZeroU32::new(kind.above_default()).expect("no kind begins at 0"),
             answer: Answer::default(),
+            length: Duration::from_mins(10),
         }
     }
 }
