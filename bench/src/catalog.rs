@@ -18,7 +18,7 @@ const NARROW: &str = "{ packets = 1, per = \"1h\" }";
 /// A ban that no source gets: the packets are of no connection.
 const BAN: &str = "ban = { after = 16_000_000, within = \"1m\", for = \"1s\" }";
 /// The sources that are remembered where a million of them send.
-const ROOMY: &str = "[source]\ncapacity = 2_000_000";
+const ROOMY: u32 = 2_000_000;
 /// Limits that no packet meets, of different windows.
 const LAYERS: [&str; 8] = [
     WIDE,
@@ -113,7 +113,7 @@ fn flood(store: Store) -> Scenario {
 }
 
 fn roomy(store: Store, name: &str, limit: &str, reason: &'static str) -> Scenario {
-    let mut scenario = Scenario::new(store, name, format!("{}\n{ROOMY}", policy(limit)));
+    let mut scenario = Scenario::new(store, name, policy(limit)).capacity(ROOMY);
     for family in IpFamily::ALL {
         let traffic = Traffic::new(family, Sources::Million);
         let goal = goal(store, name, traffic, store.goals().million);

@@ -12,7 +12,7 @@ use aya::programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs
 use ratelimit_daemon::{
     api::{AllowRequest, BanRequest, Refused},
     config,
-    control::{Controller, Store, log_size},
+    control::{Controller, Store, sizes},
     datapath::{Kernel, Pins},
     protected::Protected,
 };
@@ -42,8 +42,8 @@ impl Installation {
         fs::write(&path, toml).context("writing the configuration")?;
         let config = config::load(&path)?;
         let store = Store::open(directory.path())?;
-        let log_size = log_size(&config, &store)?;
-        let kernel = lab.near.enter(|| Kernel::load(&config, log_size))?;
+        let sizes = sizes(&config, &store)?;
+        let kernel = lab.near.enter(|| Kernel::load(&config, sizes))?;
         let mut controller =
             Controller::new(config, store, Box::new(kernel), Protected::default())?;
         fill(&mut controller, scenario)?;
@@ -89,7 +89,11 @@ fn pins() -> PathBuf {
 }
 
 fn toml(scenario: &Scenario, directory: &Path, pins: &Path) -> Result<String> {
-    let mut toml = format!("{}\n{}\n", scenario.store.toml(), scenario.toml);
+    let mut toml = format!("[source]\n{}\n", scenario.store.toml());
+    if let Some(capacity) = scenario.capacity {
+        writeln!(toml, "capacity = {capacity}")?;
+    }
+    writeln!(toml, "{}", scenario.toml)?;
     writeln!(
         toml,
         "[[interface]]\nname = \"{INTERFACE}\"\nmode = \"native\""

@@ -7,7 +7,7 @@ use ratelimit_daemon::{datapath::IpFamily, prefix::Prefix};
 
 use crate::traffic::{FIRST, ipv4, ipv6};
 
-/// Beside the hot source: it is not on the list, but the guard in front of the lists lets it through.
+/// Beside the hot source, which is not on the list: in the same /16, and not in the same /24.
 const NEIGHBOUR: u32 = FIRST | 0xff00;
 
 /// `count` prefixes of a family that hold an address (a /64) up to 256 addresses (/64s). They cover one and a third percent

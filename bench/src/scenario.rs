@@ -10,7 +10,9 @@ pub struct Scenario {
     pub store: Store,
     /// What its cases are called after.
     pub name: String,
-    /// Its configuration, without interface, paths and metrics.
+    /// The sources that are remembered, where it is not the default.
+    pub capacity: Option<u32>,
+    /// Its configuration besides, without interface, paths and metrics.
     pub toml: String,
     /// What is banned by hand.
     pub bans: Vec<Prefix>,
@@ -38,10 +40,19 @@ impl Scenario {
         Self {
             store,
             name: name.into(),
+            capacity: None,
             toml: toml.into(),
             bans: vec![],
             allows: vec![],
             cases: vec![],
+        }
+    }
+
+    /// The scenario with room for so many sources.
+    pub fn capacity(self, capacity: u32) -> Self {
+        Self {
+            capacity: Some(capacity),
+            ..self
         }
     }
 

@@ -7,6 +7,8 @@ use crate::goal::Goal;
 pub enum Store {
     /// BPF's LRU hash maps.
     Lru,
+    /// Tables of sets, in BPF arrays.
+    Compact,
 }
 
 /// What packets may cost in a store.
@@ -25,20 +27,21 @@ pub struct Goals {
 
 impl Store {
     /// Every store.
-    pub const ALL: [Self; 1] = [Self::Lru];
+    pub const ALL: [Self; 2] = [Self::Lru, Self::Compact];
 
     /// Its name, with which those of its cases begin.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Lru => "lru",
+            Self::Compact => "compact",
         }
     }
 
-    /// What chooses it in the configuration file.
+    /// What chooses it in the table `[source]` of the configuration file.
     pub const fn toml(self) -> &'static str {
         match self {
-            // The only one there is.
-            Self::Lru => "",
+            Self::Lru => "store = \"lru\"",
+            Self::Compact => "store = \"compact\"",
         }
     }
 
@@ -51,6 +54,13 @@ impl Store {
                 many: Goal::AtMost(7.0),
                 million: Goal::AtMost(22.0),
                 flood: Goal::AtMost(42.0),
+            },
+            Self::Compact => Goals {
+                hot: Goal::AtMost(3.0),
+                limited: Goal::AtMost(3.5),
+                many: Goal::AtMost(5.0),
+                million: Goal::AtMost(10.0),
+                flood: Goal::AtMost(10.0),
             },
         }
     }

@@ -4,6 +4,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::guard::{self, Levels};
+
 /// What a frame carries; a label of the counters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
@@ -36,6 +38,12 @@ pub trait Address: Copy + Eq + 'static {
     /// The family of this type.
     const FAMILY: Family;
 
+    /// The length of an address in bits.
+    const BITS: u8;
+
+    /// How the [guard] divides the lengths of prefixes.
+    const LEVELS: Levels;
+
     /// The bits of `self` that `mask` keeps.
     #[must_use]
     fn masked(self, mask: Self) -> Self;
@@ -44,12 +52,26 @@ pub trait Address: Copy + Eq + 'static {
     #[must_use]
     fn prefix(self, bits: u8) -> Self;
 
-    /// The bit of the [guard](crate::guard::Guard) that stands for this address, below [`guard::BITS`](crate::guard::BITS).
-    fn guard_bit(self) -> u32;
+    /// A number for the first `bits` bits, at most 64, that is below 2^`width`. Prefixes side by side have different ones, and
+    /// where `bits` is `width` and the family IPv4 no two prefixes have the same.
+    fn region(self, bits: u8, width: u8) -> u32;
+
+    /// The address that lies `count` prefixes of the length `bits`, at most 64, behind this one.
+    #[must_use]
+    fn nth(self, count: u32, bits: u8) -> Self;
+
+    /// Mixes the address with a length: what the [guard] tells prefixes apart by.
+    fn mixed(self, length: u8) -> u32;
 
     /// The bit of the [filter](crate::detected::Filter) that stands for this source, below
     /// [`detected::BITS`](crate::detected::BITS).
     fn filter_bit(self) -> u32;
+
+    /// The first 64 bits of the address, which are all that make a source where the store is `compact`.
+    fn key(self) -> u64;
+
+    /// The address that has this key, and no other bits.
+    fn from_key(key: u64) -> Self;
 
     /// The address in 16 bytes, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
     fn octets(self) -> [u8; 16];
@@ -109,10 +131,45 @@ impl Ipv6 {
     pub const fn new(octets: [u8; 16]) -> Self {
         Self(octets)
     }
+
+    /// The upper and the lower 64 bits.
+    #[inline(always)]
+    fn halves(self) -> [u64; 2] {
+        let [front, back] = zerocopy::transmute!(self.0);
+        [u64::from_be_bytes(front), u64::from_be_bytes(back)]
+    }
+
+    #[inline(always)]
+    fn of_halves(front: u64, back: u64) -> Self {
+        Self(zerocopy::transmute!([
+            front.to_be_bytes(),
+            back.to_be_bytes()
+        ]))
+    }
+}
+
+/// Odd numbers without a pattern: 2^64 over the golden ratio, and fractions of the roots of 3 and 5.
+const MIX: [u64; 3] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xbb67_ae85_84ca_a73b,
+    0x3c6e_f372_fe94_f82b,
+];
+
+#[inline(always)]
+fn of_length(length: u8) -> u64 {
+    u64::from(length).wrapping_mul(MIX[2])
+}
+
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the upper half fits")]
+const fn high(word: u64) -> u32 {
+    word.wrapping_shr(32) as u32
 }
 
 impl Address for Ipv4 {
     const FAMILY: Family = Family::Ipv4;
+    const BITS: u8 = 32;
+    const LEVELS: Levels = guard::IPV4;
 
     #[inline(always)]
     fn masked(self, mask: Self) -> Self {
@@ -126,14 +183,40 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
-    fn guard_bit(self) -> u32 {
-        u32::from_be_bytes(self.0) >> 16
+    fn region(self, bits: u8, width: u8) -> u32 {
+        let front = u32::from_be_bytes(self.0).wrapping_shr(32u32.wrapping_sub(bits.into()));
+        front & !u32::MAX.wrapping_shl(width.into())
+    }
+
+    fn nth(self, count: u32, bits: u8) -> Self {
+        let distance = count.wrapping_shl(32u32.wrapping_sub(bits.into()));
+        Self(
+            u32::from_be_bytes(self.0)
+                .wrapping_add(distance)
+                .to_be_bytes(),
+        )
+    }
+
+    #[inline(always)]
+    fn mixed(self, length: u8) -> u32 {
+        let address = u64::from(u32::from_be_bytes(self.0));
+        high(address.wrapping_mul(MIX[0]).wrapping_add(of_length(length)))
     }
 
     #[inline(always)]
     fn filter_bit(self) -> u32 {
         // Fibonacci hashing (Knuth, TAOCP 3, 6.4): the upper bits are the mixed ones.
         u32::from_be_bytes(self.0).wrapping_mul(0x9e37_79b1) >> 17
+    }
+
+    #[inline(always)]
+    fn key(self) -> u64 {
+        u32::from_be_bytes(self.0).into()
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a key has 32 bits")]
+    fn from_key(key: u64) -> Self {
+        Self((key as u32).to_be_bytes())
     }
 
     #[inline(always)]
@@ -145,6 +228,8 @@ impl Address for Ipv4 {
 
 impl Address for Ipv6 {
     const FAMILY: Family = Family::Ipv6;
+    const BITS: u8 = 128;
+    const LEVELS: Levels = guard::IPV6;
 
     #[inline(always)]
     fn masked(self, mask: Self) -> Self {
@@ -155,21 +240,35 @@ impl Address for Ipv6 {
     fn prefix(self, bits: u8) -> Self {
         // In halves: a shift of 128 bits by a variable is a call that BPF does not have.
         let behind = |bits: u8| u64::MAX.checked_shr(bits.into()).unwrap_or(0);
-        let [high, low] = zerocopy::transmute!(self.0);
-        let [high, low]: [u64; 2] = [u64::from_be_bytes(high), u64::from_be_bytes(low)];
+        let [high, low] = self.halves();
         let high = high & !behind(bits.min(64));
         let low = low & !behind(bits.saturating_sub(64));
-        Self(zerocopy::transmute!([
-            high.to_be_bytes(),
-            low.to_be_bytes()
-        ]))
+        Self::of_halves(high, low)
     }
 
     #[inline(always)]
-    fn guard_bit(self) -> u32 {
-        let [a, b, c, d, ..] = self.0;
-        // Fibonacci hashing (Knuth, TAOCP 3, 6.4): real allocations differ in the middle of these 32 bits.
-        u32::from_be_bytes([a, b, c, d]).wrapping_mul(0x9e37_79b1) >> 16
+    fn region(self, bits: u8, width: u8) -> u32 {
+        let [front, _] = self.halves();
+        let front = front.wrapping_shr(64u32.wrapping_sub(bits.into()));
+        // Fibonacci hashing (Knuth, TAOCP 3, 6.4).
+        let mixed = front.wrapping_mul(MIX[0]);
+        high(mixed.wrapping_shr(32u32.wrapping_sub(width.into())))
+    }
+
+    fn nth(self, count: u32, bits: u8) -> Self {
+        let [front, back] = self.halves();
+        let distance = u64::from(count).wrapping_shl(64u32.wrapping_sub(bits.into()));
+        Self::of_halves(front.wrapping_add(distance), back)
+    }
+
+    #[inline(always)]
+    fn mixed(self, length: u8) -> u32 {
+        let [front, back] = self.halves();
+        let mixed = front.wrapping_mul(MIX[0]);
+        let mixed = mixed.wrapping_add(back.wrapping_mul(MIX[1]));
+        let mixed = mixed.wrapping_add(of_length(length));
+        // Once more: the upper bits alone would say no more than the region does.
+        high((mixed ^ mixed.wrapping_shr(32)).wrapping_mul(MIX[1]))
     }
 
     #[inline(always)]
@@ -177,6 +276,16 @@ impl Address for Ipv6 {
         let [high, low]: [u64; 2] = zerocopy::transmute!(self.0);
         let halves = u64::from_be(high) ^ low;
         (halves.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 49) as u32
+    }
+
+    #[inline(always)]
+    fn key(self) -> u64 {
+        let [high, _]: [[u8; 8]; 2] = zerocopy::transmute!(self.0);
+        u64::from_be_bytes(high)
+    }
+
+    fn from_key(key: u64) -> Self {
+        Self(zerocopy::transmute!([key.to_be_bytes(), [0; 8]]))
     }
 
     #[inline(always)]

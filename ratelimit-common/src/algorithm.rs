@@ -55,6 +55,29 @@ impl Algorithm {
         }
     }
 
+    /// Where the order of words begins at `now`: of two words, that with the smaller difference to it, which wraps, is less
+    /// debt. No step makes a word less.
+    #[must_use]
+    #[inline(always)]
+    pub fn debt_origin(&self, now: Instant) -> u64 {
+        match self {
+            Self::FixedWindow(window) => window.debt_origin(now),
+            Self::SlidingWindow(window) => window.debt_origin(now),
+            Self::TokenBucket(bucket) => bucket.debt_origin(now),
+            Self::SlidingLog(_) => 0,
+        }
+    }
+
+    /// The word of another source, as one takes it over that comes at `now`. It is never less debt.
+    #[must_use]
+    #[inline(always)]
+    pub fn taken_over(&self, word: u64, now: Instant) -> u64 {
+        match self {
+            Self::FixedWindow(window) => window.taken_over(word, now),
+            Self::SlidingWindow(_) | Self::TokenBucket(_) | Self::SlidingLog(_) => word,
+        }
+    }
+
     /// How long what the word says to be used at `now` counts, in nanoseconds: to the end of its window. A bucket takes
     /// things back bit by bit.
     #[must_use]

@@ -259,9 +259,20 @@ pub fn check_limit(
 ) -> Outcome {
     let has_room = match limit.algorithm() {
         Algorithm::SlidingLog(log) => words.ring(index).is_none_or(|ring| log.has_room(&ring, at)),
-        algorithm => algorithm.step(words.load(index), at, cost).is_ok(),
+        _ => return check_word(limit, words.load(index), at, cost),
     };
     if has_room {
+        Outcome::PASSED
+    } else {
+        Outcome::refused(DropReason::Limited, 0)
+    }
+}
+
+/// Whether a limit has room for `cost` by this word. The outcome does not name the limit.
+#[must_use]
+#[inline(always)]
+pub fn check_word(limit: &Limit, word: u64, at: Instant, cost: u64) -> Outcome {
+    if limit.algorithm().step(word, at, cost).is_ok() {
         Outcome::PASSED
     } else {
         Outcome::refused(DropReason::Limited, 0)
@@ -298,12 +309,22 @@ pub fn charge_word(
     index: usize,
     step: impl Fn(u64) -> Result<u64, Denied>,
 ) -> Outcome {
-    let mut word = words.load(index);
+    let exchange = |current, new| words.compare_exchange(index, current, new);
+    step_word(words.load(index), exchange, step)
+}
+
+/// Puts what `step` makes of a word in its place. `word` is what was read there.
+#[inline(always)]
+pub fn step_word(
+    mut word: u64,
+    exchange: impl Fn(u64, u64) -> Result<(), u64>,
+    step: impl Fn(u64) -> Result<u64, Denied>,
+) -> Outcome {
     for _ in 0..ATTEMPTS {
         let Ok(next) = step(word) else {
             return Outcome::refused(DropReason::Limited, 0);
         };
-        match words.compare_exchange(index, word, next) {
+        match exchange(word, next) {
             Ok(()) => return Outcome::PASSED,
             Err(actual) => word = actual,
         }

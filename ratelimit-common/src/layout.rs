@@ -20,11 +20,8 @@ pub const INTERFACES_MAX: u32 = 32;
 /// Policies that can be loaded at once.
 pub const POLICIES_MAX: u32 = 16_384;
 
-/// List entries of a family that name one address.
-pub const ADDRESSES_MAX: u32 = 1 << 20;
-
-/// List entries of a family that name a wider prefix.
-pub const PREFIXES_MAX: u32 = 1 << 20;
+/// List entries of a family: a million, and room for another million that replaces them.
+pub const LISTED_MAX: u32 = 1 << 21;
 
 /// Sources with state, of each family, unless the configuration says otherwise.
 pub const SOURCES_DEFAULT: u32 = 1 << 18;
@@ -44,6 +41,9 @@ pub const LOG_TIMES: u32 = TIMES_MAX;
 
 /// Bytes of the ring of events: 2,000 events of the fastest sampling of 20 CPUs last a second.
 pub const EVENTS_BYTES: u32 = 1 << 17;
+
+/// Bytes of the ring of captured packets: 340 of the longest that are usual, or 4,600 of the shortest.
+pub const CAPTURED_BYTES: u32 = 1 << 19;
 
 /// Bytes of the ring of samples: 6,800 of them. User space looks 20 times a second.
 pub const SAMPLES_BYTES: u32 = 1 << 20;
@@ -75,6 +75,14 @@ pub struct Counter {
     pub packets: u64,
     /// Bytes of their frames, as `ip -s link` counts.
     pub bytes: u64,
+}
+
+/// Where the program keeps the state of sources; fixed when it is loaded.
+pub mod store {
+    /// In LRU hash maps.
+    pub const LRU: u32 = 0;
+    /// In tables of [sets](crate::compact).
+    pub const COMPACT: u32 = 1;
 }
 
 /// Where the program reads the time; fixed when it is loaded.

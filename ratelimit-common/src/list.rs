@@ -5,7 +5,36 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::Instant;
+use crate::{Address, Instant};
+
+/// The key of a list entry: a prefix.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[repr(C)]
+pub struct PrefixKey<A: Address> {
+    length: u32,
+    address: A,
+}
+
+impl<A: Address> PrefixKey<A> {
+    /// The key of the prefix of `length` whose first address is `address`.
+    #[inline(always)]
+    pub const fn new(address: A, length: u8) -> Self {
+        Self {
+            length: length as u32,
+            address,
+        }
+    }
+
+    /// The first address.
+    pub const fn address(&self) -> A {
+        self.address
+    }
+
+    /// The length; `None` for what is no key of ours.
+    pub fn length(&self) -> Option<u8> {
+        u8::try_from(self.length).ok()
+    }
+}
 
 /// What applies to the addresses of one prefix.
 #[derive(
@@ -13,8 +42,8 @@ use crate::Instant;
 )]
 #[repr(C)]
 pub struct ListEntry {
-    /// Low and high half of nanoseconds since boot: the values of an LPM trie with 4-byte keys are aligned to 4 bytes.
-    banned_until_ns: [u32; 2],
+    /// Nanoseconds since boot; 0 without a ban.
+    banned_until_ns: u64,
     policy: u32,
     flags: u32,
 }
@@ -23,6 +52,10 @@ const _: () = assert!(size_of::<ListEntry>() == 16);
 const ALLOWED: u32 = 1 << 0;
 const HAS_POLICY: u32 = 1 << 1;
 const PROTECTED: u32 = 1 << 2;
+
+/// Of an entry in one word: that there is one, and that its ban is active.
+const FOUND: u32 = 1 << 31;
+const BANNED: u32 = 1 << 30;
 
 impl ListEntry {
     /// The entry that the daemon writes: allowed or not, banned until an end if at all, with a policy of its own or without.
@@ -36,7 +69,7 @@ impl ListEntry {
             flags |= HAS_POLICY;
         }
         Self {
-            banned_until_ns: halves(banned_until.map_or(0, Instant::as_nanos)),
+            banned_until_ns: banned_until.map_or(0, Instant::as_nanos),
             policy: policy.unwrap_or_default(),
             flags,
         }
@@ -69,14 +102,13 @@ impl ListEntry {
     #[must_use]
     #[inline(always)]
     pub fn is_banned(&self, now: Instant) -> bool {
-        now.as_nanos() < self.banned_until_ns()
+        now.as_nanos() < self.banned_until_ns
     }
 
     /// When the ban ends; `None` where there is none.
     #[must_use]
     pub fn banned_until(&self) -> Option<Instant> {
-        let until_ns = self.banned_until_ns();
-        (until_ns != 0).then_some(Instant::from_nanos(until_ns))
+        (self.banned_until_ns != 0).then_some(Instant::from_nanos(self.banned_until_ns))
     }
 
     /// The index of the policy of these addresses; `None` stands for the default policy.
@@ -90,19 +122,29 @@ impl ListEntry {
         }
     }
 
+    /// The entry as it is at `now`, in one word that is not 0: the end of its ban is not in it.
+    #[must_use]
     #[inline(always)]
-    const fn banned_until_ns(&self) -> u64 {
-        let [low, high] = self.banned_until_ns;
-        (high as u64).wrapping_shl(u32::BITS) | low as u64
+    pub fn to_bits(self, now: Instant) -> u64 {
+        let banned = if self.is_banned(now) { BANNED } else { 0 };
+        u64::from(self.flags | FOUND | banned) << 32 | u64::from(self.policy)
     }
-}
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "each half is cut off on purpose"
-)]
-const fn halves(word: u64) -> [u32; 2] {
-    [word as u32, word.wrapping_shr(u32::BITS) as u32]
+    /// The entry of [`Self::to_bits`], banned for ever or not at all; `None` for 0.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        let flags = (bits >> 32) as u32;
+        if flags & FOUND == 0 {
+            return None;
+        }
+        Some(Self {
+            banned_until_ns: if flags & BANNED == 0 { 0 } else { u64::MAX },
+            policy: bits as u32,
+            flags: flags & !(FOUND | BANNED),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -117,6 +159,27 @@ mod tests {
             assert!(entry.is_banned(Instant::from_nanos(until - 1)));
             assert!(!entry.is_banned(Instant::from_nanos(until)));
         }
+    }
+
+    #[test]
+    fn an_entry_in_one_word_says_the_same_at_its_time() {
+        let at = Instant::from_nanos;
+        for allowed in [false, true] {
+            for (until, banned) in [(None, false), (Some(at(9)), false), (Some(at(10)), true)] {
+                for policy in [None, Some(0), Some(u32::MAX)] {
+                    let entry = ListEntry::new(allowed, until, policy);
+                    for entry in [entry, entry.protected()] {
+                        let told = ListEntry::from_bits(entry.to_bits(at(9))).unwrap();
+                        let said = |entry: ListEntry| {
+                            (entry.is_allowed(), entry.policy(), entry.is_protected())
+                        };
+                        assert_eq!(said(told), said(entry));
+                        assert_eq!(told.is_banned(at(9)), banned);
+                    }
+                }
+            }
+        }
+        assert_eq!(ListEntry::from_bits(0), None);
     }
 
     #[test]

@@ -6,10 +6,11 @@ use crate::{
     ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    compact::Set,
     detected::{Filter, Tally},
     event::Sampler,
-    guard::Guard,
     layout::Counter,
+    list::PrefixKey,
     node::Share,
     source::LogKey,
 };
@@ -19,6 +20,10 @@ unsafe impl Pod for Counter {}
 // SAFETY: as above.
 unsafe impl Pod for Aggregates {}
 // SAFETY: as above.
+unsafe impl Pod for crate::capture::Capture {}
+// SAFETY: as above.
+unsafe impl Pod for crate::capture::Tally {}
+// SAFETY: as above.
 unsafe impl Pod for ClassSet {}
 // SAFETY: as above.
 unsafe impl Pod for Detected {}
@@ -26,8 +31,6 @@ unsafe impl Pod for Detected {}
 unsafe impl Pod for Filter {}
 // SAFETY: as above.
 unsafe impl Pod for FixedWindow {}
-// SAFETY: as above.
-unsafe impl Pod for Guard {}
 // SAFETY: as above.
 unsafe impl Pod for Ipv4 {}
 // SAFETY: as above.
@@ -39,9 +42,15 @@ unsafe impl Pod for LogKey {}
 // SAFETY: as above.
 unsafe impl Pod for Policy {}
 // SAFETY: as above.
+unsafe impl Pod for PrefixKey<Ipv4> {}
+// SAFETY: as above.
+unsafe impl Pod for PrefixKey<Ipv6> {}
+// SAFETY: as above.
 unsafe impl Pod for Record {}
 // SAFETY: as above.
 unsafe impl Pod for Sampler {}
+// SAFETY: as above.
+unsafe impl Pod for Set {}
 // SAFETY: as above.
 unsafe impl Pod for crate::sample::Countdown {}
 // SAFETY: as above.

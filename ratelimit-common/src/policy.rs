@@ -6,6 +6,7 @@ use crate::{
     algorithm::{Algorithm, FIXED_WINDOW, FixedWindow, Parameters, SLIDING_LOG},
     arrival::Arrival,
     class::ClassSet,
+    compact::Region,
     strikes::BanRule,
 };
 
@@ -32,8 +33,9 @@ pub struct Limit {
     unit: u16,
     classes: ClassSet,
     parameters: Parameters,
+    region: Region,
 }
-const _: () = assert!(size_of::<Limit>() == 32);
+const _: () = assert!(size_of::<Limit>() == 40);
 
 impl Limit {
     /// A limit of `unit` under `algorithm`, for packets of all classes.
@@ -45,7 +47,21 @@ impl Limit {
             unit: unit as u16,
             classes: ClassSet::ALL,
             parameters,
+            region: Region::default(),
         }
+    }
+
+    /// The same with the state of its sources in `region`, where the store is `compact`.
+    #[must_use]
+    pub const fn in_region(self, region: Region) -> Self {
+        Self { region, ..self }
+    }
+
+    /// Where the state of its sources is, where the store is `compact`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn region(&self) -> Region {
+        self.region
     }
 
     /// The same for packets of these classes alone.
@@ -129,10 +145,10 @@ pub struct Policy {
     flags: u8,
     scope: u32,
     classes: ClassSet,
-    reserved: u32,
+    zero: u32,
     ban: BanRule,
 }
-const _: () = assert!(size_of::<Policy>() == 312);
+const _: () = assert!(size_of::<Policy>() == 376);
 
 const OBSERVE: u8 = 1 << 0;
 const HAS_LOG: u8 = 1 << 1;
@@ -167,6 +183,15 @@ impl Policy {
             share_shift: shift,
             ..self
         }
+    }
+
+    /// The same with limits whose state is in `regions`, in the order of the limits, where the store is `compact`.
+    #[must_use]
+    pub fn in_regions(mut self, regions: &[Region]) -> Self {
+        for (limit, region) in self.limits.iter_mut().zip(regions) {
+            limit.region = *region;
+        }
+        self
     }
 
     /// The same with a rule for sources that go on over its limits.
@@ -233,6 +258,12 @@ impl Policy {
     #[inline(always)]
     pub const fn scope(&self) -> u32 {
         self.scope
+    }
+
+    /// 0, but a verifier does not know it.
+    #[inline(always)]
+    pub(crate) const fn zero(&self) -> u32 {
+        self.zero
     }
 
     /// Whether a limit counts the packet.

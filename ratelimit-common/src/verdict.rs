@@ -45,7 +45,7 @@ pub enum DropReason {
     ExtensionDepth = 4,
     /// Other CPUs changed the source's state at every try.
     Contended = 5,
-    /// No state could be made for the source.
+    /// No state could be made for the source: there is no room, or in a `compact` table, what is left of the room is used.
     NoState = 6,
     /// A limit of the wider prefix around the source had no room.
     AggregateLimited = 7,
@@ -160,11 +160,14 @@ impl DropReason {
         Self::ALL.get(usize::from(number)).copied()
     }
 
-    /// Whether the source itself is the reason: its neighbours are not its fault.
+    /// Whether the source itself is the reason: its neighbours are not its fault, and neither are those who fill the table.
     #[must_use]
     #[inline(always)]
     pub const fn is_of_source(self) -> bool {
-        !matches!(self, Self::AggregateLimited | Self::NodeLimited)
+        !matches!(
+            self,
+            Self::AggregateLimited | Self::NodeLimited | Self::NoState
+        )
     }
 
     /// The label in metrics and tables.

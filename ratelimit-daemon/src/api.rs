@@ -17,6 +17,9 @@
 //! | `GET /v1/check/{address}` | | [`Check`] |
 //! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
+//! | `GET /v1/events?follow=BOOL&count=N&only=KIND&source=PREFIX` | | lines of JSON, an [`Event`] each |
+//! | `POST /v1/capture` | [`CaptureRequest`] | a pcapng file that grows |
+//! | `DELETE /v1/capture` | | nothing: it ends the file |
 //! | `GET /v1/lists` | | `[`[`ListView`]`]` |
 //! | `DELETE /v1/lists` | [`ListTarget`] | [`Changed`] |
 //! | `POST /v1/import?`[`ImportRequest`] | a list in any format | [`Imported`] |
@@ -32,8 +35,11 @@
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod attack;
+mod capture;
 mod clock;
+mod covering;
 mod crowdsec;
+mod event;
 mod lists;
 mod lockout;
 mod program;
@@ -45,8 +51,11 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     attack::AttackView,
+    capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
+    covering::{Covering, Entry},
     crowdsec::CrowdsecStatus,
+    event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
     lists::{
         ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
         ListTarget, ListView, Listed,
@@ -259,6 +268,12 @@ pub struct Check {
     /// The limits of the prefixes around the source, the narrowest first, and of the node.
     #[serde(default)]
     pub wider: Vec<WiderLimits>,
+    /// All entries that cover the address, what comes before the others first: allows, bans, policies.
+    #[serde(default)]
+    pub covering: Vec<Covering>,
+    /// The last drops of the source in the sample, the last one first.
+    #[serde(default)]
+    pub last_drops: Vec<Event>,
     /// How far the source is from a ban by its policy; `None` where that does not ban.
     #[serde(default)]
     pub strikes: Option<StrikesView>,

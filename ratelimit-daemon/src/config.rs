@@ -198,6 +198,16 @@ pub enum Mode {
     Generic,
 }
 
+/// Where the state of sources is kept.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum StateStore {
+    /// In LRU hash maps: the sources that were not seen for longest are forgotten.
+    #[default]
+    Lru,
+    /// In tables of sets, in which nothing that was used is forgotten.
+    Compact,
+}
+
 /// What a source is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Source {
@@ -205,6 +215,8 @@ pub struct Source {
     pub ipv4_prefix: u8,
     /// Leading bits of an IPv6 address, 1 to 128.
     pub ipv6_prefix: u8,
+    /// Where their state is kept.
+    pub store: StateStore,
     /// Sources of each family that are remembered.
     pub capacity: u32,
     /// Sliding logs that are remembered, one for each source and limit of both families.
@@ -216,6 +228,7 @@ impl Default for Source {
         Self {
             ipv4_prefix: 32,
             ipv6_prefix: 64,
+            store: StateStore::default(),
             capacity: SOURCES_DEFAULT,
             logs: LOGS_DEFAULT,
         }

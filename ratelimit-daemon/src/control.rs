@@ -15,6 +15,7 @@ mod clock_choice;
 mod commands;
 mod compile;
 mod controller;
+mod covering;
 mod crowdsec;
 mod detected;
 mod enforcer;
@@ -23,6 +24,7 @@ mod guards;
 mod handle;
 mod import;
 mod intent;
+mod journal;
 mod kept;
 mod limit_state;
 mod list;
@@ -35,6 +37,8 @@ mod preview;
 mod programs;
 mod protection;
 mod reconcile;
+mod record;
+mod regions;
 mod reload;
 mod reserve;
 mod rules;
@@ -52,6 +56,7 @@ pub use enforcer::verify::{ByKind, Kind};
 pub use export::Export;
 pub use handle::{Handle, Stopped};
 pub use intent::Edit;
+pub use journal::Journal;
 pub use list_files::ListFile;
 pub use policies::Named;
 pub use reconcile::Reconciliation;
@@ -60,21 +65,42 @@ pub use store::{AllowRow, BanRow, FOREVER, LimitRow, Store};
 pub use trial::resume;
 pub use views::Snapshot;
 
-use crate::{config::Config, datapath::LogSize};
+use self::intent::Intent;
+use crate::{
+    config::{Config, StateStore},
+    datapath::{self, LogSize, Sizes},
+};
 
-/// The sliding logs that a configuration and what was set by hand before need: the datapath makes room for them when it is
-/// loaded, once and for all. While a configuration is on trial, those of the one before count too: it may come back.
+/// What a configuration and what was set by hand before need: the datapath makes room for it when it is loaded, once and for
+/// all. While a configuration is on trial, the one before counts too: it may come back.
 ///
 /// # Errors
 ///
 /// When the database cannot be read.
-pub fn log_size(config: &Config, store: &Store) -> anyhow::Result<LogSize> {
-    let size = intent::Intent::restore(config.clone(), store)?.log_size();
+pub fn sizes(config: &Config, store: &Store) -> anyhow::Result<Sizes> {
+    let intent = Intent::restore(config.clone(), store)?;
     let before = trial::before(&config.paths.state);
-    let times = before.map_or(0, |before| intent::log_times(&before));
-    if times <= size.times {
-        return Ok(size);
-    }
-    let logs = config.source.logs;
-    Ok(LogSize { times, logs })
+    let logs = intent.log_size();
+    let times = before.as_ref().map_or(0, intent::log_times);
+    let sets = match config.source.store {
+        StateStore::Lru => None,
+        StateStore::Compact => {
+            let before = before.map(Intent::new);
+            let before = before.as_ref().map_or(0, regions::table_sets);
+            let wanted = regions::table_sets(&intent).max(before);
+            let held = datapath::held_table(&config.paths.pins)?;
+            Some(held.map_or(wanted, |held| compile::sets_beside(&intent, wanted, &held)))
+        }
+    };
+    Ok(Sizes {
+        logs: if times > logs.times {
+            LogSize {
+                times,
+                logs: config.source.logs,
+            }
+        } else {
+            logs
+        },
+        sets,
+    })
 }

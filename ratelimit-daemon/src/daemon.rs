@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
+use axum::Extension;
 use tokio::{
     net::{TcpListener, UnixListener},
     signal::unix::{SignalKind, signal},
@@ -27,6 +28,7 @@ use crate::{
     events, http,
     lock::Lock,
     protected::{self, Protected, Watch},
+    recording::{self, CaptureMaps, Recorder},
     samples,
 };
 
@@ -40,6 +42,7 @@ pub struct Daemon {
     controller: Controller,
     events: Option<datapath::Events>,
     samples: Option<datapath::Events>,
+    captures: CaptureMaps,
     logs: Vec<datapath::Log>,
     watch: Watch,
     control: std::os::unix::net::UnixListener,
@@ -65,10 +68,11 @@ impl Daemon {
         let store = Store::open(&paths.state)?;
         let config = control::resume(config, &paths.state)?;
         let observe = config.metrics.map(bind_observe).transpose()?;
-        let log_size = control::log_size(&config, &store)?;
-        let mut kernel = Kernel::load(&config, log_size)?;
+        let sizes = control::sizes(&config, &store)?;
+        let mut kernel = Kernel::load(&config, sizes)?;
         let events = kernel.take_events();
         let samples = kernel.take_samples();
+        let captures = kernel.take_captures()?;
         let logs = kernel.take_logs()?;
         let on_stop = config.on_stop;
         // It listens before it looks: nothing is missed in between.
@@ -83,6 +87,7 @@ impl Daemon {
             controller,
             events,
             samples,
+            captures,
             logs,
             watch,
             control,
@@ -112,9 +117,11 @@ impl Daemon {
         let (controller, thread) = self.controller.spawn().context("starting the controller")?;
         let mut tasks = JoinSet::new();
         let control = listen_unix(self.control)?;
+        let (recorder, requests) = Recorder::new();
+        tasks.spawn(recording::serve(self.captures, requests, stop.clone()));
         let serve = http::serve_control(
             control,
-            http::control_router(controller.clone()),
+            http::control_router(controller.clone()).layer(Extension(recorder)),
             stop.clone(),
         );
         tasks.spawn(async {
@@ -143,13 +150,17 @@ impl Daemon {
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
         tasks.spawn(crowdsec::follow(controller.clone(), stop.clone()));
         if let Some(events) = self.events {
-            tasks.spawn(events::follow(events, controller.clone(), stop.clone()));
+            tasks.spawn(events::forward_events(
+                events,
+                controller.clone(),
+                stop.clone(),
+            ));
         }
         if let Some(samples) = self.samples {
             tasks.spawn(samples::follow(samples, controller.clone(), stop.clone()));
         }
         for log in self.logs {
-            tasks.spawn(events::forward(log, stop.clone()));
+            tasks.spawn(events::forward_log(log, stop.clone()));
         }
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);

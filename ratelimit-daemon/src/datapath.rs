@@ -4,6 +4,7 @@
 
 mod batch;
 mod class_maps;
+mod compact;
 mod detected_maps;
 mod family_maps;
 mod interface;
@@ -12,23 +13,28 @@ mod kernel;
 mod link;
 mod load;
 mod logs;
+mod mapped;
 mod memory;
 mod object;
 mod pins;
+mod room;
 
 use std::net::IpAddr;
 
+pub use compact::{HeldTable, held_table};
 pub use interface::{InterfaceState, XdpMode};
 pub use ip_address::IpAddress;
 pub use kernel::Kernel;
 pub use link::{Attachment, Detachment};
 pub use logs::{LOGS_DEFAULT, LogSize};
+pub use mapped::Mapped;
 pub use memory::{Memory, Shared, Write};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{
-    Detected, Family, ListEntry, Policy, Record, Settings, Strikes, Verdict, aggregate::Aggregates,
-    algorithm::FixedWindow, detected::Tally, guard::Guard, layout::Counter,
+    Detected, Family, Instant, ListEntry, Policy, Record, Settings, Strikes, Verdict,
+    aggregate::Aggregates, algorithm::FixedWindow, compact::Region, detected::Tally,
+    layout::Counter,
 };
 
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
@@ -127,6 +133,26 @@ pub struct SourceRow {
     pub record: Record,
 }
 
+/// A slot of a `compact` table.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SlotRow {
+    /// The family of its source.
+    pub family: IpFamily,
+    /// The tag of its source.
+    pub tag: u64,
+    /// The state of the limit.
+    pub word: u64,
+}
+
+/// How much the maps are to hold that are as large as the configuration needs them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Sizes {
+    /// The sliding logs.
+    pub logs: LogSize,
+    /// The sets of a `compact` table; `None` where the store is `lru`.
+    pub sets: Option<u32>,
+}
+
 /// Sums over the CPUs that belong to no packet in particular.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
@@ -174,6 +200,18 @@ pub trait Datapath: Send {
     /// What the sliding logs can hold.
     fn log_size(&self) -> LogSize;
 
+    /// The sets of the table in which the state of sources is, where the store is `compact`.
+    fn table_sets(&self) -> Option<u32>;
+
+    /// Empties a region of that table, in both families.
+    fn clear_region(&mut self, region: Region) -> Result<(), DatapathError>;
+
+    /// Shows the slots of a region of that table that are not empty, in both families.
+    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow));
+
+    /// The source that a tag of that table stands for.
+    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr;
+
     /// The words of a sliding log: that of the limit at `limit` for a source under a scope. `None` when it logged nothing.
     fn log(
         &self,
@@ -188,8 +226,11 @@ pub trait Datapath: Send {
     /// Takes an entry away; it is no error when there is none.
     fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError>;
 
-    /// Replaces the guard of a family.
-    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError>;
+    /// A word of the guard of a family.
+    fn guard_word(&self, family: IpFamily, index: u32) -> u64;
+
+    /// Replaces a word of the guard of a family.
+    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64);
 
     /// The most entries of a family.
     fn list_capacity(&self, family: IpFamily) -> u32;
@@ -203,8 +244,14 @@ pub trait Datapath: Send {
     /// The counters that are not zero.
     fn counters(&self) -> Result<Vec<CounterRow>, DatapathError>;
 
-    /// The state of a source, whose address is cut to the configured prefix, in a scope.
-    fn record(&self, source: IpAddr, scope: u32) -> Result<Option<Record>, DatapathError>;
+    /// The state of a source, whose address is cut to the configured prefix, under a policy. In a `compact` table it is
+    /// what a packet of the source would be judged by, at `now`, where it has no slot.
+    fn record(
+        &self,
+        source: IpAddr,
+        policy: &Policy,
+        now: Instant,
+    ) -> Result<Option<Record>, DatapathError>;
 
     /// How often a source was refused.
     fn strikes(&self, source: IpAddr) -> Result<Option<Strikes>, DatapathError>;
@@ -230,7 +277,7 @@ pub trait Datapath: Send {
     /// What became of the sources that policies were to ban, over all CPUs.
     fn tally(&self) -> Result<Tally, DatapathError>;
 
-    /// Shows the state of all sources of all scopes.
+    /// Shows the state of all sources of all scopes, but for those in a `compact` table.
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError>;
 
     /// What is summed over the CPUs.

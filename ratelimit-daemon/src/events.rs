@@ -1,13 +1,7 @@
-//! What the kernel tells: sampled drops and what the program of a debug build logs, into the log; bans by policies, to the
-//! controller.
-
-use std::net::{IpAddr, Ipv6Addr};
+//! What the kernel tells: sampled drops and bans by policies, to the controller; and in debug builds what the program logs.
 
 use anyhow::Context;
-use ratelimit_common::{
-    DropReason,
-    event::{BanEvent, DropEvent},
-};
+use ratelimit_common::event::{BanEvent, DropEvent};
 use tokio::io::unix::AsyncFd;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -18,12 +12,16 @@ use crate::{
     datapath::{Events, Log},
 };
 
-/// Logs each drop, and has bans by policies taken over, until `stop`.
+/// The drops that are handed on at a time.
+const BATCH: usize = 256;
+
+/// Has each drop recorded, and bans by policies taken over, until `stop`. While the controller is busy they wait in the ring,
+/// and what finds no room there is counted as lost.
 ///
 /// # Errors
 ///
 /// When the ring cannot be waited for, or the controller has stopped.
-pub async fn follow(
+pub async fn forward_events(
     events: Events,
     controller: Handle,
     stop: CancellationToken,
@@ -37,18 +35,51 @@ pub async fn follow(
             () = stop.cancelled() => return Ok(()),
             ready = ring.readable_mut() => ready.context("waiting for events")?,
         };
-        let mut has_bans = false;
-        while let Some(item) = ready.get_inner_mut().next() {
-            if let Ok(event) = DropEvent::read_from_bytes(&item) {
-                show(&event);
-            }
-            has_bans |= item.len() == size_of::<BanEvent>();
+        let told = read(ready.get_inner_mut());
+        if told.drops.len() < BATCH {
+            ready.clear_ready();
         }
-        ready.clear_ready();
-        if has_bans {
-            controller.call(Controller::take_missed).await?;
+        if told.is_empty() {
+            continue;
+        }
+        let take = move |controller: &mut Controller| {
+            if !told.drops.is_empty() {
+                controller.record_drops(&told.drops);
+            }
+            if told.has_bans {
+                controller.take_missed();
+            }
+        };
+        controller.call(take).await?;
+    }
+}
+
+/// What the ring had.
+#[derive(Default)]
+struct Told {
+    drops: Vec<DropEvent>,
+    has_bans: bool,
+}
+
+impl Told {
+    const fn is_empty(&self) -> bool {
+        self.drops.is_empty() && !self.has_bans
+    }
+}
+
+/// The next events in the ring, [`BATCH`] drops at most.
+fn read(ring: &mut Events) -> Told {
+    let mut told = Told::default();
+    while told.drops.len() < BATCH
+        && let Some(item) = ring.next()
+    {
+        match DropEvent::read_from_bytes(&item) {
+            Ok(drop) => told.drops.push(drop),
+            Err(_) if item.len() == size_of::<BanEvent>() => told.has_bans = true,
+            Err(_) => debug!(bytes = item.len(), "an event of no known kind"),
         }
     }
+    told
 }
 
 /// Passes on what the program of a debug build logs, until `stop`.
@@ -56,7 +87,7 @@ pub async fn follow(
 /// # Errors
 ///
 /// When the ring cannot be waited for.
-pub async fn forward(log: Log, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn forward_log(log: Log, stop: CancellationToken) -> anyhow::Result<()> {
     // SAFETY: the log owns its descriptor, and keeps it open and the same as long as it lives.
     let mut log = unsafe { AsyncFd::register(log) }
         .map_err(std::io::Error::from)
@@ -69,10 +100,4 @@ pub async fn forward(log: Log, stop: CancellationToken) -> anyhow::Result<()> {
         ready.get_inner_mut().flush();
         ready.clear_ready();
     }
-}
-
-fn show(event: &DropEvent) {
-    let source = IpAddr::V6(Ipv6Addr::from(event.source)).to_canonical();
-    let reason = DropReason::from_number(event.reason).map_or("unknown", DropReason::label);
-    debug!(%source, reason, limit = event.limit, interface = event.interface, "a sampled drop");
 }

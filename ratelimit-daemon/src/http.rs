@@ -1,10 +1,14 @@
 //! The two listeners: the control socket, and the one that serves metrics to the network.
 
+mod capture_api;
 mod control_api;
+mod event_api;
 mod list_api;
 mod observe_api;
 mod serve;
+mod stream;
 
 pub use control_api::router as control_router;
 pub use observe_api::router as observe_router;
 pub use serve::{serve_control, serve_observe};
+pub use stream::Writer as StreamWriter;

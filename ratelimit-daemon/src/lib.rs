@@ -25,6 +25,7 @@ pub mod origin;
 pub mod prefix;
 pub mod protected;
 pub mod quantity;
+pub mod recording;
 pub mod rlctl;
 pub mod samples;
 pub mod simulation;

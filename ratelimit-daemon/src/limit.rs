@@ -373,6 +373,7 @@ impl fmt::Display for LimitSpec {
         let window = quantity::duration(self.window);
         let amount = self.unit.amount(self.amount);
         match self.unit {
+            LimitUnit::Packets if self.amount == 1 => write!(formatter, "1 packet per {window}")?,
             LimitUnit::Packets => write!(formatter, "{amount} packets per {window}")?,
             LimitUnit::Bytes => write!(formatter, "{amount} per {window}")?,
         }

@@ -1,7 +1,9 @@
 //! The tables of the datapath in memory: the other implementation of [`Tables`], for simulations and tests.
 //!
-//! It decides as the kernel does, except that it forgets nothing: sources are never evicted, and there is always room.
+//! It decides as the kernel does, except that it forgets nothing where the store is `lru`: sources are never evicted, and there
+//! is always room.
 
+mod compact;
 mod family;
 mod node;
 
@@ -13,6 +15,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     algorithm::FixedWindow,
     charge::{self, Outcome, Refusal},
+    compact::Mix,
     decide,
     detected::{Detection, Tally},
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
@@ -22,6 +25,7 @@ use ratelimit_common::{
     tables::{FamilyTables, InsertError},
 };
 
+pub use compact::MemoryCompact;
 use family::MemoryWord;
 pub use family::{MemoryFamily, MemoryRing, MemoryWords};
 pub use node::MemoryNode;
@@ -72,6 +76,16 @@ impl MemoryTables {
             detection_word: Cell::new(0),
             tally: Cell::default(),
         }
+    }
+
+    /// Keeps the state of sources in `compact` tables of so many sets, in place of one that forgets nothing. The policies say
+    /// which of them are theirs.
+    #[must_use]
+    pub fn compact(mut self, sets: u32, seeds: [u64; 2]) -> Self {
+        let mix = Mix::new(seeds);
+        self.ipv4.set_compact(MemoryCompact::new(sets, mix));
+        self.ipv6.set_compact(MemoryCompact::new(sets, mix));
+        self
     }
 
     /// Sets the arrays by which the classes of a packet are looked up.

@@ -3,6 +3,7 @@
 //! The daemon answers data, this module phrases it. It never touches the datapath, and knows no state but the answer.
 
 pub mod arguments;
+pub mod capture_arguments;
 mod chunks;
 mod client;
 mod commands;
@@ -18,6 +19,7 @@ mod prefixes;
 mod report;
 pub mod simulate_arguments;
 mod ssh_peer;
+mod stream;
 mod table;
 mod term;
 
@@ -40,7 +42,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let output = Output::new(arguments.json);
     let client = Client::new(arguments.socket);
     let now = Zoned::now();
-    let answer = commands::run(arguments.verb, &client, &now);
+    let answer = commands::run(arguments.verb, &client, &now, &output);
     if let Some(status) = client.pass_all() {
         output.warning(&commands::pass_all::warning(&status, &now));
     }

@@ -18,6 +18,21 @@ pub fn now() -> Instant {
     if CLOCK.get() == clock::MANUAL {
         return Instant::from_nanos(MANUAL_CLOCK.get(0).copied().unwrap_or_default());
     }
+    kernel_time()
+}
+
+/// The time of a packet for people to read: as precise as it can be, whatever packets are judged by.
+#[inline(always)]
+pub fn precise() -> Instant {
+    if CLOCK.get() == clock::MANUAL {
+        return now();
+    }
+    // SAFETY: the helper takes nothing and cannot fail.
+    Instant::from_nanos(unsafe { bpf_ktime_get_ns() })
+}
+
+#[inline(always)]
+fn kernel_time() -> Instant {
     let is_coarse = SETTINGS
         .get(0)
         .is_some_and(|settings| settings.coarse_clock());

@@ -10,12 +10,15 @@
 #![feature(core_intrinsics)]
 
 mod atomic;
+mod capture;
 mod clock;
+mod compact;
 mod connection;
 mod constant;
 mod detected;
 mod events;
 mod frame;
+mod lists;
 mod maps;
 mod samples;
 mod state;

@@ -3,8 +3,8 @@
 //! User space finds them by the names of these statics, and sets the sizes that depend on the configuration.
 
 use aya_ebpf::{
-    bindings::BPF_F_NO_PREALLOC,
-    btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf},
+    bindings::{BPF_F_MMAPABLE, BPF_F_NO_PREALLOC},
+    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, RingBuf},
     macros::{btf_map, map},
     maps as untyped,
 };
@@ -13,14 +13,16 @@ use ratelimit_common::{
     Strikes,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    capture::{self, Capture, Room},
     class::{KINDS, PORTS},
+    compact::Set,
     detected::{Filter, Tally},
     event::Sampler,
-    guard::Guard,
     layout::{
-        ADDRESSES_MAX, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, LOG_TIMES, NODE_POLICIES,
-        POLICIES_MAX, PREFIXES_MAX, SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
+        CAPTURED_BYTES, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, INTERFACES_MAX, LISTED_MAX,
+        LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
     },
+    list::PrefixKey,
     node::Shares,
     sample::Countdown,
     source::LogKey,
@@ -29,9 +31,12 @@ use ratelimit_common::{
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
 
-type Addresses<A> = HashMap<A, ListEntry, { ADDRESSES_MAX as usize }, ON_DEMAND>;
-type Prefixes<A> = LpmTrie<A, ListEntry, { PREFIXES_MAX as usize }, ON_DEMAND>;
+/// User space reads and writes where the program does, without a system call.
+const MAPPED: usize = BPF_F_MMAPABLE as usize;
+
+type Lists<A> = HashMap<PrefixKey<A>, ListEntry, { LISTED_MAX as usize }, ON_DEMAND>;
 type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>;
+type Compact = Array<Set, 1, MAPPED>;
 type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
 type StrikesBySource<A> = LruHashMap<A, Strikes, { STRIKES_MAX as usize }>;
 
@@ -76,29 +81,33 @@ pub static LOGS: untyped::LruHashMap<LogKey, LogWords> =
 #[map]
 pub static EMPTY_LOG: untyped::Array<LogWords> = untyped::Array::with_max_entries(1, 0);
 
-/// Index 0 → the bits that say where list entries are.
+/// Index of a network → which prefixes may be listed around its addresses.
 #[btf_map]
-static GUARD_V4: Array<Guard, 1> = Array::new();
+static GUARD_V4: Array<u64, { Ipv4::LEVELS.words() as usize }, MAPPED> = Array::new();
 #[btf_map]
-static GUARD_V6: Array<Guard, 1> = Array::new();
-
-/// Address → its list entry.
-#[btf_map]
-static ADDRESSES_V4: Addresses<Ipv4> = HashMap::new();
-#[btf_map]
-static ADDRESSES_V6: Addresses<Ipv6> = HashMap::new();
+static GUARD_V6: Array<u64, { Ipv6::LEVELS.words() as usize }, MAPPED> = Array::new();
 
 /// Prefix → its list entry.
 #[btf_map]
-static PREFIXES_V4: Prefixes<Ipv4> = LpmTrie::new();
+static LISTS_V4: Lists<Ipv4> = HashMap::new();
 #[btf_map]
-static PREFIXES_V6: Prefixes<Ipv6> = LpmTrie::new();
+static LISTS_V6: Lists<Ipv6> = HashMap::new();
 
 /// Source and scope → the state of its limits.
 #[btf_map]
 static SOURCES_V4: Sources<Ipv4> = LruHashMap::new();
 #[btf_map]
 static SOURCES_V6: Sources<Ipv6> = LruHashMap::new();
+
+/// Index of a set → its slots, where the store is `compact`.
+#[btf_map]
+static COMPACT_V4: Compact = Array::new();
+#[btf_map]
+static COMPACT_V6: Compact = Array::new();
+
+/// Index 0 and 1 → the seeds of the tags, for the daemon alone: they must outlive it as long as the tags.
+#[btf_map]
+pub static COMPACT_SEEDS: Array<u64, 2> = Array::new();
 
 /// Index 0 → the state of a source that has used nothing: an element is copied from somewhere, and the stack is short.
 #[btf_map]
@@ -152,6 +161,23 @@ pub static EVENTS: RingBuf<(), { EVENTS_BYTES as usize }> = RingBuf::new();
 #[btf_map]
 pub static SAMPLER: PerCpuArray<Sampler, 1> = PerCpuArray::new();
 
+/// Index 0 → which dropped packets are captured.
+#[btf_map]
+pub static CAPTURE: Array<Capture, 1> = Array::new();
+
+/// Interface → how many there were, on this CPU.
+#[btf_map]
+pub static CAPTURE_TALLY: PerCpuArray<capture::Tally, { INTERFACES_MAX as usize }> =
+    PerCpuArray::new();
+
+/// Index 0 → where a packet is put together: the ring takes what is as long as it likes only from a map or the stack.
+#[btf_map]
+pub static CAPTURE_ROOM: PerCpuArray<Room, 1> = PerCpuArray::new();
+
+/// The packets, each as `Head` and its bytes.
+#[btf_map]
+pub static CAPTURED: RingBuf<(), { CAPTURED_BYTES as usize }> = RingBuf::new();
+
 /// A sample of all packets, as `Front`.
 #[btf_map]
 pub static SAMPLES: RingBuf<(), { SAMPLES_BYTES as usize }> = RingBuf::new();
@@ -166,32 +192,37 @@ pub static MANUAL_CLOCK: Array<u64, 1> = Array::new();
 
 /// The maps of an address family.
 pub trait FamilyMaps: Address {
-    const GUARD: &'static Array<Guard, 1>;
-    const ADDRESSES: &'static Addresses<Self>;
-    const PREFIXES: &'static Prefixes<Self>;
+    const LISTS: &'static Lists<Self>;
     const SOURCES: &'static Sources<Self>;
+    const COMPACT: &'static Compact;
     const STRIKES: &'static StrikesBySource<Self>;
     const DETECTED: &'static DetectedBySource<Self>;
-    /// The length of an address in bits.
-    const BITS: u32;
+    /// A word of the guard in front of the lists.
+    fn guard_word(index: u32) -> Option<&'static u64>;
 }
 
 impl FamilyMaps for Ipv4 {
-    const GUARD: &'static Array<Guard, 1> = &GUARD_V4;
-    const ADDRESSES: &'static Addresses<Self> = &ADDRESSES_V4;
-    const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V4;
+    const LISTS: &'static Lists<Self> = &LISTS_V4;
     const SOURCES: &'static Sources<Self> = &SOURCES_V4;
+    const COMPACT: &'static Compact = &COMPACT_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
-    const BITS: u32 = 32;
+
+    #[inline(always)]
+    fn guard_word(index: u32) -> Option<&'static u64> {
+        GUARD_V4.get(index)
+    }
 }
 
 impl FamilyMaps for Ipv6 {
-    const GUARD: &'static Array<Guard, 1> = &GUARD_V6;
-    const ADDRESSES: &'static Addresses<Self> = &ADDRESSES_V6;
-    const PREFIXES: &'static Prefixes<Self> = &PREFIXES_V6;
+    const LISTS: &'static Lists<Self> = &LISTS_V6;
     const SOURCES: &'static Sources<Self> = &SOURCES_V6;
+    const COMPACT: &'static Compact = &COMPACT_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
-    const BITS: u32 = 128;
+
+    #[inline(always)]
+    fn guard_word(index: u32) -> Option<&'static u64> {
+        GUARD_V6.get(index)
+    }
 }

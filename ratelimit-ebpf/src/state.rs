@@ -77,7 +77,10 @@ impl<A: FamilyCode> Words for MapWords<A> {
     #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return A::check_log(&self.key, limit, index, at);
+            return self
+                .key
+                .as_address()
+                .check_log(self.key.scope(), limit, index, at);
         }
         subprograms::check_word(limit, word(self.record, index), at, cost)
     }
@@ -85,7 +88,10 @@ impl<A: FamilyCode> Words for MapWords<A> {
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return A::charge_log(&self.key, limit, index, at);
+            return self
+                .key
+                .as_address()
+                .charge_log(self.key.scope(), limit, index, at);
         }
         subprograms::charge_word(limit, word(self.record, index), at, cost)
     }

@@ -12,7 +12,9 @@ use ratelimit_common::{
     SourceKey,
     algorithm::Algorithm,
     charge::{self, Outcome, Refusal},
-    class, layers, node,
+    class,
+    compact::{self, Place, SLOTS, Set},
+    layers, node,
     parse::{
         Connection,
         ipv6::{self, Walk},
@@ -25,6 +27,7 @@ use ratelimit_common::{
 };
 
 use crate::{
+    compact::MapSet,
     connection, events, frame,
     state::{MapLog, MapNode, MapWord, RecordWords},
     tables::KernelTables,
@@ -56,7 +59,7 @@ fn encode(outcome: Outcome) -> u64 {
 /// An answer of which the compiler knows as little as the verifier, which does not look from one subprogram into another:
 /// else it would leave out the comparisons that the verifier wants to see.
 #[inline(always)]
-fn unknown(answer: u64) -> u64 {
+pub fn unknown(answer: u64) -> u64 {
     // SAFETY: the reference is valid.
     unsafe { (&raw const answer).read_volatile() }
 }
@@ -153,8 +156,8 @@ fn unpack_strike(at_ns: u64, packet: u64) -> Strike<'static> {
 
 /// The scope and the limit of a sliding log, in one argument.
 #[inline(always)]
-fn log_place<A: Address>(key: &SourceKey<A>, index: usize) -> u64 {
-    (index as u64) << 32 | u64::from(key.scope())
+pub fn log_place(scope: u32, index: usize) -> u64 {
+    (index as u64) << 32 | u64::from(scope)
 }
 
 #[inline(always)]
@@ -164,7 +167,7 @@ fn log_key<A: Address>(address: A, place: u64) -> LogKey {
 
 /// The subprograms of an address family.
 macro_rules! of_family {
-    ($address:ty, $sample:ident = $sample_drop:ident, $check_log:ident = $check_limit_log:ident, $charge_log:ident = $charge_limit_log:ident, $($function:ident = $subprogram:ident = $body:path),+) => {$(
+    ($address:ty, $($compact:ident = $compact_subprogram:ident = $compact_body:path),+; $sample:ident = $sample_drop:ident, $check_log:ident = $check_limit_log:ident, $charge_log:ident = $charge_limit_log:ident, $($function:ident = $subprogram:ident = $body:path),+) => {$(
         /// The function of the same name in `ratelimit-common`.
         #[inline(always)]
         pub fn $function(source: &$address, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
@@ -193,10 +196,37 @@ macro_rules! of_family {
             encode($body(source, policy, &arrival, &tables))
         }
     )+
-        /// [`charge::check_limit`] for a sliding log: that of the limit at `index`, of `key`'s source.
+    $(
+        /// The function of the same name where the store is `compact`.
         #[inline(always)]
-        pub fn $check_log(limit: &Limit, key: &SourceKey<$address>, index: usize, at: Instant) -> Outcome {
-            decode($check_limit_log(limit, key.as_address(), log_place(key, index), at.as_nanos()))
+        pub fn $compact(source: &$address, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+            decode($compact_subprogram(
+                source,
+                nullable(policy),
+                arrival.at.as_nanos(),
+                pack(arrival),
+            ))
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $compact_subprogram(
+            source: *const $address,
+            policy: *const Policy,
+            at_ns: u64,
+            packet: u64,
+        ) -> u64 {
+            // SAFETY: as above.
+            let (Some(source), policy) = (unsafe { (source.as_ref(), policy.as_ref()) }) else {
+                return NOTHING;
+            };
+            encode($compact_body(source, policy, &unpack(at_ns, packet)))
+        }
+    )+
+        /// [`charge::check_limit`] for a sliding log: that of the source at [`log_place`].
+        #[inline(always)]
+        pub fn $check_log(limit: &Limit, address: &$address, place: u64, at: Instant) -> Outcome {
+            decode($check_limit_log(limit, address, place, at.as_nanos()))
         }
 
         #[unsafe(no_mangle)]
@@ -215,10 +245,10 @@ macro_rules! of_family {
             encode(charge::check_limit(limit, &log, 0, Instant::from_nanos(at_ns), 1))
         }
 
-        /// [`charge::charge_limit`] for a sliding log: that of the limit at `index`, of `key`'s source.
+        /// [`charge::charge_limit`] for a sliding log: that of the source at [`log_place`].
         #[inline(always)]
-        pub fn $charge_log(limit: &Limit, key: &SourceKey<$address>, index: usize, at: Instant) -> Outcome {
-            decode($charge_limit_log(limit, key.as_address(), log_place(key, index), at.as_nanos()))
+        pub fn $charge_log(limit: &Limit, address: &$address, place: u64, at: Instant) -> Outcome {
+            decode($charge_limit_log(limit, address, place, at.as_nanos()))
         }
 
         #[unsafe(no_mangle)]
@@ -264,6 +294,9 @@ macro_rules! of_family {
 
 of_family!(
     Ipv4,
+    check_compact_v4 = check_compact_limits_v4 = crate::compact::check,
+    charge_compact_v4 = charge_compact_limits_v4 = crate::compact::charge,
+    charge_compact_words_v4 = charge_compact_limit_words_v4 = crate::compact::charge_words;
     sample_v4 = sample_drop_v4,
     check_log_v4 = check_limit_log_v4,
     charge_log_v4 = charge_limit_log_v4,
@@ -272,6 +305,9 @@ of_family!(
 );
 of_family!(
     Ipv6,
+    check_compact_v6 = check_compact_limits_v6 = crate::compact::check,
+    charge_compact_v6 = charge_compact_limits_v6 = crate::compact::charge,
+    charge_compact_words_v6 = charge_compact_limit_words_v6 = crate::compact::charge_words;
     sample_v6 = sample_drop_v6,
     check_log_v6 = check_limit_log_v6,
     charge_log_v6 = charge_limit_log_v6,
@@ -493,6 +529,62 @@ pub fn charge_word(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Out
         Algorithm::TokenBucket(_) => charge_token_bucket(limit, word, at.as_nanos(), cost),
         Algorithm::SlidingLog(_) => NOTHING,
     })
+}
+
+/// [`compact::check_new`].
+#[inline(always)]
+pub fn check_new(limit: &Limit, set: MapSet, at: Instant, cost: u64) -> Outcome {
+    decode(check_newcomer(limit, set.0, at.as_nanos(), cost))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn check_newcomer(limit: *const Limit, set: *mut Set, at_ns: u64, cost: u64) -> u64 {
+    // SAFETY: as above.
+    let Some(limit) = (unsafe { limit.as_ref() }) else {
+        return NOTHING;
+    };
+    if set.is_null() {
+        return NOTHING;
+    }
+    let at = Instant::from_nanos(at_ns);
+    encode(compact::check_new(&MapSet(set), limit, at, cost))
+}
+
+/// A place: its slot above the outcome, and above that whether it was claimed.
+const SLOT_SHIFT: u32 = 32;
+const NEW: u64 = 1 << 40;
+
+/// [`compact::place_new`].
+#[inline(always)]
+pub fn place_new(limit: &Limit, set: MapSet, tag: u64, at: Instant, cost: u64) -> Place {
+    let answer = unknown(place_newcomer(limit, set.0, tag, at.as_nanos(), cost));
+    Place {
+        slot: (answer >> SLOT_SHIFT) as usize & (SLOTS - 1),
+        is_new: answer & NEW != 0,
+        outcome: Outcome::from_bits(answer as u32),
+    }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn place_newcomer(
+    limit: *const Limit,
+    set: *mut Set,
+    tag: u64,
+    at_ns: u64,
+    cost: u64,
+) -> u64 {
+    // SAFETY: as above.
+    let Some(limit) = (unsafe { limit.as_ref() }) else {
+        return NOTHING;
+    };
+    if set.is_null() {
+        return NOTHING;
+    }
+    let at = Instant::from_nanos(at_ns);
+    let place = compact::place_new(&MapSet(set), tag, limit, at, cost);
+    encode(place.outcome) | (place.slot as u64) << SLOT_SHIFT | if place.is_new { NEW } else { 0 }
 }
 
 /// The subprogram of an algorithm: what it charges has a frame of its own, as short as can be.

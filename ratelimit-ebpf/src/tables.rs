@@ -2,10 +2,7 @@
 
 use core::ptr;
 
-use aya_ebpf::{
-    bindings::{BPF_NOEXIST, xdp_md},
-    btf_maps::lpm_trie,
-};
+use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
 use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Limit, ListEntry,
     Policy, Settings, SourceKey, Tables, Verdict,
@@ -22,19 +19,29 @@ use ratelimit_common::{
 };
 
 use crate::{
+    capture,
+    compact::{self, CompactWords},
     constant::Constant,
     detected, events,
+    lists::{self, LevelCode},
     maps::{
-        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, FamilyMaps,
-        INSERTED, POLICIES, SETTINGS, VERDICTS,
+        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, INSERTED,
+        POLICIES, SETTINGS, VERDICTS,
     },
     state::{MapNode, MapWords},
-    strikes, subprograms,
+    strikes,
+    subprograms::{self, log_place},
 };
 
 /// The slot of the interface that this instance of the program is attached to.
 #[unsafe(no_mangle)]
 static INTERFACE: Constant<u32> = Constant::new(0);
+
+/// The slot of the interface that this instance of the program is attached to.
+#[inline(always)]
+pub fn interface() -> u32 {
+    INTERFACE.get()
+}
 
 /// The bits of an address that make it a source.
 #[unsafe(no_mangle)]
@@ -122,6 +129,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
+        capture::offer(self.context, verdict);
         if let Some(counter) = VERDICTS.get_ptr_mut(counter_index(INTERFACE.get(), family, verdict))
         {
             // SAFETY: the counter belongs to this CPU, and XDP programs do not interrupt each other on one.
@@ -133,14 +141,15 @@ impl Tables for KernelTables {
 }
 
 /// What differs between the families besides their maps.
-pub trait FamilyCode: FamilyMaps {
+pub trait FamilyCode: LevelCode {
     fn source_mask() -> Self;
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
-    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome;
+    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
+    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
     fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
     fn is_connected(context: *mut xdp_md) -> bool;
     fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool;
@@ -155,12 +164,23 @@ impl FamilyCode for Ipv4 {
 
     #[inline(always)]
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return subprograms::check_compact_v4(self, policy, arrival);
+        }
         subprograms::check_v4(self, policy, arrival)
     }
 
     #[inline(always)]
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return subprograms::charge_compact_v4(self, policy, arrival);
+        }
         subprograms::charge_v4(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_compact_words_v4(self, policy, arrival)
     }
 
     #[inline(always)]
@@ -174,13 +194,13 @@ impl FamilyCode for Ipv4 {
     }
 
     #[inline(always)]
-    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::check_log_v4(limit, key, index, at)
+    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::check_log_v4(limit, self, log_place(scope, index), at)
     }
 
     #[inline(always)]
-    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::charge_log_v4(limit, key, index, at)
+    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::charge_log_v4(limit, self, log_place(scope, index), at)
     }
 
     #[inline(always)]
@@ -212,12 +232,23 @@ impl FamilyCode for Ipv6 {
 
     #[inline(always)]
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return subprograms::check_compact_v6(self, policy, arrival);
+        }
         subprograms::check_v6(self, policy, arrival)
     }
 
     #[inline(always)]
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return subprograms::charge_compact_v6(self, policy, arrival);
+        }
         subprograms::charge_v6(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_compact_words_v6(self, policy, arrival)
     }
 
     #[inline(always)]
@@ -231,13 +262,13 @@ impl FamilyCode for Ipv6 {
     }
 
     #[inline(always)]
-    fn check_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::check_log_v6(limit, key, index, at)
+    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::check_log_v6(limit, self, log_place(scope, index), at)
     }
 
     #[inline(always)]
-    fn charge_log(key: &SourceKey<Self>, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::charge_log_v6(limit, key, index, at)
+    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
+        subprograms::charge_log_v6(limit, self, log_place(scope, index), at)
     }
 
     #[inline(always)]
@@ -279,16 +310,7 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn list_entry(&self, address: A) -> Option<ListEntry> {
-        if !A::GUARD.get(0)?.contains(address.guard_bit()) {
-            return None;
-        }
-        // SAFETY: elements of a map without preallocation live until the end of the RCU section, which outlasts the program.
-        if let Some(entry) = unsafe { A::ADDRESSES.get(address) } {
-            return Some(*entry);
-        }
-        A::PREFIXES
-            .get(&lpm_trie::Key::new(A::BITS, address))
-            .copied()
+        lists::entry(address, self.now)
     }
 
     #[inline(always)]
@@ -325,6 +347,20 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     /// fixed window, costs none, and with limits that have no log one.
     #[inline(always)]
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            if let Some(policy) = policy
+                && let Some((window, limit)) = policy.only_fixed_window()
+                && let Some(cost) = limit.cost(arrival)
+            {
+                return CompactWords::new(source, policy.scope())
+                    .charge_fixed_window(window, limit, arrival.at, cost)
+                    .observed_if(policy.observe());
+            }
+            if policy.is_some_and(Policy::has_log) {
+                return source.charge(policy, arrival);
+            }
+            return source.charge_compact_words(policy, arrival);
+        }
         if let Some(policy) = policy
             && policy.counts(arrival)
             && !policy.has_log()
@@ -402,8 +438,9 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 }
 
+/// Counts a source that got state.
 #[inline(always)]
-fn count_inserted(family: Family) {
+pub fn count_inserted(family: Family) {
     if let Some(inserted) = INSERTED.get_ptr_mut(family as u32) {
         // SAFETY: the counter belongs to this CPU, and XDP programs do not interrupt each other on one.
         unsafe { *inserted = (*inserted).wrapping_add(1) };

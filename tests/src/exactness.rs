@@ -15,7 +15,6 @@ pub mod promise;
 pub mod real_time;
 pub mod sighting;
 pub mod subject;
-pub mod table;
 pub mod virtual_time;
 
 pub use arrivals::{Arrivals, Load};

@@ -1,67 +1,61 @@
 //! The maps of one address family of the loaded program.
 
-use std::hash::Hash;
+use std::{hash::Hash, os::fd::AsFd, sync::atomic::Ordering::Relaxed};
 
 use anyhow::{Context, Result};
 use aya::{
     Ebpf, Pod,
-    maps::{
-        Array, HashMap, Map, MapData, MapError,
-        lpm_trie::{Key, LpmTrie},
-    },
+    maps::{Array, HashMap, Map, MapData, MapError},
 };
 use ratelimit_common::{
-    Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes, guard::Guard,
+    Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes, compact::Set,
+    guard::WIDTHS, list::PrefixKey,
 };
+use ratelimit_daemon::datapath::Mapped;
 
 /// An address family as the kernel has it.
 pub trait KernelFamily: Address + Pod + Hash {
     /// What the names of its maps end in.
     const SUFFIX: &'static str;
-    /// The bits of an address.
-    const BITS: u8;
-    /// Prefixes of at least this length lie behind one bit of the guard.
-    const GUARDED_BITS: u8;
 }
 
 impl KernelFamily for Ipv4 {
     const SUFFIX: &'static str = "V4";
-    const BITS: u8 = 32;
-    const GUARDED_BITS: u8 = 16;
 }
 
 impl KernelFamily for Ipv6 {
     const SUFFIX: &'static str = "V6";
-    const BITS: u8 = 128;
-    const GUARDED_BITS: u8 = 32;
 }
+
+/// The words of a guard, as a power of two: some that few prefixes share.
+const GUARD_WIDTH: u8 = 5;
 
 /// The lists and sources of one address family.
 pub struct FamilyMaps<A: KernelFamily>
 where
+    PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
 {
-    guard: Guard,
-    guards: Array<MapData, Guard>,
-    addresses: HashMap<MapData, A, ListEntry>,
-    prefixes: LpmTrie<MapData, A, ListEntry>,
+    guard: Mapped,
+    lists: HashMap<MapData, PrefixKey<A>, ListEntry>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
+    compact: Array<MapData, Set>,
     strikes: HashMap<MapData, A, Strikes>,
     detected: HashMap<MapData, A, Detected>,
 }
 
 impl<A: KernelFamily> FamilyMaps<A>
 where
+    PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
 {
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         let mut map = |name| take_map(ebpf, &format!("{name}_{}", A::SUFFIX));
         Ok(Self {
-            guard: Guard::CLEAR,
-            guards: map("GUARD")?.try_into()?,
-            addresses: map("ADDRESSES")?.try_into()?,
-            prefixes: map("PREFIXES")?.try_into()?,
+            guard: mapped(&map("GUARD")?, A::LEVELS.words())?,
+            lists: map("LISTS")?.try_into()?,
             sources: map("SOURCES")?.try_into()?,
+            compact: map("COMPACT")?.try_into()?,
             strikes: map("STRIKES")?.try_into()?,
             detected: map("DETECTED")?.try_into()?,
         })
@@ -69,24 +63,24 @@ where
 
     /// Sets the list entry of a prefix, and the bits of the guard that let the kernel look for it.
     pub fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) -> Result<()> {
-        if length >= A::GUARDED_BITS {
-            self.guard.insert(address.guard_bit());
-        } else {
-            self.guard.insert_all();
-        }
-        self.guards.set(0, self.guard, 0)?;
-        if length == A::BITS {
-            self.addresses.insert(address, entry, 0)?;
-        } else {
-            self.prefixes
-                .insert(&Key::new(length.into(), address), entry, 0)?;
-        }
-        Ok(())
+        let widths = A::LEVELS.all_of_width(GUARD_WIDTH);
+        self.guard.store(WIDTHS, widths.to_word());
+        A::LEVELS.marks(address, length, widths, |index, mark| {
+            self.guard.store(index, self.guard.load(index) | mark);
+        });
+        Ok(self
+            .lists
+            .insert(PrefixKey::new(address, length), entry, 0)?)
     }
 
     /// The state of every source.
     pub fn records(&self) -> Result<Vec<(SourceKey<A>, Record)>> {
         Ok(self.sources.iter().collect::<Result<_, _>>()?)
+    }
+
+    /// The sets of the `compact` table.
+    pub fn sets(&self) -> Result<Vec<Set>> {
+        Ok(self.compact.iter().collect::<Result<_, _>>()?)
     }
 
     /// The state of a source.
@@ -121,16 +115,16 @@ where
 
     /// Empties the lists, and forgets the sources.
     pub fn clear(&mut self) -> Result<()> {
-        self.guard = Guard::CLEAR;
-        self.guards.set(0, self.guard, 0)?;
-        clear(&mut self.addresses)?;
-        clear(&mut self.sources)?;
-        clear(&mut self.strikes)?;
-        clear(&mut self.detected)?;
-        for key in self.prefixes.keys().collect::<Result<Vec<_>, _>>()? {
-            self.prefixes.remove(&key)?;
+        for word in self.guard.words() {
+            word.store(0, Relaxed);
         }
-        Ok(())
+        for index in 0..self.compact.len() {
+            self.compact.set(index, Set::default(), 0)?;
+        }
+        clear(&mut self.lists)?;
+        clear(&mut self.sources)?;
+        clear(&mut self.detected)?;
+        Ok(clear(&mut self.strikes)?)
     }
 }
 
@@ -139,6 +133,13 @@ fn clear<K: Pod, V: Pod>(map: &mut HashMap<MapData, K, V>) -> Result<(), MapErro
         map.remove(&key)?;
     }
     Ok(())
+}
+
+fn mapped(map: &Map, words: u32) -> Result<Mapped> {
+    let Map::Array(data) = map else {
+        anyhow::bail!("the guard is no array");
+    };
+    Ok(Mapped::new(data.fd().as_fd(), words as usize)?)
 }
 
 pub(crate) fn take_map(ebpf: &mut Ebpf, name: &str) -> Result<Map> {

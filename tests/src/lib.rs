@@ -11,15 +11,18 @@ pub mod debian;
 pub mod exactness;
 pub mod fail2ban;
 pub mod family;
+pub mod flood;
 pub mod lab;
 pub mod mutation;
 pub mod packet;
+pub mod page;
 pub mod program;
 pub mod random;
 pub mod scene;
 pub mod service;
 pub mod shapes;
 pub mod skip;
+pub mod table;
 
 pub use lab::Lab;
 pub use packet::Frame;

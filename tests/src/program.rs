@@ -1,6 +1,6 @@
 //! The XDP program, loaded without pins, and run on frames by `BPF_PROG_TEST_RUN`.
 
-use std::net::IpAddr;
+use std::{env, net::IpAddr};
 
 use anyhow::{Context, Result, ensure};
 use aya::{
@@ -13,10 +13,12 @@ use ratelimit_common::{
     Settings, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    compact::Region,
     detected::{Filter, Tally},
     event::{BanEvent, DropEvent, Sampler},
-    layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index},
+    layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index, store},
     node::Shares,
+    policy::LIMITS_MAX,
     source::LogKey,
 };
 use ratelimit_daemon::{class_tables::ClassTables, datapath::OBJECT, prefix::Prefix};
@@ -43,6 +45,12 @@ pub struct Constants {
     pub logs: u32,
     /// Whether the program is the one for frames that take several buffers.
     pub frags: bool,
+    /// One of [`store`]'s.
+    pub store: u32,
+    /// Sets of a `compact` table.
+    pub sets: u32,
+    /// The seeds of a `compact` table.
+    pub seeds: [u64; 2],
 }
 
 impl Constants {
@@ -68,8 +76,54 @@ impl Default for Constants {
             detected: 1 << 10,
             logs: 1,
             frags: false,
+            store: default_store(),
+            sets: match default_store() {
+                store::COMPACT => LIMITS_EACH * (SETS_FIRST + POLICIES_PLACED * SETS_EACH),
+                _ => 1,
+            },
+            seeds: [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9],
         }
     }
+}
+
+/// Sets that each limit of the first policy gets: so many that ten thousand sources know nothing of each other.
+const SETS_FIRST: u32 = 1 << 15;
+/// Other policies that get regions of their own.
+const POLICIES_PLACED: u32 = 32;
+const LIMITS_EACH: u32 = 8;
+const _: () = assert!(LIMITS_EACH as usize == LIMITS_MAX);
+/// Sets that each of their limits gets.
+const SETS_EACH: u32 = 64;
+
+/// Whether tests that look into the records of LRU maps find any.
+#[must_use]
+pub fn has_records() -> bool {
+    default_store() == store::LRU
+}
+
+/// The store that tests are run on: `RATELIMIT_STORE=compact` is the other one.
+fn default_store() -> u32 {
+    match env::var("RATELIMIT_STORE") {
+        Ok(store) if store == "compact" => store::COMPACT,
+        _ => store::LRU,
+    }
+}
+
+/// The policy at `index`, with a region for each of its limits where the store is `compact` and they have none.
+pub(crate) fn placed(index: u32, policy: &Policy, store: u32) -> Policy {
+    let is_placed = policy.limits().any(|limit| limit.region().sets() > 0);
+    if store != store::COMPACT || is_placed {
+        return *policy;
+    }
+    let region = |limit| match index.checked_sub(1) {
+        None => Region::new(limit * SETS_FIRST, SETS_FIRST),
+        Some(other) => {
+            let place = (other % POLICIES_PLACED) * LIMITS_EACH + limit;
+            Region::new(LIMITS_EACH * SETS_FIRST + place * SETS_EACH, SETS_EACH)
+        }
+    };
+    let regions: Vec<Region> = (0..LIMITS_EACH).map(region).collect();
+    policy.in_regions(&regions)
 }
 
 /// The masks that keep so many bits of an address.
@@ -109,6 +163,7 @@ const ONE_BUFFER_BYTES: usize = 4_096 - 256 - 320;
 /// A loaded program with its maps.
 pub struct Program {
     ebpf: Ebpf,
+    store: u32,
     entry_point: &'static str,
     interface: u32,
     settings: Array<MapData, Settings>,
@@ -143,6 +198,11 @@ impl Program {
             .override_global("SOURCE_MASK_V6", &constants.masks.1, true)
             .map_max_entries("SOURCES_V4", constants.sources)
             .map_max_entries("SOURCES_V6", constants.sources)
+            .override_global("STORE", &constants.store, true)
+            .override_global("COMPACT_SEED_0", &constants.seeds[0], true)
+            .override_global("COMPACT_SEED_1", &constants.seeds[1], true)
+            .map_max_entries("COMPACT_V4", constants.sets)
+            .map_max_entries("COMPACT_V6", constants.sets)
             .map_max_entries("DETECTED_V4", constants.detected)
             .map_max_entries("DETECTED_V6", constants.detected)
             .map_max_entries("EVENTS", constants.events_bytes)
@@ -157,6 +217,7 @@ impl Program {
             .context("loading the program")?;
         Ok(Self {
             entry_point: constants.entry_point(),
+            store: constants.store,
             interface: constants.interface,
             settings: take_map(&mut ebpf, "SETTINGS")?.try_into()?,
             policies: take_map(&mut ebpf, "POLICIES")?.try_into()?,
@@ -269,7 +330,9 @@ impl Program {
     }
 
     /// Sets a policy.
+    /// Where the store is `compact`, limits without a region get one.
     pub fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<()> {
+        let policy = placed(index, policy, self.store);
         Ok(self.policies.set(index, policy, 0)?)
     }
 

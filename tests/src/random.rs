@@ -92,7 +92,7 @@ fn settings(rng: &mut Rng) -> Settings {
     if rng.bool() {
         settings = settings.with_node(policy_index(rng));
     }
-    settings
+    settings.with_pass_all(rng.u8(..8) == 0)
 }
 
 fn aggregates(rng: &mut Rng, bits: u8) -> Aggregates {

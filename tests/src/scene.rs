@@ -5,11 +5,11 @@ use std::time::Duration;
 use anyhow::Result;
 use ratelimit_common::{
     Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict, aggregate::Aggregates,
-    algorithm::FixedWindow,
+    algorithm::FixedWindow, compact::Region, layout::store,
 };
 use ratelimit_daemon::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
-use crate::program::{Constants, Program};
+use crate::program::{Constants, Program, placed};
 
 /// What packets find when they arrive.
 #[derive(Clone, Debug, Default)]
@@ -46,10 +46,33 @@ impl Scene {
         self
     }
 
+    /// The scene with so many sets of a `compact` table for each limit of each policy.
+    #[must_use]
+    pub fn in_sets(mut self, sets: u32) -> Self {
+        let mut first_set = 0;
+        for policy in &mut self.policies {
+            let regions: Vec<Region> = policy
+                .limits()
+                .map(|_| {
+                    let region = Region::new(first_set, sets);
+                    first_set = region.end();
+                    region
+                })
+                .collect();
+            *policy = policy.in_regions(&regions);
+        }
+        self
+    }
+
     /// The scene in memory.
     #[must_use]
     pub fn in_memory(&self, constants: &Constants) -> MemoryTables {
-        let mut tables = MemoryTables::new(self.settings, self.policies.clone(), constants.masks);
+        let policies = (0..).zip(&self.policies);
+        let policies = policies.map(|(index, policy)| placed(index, policy, constants.store));
+        let mut tables = MemoryTables::new(self.settings, policies.collect(), constants.masks);
+        if constants.store == store::COMPACT {
+            tables = tables.compact(constants.sets, constants.seeds);
+        }
         tables.set_classes(self.classes.clone());
         let [ipv4, ipv6] = self.aggregates;
         tables.set_aggregates(ipv4, ipv6);

@@ -1,6 +1,7 @@
 //! `ratelimitd` and `rlctl` as they are installed: the binaries, in the near namespace of a lab.
 
 use std::{
+    env,
     fmt::Write as _,
     fs,
     io::Write as _,
@@ -79,6 +80,14 @@ impl Service {
             ("runtime", self.path("run")),
         ] {
             writeln!(own, "{key} = \"{}\"", path.display())?;
+        }
+        if let (Ok(store), false) = (env::var("RATELIMIT_STORE"), toml.contains("store = ")) {
+            let store = format!("store = \"{store}\"");
+            if own.contains("[source]\n") {
+                own = own.replace("[source]\n", &format!("[source]\n{store}\n"));
+            } else {
+                writeln!(own, "[source]\n{store}")?;
+            }
         }
         if !toml.contains("[[interface]]") {
             writeln!(own, "[[interface]]\nname = \"{INTERFACE}\"")?;
@@ -304,7 +313,7 @@ impl From<Output> for Said {
 /// A binary of this workspace, built beside the test that runs.
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("a process knows its program");
+    let test = env::current_exe().expect("a process knows its program");
     let directory = test
         .ancestors()
         .nth(2)

@@ -15,9 +15,9 @@ use fastrand::Rng;
 use ratelimit_common::{
     Cursor, DropReason, Family, Instant, Ipv4, Ipv6, Verdict,
     detected::{Detection, Tally},
-    layout::Counter,
+    layout::{Counter, store},
 };
-use ratelimit_daemon::memory_tables::MemoryTables;
+use ratelimit_daemon::memory_tables::{MemoryCompact, MemoryTables};
 use ratelimit_tests::{
     Frame, Program, cpu,
     mutation::mutate,
@@ -36,6 +36,17 @@ const PACKETS_A_TIME: u8 = 8;
 #[test]
 fn kernel_and_host_agree_on_mutated_packets() {
     require_root!();
+    agree_on_mutated_packets(store::LRU, [(32, 64), (24, 48), (32, 128), (9, 33)]);
+}
+
+/// There are more sources than slots, so they take them over from each other.
+#[test]
+fn kernel_and_host_agree_on_mutated_packets_where_the_store_is_compact() {
+    require_root!();
+    agree_on_mutated_packets(store::COMPACT, [(32, 64), (24, 48), (32, 56), (9, 33)]);
+}
+
+fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
     let packets: u64 = setting("RATELIMIT_AGREEMENT_PACKETS", 200_000);
     let seed: u64 = setting("RATELIMIT_SEED", 1);
     println!("RATELIMIT_SEED={seed} RATELIMIT_AGREEMENT_PACKETS={packets}");
@@ -46,19 +57,16 @@ fn kernel_and_host_agree_on_mutated_packets() {
         .flat_map(|(ipv4, ipv6)| shapes::all(*ipv4, *ipv6))
         .map(|shaped| shaped.frame)
         .collect();
-    let mut duels: Vec<Duel> = [
-        (32, 64, true),
-        (24, 48, false),
-        (32, 128, true),
-        (9, 33, false),
-    ]
-    .map(|(ipv4, ipv6, frags)| Duel::new(source_masks(ipv4, ipv6), frags))
-    .into();
+    let mut duels: Vec<Duel> = prefixes
+        .into_iter()
+        .zip([true, false, true, false])
+        .map(|((ipv4, ipv6), frags)| Duel::new(source_masks(ipv4, ipv6), frags, store))
+        .collect();
     let start = Stopwatch::now();
     let mut frame = vec![];
     for round in 0..packets.div_ceil(ROUND) {
         let now = random::start(&mut rng);
-        let scene = random::scene(&mut rng, &sources, now);
+        let scene = random::scene(&mut rng, &sources, now).in_sets(rng.u32(1..3));
         let duel = &mut duels[usize::try_from(round).unwrap() % 4];
         duel.begin(&scene, now);
         for _ in 0..ROUND {
@@ -81,7 +89,7 @@ fn kernel_and_host_agree_on_every_shape_cut_at_every_length() {
     require_root!();
     let mut rng = Rng::with_seed(2);
     let sources = random::sources(&mut rng, 3);
-    let mut duel = Duel::new(source_masks(32, 64), true);
+    let mut duel = Duel::new(source_masks(32, 64), true, store::LRU);
     for (ipv4, ipv6) in &sources {
         let now = Instant::from_nanos(1 << 40);
         let scene = random::scene(&mut rng, &sources, now);
@@ -145,10 +153,12 @@ impl Duel {
     /// Shares of the node belong to a CPU: all packets arrive on this one.
     const CPU: usize = 0;
 
-    fn new(masks: (Ipv4, Ipv6), frags: bool) -> Self {
+    fn new(masks: (Ipv4, Ipv6), frags: bool, store: u32) -> Self {
         let constants = Constants {
             masks,
             frags,
+            store,
+            sets: 128,
             logs: 4096,
             detected: 1 << 14,
             ..Constants::default()
@@ -222,14 +232,21 @@ impl Duel {
             );
         }
         let (kernel, host) = (&self.kernel, &self.host);
-        let sources = [host.ipv4().records().len(), host.ipv6().records().len()];
+        let sources = [
+            host.ipv4()
+                .compact()
+                .map_or(host.ipv4().records().len() as u64, MemoryCompact::claims),
+            host.ipv6()
+                .compact()
+                .map_or(host.ipv6().records().len() as u64, MemoryCompact::claims),
+        ];
         for ((after, before), sources) in self
             .kernel_inserted()
             .iter()
             .zip(self.inserted)
             .zip(sources)
         {
-            assert_eq!(after - before, sources as u64, "sources that got state");
+            assert_eq!(after - before, sources, "sources that got state");
         }
         same(
             "IPv4 records",
@@ -241,6 +258,10 @@ impl Duel {
             kernel.ipv6.records().unwrap(),
             host.ipv6().records(),
         );
+        if let (Some(ipv4), Some(ipv6)) = (host.ipv4().compact(), host.ipv6().compact()) {
+            assert_eq!(kernel.ipv4.sets().unwrap(), ipv4.sets(), "IPv4 slots");
+            assert_eq!(kernel.ipv6.sets().unwrap(), ipv6.sets(), "IPv6 slots");
+        }
         same(
             "IPv4 strikes",
             kernel.ipv4.strikes().unwrap(),

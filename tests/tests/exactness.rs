@@ -14,7 +14,7 @@ use ratelimit_daemon::clock;
 use ratelimit_tests::{
     Frame, Program, Scene,
     cpu::{self, Meeting},
-    program::{Action, CONFORMING, Constants},
+    program::{Action, CONFORMING, Constants, has_records},
     require_cpus, require_root,
     scene::limit,
 };
@@ -78,6 +78,9 @@ fn two_cpus_take_each_token_that_flows_in_and_no_other() {
     const PACKETS: u32 = 1_000_000;
     const RATE: u64 = 100_000;
     require_root!();
+    if !has_records() {
+        return;
+    }
     require_cpus!(2);
     let second = Duration::from_secs(1);
     // Filled in ten minutes, and empty at the start: it is never full.
@@ -183,6 +186,9 @@ fn a_refusal_is_a_strike() {
 fn more_sources_than_have_room_are_judged_and_counted_all_the_same() {
     const ROUNDS: usize = 20_000;
     require_root!();
+    if !has_records() {
+        return;
+    }
     require_cpus!(2);
     let program = program(&[limit(3, Unit::Packets, WINDOW)], 1_024);
     race(&program, ROUNDS, 3, |_, source| ipv6_frame(source, 60));

@@ -244,7 +244,7 @@ fn map(service: &Service) -> String {
     let layout = service
         .pins()
         .join(format!("v{}", ratelimit_common::layout::VERSION));
-    layout.join("maps/ADDRESSES_V4").display().to_string()
+    layout.join("maps/LISTS_V4").display().to_string()
 }
 
 fn bpftool(service: &Service, arguments: &[&str]) -> String {

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use ratelimit_daemon::{
     api::Origin,
     config,
-    control::{BanRow, Controller, Edit, FOREVER, Store, log_size},
+    control::{BanRow, Controller, Edit, FOREVER, Store, sizes},
     datapath::Kernel,
     protected::{Protected, Why},
 };
@@ -368,7 +368,7 @@ impl Host {
         fs::write(&path, toml).unwrap();
         let config = config::load(&path).unwrap();
         let store = Store::open(directory.path()).unwrap();
-        let size = log_size(&config, &store).unwrap();
+        let size = sizes(&config, &store).unwrap();
         let kernel = lab.near.enter(|| Kernel::load(&config, size)).unwrap();
         // Own addresses and the gateway are found, as on any host.
         let mut protected = lab.near.enter(Protected::find);

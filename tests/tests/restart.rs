@@ -12,6 +12,7 @@ use ratelimit_daemon::api::Ban;
 use ratelimit_tests::{
     Frame, Lab,
     lab::{Receiver, Sender},
+    program::has_records,
     require_root,
     service::Service,
 };
@@ -114,6 +115,9 @@ fn after_rlctl_detach_everything_passes_and_the_next_start_attaches_again() {
 #[test]
 fn pinned_maps_of_another_size_are_made_anew_without_losing_a_ban() {
     require_root!();
+    if !has_records() {
+        return;
+    }
     let lab = Lab::new().unwrap();
     let toml =
         |capacity| format!("[policy.default]\nlimits = []\n[source]\ncapacity = {capacity}\n");

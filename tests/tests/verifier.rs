@@ -1,6 +1,6 @@
 //! The verifier takes the program, with room to spare, whatever constants it is loaded with.
 
-use ratelimit_common::layout::clock;
+use ratelimit_common::layout::{clock, store};
 use ratelimit_tests::{
     Program,
     program::{Constants, source_masks},
@@ -16,15 +16,19 @@ fn the_program_loads_with_every_combination_of_constants() {
     for clock in [clock::KERNEL, clock::MANUAL] {
         for (interface, frags) in [(0, false), (31, true), (u32::MAX, false)] {
             for (ipv4, ipv6) in [(32, 64), (24, 48), (1, 128)] {
-                let constants = Constants {
-                    clock,
-                    interface,
-                    masks: source_masks(ipv4, ipv6),
-                    sources: 1_024,
-                    frags,
-                    ..Constants::default()
-                };
-                check(&constants);
+                for store in [store::LRU, store::COMPACT] {
+                    let constants = Constants {
+                        clock,
+                        interface,
+                        masks: source_masks(ipv4, ipv6),
+                        sources: 1_024,
+                        store,
+                        sets: 1_024,
+                        frags,
+                        ..Constants::default()
+                    };
+                    check(&constants);
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ mod build;
 mod check;
 mod demo;
 mod exactness;
+mod floods;
 mod kernels;
 mod process;
 mod setup;
@@ -32,6 +33,7 @@ enum Command {
     Bench(bench::Arguments),
     Kernels(kernels::Arguments),
     Exactness(exactness::Arguments),
+    Floods(floods::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -51,5 +53,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Kernels(arguments) => kernels::run(arguments),
         Command::Exactness(arguments) => exactness::run(arguments),
+        Command::Floods(arguments) => floods::run(arguments),
     }
 }

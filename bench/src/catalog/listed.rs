@@ -27,7 +27,9 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
     }
     let goals = [(100, 1.0, 3.0), (10_000, 1.0, 3.0), (1_000_000, 1.5, 6.0)];
     scenarios.extend(goals.map(|(count, hot, flood)| passed_by(store, count, hot, flood)));
+    scenarios.extend([10_000, 1_000_000].map(|count| among(store, count)));
     scenarios.extend([1, 100, 10_000].map(|count| policies(store, count)));
+    scenarios.push(wide_policy(store));
     scenarios
 }
 
@@ -76,7 +78,7 @@ fn by_prefix(store: Store, reason: &'static str, list: List) -> Scenario {
     scenario
 }
 
-/// Bans that the traffic passes by. The hot source lies beside one of them, so that the guard in front lets it through.
+/// Bans that the traffic passes by. The hot source shares a /16 (/48) with one of them, and no /24 (/56).
 fn passed_by(store: Store, count: usize, hot: f64, flood: f64) -> Scenario {
     let bans = IpFamily::ALL
         .map(|family| lists::random(family, count))
@@ -92,6 +94,49 @@ fn passed_by(store: Store, count: usize, hot: f64, flood: f64) -> Scenario {
             let case = Case::new(traffic, CONFORMING).goal(goal);
             let is_core = count == 10_000 && family == IpFamily::V4;
             scenario = scenario.case(if is_core { case.core() } else { case });
+        }
+    }
+    scenario
+}
+
+/// Bans that the traffic passes by, nearer: some of them lie in the /24 (/56) of the hot source.
+fn among(store: Store, count: usize) -> Scenario {
+    let mut bans = IpFamily::ALL
+        .map(|family| lists::random(family, count))
+        .concat();
+    for family in IpFamily::ALL {
+        let near = [(1, 32), (2, 31), (16, 28)];
+        bans.extend(near.map(|(beside, length)| lists::prefix(family, FIRST + beside, length)));
+    }
+    let mut scenario = Scenario {
+        bans,
+        ..of(store, &format!("among-{count}"))
+    };
+    for family in IpFamily::ALL {
+        let hot = Traffic::new(family, Sources::Hot);
+        let goal = Goal::Plus(
+            if count > 10_000 { 1.5 } else { 1.0 },
+            scenario::name(store, "pass", hot),
+        );
+        scenario = scenario.case(Case::new(hot, CONFORMING).goal(goal));
+    }
+    scenario
+}
+
+/// A policy for all that the sources lie in: a /8 (/40).
+fn wide_policy(store: Store) -> Scenario {
+    let sources = IpFamily::ALL.map(|family| format!("\"{}\"", lists::prefix(family, FIRST, 8)));
+    let toml = format!(
+        "{}\n[policy.wide]\nsources = [{}]\nlimits = [{WIDE}]",
+        policy(WIDE),
+        sources.join(", ")
+    );
+    let mut scenario = Scenario::new(store, "policy-wide", toml);
+    for family in IpFamily::ALL {
+        for sources in [Sources::Hot, Sources::Many] {
+            let traffic = Traffic::new(family, sources);
+            let goal = Goal::Plus(1.0, scenario::name(store, "pass", traffic));
+            scenario = scenario.case(Case::new(traffic, CONFORMING).goal(goal));
         }
     }
     scenario

@@ -65,6 +65,7 @@ impl Kind {
             Self::EmptyDrop => "empty drop",
             Self::DropAfterALook => "drop after a look",
             Self::Ratelimit(Store::Lru) => "ratelimit lru",
+            Self::Ratelimit(Store::Compact) => "ratelimit compact",
             Self::Nftables => "nftables",
             Self::Hashlimit => "iptables hashlimit",
         }
@@ -122,8 +123,8 @@ const CHAIN: &str = "ingress";
 
 fn scenario(store: Store) -> Scenario {
     let limit = "{ packets = 1, per = \"1h\", algorithm = \"token-bucket\" }";
-    let toml = format!("[source]\ncapacity = {CAPACITY}\n[policy.default]\nlimits = [{limit}]");
-    Scenario::new(store, "live", toml)
+    let toml = format!("[policy.default]\nlimits = [{limit}]");
+    Scenario::new(store, "live", toml).capacity(CAPACITY)
 }
 
 fn drop_all(lab: &Lab, object: &[u8], name: &str) -> Result<Loaded> {

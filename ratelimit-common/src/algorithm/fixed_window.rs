@@ -126,6 +126,29 @@ impl FixedWindow {
         self.window_at(word, now).1
     }
 
+    /// The word behind the last that could be of a window at `now`.
+    #[inline(always)]
+    pub(super) fn debt_origin(&self, now: Instant) -> u64 {
+        let behind = self.tick(now).wrapping_add(self.early_ticks());
+        behind.wrapping_add(1).wrapping_shl(self.count_bits)
+    }
+
+    /// The word of a window that another source has opened: what was used of it is at least the part of the amount that its
+    /// time is over of. So whoever comes into many windows that others have opened is admitted no more than their time
+    /// allows.
+    #[inline(always)]
+    pub(super) fn taken_over(&self, word: u64, now: Instant) -> u64 {
+        let (opened, used) = self.window_at(word, now);
+        let elapsed = self.tick(now).wrapping_sub(opened) & self.tick_mask();
+        if used == 0 || elapsed >= self.window_ticks {
+            return word;
+        }
+        // The amount has as many bits as the tick leaves.
+        let gone = self.amount.wrapping_mul(elapsed);
+        let gone = gone.div_ceil(self.window_ticks.max(1));
+        opened.wrapping_shl(self.count_bits) | used.max(gone)
+    }
+
     /// How long the window that is open at `now` stays so.
     #[inline(always)]
     pub(super) fn ends_in_ns(&self, word: u64, now: Instant) -> u64 {

@@ -173,6 +173,19 @@ impl SlidingWindow {
         sight.count.saturating_add(self.weighed(&sight))
     }
 
+    /// The word behind the last that could be of a window at `now`.
+    #[inline(always)]
+    pub(super) fn debt_origin(&self, now: Instant) -> u64 {
+        let phase_bits = u32::from(self.phase_bits);
+        let position = now
+            .as_nanos()
+            .wrapping_shr(self.tick_shift.into())
+            .wrapping_mul(self.reciprocal.into());
+        let index = position.wrapping_shr(phase_bits);
+        let behind = index.wrapping_add(self.early_windows.into());
+        behind.wrapping_add(1).wrapping_shl(phase_bits)
+    }
+
     /// How long the window of a packet at `now` lasts, rounded down.
     #[inline(always)]
     pub(super) fn ends_in_ns(&self, word: u64, now: Instant) -> u64 {

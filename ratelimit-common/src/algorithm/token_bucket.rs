@@ -161,6 +161,13 @@ impl TokenBucket {
         whole.saturating_add(u64::from(part > 0)).min(self.burst)
     }
 
+    /// The word behind the last that a bucket could have at `now`.
+    #[inline(always)]
+    pub(super) fn debt_origin(&self, now: Instant) -> u64 {
+        let ahead = self.capacity().wrapping_add(self.early());
+        self.parts(now).wrapping_add(ahead).wrapping_add(1)
+    }
+
     /// The time after which any bucket is full.
     pub(super) fn forgets_in_ns(&self) -> u64 {
         let ticks = self.capacity().checked_div(self.parts_per_tick.into());
@@ -183,14 +190,17 @@ impl TokenBucket {
     #[inline(always)]
     fn taken(&self, word: u64, now: u64) -> u64 {
         let ahead = word.wrapping_sub(now);
-        // `EARLY_NS` in parts: at most 2^44, as `parts_per_tick` is at most 2^(64 - HORIZON_BITS + tick_shift).
-        let early =
-            u64::from(self.parts_per_tick).wrapping_shl(EARLY_BITS.wrapping_sub(self.tick_shift));
-        if word != 0 && ahead <= self.capacity().wrapping_add(early) {
+        if word != 0 && ahead <= self.capacity().wrapping_add(self.early()) {
             ahead
         } else {
             0
         }
+    }
+
+    /// `EARLY_NS` in parts: at most 2^44, as `parts_per_tick` is at most 2^(64 - `HORIZON_BITS` + `tick_shift`).
+    #[inline(always)]
+    fn early(&self) -> u64 {
+        u64::from(self.parts_per_tick).wrapping_shl(EARLY_BITS.wrapping_sub(self.tick_shift))
     }
 
     /// How long an empty bucket takes to fill, in parts: at most `CAPACITY_MAX`.

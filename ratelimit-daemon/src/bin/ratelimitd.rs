@@ -36,7 +36,7 @@ Examples:
   ratelimitd --config /etc/ratelimit/config.toml
 
 Signals: SIGHUP reads the configuration again, SIGTERM and SIGINT stop.
-The log goes to stderr; RUST_LOG=ratelimit_daemon=debug shows sampled drops.";
+The log goes to stderr; RUST_LOG=ratelimit_daemon=debug shows sampled drops, as `rlctl events` does.";
 
 fn main() -> ExitCode {
     let arguments = Command::parse();

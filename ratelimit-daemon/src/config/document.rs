@@ -8,7 +8,7 @@ use std::{
 use toml::de::DeTable;
 
 use super::{
-    ClockWish, Crowdsec, Interface, OnStop, Paths, Source,
+    ClockWish, Crowdsec, Interface, OnStop, Paths, Source, StateStore,
     class::{self, NamedClass},
     crowdsec,
     detection::{self, Detection},
@@ -34,6 +34,12 @@ const CLOCKS: [(&str, ClockWish); 3] = [
     ("precise", ClockWish::Precise),
     ("coarse", ClockWish::Coarse),
 ];
+
+const STORES: [(&str, StateStore); 2] =
+    [("lru", StateStore::Lru), ("compact", StateStore::Compact)];
+
+/// The bits of a tag are 64.
+const COMPACT_IPV6_PREFIX_MAX: u32 = 64;
 
 const ON_STOP: [(&str, OnStop); 2] = [("keep", OnStop::Keep), ("detach", OnStop::Detach)];
 
@@ -168,11 +174,25 @@ fn read_source(mut section: Section<'_>, report: &mut Report) -> At<Source> {
     let ipv6_prefix = integer("ipv6_prefix", 1..=128, default.ipv6_prefix.into());
     let capacity = integer("capacity", 1..=SOURCES_MAX, default.capacity);
     let logs = integer("logs", 1..=LOGS_MAX, default.logs);
+    let store = section.take("store");
+    let store = store.and_then(|value| value.choice(&STORES, report));
+    if let Some(At { value, spot }) = &store
+        && *value == StateStore::Compact
+        && ipv6_prefix > COMPACT_IPV6_PREFIX_MAX
+    {
+        let message = format!(
+            "a compact store tells IPv6 sources apart by {COMPACT_IPV6_PREFIX_MAX} bits, and ipv6_prefix is {ipv6_prefix}"
+        );
+        let hint =
+            format!("write ipv6_prefix = {COMPACT_IPV6_PREFIX_MAX} or less, or store = \"lru\"");
+        report.add(spot, Problem::new(message, hint));
+    }
     let spot = section.spot.clone();
     section.finish(report);
     let value = Source {
         ipv4_prefix: u8::try_from(ipv4_prefix).expect("at most 32"),
         ipv6_prefix: u8::try_from(ipv6_prefix).expect("at most 128"),
+        store: store.map_or(default.store, |at| at.value),
         capacity,
         logs,
     };

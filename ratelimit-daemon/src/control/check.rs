@@ -70,6 +70,8 @@ impl Controller {
             policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
             limits,
             wider,
+            covering: self.covering(address, verdict),
+            last_drops: self.last_drops(source),
             strikes: strikes_view,
             refused_packets: strikes.map_or(0, |strikes| strikes.packets),
             refused_last: strikes
@@ -96,20 +98,27 @@ impl Controller {
 
     /// The entry of a list that bans an address and ends last, with its end.
     fn listed_ban(&self, address: IpAddr) -> Option<(Instant, Ban)> {
+        let bans = self.listed_bans(address);
+        bans.max_by_key(|(until, _)| *until)
+    }
+
+    /// The entries of lists that ban an address, with their ends.
+    pub(super) fn listed_bans(&self, address: IpAddr) -> impl Iterator<Item = (Instant, Ban)> {
         let lists = self.intent.lists_for(Action::Ban);
-        let entries = lists.flat_map(|(name, list)| {
+        let entries = lists.flat_map(move |(name, list)| {
             let entries = list.around(address.into());
             entries.map(move |entry| (name, list, entry))
         });
-        let (name, list, entry) = entries.max_by_key(|(_, _, entry)| entry.until)?;
-        let row = BanRow {
-            until: entry.until,
-            since: list.since,
-            reason: list.reasons.get(entry.reason).map(Into::into),
-            author: Arc::clone(&list.author),
-        };
-        let origin = Origin::List(Arc::clone(name));
-        Some((entry.until, ban(entry.prefix, &origin, &row)))
+        entries.map(|(name, list, entry)| {
+            let row = BanRow {
+                until: entry.until,
+                since: list.since,
+                reason: list.reasons.get(entry.reason).map(Into::into),
+                author: Arc::clone(&list.author),
+            };
+            let origin = Origin::List(Arc::clone(name));
+            (entry.until, ban(entry.prefix, &origin, &row))
+        })
     }
 
     /// The prefix that the verdict comes from: of the ban, of the allow, or of the policy.
@@ -175,7 +184,7 @@ impl Controller {
         now: Instant,
     ) -> Result<Vec<LimitState>, DatapathError> {
         let datapath = self.enforcer.datapath();
-        let record = datapath.record(source.address(), named.policy.scope())?;
+        let record = datapath.record(source.address(), &named.policy, now)?;
         let state = SourceState {
             datapath,
             source: source.address(),

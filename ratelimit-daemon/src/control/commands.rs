@@ -9,13 +9,14 @@ use tracing::{info, warn};
 use super::{
     controller::{Controller, Reloads},
     intent::{self, Edit, Intent},
+    record::Cause,
     reload,
     store::{AllowRow, BanRow, FOREVER, LimitRow},
 };
 use crate::{
     api::{
         AllowRequest, BanRequest, Changed, ClockStatus, Detached, Held, LimitRequest, LimitTarget,
-        PrefixesRequest, Refused, Reloaded,
+        PrefixesRequest, Refused, Reloaded, What,
     },
     clock,
     config::{self, Config, ConfigError},
@@ -103,7 +104,7 @@ impl Controller {
                 unbanned.absent.push(prefix);
             }
         }
-        self.edit(&edits)?;
+        self.edit_because(&edits, Cause::User(author))?;
         info!(prefixes = unbanned.removed, author, "unbanned");
         Ok(unbanned)
     }
@@ -150,7 +151,7 @@ impl Controller {
             .iter()
             .map(|prefix| Edit::Allow(*prefix, None))
             .collect();
-        let changed = self.edit(&edits)?;
+        let changed = self.edit_because(&edits, Cause::User(author))?;
         info!(prefixes = present.len(), author, "taken off the allow list");
         Ok(Changed { absent, ..changed })
     }
@@ -205,7 +206,8 @@ impl Controller {
                 target(request.prefix)
             )));
         }
-        let changed = self.edit(&[Edit::Limits(request.prefix, None)])?;
+        let edits = [Edit::Limits(request.prefix, None)];
+        let changed = self.edit_because(&edits, Cause::User(author))?;
         info!(target = %target(request.prefix), author, "limits set by hand taken away");
         Ok(changed)
     }
@@ -224,6 +226,9 @@ impl Controller {
                     error: None,
                 };
                 info!(changes = reloaded.changes.len(), "configuration applied");
+                let changes = reloaded.changes.clone();
+                self.journal
+                    .record(Timestamp::now(), What::Reloaded { changes });
             }
             Err(refused) => {
                 self.reloads.error = Some(refused.error.clone());
@@ -231,6 +236,9 @@ impl Controller {
                     error = refused.error,
                     "the configuration was refused, the one before stays in force"
                 );
+                let error = refused.error.clone();
+                self.journal
+                    .record(Timestamp::now(), What::ReloadRefused { error });
             }
         }
         answer
@@ -244,6 +252,11 @@ impl Controller {
     pub fn detach(&mut self, author: &str) -> Result<Detached, Refused> {
         let detachment = self.enforcer.datapath_mut().detach()?;
         info!(interfaces = ?detachment.interfaces, author, "detached");
+        let detached = What::Detached {
+            interfaces: detachment.interfaces.clone(),
+            by: author.into(),
+        };
+        self.journal.record(Timestamp::now(), detached);
         Ok(Detached {
             interfaces: detachment.interfaces,
         })

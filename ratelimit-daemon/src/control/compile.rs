@@ -19,15 +19,16 @@ use self::policy::{Compiler, select};
 use super::{
     class_numbers::{ClassNumbers, TooManyClasses},
     enforcer::Tables,
-    intent::Intent,
-    policies::{DEFAULT, NODE, Named, Policies, TooManyPolicies},
+    intent::{Intent, WantedPolicy},
+    policies::{DEFAULT, NODE, Named, Policies, Role, TooManyPolicies},
+    regions::{NoRoom, Regions, is_whole, sources_of},
     rules::Rules,
 };
 use crate::{
     class::{Selected, UnknownClass},
     class_tables::ClassTables,
     config::Config,
-    datapath::{IpAddress, IpFamily},
+    datapath::{HeldTable, IpAddress, IpFamily},
     memory_tables::MemoryTables,
     prefix::Prefix,
 };
@@ -41,6 +42,9 @@ pub enum CompileError {
     /// There are too many classes.
     #[error(transparent)]
     TooManyClasses(#[from] TooManyClasses),
+    /// The compact store has no room.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// A limit, which was set by hand, counts a class that is not there.
     #[error(
         "the limits of {policy} that were set by hand count the class `{class}`, which the configuration does not have: write [class.{class}] there, or take the limits away first"
@@ -61,21 +65,26 @@ pub struct Held<'a> {
     pub classes: &'a ClassTables,
     /// What holds for all packets.
     pub settings: Settings,
+    /// The sets of the table, where the store is `compact`.
+    pub sets: Option<u32>,
+    /// The scopes that are to be moved to larger regions of it.
+    pub moving: BTreeSet<u32>,
 }
 
 /// Gives every policy that is to be its index and every class its number, and forgets the others. `cpus` share the limits
 /// of the node.
+/// Answers the scopes that have small regions in a `compact` table until others have retired.
 ///
 /// # Errors
 ///
-/// When no index or number is free, or a limit counts a class that there is not.
+/// When no index or number is free, there is no room, or a limit counts a class that there is not.
 pub fn compile_policies(
     policies: &mut Policies,
     classes: &mut ClassNumbers,
     intent: &Intent,
     held: &Held<'_>,
     cpus: u32,
-) -> Result<(), CompileError> {
+) -> Result<BTreeSet<u32>, CompileError> {
     let wanted = intent.policies();
     let mut counted = BTreeSet::new();
     for policy in &wanted {
@@ -98,11 +107,69 @@ pub fn compile_policies(
         held_node: held_node.and_then(|index| held.policies.get(&index)),
         cpus,
     };
-    for policy in &wanted {
-        policies.assign(&policy.name, compiler.compile(policy), held.policies)?;
+    let mut compiled: Vec<Named> = wanted
+        .iter()
+        .map(|policy| compiler.compile(policy))
+        .collect();
+    let small = match held.sets {
+        None => BTreeSet::new(),
+        Some(sets) => place(sets, held, &wanted, &mut compiled, intent)?,
+    };
+    for (policy, named) in wanted.iter().zip(compiled) {
+        policies.assign(&policy.name, named, held.policies)?;
     }
     policies.retain(|name| wanted.iter().any(|policy| policy.name == name));
-    Ok(())
+    Ok(small)
+}
+
+/// Gives the limits of all policies but the node's their regions, and answers the scopes that are to be moved to larger ones.
+fn place(
+    sets: u32,
+    held: &Held<'_>,
+    wanted: &[WantedPolicy<'_>],
+    compiled: &mut [Named],
+    intent: &Intent,
+) -> Result<BTreeSet<u32>, NoRoom> {
+    let scopes = compiled.iter().map(|named| named.policy.scope()).collect();
+    let mut regions = Regions::held(sets, held.policies.values(), &scopes);
+    for (policy, named) in wanted.iter().zip(compiled) {
+        if policy.role != Role::Node {
+            let sources = sources_of(policy, intent);
+            named.policy = regions.place(&policy.name, &named.policy, sources)?;
+            if held.moving.contains(&named.policy.scope()) {
+                named.policy = regions.enlarge(&named.policy, sources);
+            }
+        }
+    }
+    Ok(regions.into_small())
+}
+
+/// The sets that a table is to have where `wanted` would do, and `held` is there from before: its own, if all that is intended
+/// fits into it and it is not far too large. A table of another size begins empty.
+pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
+    let beside = Held {
+        policies: &held.policies,
+        classes: &ClassTables::default(),
+        settings: Settings::default(),
+        sets: Some(held.sets),
+        moving: BTreeSet::new(),
+    };
+    let (mut policies, mut classes) = Default::default();
+    let answer = compile_policies(&mut policies, &mut classes, intent, &beside, 1);
+    let kept: BTreeSet<u32> = held.policies.values().map(Policy::scope).collect();
+    let is_whole = intent.policies().iter().all(|wanted| {
+        wanted.role == Role::Node
+            || policies.get(&wanted.name).is_none_or(|named| {
+                kept.contains(&named.policy.scope())
+                    || is_whole(&named.policy, sources_of(wanted, intent))
+            })
+    });
+    if answer.is_ok() && is_whole && held.sets / 2 <= wanted {
+        held.sets
+    } else {
+        // A table of the same size would be taken over.
+        wanted + u32::from(wanted == held.sets)
+    }
 }
 
 /// The rules of every prefix that something is said about.
@@ -200,6 +267,8 @@ impl Compiled {
             policies: &BTreeMap::new(),
             classes: &ClassTables::default(),
             settings: Settings::default(),
+            sets: None,
+            moving: BTreeSet::new(),
         };
         compile_policies(&mut policies, &mut classes, &intent, &nothing, 1)?;
         let rules = compile_rules(&policies, &intent);

@@ -3,7 +3,10 @@
 //! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands.rs`, what it tells in `views.rs`;
 //! here is how a change gets into the database and the datapath, or into neither.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use anyhow::Context;
 use jiff::Timestamp;
@@ -19,11 +22,13 @@ use super::{
     detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
     intent::{Edit, Intent},
+    journal::Journal,
     list_files::ListFiles,
     pass_all::PassAll,
     policies::Policies,
     protection::Protection,
     reconcile::Comparisons,
+    record::Cause,
     reserve::Filling,
     rules::Rules,
     store::Store,
@@ -44,6 +49,8 @@ pub struct Controller {
     pub(super) rules: Rules,
     pub(super) policies: Policies,
     classes: ClassNumbers,
+    /// Scopes whose regions in a `compact` table are small until others have retired.
+    small: BTreeSet<u32>,
     /// The CPUs that share the limits of the node.
     cpus: u32,
     pub(super) enforcer: Enforcer,
@@ -59,6 +66,7 @@ pub struct Controller {
     /// How often the coarse clock moves on.
     tick: Duration,
     pub(super) comparisons: Comparisons,
+    pub(super) journal: Journal,
     pub(super) crowdsec: Connection,
     pub(super) protection: Protection,
     pub(super) pass_all: PassAll,
@@ -96,6 +104,7 @@ impl Controller {
             rules: Rules::default(),
             policies: Policies::default(),
             classes: ClassNumbers::default(),
+            small: BTreeSet::new(),
             cpus: cpus()?,
             enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
             store,
@@ -111,6 +120,7 @@ impl Controller {
             pruned: std::time::Instant::now(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
+            journal: Journal::default(),
             crowdsec: Connection::new(crowdsec),
             filling: Filling::default(),
         };
@@ -142,6 +152,9 @@ impl Controller {
     /// The first interface that fails.
     pub fn attach(&mut self) -> anyhow::Result<()> {
         self.enforcer.datapath_mut().attach()?;
+        let attached = self.enforcer.datapath().attached().into_iter();
+        self.journal
+            .name_interfaces(attached.map(|(interface, slot, _)| (slot, interface.name)));
         for interface in self.status().interfaces {
             let mode = interface.mode.unwrap_or_default();
             info!(
@@ -199,16 +212,34 @@ impl Controller {
     ///
     /// Why none of them was made.
     pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+        self.edit_because(edits, Cause::Origin)
+    }
+
+    /// The same, with why entries go.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was made.
+    pub(super) fn edit_because(
+        &mut self,
+        edits: &[Edit],
+        cause: Cause<'_>,
+    ) -> Result<Changed, Refused> {
         let given_way = self.make_room(edits)?;
         let count = given_way.len();
         let all: Vec<Edit> = given_way.into_iter().chain(edits.iter().cloned()).collect();
-        let changed = self.edit_all(&all, count)?;
+        let changed = self.edit_all(&all, count, cause)?;
         self.note_given_way(count);
         Ok(changed)
     }
 
     /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
-    fn edit_all(&mut self, edits: &[Edit], giving_way: usize) -> Result<Changed, Refused> {
+    fn edit_all(
+        &mut self,
+        edits: &[Edit],
+        giving_way: usize,
+        cause: Cause<'_>,
+    ) -> Result<Changed, Refused> {
         let before = Some(self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
@@ -228,10 +259,12 @@ impl Controller {
             }
             return Err(refusal(error));
         }
+        self.enlarge_regions();
         self.tell_clock(before.as_ref());
         if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
         }
+        self.record_edits(edits, &reverse, cause);
         Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
     }
 
@@ -263,6 +296,9 @@ impl Controller {
         if answer.is_err() {
             self.intent.config = before;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
+            self.small.clear();
+        } else {
+            self.enlarge_regions();
         }
         self.crowdsec.wish(self.intent.config.crowdsec.as_ref());
         self.tell_clock(Some(&clock));
@@ -293,10 +329,26 @@ impl Controller {
             policies: &held.policies,
             classes: &held.classes,
             settings: held.settings,
+            sets: self.enforcer.datapath().table_sets(),
+            moving: std::mem::take(&mut self.small),
         };
         let (policies, classes) = (&mut self.policies, &mut self.classes);
-        compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
+        self.small = compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
         Ok(())
+    }
+
+    /// Moves limits that have taken the place of others to regions of full size, after those are gone. They begin with nothing
+    /// used once more, a moment after they did.
+    fn enlarge_regions(&mut self) {
+        if self.small.is_empty() {
+            return;
+        }
+        if let Err(error) = self.compile_all().and_then(|()| self.enforce_all()) {
+            warn!(
+                error = format!("{error:#}"),
+                "the state of new limits has less room than it should have"
+            );
+        }
     }
 
     pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
@@ -404,7 +456,7 @@ impl Controller {
         if edits.is_empty() {
             return Ok(());
         }
-        self.edit(&edits)
+        self.edit_because(&edits, Cause::Time)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
         info!(count = edits.len(), "bans ended");
         Ok(())

@@ -2,10 +2,11 @@
 
 pub mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use ratelimit_common::{
-    ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
+    Limit, ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
+    compact::Region,
 };
 
 use super::guards::GuardCounts;
@@ -19,8 +20,10 @@ use crate::{
 pub struct Enforcer {
     datapath: Box<dyn Datapath>,
     entries: BTreeMap<Prefix, ListEntry>,
+    /// How many they are, of each family.
+    counts: [u64; 2],
     held: Tables,
-    guards: BTreeMap<IpFamily, GuardCounts>,
+    guards: GuardCounts,
 }
 
 /// What the tables hold, or are to hold, besides the entries.
@@ -51,8 +54,9 @@ impl Enforcer {
         let mut enforcer = Self {
             datapath,
             entries: BTreeMap::new(),
+            counts: [0; 2],
             held: Tables::default(),
-            guards: BTreeMap::new(),
+            guards: GuardCounts::default(),
         };
         enforcer.reread()?;
         Ok(enforcer)
@@ -86,12 +90,18 @@ impl Enforcer {
 
     fn take_entries(&mut self, entries: Vec<(Prefix, ListEntry)>) {
         self.entries = entries.into_iter().collect();
-        self.guards = IpFamily::ALL
-            .map(|family| (family, GuardCounts::default()))
-            .into();
+        self.counts = [0; 2];
         for prefix in self.entries.keys() {
-            self.guards.entry(family(*prefix)).or_default().add(*prefix);
+            self.counts[IpFamily::of(prefix.address()) as usize] += 1;
         }
+        self.restore_guards();
+    }
+
+    /// Puts the guards right, and answers how many of their words were wrong.
+    fn restore_guards(&mut self) -> usize {
+        let (guards, wrong) = GuardCounts::restore(&self.entries, &mut *self.datapath);
+        self.guards = guards;
+        wrong
     }
 
     /// Changes entries and, where they are given, all other tables. A packet meanwhile sees for its source either what was
@@ -150,25 +160,8 @@ impl Enforcer {
 
     /// How many entries of a family it holds.
     #[must_use]
-    pub fn count(&self, wanted: IpFamily) -> u64 {
-        let (addresses, prefixes) = self.count_entries(wanted);
-        addresses + prefixes
-    }
-
-    /// How many entries it holds, single addresses and wider prefixes of a family.
-    #[must_use]
-    pub fn count_entries(&self, wanted: IpFamily) -> (u64, u64) {
-        let of_family = self
-            .entries
-            .keys()
-            .filter(|prefix| family(**prefix) == wanted);
-        of_family.fold((0, 0), |(addresses, prefixes), prefix| {
-            if prefix.is_address() {
-                (addresses + 1, prefixes)
-            } else {
-                (addresses, prefixes + 1)
-            }
-        })
+    pub fn count(&self, family: IpFamily) -> u64 {
+        self.counts[family as usize]
     }
 
     /// What the tables hold besides the entries.
@@ -213,8 +206,15 @@ impl Enforcer {
             before.with_precise_clock()
         };
         self.change_settings(before, undo)?;
+        let in_use: HashSet<Region> = self.regions().collect();
         for (index, policy) in &wanted.policies {
             if self.held.policies.get(index) != Some(policy) {
+                // No word is read that was left behind under another meaning.
+                for region in policy.limits().map(Limit::region) {
+                    if region.sets() > 0 && !in_use.contains(&region) {
+                        self.datapath.clear_region(region)?;
+                    }
+                }
                 self.datapath.set_policy(*index, policy)?;
                 self.held.policies.insert(*index, *policy);
             }
@@ -244,14 +244,19 @@ impl Enforcer {
     fn try_change(&mut self, changes: Changes, undo: &mut Vec<Undo>) -> Result<(), DatapathError> {
         let (present, gone): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(|(_, entry)| entry.is_some());
+        let coming = present.iter().map(|(prefix, _)| *prefix);
+        let coming: Vec<Prefix> = coming
+            .filter(|prefix| self.entry(*prefix).is_none())
+            .collect();
+        self.guards
+            .reserve(&coming, &self.entries, &mut *self.datapath);
         for (prefix, entry) in present {
             self.change(prefix, entry, undo)?;
         }
-        self.write_guards()?;
         for (prefix, _) in gone {
             self.change(prefix, None, undo)?;
         }
-        self.write_guards()
+        Ok(())
     }
 
     fn change_classes(
@@ -327,6 +332,12 @@ impl Enforcer {
         }
     }
 
+    /// The regions of a `compact` table that policies have.
+    fn regions(&self) -> impl Iterator<Item = Region> {
+        let limits = self.held.policies.values().flat_map(Policy::limits);
+        limits.map(Limit::region).filter(|region| region.sets() > 0)
+    }
+
     fn change(
         &mut self,
         prefix: Prefix,
@@ -337,28 +348,27 @@ impl Enforcer {
         if before == entry {
             return Ok(());
         }
-        let guard = self.guards.entry(family(prefix)).or_default();
+        let datapath = &mut *self.datapath;
+        let count = &mut self.counts[IpFamily::of(prefix.address()) as usize];
         if let Some(entry) = entry {
-            self.datapath.set_entry(prefix, entry)?;
-            if self.entries.insert(prefix, entry).is_none() {
-                guard.add(prefix);
+            if before.is_none() {
+                self.guards.add(prefix, datapath);
             }
+            if let Err(error) = datapath.set_entry(prefix, entry) {
+                if before.is_none() {
+                    self.guards.remove(prefix, datapath);
+                }
+                return Err(error);
+            }
+            *count += u64::from(before.is_none());
+            self.entries.insert(prefix, entry);
         } else {
-            self.datapath.remove_entry(prefix)?;
+            datapath.remove_entry(prefix)?;
+            *count -= 1;
             self.entries.remove(&prefix);
-            guard.remove(prefix);
+            self.guards.remove(prefix, datapath);
         }
         undo.push(Undo::Entry(prefix, before));
-        Ok(())
-    }
-
-    fn write_guards(&mut self) -> Result<(), DatapathError> {
-        for (family, counts) in &mut self.guards {
-            if let Some(guard) = counts.take_changed() {
-                let answer = self.datapath.set_guard(*family, &guard);
-                answer.inspect_err(|_| counts.retry())?;
-            }
-        }
         Ok(())
     }
 
@@ -399,9 +409,6 @@ impl Enforcer {
                 tracing::error!(%error, "a change that failed could not be taken back");
             }
         }
-        if let Err(error) = self.write_guards() {
-            tracing::error!(%error, "a change that failed could not be taken back");
-        }
     }
 }
 
@@ -412,8 +419,4 @@ enum Undo {
     Aggregates(IpFamily, Aggregates),
     DetectionLimit(FixedWindow),
     Settings(Settings),
-}
-
-fn family(prefix: Prefix) -> IpFamily {
-    IpFamily::of(prefix.address())
 }

@@ -1,170 +1,399 @@
 //! The guards in front of the lists: which of their bits the prefixes need, counted so that a bit can be cleared again.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-use ratelimit_common::{
-    Address, Ipv4, Ipv6,
-    guard::{BITS, Guard},
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
 };
 
-use crate::prefix::Prefix;
+use ratelimit_common::{
+    Address, Ipv4, Ipv6, ListEntry,
+    guard::{Level, Levels, WIDTHS, Widths},
+};
 
-/// IPv6 prefixes shorter than this span more than 4,096 /32s, and set every bit.
-const IPV6_LENGTH_MIN: u8 = 20;
+use crate::{
+    datapath::{Datapath, IpFamily},
+    prefix::Prefix,
+};
 
-/// The guard of one family.
+/// How much too wide a level may stay when prefixes go: their number goes up and down.
+const WIDTHS_KEPT: u8 = 2;
+
+/// What cannot be read from the bits themselves.
+#[derive(Default)]
 pub struct GuardCounts {
-    /// How many prefixes need each bit.
-    bits: Vec<u32>,
-    /// How many need all of them.
-    all: u32,
-    changed: bool,
-}
-
-impl Default for GuardCounts {
-    fn default() -> Self {
-        Self {
-            bits: vec![0; BITS as usize],
-            all: 0,
-            changed: true,
-        }
-    }
+    /// How many prefixes need a bit beyond the first, where they are several, by family, word and bit.
+    others: HashMap<(IpFamily, u32, u8), u32>,
+    /// The prefixes of each narrower level.
+    prefixes: HashMap<(IpFamily, u8), usize>,
 }
 
 impl GuardCounts {
-    /// Notes a prefix that was not there before.
-    pub fn add(&mut self, prefix: Prefix) {
-        self.change(prefix, |count| {
-            *count += 1;
-            *count == 1
-        });
-    }
-
-    /// Notes that a prefix is gone.
-    pub fn remove(&mut self, prefix: Prefix) {
-        self.change(prefix, |count| {
-            *count -= 1;
-            *count == 0
-        });
-    }
-
-    /// The guard, when it is different from the one that was taken last.
-    pub fn take_changed(&mut self) -> Option<Guard> {
-        std::mem::take(&mut self.changed).then(|| self.guard())
-    }
-
-    /// Lets the guard be taken again: it did not reach the datapath.
-    pub fn retry(&mut self) {
-        self.changed = true;
-    }
-
-    fn guard(&self) -> Guard {
-        let mut guard = Guard::CLEAR;
-        if self.all > 0 {
-            guard.insert_all();
-            return guard;
+    /// Makes room for prefixes that are to come, beside those that are held: bits are set in more words, and then the packets
+    /// are sent there.
+    pub fn reserve(
+        &mut self,
+        coming: &[Prefix],
+        held: &BTreeMap<Prefix, ListEntry>,
+        datapath: &mut dyn Datapath,
+    ) {
+        let mut counts = HashMap::<_, usize>::new();
+        for (family, level) in coming.iter().filter_map(|prefix| narrower(*prefix)) {
+            *counts.entry((family, level.number())).or_default() += 1;
         }
-        for (bit, _) in (0..).zip(&self.bits).filter(|(_, count)| **count > 0) {
-            guard.insert(bit);
-        }
-        guard
-    }
-
-    fn change(&mut self, prefix: Prefix, mut change: impl FnMut(&mut u32) -> bool) {
-        match bits(prefix) {
-            Some(bits) => {
-                for bit in bits {
-                    self.changed |= change(&mut self.bits[bit as usize]);
+        for family in IpFamily::ALL {
+            for level in levels(family).all_narrower() {
+                let key = (family, level.number());
+                let held_before = self.prefixes.get(&key).copied().unwrap_or_default();
+                let count = counts.get(&key).copied().unwrap_or_default();
+                let width = level.width_for(held_before + count);
+                if width > widths(family, datapath).of(level) {
+                    self.widen(family, level, width, held.keys(), datapath);
                 }
             }
-            None => self.changed |= change(&mut self.all),
+        }
+    }
+
+    /// Sets the bits of a prefix that was not there before.
+    pub fn add(&mut self, prefix: Prefix, datapath: &mut dyn Datapath) {
+        let family = IpFamily::of(prefix.address());
+        self.count(prefix);
+        marks(prefix, widths(family, datapath), |index, mark| {
+            let word = datapath.guard_word(family, index);
+            if word | mark != word {
+                datapath.set_guard_word(family, index, word | mark);
+            }
+            self.note_others(family, index, word & mark);
+        });
+    }
+
+    /// Clears the bits that no prefix needs when one is gone.
+    pub fn remove(&mut self, prefix: Prefix, datapath: &mut dyn Datapath) {
+        let family = IpFamily::of(prefix.address());
+        if let Some((family, level)) = narrower(prefix) {
+            *self.prefixes.entry((family, level.number())).or_default() -= 1;
+        }
+        marks(prefix, widths(family, datapath), |index, mark| {
+            let mut unneeded = mark;
+            for bit in bits(mark) {
+                let key = (family, index, bit);
+                if let Some(count) = self.others.get_mut(&key) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.others.remove(&key);
+                    }
+                    unneeded &= !(1 << bit);
+                }
+            }
+            if unneeded != 0 {
+                let word = datapath.guard_word(family, index);
+                datapath.set_guard_word(family, index, word & !unneeded);
+            }
+        });
+    }
+
+    /// Counts anew what the prefixes that are held need, puts words right, whatever they hold, and answers how many of those that packets
+    /// ask for were wrong. Each gets all the bits that it needs in one store, so no packet misses a prefix meanwhile.
+    pub fn restore(
+        held: &BTreeMap<Prefix, ListEntry>,
+        datapath: &mut dyn Datapath,
+    ) -> (Self, usize) {
+        let mut counts = Self::default();
+        let mut wrong = 0;
+        for prefix in held.keys() {
+            counts.count(*prefix);
+        }
+        for family in IpFamily::ALL {
+            let before = widths(family, datapath);
+            let widths = counts.widths_for(family, before);
+            let of_family = held
+                .keys()
+                .filter(|prefix| IpFamily::of(prefix.address()) == family);
+            let wanted = counts.words_for(family, widths, of_family);
+            let narrower = levels(family).all_narrower();
+            let in_use = narrower.flat_map(|level| level.words_of(widths.of(level)));
+            for index in in_use.chain([WIDTHS]).chain(0..WIDTHS) {
+                let word = wanted[index as usize];
+                if datapath.guard_word(family, index) != word {
+                    datapath.set_guard_word(family, index, word);
+                    wrong += usize::from(widths == before);
+                }
+            }
+        }
+        (counts, wrong)
+    }
+
+    /// All words of a family, with the bits that its prefixes need.
+    fn words_for<'a>(
+        &mut self,
+        family: IpFamily,
+        widths: Widths,
+        prefixes: impl Iterator<Item = &'a Prefix>,
+    ) -> Vec<u64> {
+        let mut words = vec![0u64; levels(family).words() as usize];
+        words[WIDTHS as usize] = widths.to_word();
+        for prefix in prefixes {
+            marks(*prefix, widths, |index, mark| {
+                let word = &mut words[index as usize];
+                self.note_others(family, index, *word & mark);
+                *word |= mark;
+            });
+        }
+        words
+    }
+
+    fn widen<'a>(
+        &mut self,
+        family: IpFamily,
+        level: Level,
+        width: u8,
+        held: impl Iterator<Item = &'a Prefix>,
+        datapath: &mut dyn Datapath,
+    ) {
+        let before = widths(family, datapath);
+        let old = level.words_of(before.of(level));
+        self.others
+            .retain(|(of, index, _), _| *of != family || !old.contains(index));
+        let new = level.words_of(width);
+        for index in new.clone() {
+            datapath.set_guard_word(family, index, 0);
+        }
+        let after = before.with(level, width);
+        for prefix in held.filter(|prefix| IpFamily::of(prefix.address()) == family) {
+            marks(*prefix, after, |index, mark| {
+                if new.contains(&index) {
+                    let word = datapath.guard_word(family, index);
+                    datapath.set_guard_word(family, index, word | mark);
+                    self.note_others(family, index, word & mark);
+                }
+            });
+        }
+        datapath.set_guard_word(family, WIDTHS, after.to_word());
+    }
+
+    /// The widths for the prefixes that were counted: those `before` unless they are too small, or far too large.
+    fn widths_for(&self, family: IpFamily, before: Widths) -> Widths {
+        let levels = levels(family).all_narrower();
+        levels.fold(Widths::default(), |widths, level| {
+            let prefixes = self.prefixes.get(&(family, level.number())).copied();
+            let fits = level.width_for(prefixes.unwrap_or_default());
+            let before = before.of(level);
+            let is_kept =
+                (fits..=fits + WIDTHS_KEPT).contains(&before) && before <= level.width_max();
+            widths.with(level, if is_kept { before } else { fits })
+        })
+    }
+
+    fn count(&mut self, prefix: Prefix) {
+        if let Some((family, level)) = narrower(prefix) {
+            *self.prefixes.entry((family, level.number())).or_default() += 1;
+        }
+    }
+
+    /// Notes that a prefix needs bits that are set already.
+    fn note_others(&mut self, family: IpFamily, index: u32, set: u64) {
+        for bit in bits(set) {
+            *self.others.entry((family, index, bit)).or_default() += 1;
         }
     }
 }
 
-/// The bits that a prefix needs; `None` stands for all.
-fn bits(prefix: Prefix) -> Option<Vec<u32>> {
-    match prefix.address() {
-        IpAddr::V4(first) => {
-            let step = 1 << 16;
-            let spans = 1u32 << 16u8.saturating_sub(prefix.len());
-            let address =
-                |span| Ipv4::from(Ipv4Addr::from(first.to_bits().wrapping_add(span * step)));
-            Some((0..spans).map(|span| address(span).guard_bit()).collect())
-        }
-        IpAddr::V6(_) if prefix.len() < IPV6_LENGTH_MIN => None,
-        IpAddr::V6(first) => {
-            let spans = 1u128 << 32u8.saturating_sub(prefix.len());
-            let address = |span: u128| Ipv6::from(Ipv6Addr::from(first.to_bits() + (span << 96)));
-            Some((0..spans).map(|span| address(span).guard_bit()).collect())
-        }
+fn levels(family: IpFamily) -> Levels {
+    match family {
+        IpFamily::V4 => Ipv4::LEVELS,
+        IpFamily::V6 => Ipv6::LEVELS,
     }
+}
+
+fn narrower(prefix: Prefix) -> Option<(IpFamily, Level)> {
+    let family = IpFamily::of(prefix.address());
+    Some((family, levels(family).narrower(prefix.len())?))
+}
+
+fn widths(family: IpFamily, datapath: &dyn Datapath) -> Widths {
+    Widths::from_word(datapath.guard_word(family, WIDTHS))
+}
+
+/// Names the bits that a prefix needs: words, each with some bits.
+fn marks(prefix: Prefix, widths: Widths, mark: impl FnMut(u32, u64)) {
+    match prefix.address() {
+        IpAddr::V4(address) => Ipv4::LEVELS.marks(Ipv4::from(address), prefix.len(), widths, mark),
+        IpAddr::V6(address) => Ipv6::LEVELS.marks(Ipv6::from(address), prefix.len(), widths, mark),
+    }
+}
+
+/// The places of the bits that are set.
+fn bits(mut word: u64) -> impl Iterator<Item = u8> {
+    std::iter::from_fn(move || {
+        let bit = u8::try_from(word.trailing_zeros()).ok();
+        let bit = bit.filter(|_| word != 0)?;
+        word &= word - 1;
+        Some(bit)
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::datapath::{Memory, Shared};
+
+    type Guards = BTreeMap<(IpFamily, u32), u64>;
+
+    const PREFIXES: [&str; 14] = [
+        "0.0.0.0/0",
+        "10.0.0.0/8",
+        "10.1.0.0/16",
+        "10.1.0.0/17",
+        "10.1.2.0/24",
+        "10.1.2.3",
+        "::/0",
+        "2001:d00::/24",
+        "2001:db8::/32",
+        "2001:db8::/48",
+        "2001:db8::/49",
+        "2001:db8::/64",
+        "2001:db8::/81",
+        "2001:db8::1",
+    ];
 
     #[test]
-    fn every_address_of_a_prefix_is_guarded() {
-        check(
-            "10.1.2.3",
-            &["10.1.2.3", "10.1.255.255"],
-            &["10.2.0.0", "11.1.2.3"],
-        );
-        check(
-            "10.0.0.0/8",
-            &["10.0.0.0", "10.77.0.1", "10.255.255.255"],
-            &["11.0.0.0", "9.255.255.255"],
-        );
-        check(
+    fn prefixes_that_come_and_go_in_any_order_leave_the_bits_of_those_that_stay() {
+        for gone in [
             "0.0.0.0/0",
-            &["0.0.0.0", "127.0.0.1", "255.255.255.255"],
-            &[],
-        );
-        check(
-            "2001:db8::/32",
-            &["2001:db8::", "2001:db8:ffff::1"],
-            &["2001:db9::"],
-        );
-        check(
-            "2001:d00::/24",
-            &["2001:d00::", "2001:db8::1", "2001:dff:ffff::"],
-            &["2001:e00::"],
-        );
-        check("2000::/3", &["2001:db8::1", "3fff::1"], &[]);
+            "10.1.0.0/17",
+            "10.1.2.3",
+            "2001:db8::/49",
+            "2001:db8::1",
+        ] {
+            let mut guarded = Guarded::with(&few());
+            guarded.remove(&[prefix(gone)]);
+            guarded.check();
+            guarded.remove_all();
+            guarded.check();
+            assert!(guarded.counts.others.is_empty());
+        }
     }
 
     #[test]
-    fn a_bit_stays_until_the_last_prefix_that_needs_it_is_gone() {
-        let mut counts = GuardCounts::default();
-        for text in ["10.1.0.0/16", "10.1.2.0/24"] {
-            counts.add(text.parse().unwrap());
-        }
-        counts.remove("10.1.0.0/16".parse().unwrap());
-        assert!(guards(&counts, "10.1.9.9"));
-        counts.remove("10.1.2.0/24".parse().unwrap());
-        assert!(!guards(&counts, "10.1.9.9"));
+    fn with_more_prefixes_come_more_words_and_with_none_of_them_bits_stay() {
+        let mut guarded = Guarded::with(&few());
+        guarded.add(&many());
+        guarded.check();
+        guarded.remove(&many());
+        guarded.check();
+        guarded.remove_all();
+        assert!(guarded.counts.others.is_empty());
     }
 
-    fn check(prefix: &str, inside: &[&str], outside: &[&str]) {
-        let mut counts = GuardCounts::default();
-        counts.add(prefix.parse().unwrap());
-        for address in inside {
-            assert!(guards(&counts, address), "{prefix} {address}");
-        }
-        for address in outside {
-            assert!(!guards(&counts, address), "{prefix} {address}");
-        }
-        counts.remove(prefix.parse().unwrap());
-        assert_eq!(counts.guard(), Guard::CLEAR);
+    #[test]
+    fn restored_guards_are_as_if_nothing_had_happened_whatever_they_held() {
+        let mut guarded = Guarded::with(&many());
+        guarded.held.clear();
+        guarded.held.extend(
+            few()
+                .into_iter()
+                .map(|prefix| (prefix, ListEntry::default())),
+        );
+        guarded.restore();
+        guarded.check();
+        guarded
+            .datapath
+            .set_guard_word(IpFamily::V4, 10 << 8 | 1, 0);
+        assert_eq!(guarded.restore(), 1);
+        guarded.check();
+        guarded.remove_all();
+        guarded.check();
+        assert!(guarded.counts.others.is_empty());
     }
 
-    fn guards(counts: &GuardCounts, address: &str) -> bool {
-        let bit = match address.parse().unwrap() {
-            IpAddr::V4(address) => Ipv4::from(address).guard_bit(),
-            IpAddr::V6(address) => Ipv6::from(address).guard_bit(),
-        };
-        counts.guard().contains(bit)
+    fn few() -> Vec<Prefix> {
+        PREFIXES.iter().map(|text| prefix(text)).collect()
+    }
+
+    fn many() -> Vec<Prefix> {
+        let address = |number: u32| number.wrapping_mul(0x9e37_79b1).to_be_bytes();
+        (1..3000)
+            .map(|number| IpAddr::from(address(number)).into())
+            .collect()
+    }
+
+    /// Guards as the enforcer has them.
+    struct Guarded {
+        memory: Arc<Mutex<Memory>>,
+        datapath: Shared,
+        counts: GuardCounts,
+        held: BTreeMap<Prefix, ListEntry>,
+    }
+
+    impl Guarded {
+        fn with(prefixes: &[Prefix]) -> Self {
+            let memory = Arc::new(Mutex::new(Memory::default()));
+            let mut guarded = Self {
+                counts: GuardCounts::default(),
+                datapath: Shared::from(&memory),
+                memory,
+                held: BTreeMap::new(),
+            };
+            guarded.add(prefixes);
+            guarded
+        }
+
+        fn add(&mut self, prefixes: &[Prefix]) {
+            for prefix in prefixes {
+                self.counts
+                    .reserve(&[*prefix], &self.held, &mut self.datapath);
+                self.counts.add(*prefix, &mut self.datapath);
+                self.held.insert(*prefix, ListEntry::default());
+            }
+        }
+
+        fn remove(&mut self, prefixes: &[Prefix]) {
+            for prefix in prefixes {
+                self.held.remove(prefix);
+                self.counts.remove(*prefix, &mut self.datapath);
+            }
+        }
+
+        fn remove_all(&mut self) {
+            let all: Vec<Prefix> = self.held.keys().copied().collect();
+            self.remove(&all);
+        }
+
+        fn restore(&mut self) -> usize {
+            let wrong;
+            (self.counts, wrong) = GuardCounts::restore(&self.held, &mut self.datapath);
+            wrong
+        }
+
+        /// The words that are in use.
+        fn guards(&self) -> Guards {
+            let all = self.memory.lock().unwrap().guards.clone();
+            let is_in_use = |(family, index): &(IpFamily, u32)| {
+                let widths = widths(*family, &self.datapath);
+                let mut narrower = levels(*family).all_narrower();
+                *index < WIDTHS
+                    || narrower.any(|level| level.words_of(widths.of(level)).contains(index))
+            };
+            let (in_use, _): (Guards, Guards) =
+                all.into_iter().partition(|(place, _)| is_in_use(place));
+            in_use
+        }
+
+        /// The words that are in use have exactly the bits that the prefixes need.
+        fn check(&self) {
+            let mut words = Guards::new();
+            for prefix in self.held.keys() {
+                let family = IpFamily::of(prefix.address());
+                marks(*prefix, widths(family, &self.datapath), |index, mark| {
+                    *words.entry((family, index)).or_default() |= mark;
+                });
+            }
+            assert_eq!(self.guards(), words);
+        }
+    }
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
     }
 }

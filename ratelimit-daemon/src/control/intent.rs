@@ -298,6 +298,14 @@ impl Intent {
             .map(|(name, _)| name.clone())
     }
 
+    /// The prefixes whose sources a policy is for.
+    pub fn prefixes_of(&self, policy: &str) -> Vec<Prefix> {
+        match self.config.policies.get(policy) {
+            Some(policy) => policy.sources.clone(),
+            None => policy.parse().into_iter().collect(),
+        }
+    }
+
     /// Every prefix that something is said about.
     pub fn prefixes(&self) -> BTreeSet<Prefix> {
         let banned = self.bans.keys().map(|(prefix, _)| *prefix);

@@ -118,7 +118,8 @@ impl SourceState<'_> {
     }
 }
 
+/// How full a limit is, to sort by.
 #[expect(clippy::cast_precision_loss, reason = "a share for sorting")]
-fn share(used: u64, capacity: u64) -> f64 {
+pub fn share(used: u64, capacity: u64) -> f64 {
     used as f64 / capacity as f64
 }

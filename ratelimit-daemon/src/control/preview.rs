@@ -45,6 +45,7 @@ pub fn preview(
             rules,
             enforcer,
             source,
+            now,
         },
     )
 }
@@ -71,6 +72,7 @@ struct Preview<'a> {
     rules: &'a Rules,
     enforcer: &'a Enforcer,
     source: &'a Source,
+    now: Instant,
 }
 
 impl Tables for Preview<'_> {
@@ -141,7 +143,9 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
     fn words(&self, key: &SourceKey<A>) -> Option<ReadOnly<'_>> {
         let (address, scope) = (key.address().to_std(), key.scope());
         let datapath = self.enforcer.datapath();
-        let record = datapath.record(address, scope).ok().flatten();
+        let mut policies = self.enforcer.held().policies.values();
+        let policy = policies.find(|policy| policy.scope() == scope)?;
+        let record = datapath.record(address, policy, self.now).ok().flatten();
         Some(ReadOnly {
             record: record.unwrap_or_default(),
             datapath,

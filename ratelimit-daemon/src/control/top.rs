@@ -1,8 +1,10 @@
 //! `rlctl top`: the sources, and the wider prefixes with limits of their own, that are busy at this moment.
 
+mod compact;
+
 use std::{collections::HashMap, net::IpAddr};
 
-use ratelimit_common::Strikes;
+use ratelimit_common::{Instant, Strikes};
 
 use super::{controller::Controller, limit_state::SourceState, policies::Named, views::unreadable};
 use crate::{
@@ -21,58 +23,17 @@ impl Controller {
     pub fn top(&self, count: usize) -> Result<Vec<TopSource>, Refused> {
         let now = clock::now();
         let mut struck: HashMap<IpAddr, Strikes> = HashMap::new();
-        let by_scope: HashMap<u32, (&str, &Named)> = self
-            .policies
-            .iter()
-            .map(|(name, named)| (named.policy.scope(), (name, named)))
-            .collect();
         let datapath = self.enforcer.datapath();
         datapath
             .for_each_struck(&mut |source, strikes| {
                 struck.insert(source, strikes);
             })
             .map_err(unreadable)?;
-        let mut busy: Vec<Busy<'_>> = Vec::new();
-        let mut unread = None;
-        datapath
-            .for_each_source(&mut |row| {
-                let Some((name, named)) = by_scope.get(&row.scope) else {
-                    return;
-                };
-                let state = SourceState {
-                    datapath,
-                    source: row.source,
-                    record: row.record,
-                };
-                let (fill, limit) = match state.fullest(named, now) {
-                    Ok(Some(fullest)) => fullest,
-                    Ok(None) => return,
-                    Err(error) => {
-                        unread = Some(error);
-                        return;
-                    }
-                };
-                let prefix = named.role.prefix_around(row.source);
-                let source = prefix.unwrap_or_else(|| self.source_of(row.source));
-                // The refusals of wider prefixes are not remembered.
-                let refused = struck.get(&row.source).filter(|_| prefix.is_none());
-                busy.push(Busy {
-                    fill,
-                    source,
-                    policy: name,
-                    named,
-                    limit,
-                    state,
-                    refused_packets: refused.map_or(0, |strikes| strikes.packets),
-                });
-                if busy.len() >= 2 * count.max(1024) {
-                    keep_busiest(&mut busy, count);
-                }
-            })
-            .map_err(unreadable)?;
-        if let Some(error) = unread {
-            return Err(unreadable(error));
-        }
+        let busy = match datapath.table_sets() {
+            None => self.busiest_records(count, now, &struck),
+            Some(_) => self.busiest_slots(count, now, &struck),
+        };
+        let mut busy = busy.map_err(unreadable)?;
         keep_busiest(&mut busy, count);
         let told = busy.into_iter().map(|busy| {
             let limit = busy.state.limit(busy.named, busy.limit, now)?;
@@ -85,6 +46,58 @@ impl Controller {
         });
         told.collect::<Result<_, DatapathError>>()
             .map_err(unreadable)
+    }
+
+    /// The busiest of the sources that have a record, and perhaps some others.
+    fn busiest_records(
+        &self,
+        count: usize,
+        now: Instant,
+        struck: &HashMap<IpAddr, Strikes>,
+    ) -> Result<Vec<Busy<'_>>, DatapathError> {
+        let by_scope: HashMap<u32, (&str, &Named)> = self
+            .policies
+            .iter()
+            .map(|(name, named)| (named.policy.scope(), (name, named)))
+            .collect();
+        let datapath = self.enforcer.datapath();
+        let mut busy: Vec<Busy<'_>> = Vec::new();
+        let mut unread = None;
+        datapath.for_each_source(&mut |row| {
+            let Some((name, named)) = by_scope.get(&row.scope) else {
+                return;
+            };
+            let state = SourceState {
+                datapath,
+                source: row.source,
+                record: row.record,
+            };
+            let (fill, limit) = match state.fullest(named, now) {
+                Ok(Some(fullest)) => fullest,
+                Ok(None) => return,
+                Err(error) => {
+                    unread = Some(error);
+                    return;
+                }
+            };
+            let prefix = named.role.prefix_around(row.source);
+            let source = prefix.unwrap_or_else(|| self.source_of(row.source));
+            // The refusals of wider prefixes are not remembered.
+            let refused = struck.get(&row.source).filter(|_| prefix.is_none());
+            busy.push(Busy {
+                fill,
+                source,
+                policy: name,
+                named,
+                limit,
+                state,
+                refused_packets: refused.map_or(0, |strikes| strikes.packets),
+            });
+            if busy.len() >= 2 * count.max(1024) {
+                keep_busiest(&mut busy, count);
+            }
+        })?;
+        unread.map_or(Ok(busy), Err)
     }
 }
 

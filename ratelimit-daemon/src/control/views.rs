@@ -272,15 +272,17 @@ impl Controller {
     }
 
     fn maps(&self) -> Vec<MapStatus> {
-        let (v4, v6) = (
-            self.enforcer.count_entries(IpFamily::V4),
-            self.enforcer.count_entries(IpFamily::V6),
-        );
+        let [v4, v6] = IpFamily::ALL.map(|family| self.enforcer.count(family));
+        let slots = match self.fill.counted {
+            _ if self.enforcer.datapath().table_sets().is_none() => None,
+            Some(counted) if counted.elapsed() < FILL_LASTS => Some(self.fill.sources),
+            _ => Some(self.slots_in_use()),
+        };
         let entries = |name: &str| match name {
-            "ADDRESSES_V4" => Some(v4.0),
-            "ADDRESSES_V6" => Some(v6.0),
-            "PREFIXES_V4" => Some(v4.1),
-            "PREFIXES_V6" => Some(v6.1),
+            "COMPACT_V4" => slots.map(|[v4, _]| v4),
+            "COMPACT_V6" => slots.map(|[_, v6]| v6),
+            "LISTS_V4" => Some(v4),
+            "LISTS_V6" => Some(v6),
             "POLICIES" => Some(self.enforcer.held().policies.len() as u64),
             _ => None,
         };
@@ -313,7 +315,7 @@ impl Controller {
         {
             return Ok(());
         }
-        let mut sources = [0; 2];
+        let mut sources = self.slots_in_use();
         self.enforcer
             .datapath()
             .for_each_source(&mut |row| sources[usize::from(row.source.is_ipv6())] += 1)?;
@@ -322,6 +324,18 @@ impl Controller {
             sources,
         };
         Ok(())
+    }
+
+    /// The slots of a `compact` table that are not empty, of IPv4 and of IPv6: one for each source and limit.
+    fn slots_in_use(&self) -> [u64; 2] {
+        let mut slots = [0; 2];
+        let limits = self.policies.iter();
+        let limits = limits.flat_map(|(_, named)| named.policy.limits());
+        for limit in limits {
+            let datapath = self.enforcer.datapath();
+            datapath.for_each_slot(limit.region(), &mut |row| slots[row.family as usize] += 1);
+        }
+        slots
     }
 
     /// The source that an address belongs to.

@@ -8,25 +8,19 @@ use std::{
 
 use aya::{
     Pod,
-    maps::{
-        Array, HashMap, MapData, MapError,
-        lpm_trie::{Key, LpmTrie},
-    },
+    maps::{HashMap, MapData, MapError},
 };
 use ratelimit_common::{
-    ListEntry, Record, SourceKey, Strikes,
-    guard::Guard,
-    layout::{ADDRESSES_MAX, PREFIXES_MAX},
+    ListEntry, Record, SourceKey, Strikes, layout::LISTED_MAX, list::PrefixKey,
 };
 
-use super::{DatapathError, IpAddress, SourceRow, batch, load::Maps};
+use super::{DatapathError, IpAddress, SourceRow, batch, load::Maps, mapped::Mapped};
 use crate::prefix::Prefix;
 
 /// The names of a family's maps.
 pub(super) struct Names {
     guard: &'static str,
-    addresses: &'static str,
-    prefixes: &'static str,
+    lists: &'static str,
     sources: &'static str,
     strikes: &'static str,
 }
@@ -34,8 +28,7 @@ pub(super) struct Names {
 /// The IPv4 maps.
 pub(super) const V4: Names = Names {
     guard: "GUARD_V4",
-    addresses: "ADDRESSES_V4",
-    prefixes: "PREFIXES_V4",
+    lists: "LISTS_V4",
     sources: "SOURCES_V4",
     strikes: "STRIKES_V4",
 };
@@ -43,8 +36,7 @@ pub(super) const V4: Names = Names {
 /// The IPv6 maps.
 pub(super) const V6: Names = Names {
     guard: "GUARD_V6",
-    addresses: "ADDRESSES_V6",
-    prefixes: "PREFIXES_V6",
+    lists: "LISTS_V6",
     sources: "SOURCES_V6",
     strikes: "STRIKES_V6",
 };
@@ -53,14 +45,13 @@ pub(super) const V6: Names = Names {
 pub(super) struct FamilyMaps<A>
 where
     A: IpAddress,
+    PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
 {
     names: &'static Names,
-    guard: Array<MapData, Guard>,
-    addresses: HashMap<MapData, A, ListEntry>,
-    addresses_fd: OwnedFd,
-    prefixes: LpmTrie<MapData, A, ListEntry>,
-    prefixes_fd: OwnedFd,
+    guard: Mapped,
+    lists: HashMap<MapData, PrefixKey<A>, ListEntry>,
+    lists_fd: OwnedFd,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     sources_fd: OwnedFd,
     strikes: HashMap<MapData, A, Strikes>,
@@ -70,54 +61,36 @@ where
 impl<A> FamilyMaps<A>
 where
     A: IpAddress,
+    PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
 {
     pub fn new(maps: &mut Maps<'_>, names: &'static Names) -> anyhow::Result<Self> {
         Ok(Self {
             names,
-            addresses_fd: maps.descriptor(names.addresses)?,
-            prefixes_fd: maps.descriptor(names.prefixes)?,
+            guard: maps.mapped(names.guard, A::LEVELS.words() as usize)?,
+            lists_fd: maps.descriptor(names.lists)?,
             sources_fd: maps.descriptor(names.sources)?,
             strikes_fd: maps.descriptor(names.strikes)?,
-            guard: maps.take(names.guard)?,
-            addresses: maps.take(names.addresses)?,
-            prefixes: maps.take(names.prefixes)?,
+            lists: maps.take(names.lists)?,
             sources: maps.take(names.sources)?,
             strikes: maps.take(names.strikes)?,
         })
     }
 
-    pub fn set_guard(&mut self, guard: &Guard) -> Result<(), DatapathError> {
-        self.guard
-            .set(0, guard, 0)
-            .map_err(failed("writing", self.names.guard, 1))
+    pub const fn guard(&self) -> &Mapped {
+        &self.guard
     }
 
-    pub fn set_entry(
-        &mut self,
-        address: A,
-        prefix: Prefix,
-        entry: ListEntry,
-    ) -> Result<(), DatapathError> {
-        if prefix.is_address() {
-            let answer = self.addresses.insert(address, entry, 0);
-            return answer.map_err(failed("writing", self.names.addresses, ADDRESSES_MAX));
-        }
-        let answer = self
-            .prefixes
-            .insert(&Key::new(prefix.len().into(), address), entry, 0);
-        answer.map_err(failed("writing", self.names.prefixes, PREFIXES_MAX))
+    pub fn set_entry(&mut self, key: PrefixKey<A>, entry: ListEntry) -> Result<(), DatapathError> {
+        let answer = self.lists.insert(key, entry, 0);
+        answer.map_err(failed("writing", self.names.lists, LISTED_MAX))
     }
 
-    pub fn remove_entry(&mut self, address: A, prefix: Prefix) -> Result<(), DatapathError> {
-        let (answer, map) = if prefix.is_address() {
-            (self.addresses.remove(&address), self.names.addresses)
-        } else {
-            let key = Key::new(prefix.len().into(), address);
-            (self.prefixes.remove(&key), self.names.prefixes)
-        };
-        match answer {
-            Err(error) if !is_absent(&error) => Err(failed("removing from", map, 0)(error)),
+    pub fn remove_entry(&mut self, key: PrefixKey<A>) -> Result<(), DatapathError> {
+        match self.lists.remove(&key) {
+            Err(error) if !is_absent(&error) => {
+                Err(failed("removing from", self.names.lists, 0)(error))
+            }
             _ => Ok(()),
         }
     }
@@ -126,17 +99,15 @@ where
         &self,
         mut visit: impl FnMut(Prefix, ListEntry),
     ) -> Result<(), DatapathError> {
-        batch::for_each(self.addresses_fd.as_fd(), |address: A, entry| {
-            visit(Prefix::from(address.to_std()), entry);
-        })
-        .map_err(unreadable(self.names.addresses))?;
-        batch::for_each(self.prefixes_fd.as_fd(), |key: Key<A>, entry| {
-            let length = u8::try_from(key.prefix_len()).unwrap_or(u8::MAX);
-            if let Some(prefix) = Prefix::around(key.data().to_std(), length) {
+        batch::for_each(self.lists_fd.as_fd(), |key: PrefixKey<A>, entry| {
+            let prefix = key
+                .length()
+                .and_then(|length| Prefix::around(key.address().to_std(), length));
+            if let Some(prefix) = prefix {
                 visit(prefix, entry);
             }
         })
-        .map_err(unreadable(self.names.prefixes))
+        .map_err(unreadable(self.names.lists))
     }
 
     pub fn record(&self, source: A, scope: u32) -> Result<Option<Record>, DatapathError> {
@@ -170,14 +141,14 @@ where
     }
 }
 
-/// Names the map in an error, and tells a full one: hash maps answer E2BIG, LPM tries ENOSPC.
+/// Names the map in an error, and tells a full one.
 pub(super) fn failed(
     action: &'static str,
     map: &'static str,
     capacity: u32,
 ) -> impl Fn(MapError) -> DatapathError {
     move |source| match errno(&source) {
-        Some(libc::E2BIG | libc::ENOSPC) => DatapathError::Full { map, capacity },
+        Some(libc::E2BIG) => DatapathError::Full { map, capacity },
         _ => DatapathError::Map {
             action,
             map,
@@ -218,15 +189,8 @@ mod tests {
 
     #[test]
     fn a_full_map_is_told_from_other_failures() {
-        check(
-            libc::E2BIG,
-            "the map PREFIXES_V4 is full: it holds 7 entries",
-        );
-        check(
-            libc::ENOSPC,
-            "the map PREFIXES_V4 is full: it holds 7 entries",
-        );
-        check(libc::EPERM, "writing the map PREFIXES_V4");
+        check(libc::E2BIG, "the map LISTS_V4 is full: it holds 7 entries");
+        check(libc::EPERM, "writing the map LISTS_V4");
     }
 
     fn check(errno: i32, expected: &str) {
@@ -236,7 +200,7 @@ mod tests {
             io_error,
         });
         assert_eq!(
-            failed("writing", "PREFIXES_V4", 7)(error).to_string(),
+            failed("writing", "LISTS_V4", 7)(error).to_string(),
             expected
         );
     }

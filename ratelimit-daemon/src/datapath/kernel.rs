@@ -9,25 +9,29 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    Detected, Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes, Verdict,
+    Address, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    Strikes, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    compact::Region,
     detected::Tally,
     event::Sampler,
-    guard::Guard,
-    layout::{ADDRESSES_MAX, Counter, NODE_POLICIES, POLICIES_MAX, PREFIXES_MAX, counter_index},
+    layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
+    list::PrefixKey,
     source::LogKey,
 };
 
 use super::{
-    Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpFamily,
-    Log, LogSize, Pins, SourceRow, Totals, batch,
+    Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpAddress,
+    IpFamily, Log, LogSize, Pins, Sizes, SlotRow, SourceRow, Totals, batch,
     class_maps::ClassMaps,
+    compact::CompactTable,
     detected_maps::DetectedMaps,
     family_maps::{self, FamilyMaps, failed, unreadable},
     interface, link,
     load::{self, Loaded, Maps},
     logs::Logs,
+    mapped::Mapped,
     pins::LinkPin,
 };
 use crate::{
@@ -35,6 +39,7 @@ use crate::{
     class_tables::ClassTables,
     config::{Config, Interface},
     prefix::Prefix,
+    recording::CaptureMaps,
 };
 
 /// The pinned maps, and the programs on their interfaces.
@@ -45,6 +50,7 @@ pub struct Kernel {
     aggregates: Array<MapData, Aggregates>,
     node: Array<MapData, Record>,
     logs: Logs,
+    compact: Option<CompactTable>,
     detected: DetectedMaps,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
@@ -55,6 +61,7 @@ pub struct Kernel {
     sampler: PerCpuArray<MapData, Sampler>,
     events: Option<Events>,
     samples: Option<Events>,
+    captures: Option<CaptureMaps>,
     /// Programs that are loaded and wait for their interface.
     loaded: Vec<Loaded>,
     attachments: Vec<Attachment>,
@@ -62,27 +69,26 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Loads a program for each interface of `config`, with sliding logs of the size `logs`, on the pinned maps where they
-    /// fit. Nothing is attached yet, so the tables can be filled before the first packet.
+    /// Loads a program for each interface of `config`, with maps of these sizes, on the pinned maps where they fit. Nothing is attached yet, so the tables can be filled before the first packet.
     ///
     /// # Errors
     ///
     /// When an interface is missing or taken, a capability is missing, or the kernel refuses.
-    pub fn load(config: &Config, logs: LogSize) -> anyhow::Result<Self> {
+    pub fn load(config: &Config, sizes: Sizes) -> anyhow::Result<Self> {
         let pins = Pins::open(&config.paths.pins)?;
-        let mut loaded = load::programs(config, logs, &pins)?;
+        let mut loaded = load::programs(config, sizes, &pins)?;
         let first = loaded
             .first_mut()
             .ok_or_else(|| anyhow!("no interface is configured"))?;
         let maps = load::statuses(&first.ebpf)?;
-        Self::from_maps(pins, &mut Maps(&mut first.ebpf), logs, maps)
+        Self::from_maps(pins, &mut Maps(&mut first.ebpf), sizes, maps)
             .map(|kernel| Self { loaded, ..kernel })
     }
 
     fn from_maps(
         pins: Pins,
         maps: &mut Maps<'_>,
-        log_size: LogSize,
+        sizes: Sizes,
         statuses: Vec<MapStatus>,
     ) -> anyhow::Result<Self> {
         Ok(Self {
@@ -91,8 +97,12 @@ impl Kernel {
             classes: ClassMaps::new(maps)?,
             aggregates: maps.take("AGGREGATES")?,
             node: maps.take("NODE")?,
-            logs: Logs::new(maps.descriptor("LOGS")?, log_size),
+            logs: Logs::new(maps.descriptor("LOGS")?, sizes.logs),
             detected: DetectedMaps::new(maps)?,
+            compact: sizes
+                .sets
+                .map(|sets| CompactTable::new(maps, sets))
+                .transpose()?,
             policies_fd: maps.descriptor("POLICIES")?,
             policies: maps.take("POLICIES")?,
             v4: FamilyMaps::new(maps, &family_maps::V4)?,
@@ -102,6 +112,11 @@ impl Kernel {
             sampler: maps.take("SAMPLER")?,
             events: Some(maps.take("EVENTS")?),
             samples: Some(maps.take("SAMPLES")?),
+            captures: Some(CaptureMaps::new(
+                maps.take("CAPTURE")?,
+                maps.take("CAPTURE_TALLY")?,
+                maps.take("CAPTURED")?,
+            )),
             loaded: Vec::new(),
             attachments: Vec::new(),
             maps: statuses,
@@ -111,6 +126,16 @@ impl Kernel {
     /// The ring of sampled drops, for its one reader.
     pub fn take_events(&mut self) -> Option<Events> {
         self.events.take()
+    }
+
+    /// The maps of captures, for their one owner.
+    ///
+    /// # Errors
+    ///
+    /// When they have one already.
+    pub fn take_captures(&mut self) -> anyhow::Result<CaptureMaps> {
+        let captures = self.captures.take();
+        captures.ok_or_else(|| anyhow!("the maps of captures are taken already"))
     }
 
     /// The ring of samples of all packets, for its one reader.
@@ -195,6 +220,31 @@ impl Datapath for Kernel {
         self.logs.size()
     }
 
+    fn table_sets(&self) -> Option<u32> {
+        self.compact.as_ref().map(CompactTable::sets)
+    }
+
+    fn clear_region(&mut self, region: Region) -> Result<(), DatapathError> {
+        if let Some(table) = &self.compact {
+            table.clear(region);
+        }
+        Ok(())
+    }
+
+    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) {
+        if let Some(table) = &self.compact {
+            table.for_each_slot(region, visit);
+        }
+    }
+
+    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
+        let key = self.compact.as_ref().map_or(tag, |table| table.key(tag));
+        match family {
+            IpFamily::V4 => Ipv4::from_key(key).to_std(),
+            IpFamily::V6 => Ipv6::from_key(key).to_std(),
+        }
+    }
+
     fn log(
         &self,
         source: IpAddr,
@@ -209,28 +259,29 @@ impl Datapath for Kernel {
     }
 
     fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError> {
-        match prefix.address() {
-            IpAddr::V4(address) => self.v4.set_entry(address.into(), prefix, entry),
-            IpAddr::V6(address) => self.v6.set_entry(address.into(), prefix, entry),
+        match key(prefix) {
+            Key::V4(key) => self.v4.set_entry(key, entry),
+            Key::V6(key) => self.v6.set_entry(key, entry),
         }
     }
 
     fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
-        match prefix.address() {
-            IpAddr::V4(address) => self.v4.remove_entry(address.into(), prefix),
-            IpAddr::V6(address) => self.v6.remove_entry(address.into(), prefix),
+        match key(prefix) {
+            Key::V4(key) => self.v4.remove_entry(key),
+            Key::V6(key) => self.v6.remove_entry(key),
         }
     }
 
-    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError> {
-        match family {
-            IpFamily::V4 => self.v4.set_guard(guard),
-            IpFamily::V6 => self.v6.set_guard(guard),
-        }
+    fn guard_word(&self, family: IpFamily, index: u32) -> u64 {
+        self.guard(family).load(index)
+    }
+
+    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64) {
+        self.guard(family).store(index, word);
     }
 
     fn list_capacity(&self, _family: IpFamily) -> u32 {
-        ADDRESSES_MAX.min(PREFIXES_MAX)
+        LISTED_MAX
     }
 
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {
@@ -273,7 +324,19 @@ impl Datapath for Kernel {
         Ok(rows)
     }
 
-    fn record(&self, source: IpAddr, scope: u32) -> Result<Option<Record>, DatapathError> {
+    fn record(
+        &self,
+        source: IpAddr,
+        policy: &Policy,
+        now: Instant,
+    ) -> Result<Option<Record>, DatapathError> {
+        if let Some(table) = &self.compact {
+            return Ok(Some(match source {
+                IpAddr::V4(address) => table.record(Ipv4::from(address), policy, now),
+                IpAddr::V6(address) => table.record(Ipv6::from(address), policy, now),
+            }));
+        }
+        let scope = policy.scope();
         match source {
             IpAddr::V4(address) => self.v4.record(address.into(), scope),
             IpAddr::V6(address) => self.v6.record(address.into(), scope),
@@ -402,7 +465,27 @@ impl Datapath for Kernel {
     }
 }
 
+/// The key of an entry in the maps of its family.
+enum Key {
+    V4(PrefixKey<Ipv4>),
+    V6(PrefixKey<Ipv6>),
+}
+
+fn key(prefix: Prefix) -> Key {
+    match prefix.address() {
+        IpAddr::V4(address) => Key::V4(PrefixKey::new(address.into(), prefix.len())),
+        IpAddr::V6(address) => Key::V6(PrefixKey::new(address.into(), prefix.len())),
+    }
+}
+
 impl Kernel {
+    const fn guard(&self, family: IpFamily) -> &Mapped {
+        match family {
+            IpFamily::V4 => self.v4.guard(),
+            IpFamily::V6 => self.v6.guard(),
+        }
+    }
+
     fn counter(
         &self,
         slot: u32,

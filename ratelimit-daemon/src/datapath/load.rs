@@ -14,20 +14,23 @@ use aya::{
 use aya_obj::Object;
 use ratelimit_common::{
     Ipv4, Ipv6,
-    layout::{INTERFACES_MAX, PROGRAM, PROGRAM_FRAGS, clock},
+    compact::SLOTS,
+    layout::{INTERFACES_MAX, PROGRAM, PROGRAM_FRAGS, clock, store},
 };
 
 use super::{
-    IpAddress, LogSize, OBJECT, Pins, interface, link, logs,
+    IpAddress, OBJECT, Pins, Sizes, compact, interface, link, logs,
+    mapped::Mapped,
     pins::{self, LinkPin},
+    room,
 };
 use crate::{
     api::MapStatus,
-    config::{Config, Interface},
+    config::{Config, Interface, StateStore},
 };
 
-/// The maps whose size is the number of sources that are remembered.
-const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
+/// The maps of the store `lru`.
+pub const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
 
 /// The longest packet that fits into one buffer with any driver.
 const MTU_OF_ONE_BUFFER: u32 = 1_500;
@@ -54,29 +57,32 @@ impl Loaded {
     }
 }
 
-/// Loads a program for each interface of `config`, with sliding logs of the size `log_size`, on the pinned maps where they
-/// fit.
+/// Loads a program for each interface of `config`, with maps of these sizes, on the pinned maps where they fit.
 ///
 /// # Errors
 ///
 /// When there are too many interfaces, or the kernel refuses.
-pub fn programs(config: &Config, log_size: LogSize, pins: &Pins) -> anyhow::Result<Vec<Loaded>> {
+pub fn programs(config: &Config, sizes: Sizes, pins: &Pins) -> anyhow::Result<Vec<Loaded>> {
     let links = pins.all_links()?;
     let mut object = Object::parse(OBJECT).context("parsing the BPF object")?;
-    for name in SOURCE_MAPS {
+    for (name, entries) in entries(config, sizes) {
         let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
-        map.set_max_entries(config.source.capacity);
+        map.set_max_entries(entries);
     }
-    logs::resize(&mut object, log_size)?;
-    logs::require_memory(&object, log_size, pins)?;
+    logs::resize(&mut object, sizes.logs)?;
+    logs::require_memory(&object, sizes.logs, pins)?;
+    room::require(&object, &config.source, sizes, pins)?;
+    compact::remove_mismatched(&object, pins)?;
     pins.remove_mismatched(&object)?;
     logs::make(&object, pins)?;
+    let seeds = compact::seeds(pins)?;
     let mut loaded = Vec::new();
     for (interface, slot) in slots(&config.interfaces, &links)? {
         let load = || {
             let pin = links.iter().find(|pin| pin.interface == interface.name);
             let entry_point = entry_point(&interface, pin)?;
-            let mut ebpf = make_maps(&object, pins, config, log_size, slot)?;
+            let mut ebpf = make_maps(&object, pins, config, sizes, seeds, slot)?;
+            compact::keep_seeds(&mut ebpf, seeds)?;
             let program = xdp(&mut ebpf, entry_point)?;
             program.load().context("passing the verifier")?;
             Ok((entry_point, ebpf))
@@ -94,6 +100,19 @@ pub fn programs(config: &Config, log_size: LogSize, pins: &Pins) -> anyhow::Resu
     Ok(loaded)
 }
 
+/// The maps that are as large as the configuration needs them. Those of the store that is not used have one entry.
+fn entries(config: &Config, sizes: Sizes) -> impl Iterator<Item = (&'static str, u32)> {
+    let sources = match config.source.store {
+        StateStore::Lru => config.source.capacity,
+        StateStore::Compact => 1,
+    };
+    let sets = sizes.sets.unwrap_or(1);
+    let of_lru = SOURCE_MAPS.map(|name| (name, sources));
+    of_lru
+        .into_iter()
+        .chain(compact::TABLES.map(|name| (name, sets)))
+}
+
 /// The maps of a loaded object, to be taken out by name and type.
 pub struct Maps<'a>(pub &'a mut Ebpf);
 
@@ -103,6 +122,12 @@ impl Maps<'_> {
         let map = self.0.map(name).ok_or_else(|| missing(name))?;
         let descriptor = data_of(map)?.fd().as_fd().try_clone_to_owned();
         descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))
+    }
+
+    /// An array of words in memory.
+    pub fn mapped(&self, name: &str, words: usize) -> anyhow::Result<Mapped> {
+        let map = Mapped::new(self.descriptor(name)?.as_fd(), words);
+        map.with_context(|| format!("mapping the memory of the map {name}"))
     }
 
     /// A map, for its one owner.
@@ -132,21 +157,29 @@ fn make_maps(
     object: &Object,
     pins: &Pins,
     config: &Config,
-    log_size: LogSize,
+    sizes: Sizes,
+    seeds: [u64; 2],
     slot: u32,
 ) -> anyhow::Result<Ebpf> {
     let source = &config.source;
-    let log_words = log_size.words();
+    let log_words = sizes.logs.words();
+    let store = match source.store {
+        StateStore::Lru => store::LRU,
+        StateStore::Compact => store::COMPACT,
+    };
     let (mask_v4, mask_v6) = (Ipv4::source_mask(source), Ipv6::source_mask(source));
     let mut loader = EbpfLoader::new();
     loader
         .override_global("INTERFACE", &slot, true)
         .override_global("CLOCK", &clock::KERNEL, true)
         .override_global("LOG_WORDS", &log_words, true)
+        .override_global("STORE", &store, true)
+        .override_global("COMPACT_SEED_0", &seeds[0], true)
+        .override_global("COMPACT_SEED_1", &seeds[1], true)
         .override_global("SOURCE_MASK_V4", &mask_v4, true)
         .override_global("SOURCE_MASK_V6", &mask_v6, true);
-    for name in SOURCE_MAPS {
-        loader.map_max_entries(name, source.capacity);
+    for (name, entries) in entries(config, sizes) {
+        loader.map_max_entries(name, entries);
     }
     for (name, _) in pins::pinnable(object) {
         loader.map_pin_path(name, pins.map(name));
@@ -196,7 +229,12 @@ pub fn statuses(ebpf: &Ebpf) -> anyhow::Result<Vec<MapStatus>> {
             .info()
             .with_context(|| format!("asking for the size of {name}"))?;
         let memory_bytes = memory_bytes(data).unwrap_or_default();
-        let (name, capacity) = (name.to_owned(), info.max_entries());
+        let capacity = if compact::TABLES.contains(&name) {
+            info.max_entries() * u32::try_from(SLOTS)?
+        } else {
+            info.max_entries()
+        };
+        let name = name.to_owned();
         statuses.push(MapStatus {
             name,
             entries: None,
@@ -221,7 +259,6 @@ fn data_of(map: &Map) -> anyhow::Result<&MapData> {
     match map {
         Map::Array(data)
         | Map::HashMap(data)
-        | Map::LpmTrie(data)
         | Map::LruHashMap(data)
         | Map::PerCpuArray(data)
         | Map::RingBuf(data) => Ok(data),

@@ -4,7 +4,7 @@
 //! by their pins.
 
 use std::{
-    fs, io,
+    io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
@@ -17,7 +17,7 @@ use aya_obj::{
 use ratelimit_common::source::LogKey;
 use zerocopy::IntoBytes;
 
-use super::{DatapathError, Pins, family_maps::unreadable};
+use super::{DatapathError, Pins, family_maps::unreadable, room};
 
 const LOGS: &str = "LOGS";
 const EMPTY_LOG: &str = "EMPTY_LOG";
@@ -83,7 +83,7 @@ pub fn require_memory(object: &Object, size: LogSize, pins: &Pins) -> anyhow::Re
         return Ok(());
     }
     // A kernel that does not tell refuses by itself what it has no room for.
-    let available = available_bytes().unwrap_or(u64::MAX);
+    let available = room::available_bytes().unwrap_or(u64::MAX);
     ensure_half(size, available)
 }
 
@@ -99,16 +99,6 @@ fn ensure_half(size: LogSize, available: u64) -> anyhow::Result<()> {
         logs_max.max(1)
     );
     Ok(())
-}
-
-/// What `/proc/meminfo` estimates that can be had without swapping.
-fn available_bytes() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
 }
 
 /// Makes the maps that are not pinned yet.
@@ -224,6 +214,6 @@ mod tests {
 
     #[test]
     fn this_machine_tells_how_much_memory_is_available() {
-        assert!(available_bytes().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(room::available_bytes().is_some_and(|bytes| bytes > 1 << 20));
     }
 }

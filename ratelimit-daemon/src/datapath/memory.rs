@@ -2,22 +2,22 @@
 
 use std::{
     collections::BTreeMap,
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use ratelimit_common::{
-    ClassSet, Detected, ListEntry, Policy, Record, Settings, Strikes,
+    Address, ClassSet, Detected, Instant, Ipv4, ListEntry, Policy, Record, Settings, Strikes,
     aggregate::Aggregates,
     algorithm::{FixedWindow, sliding_log::TIMES_MAX},
+    compact::Region,
     detected::Tally,
-    guard::Guard,
     layout::NODE_POLICIES,
 };
 
 use super::{
-    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogSize, SourceRow,
-    Totals,
+    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogSize, SlotRow,
+    SourceRow, Totals,
 };
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
 
@@ -46,8 +46,10 @@ pub struct Memory {
     pub logs: BTreeMap<(IpAddr, u32, u32), Vec<u64>>,
     /// What the sliding logs can hold; `None` stands for no end.
     pub log_size: Option<LogSize>,
-    /// The guards.
-    pub guards: BTreeMap<IpFamily, Guard>,
+    /// The sets of a `compact` table; `None` stands for another store.
+    pub table_sets: Option<u32>,
+    /// The words of the guards that are not 0.
+    pub guards: BTreeMap<(IpFamily, u32), u64>,
     /// The state of sources.
     pub records: BTreeMap<(IpAddr, u32), Record>,
     /// Sources that were refused.
@@ -75,6 +77,8 @@ pub enum Write {
     Aggregates(IpFamily),
     /// The state of a policy of the node, which is empty.
     NodeState(u32),
+    /// A region of a `compact` table, which is empty.
+    Region(Region),
     /// What holds for all packets.
     Settings(Settings),
 }
@@ -170,6 +174,26 @@ impl Datapath for Shared {
         })
     }
 
+    fn table_sets(&self) -> Option<u32> {
+        self.memory().table_sets
+    }
+
+    fn clear_region(&mut self, region: Region) -> Result<(), DatapathError> {
+        if region.sets() > 0 {
+            self.memory().writes.push(Write::Region(region));
+        }
+        Ok(())
+    }
+
+    fn for_each_slot(&self, _: Region, _: &mut dyn FnMut(SlotRow)) {}
+
+    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
+        match family {
+            IpFamily::V4 => Ipv4Addr::from(Ipv4::from_key(tag)).into(),
+            IpFamily::V6 => Ipv6Addr::from_bits(u128::from(tag) << 64).into(),
+        }
+    }
+
     fn log(
         &self,
         source: IpAddr,
@@ -185,7 +209,7 @@ impl Datapath for Shared {
         if full && !memory.entries.contains_key(&prefix) {
             let capacity = u32::try_from(memory.entries_max).unwrap_or(u32::MAX);
             return Err(DatapathError::Full {
-                map: "ADDRESSES_V4",
+                map: "LISTS_V4",
                 capacity,
             });
         }
@@ -201,9 +225,18 @@ impl Datapath for Shared {
         Ok(())
     }
 
-    fn set_guard(&mut self, family: IpFamily, guard: &Guard) -> Result<(), DatapathError> {
-        self.memory().guards.insert(family, *guard);
-        Ok(())
+    fn guard_word(&self, family: IpFamily, index: u32) -> u64 {
+        let word = self.memory().guards.get(&(family, index)).copied();
+        word.unwrap_or_default()
+    }
+
+    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64) {
+        let guards = &mut self.memory().guards;
+        if word == 0 {
+            guards.remove(&(family, index));
+        } else {
+            guards.insert((family, index), word);
+        }
     }
 
     fn list_capacity(&self, _family: IpFamily) -> u32 {
@@ -235,8 +268,14 @@ impl Datapath for Shared {
         Ok(Vec::new())
     }
 
-    fn record(&self, source: IpAddr, scope: u32) -> Result<Option<Record>, DatapathError> {
-        Ok(self.memory().records.get(&(source, scope)).copied())
+    fn record(
+        &self,
+        source: IpAddr,
+        policy: &Policy,
+        _: Instant,
+    ) -> Result<Option<Record>, DatapathError> {
+        let key = (source, policy.scope());
+        Ok(self.memory().records.get(&key).copied())
     }
 
     fn strikes(&self, source: IpAddr) -> Result<Option<Strikes>, DatapathError> {

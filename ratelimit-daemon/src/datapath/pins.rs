@@ -125,6 +125,23 @@ impl Pins {
         Ok(removed)
     }
 
+    /// Removes the pins of these maps, so that they are made anew.
+    ///
+    /// # Errors
+    ///
+    /// The first that cannot be removed.
+    pub fn remove_maps(&self, names: &[&str]) -> anyhow::Result<()> {
+        for path in names.iter().map(|name| self.map(name)) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("removing {}", path.display()));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a map is pinned that is as `wanted` declares it.
     #[must_use]
     pub fn has(&self, name: &str, wanted: &aya_obj::Map) -> bool {

@@ -1,5 +1,7 @@
 //! The attacks that have names.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 /// What an attack is.
@@ -55,11 +57,14 @@ impl Kind {
 
     /// The packets a second from which on it is one, unless the configuration says otherwise.
     #[must_use]
-    pub const fn above_default(self) -> u32 {
+    pub const fn above_default(self) -> NonZeroU32 {
+        const fn above(packets: u32) -> NonZeroU32 {
+            NonZeroU32::new(packets).expect("no kind begins at 0")
+        }
         match self {
-            Self::SynFlood | Self::TcpFlags => 500,
-            Self::Reflection => 1_000,
-            Self::HeavyHitter | Self::Spread => 20_000,
+            Self::SynFlood | Self::TcpFlags => const { above(500) },
+            Self::Reflection => const { above(1_000) },
+            Self::HeavyHitter | Self::Spread => const { above(20_000) },
         }
     }
 }

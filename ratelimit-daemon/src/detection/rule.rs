@@ -36,7 +36,7 @@ impl Rule {
     #[must_use]
     pub fn of(kind: Kind) -> Self {
         Self {
-            above: NonZeroU32::new(kind.above_default()).expect("no kind begins at 0"),
+            above: kind.above_default(),
             answer: Answer::default(),
             length: Duration::from_mins(10),
         }

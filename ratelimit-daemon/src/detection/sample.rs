@@ -84,12 +84,12 @@ impl Sample {
             packets,
             source,
             target,
-            content: content(&upper, frame, front),
+            content: content(upper, frame, front),
         })
     }
 }
 
-fn content(upper: &UpperLayer, frame: Cursor<'_>, front: &[u8]) -> Content {
+fn content(upper: UpperLayer, frame: Cursor<'_>, front: &[u8]) -> Content {
     if upper.fragment == Fragment::Later {
         return Content::Other;
     }
@@ -123,7 +123,7 @@ const DNS: u16 = 53;
 /// Answers of a name server that nobody would ask for to do harm are smaller.
 const DNS_BYTES: u32 = 400;
 
-/// An answer goes to the port that the question came from. Between equal ports peers talk: time servers, IPsec.
+/// An answer goes to the port that the question came from. Between equal ports peers talk: time servers, gateways of a VPN.
 fn answer([source, destination]: [u32; 2], frame_bytes: u32) -> Option<Content> {
     if source == destination || source == NO_PORT {
         return None;

@@ -15,6 +15,7 @@ use axum::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::net::{UnixStream, unix::UCred};
 
+use super::{capture_api, event_api};
 use crate::{
     api::{APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER},
     control::{Controller, Handle},
@@ -28,7 +29,7 @@ const TOP_DEFAULT: usize = 20;
 /// The most sources `top` shows.
 const TOP_MAX: usize = 10_000;
 
-/// All routes. A layer around them says who the peer is.
+/// All routes. Layers around them say who the peer is, how long it may stay, and who records captures.
 pub fn router(controller: Handle) -> Router {
     Router::new()
         .route("/v1/status", get(status))
@@ -66,6 +67,11 @@ pub fn router(controller: Handle) -> Router {
         .route("/v1/check/{address}", get(check))
         .route("/v1/top", get(top))
         .route("/v1/stats", get(stats))
+        .route("/v1/events", get(event_api::events))
+        .route(
+            "/v1/capture",
+            post(capture_api::begin).delete(capture_api::end),
+        )
         .route("/v1/reload", post(reload))
         .route("/v1/detach", post(detach))
         .route("/v1/protected", get(protected))
@@ -285,7 +291,7 @@ fn told(opened: Option<PassAllStatus>) -> Option<[(HeaderName, HeaderValue); 1]>
 }
 
 /// A body of JSON, or a refusal in words.
-struct Body<T>(T);
+pub(super) struct Body<T>(pub T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Response;
@@ -307,7 +313,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     }
 }
 
-fn bad_request(error: String) -> Response {
+pub(super) fn bad_request(error: String) -> Response {
     answer(StatusCode::BAD_REQUEST, Refused::because(error))
 }
 

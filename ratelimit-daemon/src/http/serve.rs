@@ -11,18 +11,18 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::Semaphore,
-    time::timeout,
+    time::sleep,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
-use super::control_api::Peer;
+use super::{control_api::Peer, stream::Streams};
 
 /// Connections of one listener at a time; others wait in its backlog.
 const CONNECTIONS_MAX: usize = 64;
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may last.
+/// How long a connection may last whose answer is no stream.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long an error of `accept` (too many open files) is waited out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -52,18 +52,23 @@ impl Accept for TcpListener {
 
 /// Serves the control API until `stop`, to peers that may use it.
 pub async fn serve_control(listener: UnixListener, router: Router, stop: CancellationToken) {
-    let for_peer = move |stream: &UnixStream| router.clone().layer(Extension(Peer::of(stream)));
+    let streams = Streams::new(stop.clone());
+    let for_peer = move |stream: &UnixStream| {
+        let streams = streams.of_connection();
+        let router = router.clone().layer(Extension(Peer::of(stream)));
+        (router.layer(Extension(streams.clone())), Some(streams))
+    };
     serve(listener, for_peer, stop).await;
 }
 
 /// Serves metrics until `stop`.
 pub async fn serve_observe(listener: TcpListener, router: Router, stop: CancellationToken) {
-    serve(listener, move |_: &TcpStream| router.clone(), stop).await;
+    serve(listener, move |_: &TcpStream| (router.clone(), None), stop).await;
 }
 
 async fn serve<L: Accept>(
     listener: L,
-    service: impl Fn(&L::Stream) -> Router + Send,
+    service: impl Fn(&L::Stream) -> (Router, Option<Streams>) + Send,
     stop: CancellationToken,
 ) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -80,15 +85,15 @@ async fn serve<L: Accept>(
         };
         match accepted {
             Ok(stream) => {
-                let router = service(&stream);
+                let (router, streams) = service(&stream);
                 connections.spawn(async move {
-                    connection(stream, router).await;
+                    connection(stream, router, streams).await;
                     drop(slot);
                 });
             }
             Err(error) => {
                 warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                sleep(ACCEPT_PAUSE).await;
             }
         }
     }
@@ -96,7 +101,7 @@ async fn serve<L: Accept>(
     connections.wait().await;
 }
 
-async fn connection<S>(stream: S, router: Router)
+async fn connection<S>(stream: S, router: Router, streams: Option<Streams>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -106,9 +111,16 @@ where
         // A client asks once and hangs up; one that keeps its connection would hold its slot, and the daemon's end, up.
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    match timeout(CONNECTION_TIMEOUT, connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => debug!(%error, "a connection failed"),
-        Err(_) => debug!("a connection took too long and was closed"),
+    let too_long = async {
+        sleep(CONNECTION_TIMEOUT).await;
+        if let Some(streams) = streams {
+            streams.end().await;
+        }
+    };
+    tokio::select! {
+        ended = connection => if let Err(error) = ended {
+            debug!(%error, "a connection failed");
+        },
+        () = too_long => debug!("a connection took too long and was closed"),
     }
 }

@@ -2,23 +2,27 @@
 
 use std::{
     cell::{Cell, Ref, RefCell},
-    collections::{BTreeMap, HashMap, hash_map::Entry},
+    collections::{HashMap, hash_map::Entry},
     hash::Hash,
     rc::Rc,
 };
 
 use ratelimit_common::{
-    Address, BanRule, Detected, Family, Instant, ListEntry, Record, SourceKey, Strikes,
+    Address, BanRule, Detected, Instant, Limit, ListEntry, Record, SourceKey, Strikes,
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
-    charge::Words,
+    charge::{self, Outcome, Words},
+    guard::{self, WIDTHS},
+    list::PrefixKey,
     policy::LIMITS_MAX,
     source::LogKey,
     tables::InsertError,
 };
 
-/// The bits in front of an IPv4 address in its IPv4-mapped form, which is how the lists hold it.
-const MAPPED_BITS: u8 = 96;
+use super::compact::{CompactSource, MemoryCompact};
+
+/// The words of the narrower levels of the guard, as a power of two.
+const GUARD_WIDTH: u8 = 12;
 
 /// The words of one source, one for each limit.
 type Cells = [Cell<u64>; LIMITS_MAX];
@@ -27,10 +31,11 @@ type Cells = [Cell<u64>; LIMITS_MAX];
 #[derive(Debug)]
 pub struct MemoryFamily<A: Address + Hash> {
     source_mask: A,
-    /// Entries by length and front of their prefix.
-    lists: BTreeMap<u8, HashMap<u128, ListEntry>>,
+    guard: Vec<u64>,
+    lists: HashMap<PrefixKey<A>, ListEntry>,
     aggregates: Aggregates,
     sources: RefCell<HashMap<SourceKey<A>, Cells>>,
+    compact: Option<MemoryCompact>,
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
     strikes: RefCell<HashMap<A, Strikes>>,
     detected: RefCell<HashMap<A, Detected>>,
@@ -40,9 +45,11 @@ impl<A: Address + Hash> MemoryFamily<A> {
     pub(super) fn new(source_mask: A) -> Self {
         Self {
             source_mask,
-            lists: BTreeMap::new(),
+            guard: vec![0; A::LEVELS.words() as usize],
+            lists: HashMap::new(),
             aggregates: Aggregates::default(),
             sources: RefCell::default(),
+            compact: None,
             logs: RefCell::default(),
             strikes: RefCell::default(),
             detected: RefCell::default(),
@@ -57,6 +64,12 @@ impl<A: Address + Hash> MemoryFamily<A> {
             .iter()
             .map(|(key, cells)| (*key, record(cells)))
             .collect()
+    }
+
+    /// The `compact` table, where the state of sources is in one.
+    #[must_use]
+    pub const fn compact(&self) -> Option<&MemoryCompact> {
+        self.compact.as_ref()
     }
 
     /// Every source that was refused, and how often.
@@ -87,6 +100,10 @@ impl<A: Address + Hash> MemoryFamily<A> {
         logs.iter().map(|(key, ring)| (*key, words(ring))).collect()
     }
 
+    pub(super) fn set_compact(&mut self, table: MemoryCompact) {
+        self.compact = Some(table);
+    }
+
     pub(super) fn set_aggregates(&mut self, aggregates: Aggregates) {
         self.aggregates = aggregates;
     }
@@ -97,9 +114,12 @@ impl<A: Address + Hash> MemoryFamily<A> {
     }
 
     pub(super) fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) {
-        let length = mapped_length::<A>(length);
-        let front = front(address, length);
-        self.lists.entry(length).or_default().insert(front, entry);
+        let widths = A::LEVELS.all_of_width(GUARD_WIDTH);
+        self.guard[WIDTHS as usize] = widths.to_word();
+        A::LEVELS.marks(address, length, widths, |index, mark| {
+            self.guard[index as usize] |= mark;
+        });
+        self.lists.insert(PrefixKey::new(address, length), entry);
     }
 
     /// The bits of an address that make it a source.
@@ -109,14 +129,22 @@ impl<A: Address + Hash> MemoryFamily<A> {
 
     /// The entry of the longest prefix that matches.
     pub(super) fn list_entry(&self, address: A) -> Option<ListEntry> {
-        let mut from_longest = self.lists.iter().rev();
-        from_longest.find_map(|(length, entries)| entries.get(&front(address, *length)).copied())
+        let word = |index: u32| self.guard[index as usize];
+        let lookup = |address, length| self.lists.get(&PrefixKey::new(address, length)).copied();
+        guard::longest_match(address, word, |level, word| {
+            level.longest_match(word, address, lookup)
+        })
     }
 
     pub(super) fn words(&self, key: &SourceKey<A>) -> Option<MemoryWords<'_>> {
-        let words = Ref::filter_map(self.sources.borrow(), |sources| sources.get(key));
+        let words = if let Some(table) = &self.compact {
+            State::Slots(table.source(key.address()))
+        } else {
+            let words = Ref::filter_map(self.sources.borrow(), |sources| sources.get(key));
+            State::Words(words.ok()?)
+        };
         Some(MemoryWords {
-            words: words.ok()?,
+            words,
             logs: &self.logs,
             log: LogKey::new(key),
         })
@@ -156,20 +184,49 @@ impl<A: Address + Hash> MemoryFamily<A> {
 /// The state of one source, borrowed from its table.
 #[derive(Debug)]
 pub struct MemoryWords<'a> {
-    words: Ref<'a, Cells>,
+    words: State<'a>,
     logs: &'a RefCell<HashMap<LogKey, MemoryRing>>,
     log: LogKey,
+}
+
+/// Where the words are.
+#[derive(Debug)]
+enum State<'a> {
+    /// In a record.
+    Words(Ref<'a, Cells>),
+    /// In a `compact` table, in a set for each limit.
+    Slots(CompactSource<'a>),
 }
 
 impl Words for MemoryWords<'_> {
     type Ring = MemoryRing;
 
     fn load(&self, index: usize) -> u64 {
-        self.words[index].get()
+        match &self.words {
+            State::Words(words) => words[index].get(),
+            State::Slots(_) => 0,
+        }
     }
 
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        exchange(&self.words[index], current, new)
+        match &self.words {
+            State::Words(words) => exchange(&words[index], current, new),
+            State::Slots(_) => Err(0),
+        }
+    }
+
+    fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        match &self.words {
+            State::Slots(source) if !limit.is_log() => source.check(limit, at, cost),
+            _ => charge::check_limit(limit, self, index, at, cost),
+        }
+    }
+
+    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        match &self.words {
+            State::Slots(source) if !limit.is_log() => source.charge(limit, at, cost),
+            _ => charge::charge_limit(limit, self, index, at, cost),
+        }
     }
 
     fn ring(&self, index: usize) -> Option<MemoryRing> {
@@ -245,21 +302,6 @@ fn record(cells: &Cells) -> Record {
     Record {
         words: cells.each_ref().map(Cell::get),
     }
-}
-
-/// The length of a prefix in the form that the lists hold.
-fn mapped_length<A: Address>(length: u8) -> u8 {
-    match A::FAMILY {
-        Family::Ipv4 => length + MAPPED_BITS,
-        Family::Ipv6 | Family::Other => length,
-    }
-}
-
-/// The first `length` bits of an address.
-fn front<A: Address>(address: A, length: u8) -> u128 {
-    let behind = u128::BITS - u32::from(length);
-    let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
-    u128::from_be_bytes(address.octets()) & mask
 }
 
 #[cfg(test)]

@@ -5,8 +5,10 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
+    api::EventKind,
     quantity,
     rlctl::{
+        capture_arguments::CaptureArguments,
         exit_code,
         limit_arguments::LimitArguments,
         list_arguments::{ExportArguments, ImportArguments, ListsVerb},
@@ -123,6 +125,10 @@ pub enum Verb {
         #[arg(long)]
         all: bool,
     },
+    /// Show what happened lately: bans, other changes, and a sample of the drops
+    Events(EventsArguments),
+    /// Write dropped packets to a file, each with the reason as its comment
+    Capture(CaptureArguments),
     /// Read the configuration again; a wrong one is refused, and the old one goes on
     #[command(
         after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload"
@@ -237,6 +243,26 @@ pub struct UnbanArguments {
     /// End only the bans in the name of this program
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,
+}
+
+/// `events [--follow] [--count N] [--only KIND] [--source PREFIX]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes and the last 1000 drops of its sample, until it is restarted. Of the drops there are at most 100 a second and CPU: counters have them all (`rlctl stats`). With --json each event is a line. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
+)]
+pub struct EventsArguments {
+    /// Go on with what comes
+    #[arg(long, short)]
+    pub follow: bool,
+    /// How many that are kept, the last ones [default: all, with --follow 10]
+    #[arg(long, value_name = "N")]
+    pub count: Option<u32>,
+    /// Only one kind
+    #[arg(long, value_name = "KIND")]
+    pub only: Option<EventKind>,
+    /// Only what is about an address or a prefix
+    #[arg(long, value_name = "PREFIX")]
+    pub source: Option<String>,
 }
 
 /// What can be done to the allow list.

@@ -10,7 +10,10 @@ use std::{
 
 use http_body_util::{BodyExt, Full};
 use hyper::{
-    Method, Request, Response, StatusCode, body::Bytes, client::conn::http1, header::CONTENT_TYPE,
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    client::conn::http1,
+    header::CONTENT_TYPE,
 };
 use hyper_util::rt::TokioIo;
 use serde::{Serialize, de::DeserializeOwned};
@@ -139,13 +142,11 @@ impl Client {
         let response = runtime
             .block_on(exchange)
             .map_err(|_| self.silence(timeout))??;
-        let opened = response.headers().get(PASS_ALL);
-        let opened = opened.and_then(|header| serde_json::from_slice(header.as_bytes()).ok());
-        self.pass_all.replace(opened);
         Ok(response)
     }
 
-    fn build(
+    /// A request to the daemon.
+    pub(super) fn build(
         &self,
         method: Method,
         path: &str,
@@ -165,7 +166,32 @@ impl Client {
         request.expect("paths are made of words, numbers and addresses, queries are encoded")
     }
 
-    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, Failure> {
+    /// Asks, and takes the whole answer.
+    pub(super) async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Bytes>, Failure> {
+        let (head, body) = self.head(request).await?.into_parts();
+        let body = body.collect().await;
+        let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
+        Ok(Response::from_parts(head, body))
+    }
+
+    /// Asks, and takes the head of an answer that is no refusal; the body may go on as long as it likes.
+    pub(super) async fn begin(&self, request: Request<Full<Bytes>>) -> Result<Incoming, Failure> {
+        let response = tokio::time::timeout(self.timeout, self.head(request)).await;
+        let (head, body) = response
+            .map_err(|_| self.silence(self.timeout))??
+            .into_parts();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let body = body.collect().await;
+        let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
+        Err(refusal(head.status, &body))
+    }
+
+    async fn head(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
         let stream = UnixStream::connect(&self.socket)
             .await
             .map_err(|error| self.unconnected(&error))?;
@@ -175,12 +201,11 @@ impl Client {
         // What fails on the connection fails in `sender` and in the body too.
         tokio::spawn(connection);
         let response = sender.send_request(request).await;
-        let (head, body) = response
-            .map_err(|error| self.interrupted(&error))?
-            .into_parts();
-        let body = body.collect().await;
-        let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
-        Ok(Response::from_parts(head, body))
+        let response = response.map_err(|error| self.interrupted(&error))?;
+        let opened = response.headers().get(PASS_ALL);
+        let opened = opened.and_then(|header| serde_json::from_slice(header.as_bytes()).ok());
+        self.pass_all.replace(opened);
+        Ok(response)
     }
 
     /// The connection was not made.
@@ -200,7 +225,7 @@ impl Client {
     }
 
     /// The connection was made, and then it broke.
-    fn interrupted(&self, error: &hyper::Error) -> Failure {
+    pub(super) fn interrupted(&self, error: &hyper::Error) -> Failure {
         Failure::new(
             ExitCode::NoDaemon,
             format!(
@@ -225,12 +250,12 @@ impl Client {
     }
 }
 
-fn json(body: &impl Serialize) -> Vec<u8> {
+pub(super) fn json(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("requests have string keys and finite numbers")
 }
 
 /// Refuses what the daemon would refuse.
-fn require_room(path: &str, body: &[u8]) -> Result<(), Failure> {
+pub(super) fn require_room(path: &str, body: &[u8]) -> Result<(), Failure> {
     let (most, what) = match path {
         "/v1/apply" => (APPLY_BYTES_MAX, "is the file a configuration?"),
         _ => (REQUEST_BYTES_MAX, "is the reason that long?"),
@@ -245,7 +270,7 @@ fn require_room(path: &str, body: &[u8]) -> Result<(), Failure> {
     .hint(what))
 }
 
-fn with_query(path: &str, query: &impl Serialize) -> String {
+pub(super) fn with_query(path: &str, query: &impl Serialize) -> String {
     let query = serde_urlencoded::to_string(query).expect("queries are flat");
     format!("{path}?{query}")
 }

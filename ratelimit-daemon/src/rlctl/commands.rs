@@ -3,10 +3,12 @@
 mod allow;
 mod apply;
 mod ban;
+mod capture;
 mod check;
 mod config;
 mod confirm;
 mod detach;
+mod events;
 mod export;
 mod import;
 mod limit;
@@ -29,11 +31,12 @@ use crate::rlctl::{
     client::Client,
     failure::Failure,
     list_arguments::ListsVerb,
+    output::Output,
     report::Report,
 };
 
 /// Carries out a verb. Times are told as somebody says them at `now`.
-pub fn run(verb: Verb, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<Report, Failure> {
     match verb {
         Verb::Status => status::run(client, now),
         Verb::Ban(arguments) => ban::run(&arguments, client, now),
@@ -56,6 +59,8 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned) -> Result<Report, Failure> 
         Verb::Check { address } => check::run(address, client, now),
         Verb::Top { count } => top::run(count, client),
         Verb::Stats { all } => stats::run(all, client),
+        Verb::Events(arguments) => events::run(&arguments, client, output),
+        Verb::Capture(arguments) => capture::run(&arguments, client, output),
         Verb::Reload => reload::run(client),
         Verb::Apply { file, confirm } => apply::run(&file, confirm, client, now),
         Verb::Confirm => confirm::confirm(client),

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::rlctl::{exit_code::ExitCode, failure::Failure, report::Report};
 
@@ -43,9 +44,26 @@ impl Output {
         Self { json }
     }
 
+    /// Prints one of many lines; `false` when nobody reads any more.
+    pub fn line(&self, json: &Value, text: impl FnOnce() -> String) -> Result<bool, Failure> {
+        let line = if self.json { json.to_string() } else { text() };
+        match write_line(&mut anstream::stdout().lock(), &line) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(unwritten(&error)),
+        }
+    }
+
+    /// Tells people that something goes on.
+    pub fn progress(&self, text: &str) {
+        if !self.json {
+            complain(text);
+        }
+    }
+
     /// Prints what a command has to say, and says how it ended.
     pub fn report(&self, report: &Report) -> ExitCode {
-        let printed = if self.json && !report.verbatim {
+        let printed = if self.json && !report.verbatim && !report.json.is_null() {
             print(&pretty(&report.json))
         } else {
             print(&report.text)
@@ -106,11 +124,13 @@ fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = anstream::stdout().lock();
     let written = write_line(&mut stdout, text);
     match written {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::refused(format!(
-            "the answer cannot be written to stdout: {error}"
-        ))),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritten(&error)),
         _ => Ok(()),
     }
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    Failure::refused(format!("the answer cannot be written to stdout: {error}"))
 }
 
 /// Says something before a command is done.

@@ -4,7 +4,11 @@ use std::fmt::Display;
 
 use jiff::{Timestamp, Zoned};
 
-use crate::prefix::Prefix;
+use crate::{
+    api::{Ban, Origin},
+    prefix::Prefix,
+    rlctl::output::printable,
+};
 
 /// A moment in local time, with its date when that is not today's: `14:32:07`, `2026-03-02 14:32:07`.
 pub fn moment(moment: Timestamp, now: &Zoned) -> String {
@@ -31,6 +35,36 @@ pub fn span(from: Timestamp, to: Timestamp) -> String {
         (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
         (0, _, _) => format!("{hours}h {}m", minutes % 60),
         _ => format!("{days}d {}h", hours % 24),
+    }
+}
+
+/// Who made a ban.
+pub fn author(ban: &Ban) -> String {
+    match &ban.origin {
+        Origin::Config => "the configuration".to_owned(),
+        Origin::Manual => printable(&ban.author),
+        Origin::Forced => format!("{} with --force", printable(&ban.author)),
+        Origin::Detected => "detection".to_owned(),
+        Origin::List(name) => format!("the list {}", printable(name)),
+        Origin::Program(name) => printable(name),
+        Origin::Crowdsec => format!("CrowdSec ({})", printable(&ban.author)),
+        Origin::Cluster => format!("{}, another node", printable(&ban.author)),
+    }
+}
+
+/// A number of packets: `1 packet`, `2 packets`.
+pub fn packets(number: u64) -> String {
+    match number {
+        1 => "1 packet".to_owned(),
+        _ => format!("{number} packets"),
+    }
+}
+
+/// `until 14:32:07`, or `forever`.
+pub fn until(until: Option<Timestamp>, now: &Zoned) -> String {
+    match until {
+        Some(until) => format!("until {}", moment(until, now)),
+        None => "forever".to_owned(),
     }
 }
 

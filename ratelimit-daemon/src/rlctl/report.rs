@@ -47,6 +47,11 @@ impl Report {
         }
     }
 
+    /// The report of a result that was printed as it came.
+    pub fn printed() -> Self {
+        Self::from_json(Value::Null, "")
+    }
+
     /// The report, with something good to know.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());

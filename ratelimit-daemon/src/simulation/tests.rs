@@ -90,7 +90,7 @@ fn a_source_is_what_the_configuration_says_and_told_with_what_refused_it_first()
             "198.51.100.0/24".to_owned(),
             1,
             3,
-            refused("default", "1 packets per 1s"),
+            refused("default", "1 packet per 1s"),
         ),
         (
             "2001:db8::/64".to_owned(),
@@ -247,7 +247,7 @@ fn a_limit_of_a_class_counts_its_packets_and_no_others() {
         &answer,
         &[("pass", "conforming", 3), ("drop", "limited", 5)],
     );
-    check_first(&answer, "limited", "default", "1 packets per 1s of dns");
+    check_first(&answer, "limited", "default", "1 packet per 1s of dns");
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn the_narrow_prefix_is_named_where_it_refuses() {
         &answer,
         "aggregate-limited",
         "[aggregate] ipv4/24",
-        "1 packets per 1s",
+        "1 packet per 1s",
     );
 }
 

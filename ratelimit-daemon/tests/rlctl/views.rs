@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ratelimit_daemon::{
     api::{
-        Allow, AppliesTo, Ban, Check, ClassView, ClockStatus, CoarseError, CrowdsecStatus,
-        DamagedDatabase, DatabaseStatus, InterfaceStatus, KernelClock, LimitState, MapStatus,
-        Origin, PolicyView, StatsRow, Status, TopSource, WiderLimits,
+        Allow, AppliesTo, Ban, Check, ClassView, ClockStatus, CoarseError, Covering,
+        CrowdsecStatus, DamagedDatabase, DatabaseStatus, Dropped, Entry, Event, InterfaceStatus,
+        KernelClock, LimitState, MapStatus, Origin, PolicyView, StatsRow, Status, TopSource, What,
+        WiderLimits,
     },
     class::Match,
     config::ClockWish,
@@ -208,7 +209,36 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
     let mut ban = ban("203.0.113.0/24", since);
     ban.until = Some(until);
+    let mut beneath = ban.clone();
+    beneath.prefix = "203.0.0.0/16".parse().unwrap();
+    (beneath.until, beneath.reason) = (None, None);
+    beneath.origin = Origin::Crowdsec;
+    let entry = |entry, decides| Covering { entry, decides };
+    let policy = |prefix: Option<&str>| Entry::Policy {
+        policy: "partner".to_owned(),
+        prefix: prefix.map(|prefix| prefix.parse().unwrap()),
+    };
+    let covering = vec![
+        entry(Entry::Ban(ban.clone()), true),
+        entry(Entry::Ban(beneath), false),
+        entry(policy(Some("203.0.113.0/24")), false),
+        entry(policy(None), false),
+    ];
+    let drop = Event {
+        number: 7,
+        at: since,
+        what: What::Drop(Dropped {
+            source: [203, 0, 113, 7].into(),
+            reason: "banned".to_owned(),
+            observed: false,
+            policy: None,
+            limit: None,
+            interface: "eth0".to_owned(),
+        }),
+    };
     let answer = Check {
+        covering,
+        last_drops: vec![drop],
         action: "drop".to_owned(),
         reason: "banned".to_owned(),
         rule: Some(ban.prefix),
@@ -224,9 +254,12 @@ rule: the ban of 203.0.113.0/24
 until: {until_told} (10d 12h left)
 banned: by alice, since {since_told}
 why: port scan
+beneath: the ban of 203.0.0.0/16 by CrowdSec (alice), forever: nobody said why
+beneath: the policy `partner`, which is for 203.0.113.0/24
 limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit: 50MB per 1s: nothing used
-refused: 12 packets by limits, the last at {since_told}"
+refused: 12 packets by limits, the last at {since_told}
+seen: {since_told} dropped 203.0.113.7 on eth0: banned"
     );
     check_blocked(answers(&answer), &stdout);
 }
@@ -257,7 +290,7 @@ fn check_tells_the_limits_that_a_source_shares() {
     let stdout = "packets from 203.0.113.7 are dropped (aggregate-limited)
 rule: the limits that a prefix around it has, for all of its sources
 limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, the window closes in 0.4s
-limit of the node (dry run): 1000 packets per 1s of tcp-syn: 37 used, the window closes in 0.4s
+limit of the node, with what CPUs have drawn ahead (dry run): 1000 packets per 1s of tcp-syn: 37 used, the window closes in 0.4s
 refused: nothing that is remembered";
     check_blocked(answers(&answer), stdout);
 }
@@ -651,6 +684,8 @@ fn passing(address: &str) -> Check {
         policy: "default".to_owned(),
         limits: limits(),
         wider: Vec::new(),
+        covering: Vec::new(),
+        last_drops: Vec::new(),
         strikes: None,
         refused_packets: 0,
         refused_last: None,

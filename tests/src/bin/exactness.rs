@@ -16,9 +16,9 @@ use ratelimit_tests::{
         Cell, Clock, Row,
         increments::{self, Increments},
         matrix::{Effort, Programs},
-        page,
+        page as tables,
     },
-    skip,
+    page, skip,
 };
 
 /// Measures how exact the limiter is
@@ -63,9 +63,13 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         let measured = measure(clock, &mut programs, effort)?;
         broken.extend(measured.iter().filter_map(|(cell, row)| {
             let promise = cell.broken(row)?;
-            Some(format!("{}: {promise}", page::cell_names(cell).join(" ")))
+            Some(format!("{}: {promise}", tables::cell_names(cell).join(" ")))
         }));
-        write!(text, "\n## {heading}\n\n{}", page::table(clock, &measured))?;
+        write!(
+            text,
+            "\n## {heading}\n\n{}",
+            tables::table(clock, &measured)
+        )?;
     }
     let counted = count(each)?;
     if !counted.is_exact() {
@@ -74,7 +78,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     write!(
         text,
         "\n## Increments of two CPUs\n\n{}",
-        page::increments(&counted)
+        tables::increments(&counted)
     )?;
     print!("{text}");
     if !broken.is_empty() {
@@ -96,7 +100,7 @@ fn measure(clock: Clock, programs: &mut Programs, effort: Effort) -> Result<Vec<
     for (number, cell) in (1..).zip(cells) {
         progress(&format!(
             "{clock:?} {number} of {count}: {}",
-            page::cell_names(&cell).join(" ")
+            tables::cell_names(&cell).join(" ")
         ));
         measured.push((cell, cell.measure(programs, effort)?));
     }

@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*, sample::select, string::string_regex
 
 use super::*;
 use crate::{
-    config::{ClockWish, Interface, Mode, OnStop, Paths, PolicyConfig, Source},
+    config::{ClockWish, Interface, Mode, OnStop, Paths, PolicyConfig, Source, StateStore},
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
 
@@ -15,6 +15,7 @@ fn a_minimal_file_gives_the_defaults() {
     assert_eq!(config.default_policy, PolicyConfig::default());
     assert_eq!(config.metrics, Some("127.0.0.1:9798".parse().unwrap()));
     let source = Source {
+        store: StateStore::Lru,
         ipv4_prefix: 32,
         ipv6_prefix: 64,
         capacity: 1 << 18,
@@ -83,6 +84,7 @@ fn every_key_is_understood() {
     ];
     assert_eq!(config.interfaces, interfaces);
     let source = Source {
+        store: StateStore::Lru,
         ipv4_prefix: 24,
         ipv6_prefix: 56,
         capacity: 1_000_000,

@@ -27,7 +27,7 @@ fn a_limit_names_a_class_or_says_what_it_is() {
     let limits = config.default_policy.limits;
     let said: Vec<String> = limits.iter().map(ToString::to_string).collect();
     let expected = [
-        "1 packets per 1s of tcp-syn",
+        "1 packet per 1s of tcp-syn",
         "2 packets per 1s of dns-answers",
         "3 packets per 1s of udp to port 53",
         "4 packets per 1s of tcp with invalid flags",

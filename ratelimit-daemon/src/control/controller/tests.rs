@@ -15,6 +15,7 @@ mod room;
 mod sliding_logs;
 mod time;
 mod trials;
+mod watching;
 mod wide;
 
 use std::{
@@ -36,7 +37,7 @@ use crate::{
     class::{Catalogue, Match},
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
-        Source,
+        Source, StateStore,
     },
     datapath::{Memory, Shared},
     detection::Rules,
@@ -388,6 +389,7 @@ fn config() -> Config {
             jumbo: false,
         }],
         source: Source {
+            store: StateStore::Lru,
             ipv4_prefix: 32,
             ipv6_prefix: 64,
             capacity: 1024,

@@ -8,11 +8,12 @@ use std::net::IpAddr;
 use jiff::Zoned;
 
 use crate::{
-    api::{Ban, Check, LimitState, Listed, Origin, StrikesView, WiderLimits},
+    api::{Ban, Check, Covering, Entry, LimitState, Listed, Origin, StrikesView, WiderLimits},
     limit::Algorithm,
     lists::Action,
     rlctl::{
         client::{Answer, Client},
+        commands::events,
         exit_code::ExitCode,
         failure::Failure,
         output::{BAD, GOOD, WARNING, printable, styled},
@@ -43,12 +44,20 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     if let Some(ban) = &check.ban {
         sentences.extend(circumstances(ban, now));
     }
+    sentences.extend(
+        check
+            .covering
+            .iter()
+            .filter_map(|entry| beneath(entry, now)),
+    );
     sentences.extend(check.lists.iter().map(|listed| list(listed, now)));
     let limits = check.limits.iter();
     sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
     sentences.extend(check.wider.iter().flat_map(wider));
     sentences.push(format!("refused: {}", refusals(check, now)));
     sentences.extend(check.strikes.as_ref().map(strikes));
+    let drops = check.last_drops.iter();
+    sentences.extend(drops.map(|event| format!("seen: {}", events::text::line(event, now))));
     sentences
 }
 
@@ -88,6 +97,38 @@ fn rule(check: &Check) -> String {
     }
 }
 
+/// An entry that covers the address and does not decide; the default policy is beneath everything.
+fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
+    // Lists are told by themselves.
+    let is_of_list = match &covering.entry {
+        Entry::Allow(allow) => matches!(allow.origin, Origin::List(_)),
+        Entry::Ban(ban) => matches!(ban.origin, Origin::List(_)),
+        Entry::Policy { .. } => false,
+    };
+    if covering.decides || is_of_list {
+        return None;
+    }
+    let entry = match &covering.entry {
+        Entry::Allow(allow) => format!("the allow list has {}", allow.prefix),
+        Entry::Ban(ban) => {
+            let reason = ban.reason.as_deref().map(printable);
+            format!(
+                "the ban of {} by {}, {}: {}",
+                ban.prefix,
+                phrase::author(ban),
+                phrase::until(ban.until, now),
+                reason.as_deref().unwrap_or("nobody said why")
+            )
+        }
+        Entry::Policy {
+            policy,
+            prefix: Some(prefix),
+        } => format!("the policy `{}`, which is for {prefix}", printable(policy)),
+        Entry::Policy { prefix: None, .. } => return None,
+    };
+    Some(format!("beneath: {entry}"))
+}
+
 /// `list: spamhaus bans 192.0.2.0/24 (SBL1)`
 fn list(listed: &Listed, now: &Zoned) -> String {
     let does = match listed.action {
@@ -113,7 +154,7 @@ fn list(listed: &Listed, now: &Zoned) -> String {
 fn wider(limits: &WiderLimits) -> impl Iterator<Item = String> {
     let whose = match limits.prefix {
         Some(prefix) => format!("all of {prefix}"),
-        None => "the node".to_owned(),
+        None => "the node, with what CPUs have drawn ahead".to_owned(),
     };
     let dry_run = if limits.observe { " (dry run)" } else { "" };
     let states = limits.limits.iter();
@@ -130,16 +171,7 @@ fn circumstances(ban: &Ban, now: &Zoned) -> Vec<String> {
         ),
         None => "until: forever".to_owned(),
     };
-    let author = match &ban.origin {
-        Origin::Config => "the configuration".to_owned(),
-        Origin::Manual => printable(&ban.author),
-        Origin::Forced => format!("{} with --force", printable(&ban.author)),
-        Origin::Detected => "detection".to_owned(),
-        Origin::List(name) => format!("the list {}", printable(name)),
-        Origin::Program(name) => printable(name),
-        Origin::Crowdsec => format!("CrowdSec ({})", printable(&ban.author)),
-        Origin::Cluster => format!("{}, another node", printable(&ban.author)),
-    };
+    let author = phrase::author(ban);
     let since = phrase::moment(ban.since, now);
     let reason = ban.reason.as_deref().map(printable);
     vec![
@@ -204,9 +236,10 @@ fn strikes(view: &StrikesView) -> String {
 fn refusals(check: &Check, now: &Zoned) -> String {
     match (check.refused_packets, check.refused_last) {
         (0, _) => "nothing that is remembered".to_owned(),
-        (packets, None) => format!("{packets} packets by limits"),
+        (packets, None) => format!("{} by limits", phrase::packets(packets)),
         (packets, Some(last)) => format!(
-            "{packets} packets by limits, the last at {}",
+            "{} by limits, the last at {}",
+            phrase::packets(packets),
             phrase::moment(last, now)
         ),
     }

@@ -108,7 +108,10 @@ impl Lab {
                     entries.remove(prefix);
                 }
                 Write::Settings(new) => settings = *new,
-                Write::Classes(_) | Write::Aggregates(_) | Write::NodeState(_) => {}
+                Write::Classes(_)
+                | Write::Aggregates(_)
+                | Write::NodeState(_)
+                | Write::Region(_) => {}
             }
             let named = entries.values().filter_map(ListEntry::policy);
             let mut judging = named.chain([settings.default_policy()]);

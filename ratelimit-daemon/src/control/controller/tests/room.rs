@@ -78,7 +78,7 @@ fn a_map_that_is_full_is_told_with_its_size_and_what_to_do() {
     let refused = lab.ban(&["192.0.2.1"], None).unwrap_err();
     assert_eq!(
         refused.error,
-        format!("the map ADDRESSES_V4 is full: it holds {entries} entries")
+        format!("the map LISTS_V4 is full: it holds {entries} entries")
     );
     assert!(refused.hint.unwrap().contains("rlctl status"));
 }
@@ -124,11 +124,9 @@ fn ban(text: &str, origin: Origin, minutes: u64) -> Edit {
 
 impl Lab {
     fn check_bans(&self, expected: &str) {
-        let expected: std::collections::BTreeSet<Prefix> =
-            expected.split(' ').map(prefix).collect();
+        let expected: BTreeSet<Prefix> = expected.split(' ').map(prefix).collect();
         let found = self.controller.bans();
-        let found: std::collections::BTreeSet<Prefix> =
-            found.iter().map(|ban| ban.prefix).collect();
+        let found: BTreeSet<Prefix> = found.iter().map(|ban| ban.prefix).collect();
         assert_eq!(found, expected);
         for prefix in expected {
             assert!(self.is_banned(&prefix.to_string()), "{prefix}");

@@ -1,7 +1,7 @@
 //! Limits that are sliding logs: the room for them, and what is told of them.
 
 use super::*;
-use crate::{control::log_size, datapath::LogSize};
+use crate::{control::sizes, datapath::LogSize};
 
 #[test]
 fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_by_hand() {
@@ -99,7 +99,7 @@ fn check_and_top_read_the_ring() {
 
 fn room(lab: &Lab) -> LogSize {
     let store = Store::open(lab.state.path()).unwrap();
-    log_size(&lab.config, &store).unwrap()
+    sizes(&lab.config, &store).unwrap().logs
 }
 
 fn log(amount: u64) -> LimitSpec {

@@ -1,0 +1,100 @@
+//! A set: the eight slots among which a source has one.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Slots of a set. With four, 3.7 % of the packets find their state gone where sources are half of the slots, with eight 0.8 %.
+pub const SLOTS: usize = 8;
+
+/// A source's tag, and the word of its limit.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct Slot {
+    /// See [`Mix`](super::Mix).
+    pub tag: u64,
+    /// The state of the limit.
+    pub word: u64,
+}
+
+/// The slots of a set: two adjacent cache lines.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct Set {
+    /// Its slots, in no order.
+    pub slots: [Slot; SLOTS],
+}
+const _: () = assert!(size_of::<Set>() == 128);
+
+/// A set that all CPUs share. An index is below [`SLOTS`].
+pub trait Slots {
+    /// The tag of a slot.
+    fn tag(&self, slot: usize) -> u64;
+
+    /// Puts the tag `new` in place of `current`.
+    ///
+    /// # Errors
+    ///
+    /// The tag that stands there in truth.
+    fn exchange_tag(&self, slot: usize, current: u64, new: u64) -> Result<(), u64>;
+
+    /// The word of a slot.
+    fn word(&self, slot: usize) -> u64;
+
+    /// Puts the word `new` in place of `current`.
+    ///
+    /// # Errors
+    ///
+    /// The word that stands there in truth.
+    fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64>;
+}
+
+/// [`find`], without a branch: a verifier that follows branches would follow each slot through all that comes after it.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "eight bits")]
+pub fn find_at_once(set: &impl Slots, tag: u64) -> usize {
+    let mut found = 0u64;
+    for slot in 0..SLOTS {
+        let other = set.tag(slot) ^ tag;
+        // Below 2^63, and 0 only for the same tag.
+        let other = other.wrapping_shr(1) | (other & 1);
+        let is_same = other.wrapping_sub(1).wrapping_shr(63);
+        found |= is_same.wrapping_shl(slot as u32);
+    }
+    // The zeros below the first bit, counted in pairs, in fours, in eights.
+    let below = !found & found.wrapping_sub(1) & 0xff;
+    let pairs = below.wrapping_sub(below.wrapping_shr(1) & 0x55);
+    let fours = (pairs & 0x33).wrapping_add(pairs.wrapping_shr(2) & 0x33);
+    (fours.wrapping_add(fours.wrapping_shr(4)) & 0xf) as usize
+}
+
+/// The slot of a source; [`SLOTS`] when it has none.
+#[inline(always)]
+pub fn find(set: &impl Slots, tag: u64) -> usize {
+    for slot in 0..SLOTS {
+        if set.tag(slot) == tag {
+            return slot;
+        }
+    }
+    SLOTS
+}
+
+/// The slot with the least debt: an empty one, else that whose word comes first, counted from `origin`.
+#[inline(always)]
+pub fn least(set: &impl Slots, origin: u64) -> usize {
+    let mut least = 0;
+    let mut least_debt = u64::MAX;
+    for slot in 0..SLOTS {
+        let word = set.word(slot);
+        if word == 0 {
+            return slot;
+        }
+        let debt = word.wrapping_sub(origin);
+        if debt < least_debt {
+            (least, least_debt) = (slot, debt);
+        }
+    }
+    least
+}

@@ -1,0 +1,245 @@
+//! What eviction promises, whatever the algorithm: with many more sources than slots, and times as they come.
+
+use core::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+use std::{thread, vec, vec::Vec};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    Unit,
+    algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
+};
+
+const WINDOW_NS: u64 = 1_000_000_000;
+const AMOUNT: u64 = 10;
+
+#[test]
+fn a_source_has_its_limit_and_no_more() {
+    for limit in limits() {
+        let set = Shared::default();
+        let passed = (0..50)
+            .filter(|_| !charge(&set, 7, &limit, START, 1).0.is_refused())
+            .count();
+        assert_eq!(passed, 10, "{limit:?}");
+        assert_eq!(
+            check(&set, 7, &limit, START, 1),
+            Outcome::refused(DropReason::Limited, 0)
+        );
+    }
+}
+
+#[test]
+fn as_many_sources_as_slots_know_nothing_of_each_other() {
+    for limit in limits() {
+        let set = Shared::default();
+        for _ in 0..AMOUNT {
+            for tag in 1..=8 {
+                assert_eq!(charge(&set, tag, &limit, START, 1).0, Outcome::PASSED);
+            }
+        }
+        for tag in 1..=8 {
+            let refused = charge(&set, tag, &limit, START, 1).0;
+            assert_eq!(refused, Outcome::refused(DropReason::Limited, 0));
+        }
+    }
+}
+
+#[test]
+fn a_newcomer_takes_the_slot_that_is_used_least_with_what_was_used() {
+    for limit in limits() {
+        let set = Shared::default();
+        for tag in 1..=8 {
+            (0..tag).for_each(|_| {
+                charge(&set, tag, &limit, START, 1);
+            });
+        }
+        let newcomer = charge(&set, 9, &limit, START, 1);
+        assert_eq!(newcomer, (Outcome::PASSED, true));
+        assert_eq!(find(&set, 1), SLOTS, "{limit:?}");
+        let word = set.word(find(&set, 9));
+        assert_eq!(limit.algorithm().used(word, START), 2, "{limit:?}");
+    }
+}
+
+#[test]
+fn a_newcomer_is_refused_where_nothing_is_left_and_leaves_no_trace() {
+    for limit in limits() {
+        let set = Shared::default();
+        for tag in 1..=8 {
+            charge(&set, tag, &limit, START, AMOUNT);
+        }
+        let before = set.read();
+        let expected = Outcome::refused(DropReason::NoState, 0);
+        assert_eq!(check(&set, 9, &limit, START, 1), expected);
+        assert_eq!(charge(&set, 9, &limit, START, 1).0, expected);
+        let too_large = charge(&set, 9, &limit, START, AMOUNT + 1).0;
+        assert_eq!(too_large, Outcome::refused(DropReason::Limited, 0));
+        assert_eq!(set.read(), before);
+    }
+}
+
+#[test]
+fn a_window_of_another_is_worth_what_is_left_of_its_time() {
+    let limit = Limit::new(window(), Unit::Packets);
+    let set = Shared::default();
+    for tag in 1..=8 {
+        charge(&set, tag, &limit, START, 1);
+    }
+    let later = after(WINDOW_NS * 7 / 10);
+    let passed = (0..10)
+        .filter(|_| !charge(&set, 9, &limit, later, 1).0.is_refused())
+        .count();
+    assert!((2..=3).contains(&passed), "{passed}");
+}
+
+#[test]
+fn two_threads_that_bring_one_source_admit_its_limit_and_a_packet_each_at_most() {
+    const PACKETS: u64 = 20_000;
+    let window = FixedWindow::new(PACKETS, Duration::from_secs(1)).unwrap();
+    let limit = Limit::new(window, Unit::Packets);
+    for _ in 0..20 {
+        let set = Shared::default();
+        let send = || {
+            (0..PACKETS)
+                .filter(|_| !charge(&set, 9, &limit, START, 1).0.is_refused())
+                .count() as u64
+        };
+        let admitted: u64 = thread::scope(|scope| {
+            let senders = [scope.spawn(send), scope.spawn(send)];
+            senders.map(|sender| sender.join().unwrap()).iter().sum()
+        });
+        assert!((PACKETS..=PACKETS + 2).contains(&admitted), "{admitted}");
+    }
+}
+
+proptest! {
+    /// Of 24 sources, three times as many as slots, none gets more than its promise, at any time of any clock.
+    #[test]
+    fn eviction_gives_nobody_more_than_the_limit(
+        limit in prop::sample::select(limits()),
+        start in times_around_a_wrap(),
+        packets in prop::collection::vec((0u64..24, 0.0f64..1.0), 1..1_500),
+        crowd in 0.1f64..30.0,
+    ) {
+        let set = Shared::default();
+        let mut now = start;
+        let mut admitted: Vec<Vec<u64>> = vec![vec![]; 24];
+        for (source, gap) in packets {
+            now = now.wrapping_add(share(WINDOW_NS / AMOUNT, gap.powi(4) * 5.0 / crowd));
+            let before = set.read();
+            let at = Instant::from_nanos(now);
+            if !charge(&set, source + 1, &limit, at, 1).0.is_refused() {
+                admitted[usize::try_from(source).unwrap()].push(now.wrapping_sub(start));
+            }
+            let origin = limit.algorithm().debt_origin(at);
+            for (before, after) in before.iter().zip(set.read()) {
+                let debt = |slot: &Slot| (slot.word != 0).then(|| slot.word.wrapping_sub(origin));
+                prop_assert!(debt(before) <= debt(&after), "{before:?} became {after:?}");
+            }
+        }
+        for times in admitted {
+            for (index, first) in times.iter().enumerate() {
+                for (count, last) in (1..).zip(&times[index..]) {
+                    prop_assert!(count <= most_in(&limit, last - first), "{} in {} ns", count, last - first);
+                }
+            }
+        }
+    }
+}
+
+/// The most packets from the first to the last of any that lie so far apart.
+fn most_in(limit: &Limit, span_ns: u64) -> u64 {
+    match limit.algorithm() {
+        // Windows are known to a tick.
+        Algorithm::FixedWindow(window) => {
+            let span = span_ns + 2 * window.tick_ns();
+            2 * AMOUNT + (AMOUNT * span).div_ceil(WINDOW_NS)
+        }
+        Algorithm::SlidingWindow(_) => AMOUNT * (span_ns.div_ceil(WINDOW_NS) + 1),
+        Algorithm::TokenBucket(_) => AMOUNT + AMOUNT * span_ns / WINDOW_NS,
+        Algorithm::SlidingLog(_) => unreachable!("its state is no word"),
+    }
+}
+
+const START: Instant = Instant::from_nanos(7_000_000_000);
+
+fn after(nanos: u64) -> Instant {
+    Instant::from_nanos(START.as_nanos() + nanos)
+}
+
+fn times_around_a_wrap() -> impl Strategy<Value = u64> {
+    let wraps_at = prop_oneof![
+        Just(1u64 << 40),
+        Just(1 << 52),
+        Just(1 << 56),
+        Just(1 << 63)
+    ];
+    (wraps_at, 0u64..1 << 33).prop_map(|(at, before)| at - before)
+}
+
+fn window() -> FixedWindow {
+    FixedWindow::new(AMOUNT, Duration::from_nanos(WINDOW_NS)).unwrap()
+}
+
+fn limits() -> Vec<Limit> {
+    let length = Duration::from_nanos(WINDOW_NS);
+    let algorithms: [Algorithm; 3] = [
+        window().into(),
+        SlidingWindow::new(AMOUNT, length).unwrap().into(),
+        TokenBucket::new(AMOUNT, length, AMOUNT).unwrap().into(),
+    ];
+    algorithms
+        .map(|algorithm| Limit::new(algorithm, Unit::Packets))
+        .into()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "times need not be exact"
+)]
+fn share(whole: u64, share: f64) -> u64 {
+    (whole as f64 * share) as u64
+}
+
+#[derive(Default)]
+struct Shared([(AtomicU64, AtomicU64); SLOTS]);
+
+impl Shared {
+    fn read(&self) -> Vec<Slot> {
+        let slot = |(tag, word): &(AtomicU64, AtomicU64)| Slot {
+            tag: tag.load(Relaxed),
+            word: word.load(Relaxed),
+        };
+        self.0.iter().map(slot).collect()
+    }
+}
+
+impl Slots for Shared {
+    fn tag(&self, slot: usize) -> u64 {
+        self.0[slot].0.load(Relaxed)
+    }
+
+    fn exchange_tag(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
+        let answer = self.0[slot]
+            .0
+            .compare_exchange(current, new, Relaxed, Relaxed);
+        answer.map(drop)
+    }
+
+    fn word(&self, slot: usize) -> u64 {
+        self.0[slot].1.load(Relaxed)
+    }
+
+    fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
+        let answer = self.0[slot]
+            .1
+            .compare_exchange(current, new, Relaxed, Relaxed);
+        answer.map(drop)
+    }
+}

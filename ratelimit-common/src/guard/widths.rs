@@ -1,0 +1,49 @@
+//! How many words are in use.
+
+use super::{Level, NARROWEST};
+
+/// How many words the narrower levels have in use, as powers of two: the word behind the wide ones.
+///
+/// A short list has few words, which stay in the cache whatever addresses are asked for. For a longer one its bits are set in
+/// more words first, and then the packets are sent there, at once.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Widths(u64);
+
+impl Widths {
+    /// The widths that a word says.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    /// The word for them.
+    #[must_use]
+    pub const fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// The width of a narrower level.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a mask")]
+    pub const fn of(self, level: Level) -> u8 {
+        self.0.wrapping_shr(Self::shift(level)) as u8 & 31
+    }
+
+    /// The same with another width of a narrower level.
+    #[must_use]
+    pub const fn with(self, level: Level, width: u8) -> Self {
+        let shift = Self::shift(level);
+        Self(self.0 & !0xffu64.wrapping_shl(shift) | (width as u64).wrapping_shl(shift))
+    }
+
+    #[inline(always)]
+    const fn shift(level: Level) -> u32 {
+        if level.announced_by == NARROWEST {
+            8
+        } else {
+            0
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! All that is said about an address.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Allow, Ban};
+use crate::prefix::Prefix;
+
+/// An entry of a table whose prefix covers an address.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Covering {
+    /// The table, and its entry.
+    #[serde(flatten)]
+    pub entry: Entry,
+    /// Whether it is what decides.
+    pub decides: bool,
+}
+
+/// An entry of one of the tables.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "table", rename_all = "kebab-case")]
+pub enum Entry {
+    /// Of the allow list.
+    Allow(Allow),
+    /// A ban.
+    Ban(Ban),
+    /// A policy.
+    Policy {
+        /// Its name.
+        policy: String,
+        /// The prefix that it is for; `None` for the default policy.
+        prefix: Option<Prefix>,
+    },
+}

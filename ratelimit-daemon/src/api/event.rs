@@ -1,0 +1,260 @@
+//! What happened: changes, and a sample of the drops.
+
+use std::{net::IpAddr, sync::Arc};
+
+use clap::ValueEnum;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Allow, Ban, Origin};
+use crate::{limit::LimitSpec, prefix::Prefix};
+
+/// One thing that happened; a line of JSON: `{"number":7,"at":"...","event":"ban-added","prefix":"192.0.2.1/32",...}`.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Event {
+    /// Counts the events since the daemon started, from 1 on.
+    pub number: u64,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What can happen.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum What {
+    /// A packet was dropped, or would have been in a dry run: a sample, at most 100 a second of each CPU.
+    Drop(Dropped),
+    /// A ban is in force that was not, or not like this.
+    BanAdded(Ban),
+    /// The time of a ban is over.
+    BanEnded(Ban),
+    /// A ban was taken away before its time.
+    BanRemoved {
+        /// The ban that it was.
+        #[serde(flatten)]
+        ban: Ban,
+        /// The user who did it; `None` when it was no user.
+        by: Option<Arc<str>>,
+    },
+    /// More bans changed at once than are told one by one.
+    Bans {
+        /// What became of them.
+        change: BanChange,
+        /// How many.
+        count: usize,
+        /// Where they come from.
+        origin: Origin,
+        /// The user who did it; `None` when it was no user.
+        by: Option<Arc<str>>,
+    },
+    /// A list was replaced, or taken away.
+    ListReplaced {
+        /// Its name.
+        list: Arc<str>,
+        /// The entries that it has; 0 when it is gone.
+        entries: usize,
+        /// Of how many prefixes it says something else than before.
+        different: usize,
+        /// The user who did it; `None` when it was no user.
+        by: Option<Arc<str>>,
+    },
+    /// A prefix was put on the allow list by hand.
+    AllowAdded(Allow),
+    /// A prefix was taken off the allow list.
+    AllowRemoved {
+        /// The entry that it was.
+        #[serde(flatten)]
+        allow: Allow,
+        /// The user who did it.
+        by: Option<Arc<str>>,
+    },
+    /// Limits were set by hand.
+    LimitsSet {
+        /// Whose; `None` is the default policy.
+        prefix: Option<Prefix>,
+        /// The limits.
+        limits: Vec<LimitSpec>,
+        /// Whether what they would drop passes.
+        observe: bool,
+        /// The user who did it.
+        by: Arc<str>,
+    },
+    /// Limits set by hand were taken away: the configuration holds again.
+    LimitsRemoved {
+        /// Whose; `None` is the default policy.
+        prefix: Option<Prefix>,
+        /// The user who did it.
+        by: Option<Arc<str>>,
+    },
+    /// The configuration was read again and applied.
+    Reloaded {
+        /// What is different, a line each.
+        changes: Vec<String>,
+    },
+    /// The configuration was read again and refused; the one before stays in force.
+    ReloadRefused {
+        /// Why.
+        error: String,
+    },
+    /// The programs were taken off their interfaces.
+    Detached {
+        /// The interfaces.
+        interfaces: Vec<String>,
+        /// The user who did it.
+        by: Arc<str>,
+    },
+    /// Whoever follows was too slow for events that are gone.
+    Lost {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// What became of bans.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BanChange {
+    /// They are in force.
+    Added,
+    /// Their time is over.
+    Ended,
+    /// They were taken away.
+    Removed,
+}
+
+/// A packet that was dropped.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Dropped {
+    /// Its source: an address where it was banned, the source as it is counted where it was limited.
+    pub source: IpAddr,
+    /// The reason, as in the metrics.
+    pub reason: String,
+    /// Whether it passed because of a dry run.
+    pub observed: bool,
+    /// The policy whose limit refused it.
+    pub policy: Option<String>,
+    /// The limit.
+    pub limit: Option<LimitSpec>,
+    /// The interface that it came in by.
+    pub interface: String,
+}
+
+/// A kind of events.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum EventKind {
+    /// Bans that came, ended or were taken away
+    Bans,
+    /// Every change: bans, allows, limits, reloads
+    Changes,
+    /// The sample of the drops
+    Drops,
+}
+
+/// Which events somebody wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EventFilter {
+    /// Those of a kind; `None` is all.
+    pub only: Option<EventKind>,
+    /// Those about a prefix, a part of it, or what it is a part of; `None` is all.
+    pub source: Option<Prefix>,
+}
+
+impl EventFilter {
+    /// Whether an event is wanted. What was lost may have been.
+    #[must_use]
+    pub fn has(&self, event: &Event) -> bool {
+        let is_of_kind = match self.only {
+            None => true,
+            Some(EventKind::Drops) => event.what.is_drop(),
+            Some(EventKind::Changes) => !event.what.is_drop(),
+            Some(EventKind::Bans) => event.what.is_ban(),
+        };
+        let is_about = |wanted: Prefix| {
+            let prefix = event.what.prefix();
+            prefix.is_some_and(|prefix| wanted.covers(prefix) || prefix.covers(wanted))
+        };
+        matches!(event.what, What::Lost { .. }) || is_of_kind && self.source.is_none_or(is_about)
+    }
+}
+
+impl What {
+    /// Whether it is a change of bans.
+    #[must_use]
+    pub const fn is_ban(&self) -> bool {
+        matches!(
+            self,
+            Self::BanAdded(_) | Self::BanEnded(_) | Self::BanRemoved { .. } | Self::Bans { .. }
+        )
+    }
+
+    /// The prefix that it is about; `None` when it is about no one in particular.
+    #[must_use]
+    pub fn prefix(&self) -> Option<Prefix> {
+        match self {
+            Self::Drop(dropped) => Some(dropped.source.into()),
+            Self::BanAdded(ban) | Self::BanEnded(ban) | Self::BanRemoved { ban, .. } => {
+                Some(ban.prefix)
+            }
+            Self::AllowAdded(allow) | Self::AllowRemoved { allow, .. } => Some(allow.prefix),
+            Self::LimitsSet { prefix, .. } | Self::LimitsRemoved { prefix, .. } => *prefix,
+            Self::Bans { .. }
+            | Self::ListReplaced { .. }
+            | Self::Reloaded { .. }
+            | Self::ReloadRefused { .. }
+            | Self::Detached { .. }
+            | Self::Lost { .. } => None,
+        }
+    }
+
+    /// Whether it is a packet, and no change.
+    #[must_use]
+    pub const fn is_drop(&self) -> bool {
+        matches!(self, Self::Drop(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DROP: &str = r#"{"number":7,"at":"2026-03-02T14:32:07Z","event":"drop","source":"192.0.2.1","reason":"limited","observed":false,"policy":"default","limit":{"packets":9,"per":"1s","algorithm":"fixed-window"},"interface":"eth0"}"#;
+    const REMOVED: &str = r#"{"number":8,"at":"2026-03-02T14:32:07Z","event":"ban-removed","prefix":"203.0.113.0/24","until":null,"since":"2026-03-02T14:32:07Z","reason":null,"author":"root","origin":"manual","by":"root"}"#;
+    const LOST: &str = r#"{"number":0,"at":"2026-03-02T14:32:07Z","event":"lost","count":12}"#;
+
+    #[test]
+    fn an_event_reads_as_what_it_writes() {
+        for text in [DROP, REMOVED, LOST] {
+            assert_eq!(serde_json::to_string(&event(text)).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_filter_has_its_kind_and_its_prefix_and_what_was_lost() {
+        check(None, None, [true, true]);
+        check(Some(EventKind::Drops), None, [true, false]);
+        check(Some(EventKind::Bans), None, [false, true]);
+        check(Some(EventKind::Changes), None, [false, true]);
+        check(None, Some("192.0.2.0/24"), [true, false]);
+        check(None, Some("192.0.2.1"), [true, false]);
+        check(None, Some("203.0.113.7"), [false, true]);
+        check(None, Some("203.0.0.0/16"), [false, true]);
+        check(Some(EventKind::Drops), Some("203.0.113.7"), [false, false]);
+    }
+
+    /// Whether a filter has the drop, and the ban that was removed.
+    fn check(only: Option<EventKind>, source: Option<&str>, expected: [bool; 2]) {
+        let source = source.map(|source| source.parse().unwrap());
+        let filter = EventFilter { only, source };
+        let has = [DROP, REMOVED].map(|text| filter.has(&event(text)));
+        assert_eq!(has, expected, "{filter:?}");
+        assert!(filter.has(&event(LOST)));
+    }
+
+    fn event(text: &str) -> Event {
+        serde_json::from_str(text).unwrap()
+    }
+}

@@ -1,0 +1,127 @@
+//! What is recorded, and what `check` tells of it.
+
+use ratelimit_common::{DropReason, Family, event::DropEvent};
+
+use super::*;
+use crate::{
+    api::{AllowRequest, BanChange, Entry, What},
+    control::BanRow,
+};
+
+#[test]
+fn of_all_that_covers_an_address_one_decides_and_the_rest_lies_beneath() {
+    let mut lab = Lab::new(config());
+    let (soon, later) = (
+        clock::after(Duration::from_mins(1)),
+        clock::after(Duration::from_hours(1)),
+    );
+    lab.edit(&[
+        ban("192.0.2.1", Origin::Manual, soon),
+        ban("192.0.2.0/24", Origin::list("drop"), later),
+    ]);
+    check(
+        &lab,
+        &["+ban 192.0.2.0/24", "ban 192.0.2.1", "policy default"],
+    );
+    let request = AllowRequest {
+        prefixes: vec![prefix("192.0.0.0/16")],
+        reason: None,
+    };
+    lab.controller.allow(request, "root").unwrap();
+    check(
+        &lab,
+        &[
+            "+allow 192.0.0.0/16",
+            "ban 192.0.2.0/24",
+            "ban 192.0.2.1",
+            "policy default",
+        ],
+    );
+}
+
+#[test]
+fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
+    let mut lab = Lab::new(config());
+    let drop = |reason| DropEvent {
+        at_ns: clock::now().as_nanos(),
+        source: std::net::Ipv4Addr::new(192, 0, 2, 1)
+            .to_ipv6_mapped()
+            .octets(),
+        interface: 0,
+        family: Family::Ipv4 as u8,
+        reason: reason as u8,
+        limit: 0,
+        reserved: 0,
+    };
+    lab.controller
+        .record_drops(&[drop(DropReason::Limited), drop(DropReason::Banned)]);
+    let told = |address: &str| {
+        let check = lab.controller.check(address.parse().unwrap()).unwrap();
+        let drops = check.last_drops.into_iter();
+        let told = drops.map(|event| match event.what {
+            What::Drop(drop) => (drop.reason, drop.policy, drop.limit.is_some()),
+            other => panic!("{other:?}"),
+        });
+        told.collect::<Vec<_>>()
+    };
+    let expected = [
+        ("banned".to_owned(), None, false),
+        ("limited".to_owned(), Some("default".to_owned()), true),
+    ];
+    assert_eq!(told("192.0.2.1"), expected, "the last one first");
+    assert_eq!(told("192.0.2.2"), []);
+}
+
+#[test]
+fn a_long_list_of_bans_is_one_event() {
+    let mut lab = Lab::new(config());
+    let bans = |count: u32, until| -> Vec<Edit> {
+        let address = |number| std::net::Ipv4Addr::from(0xc000_0200 + number).to_string();
+        (0..count)
+            .map(|number| ban(&address(number), Origin::list("drop"), until))
+            .collect()
+    };
+    let later = clock::after(Duration::from_hours(1));
+    lab.edit(&bans(100, later));
+    assert_eq!(lab.controller.journal().kept().len(), 100);
+    lab.edit(&bans(101, later));
+    let kept = lab.controller.journal().kept();
+    let expected = What::Bans {
+        change: BanChange::Added,
+        count: 101,
+        origin: Origin::list("drop"),
+        by: Some("test".into()),
+    };
+    assert_eq!(
+        kept[100..]
+            .iter()
+            .map(|event| &event.what)
+            .collect::<Vec<_>>(),
+        [&expected]
+    );
+}
+
+/// What covers 192.0.2.1; `+` stands before what decides.
+fn check(lab: &Lab, expected: &[&str]) {
+    let check = lab.controller.check([192, 0, 2, 1].into()).unwrap();
+    let told = check.covering.into_iter().map(|covering| {
+        let decides = if covering.decides { "+" } else { "" };
+        let entry = match covering.entry {
+            Entry::Allow(allow) => format!("allow {}", allow.prefix),
+            Entry::Ban(ban) => format!("ban {}", ban.prefix),
+            Entry::Policy { policy, .. } => format!("policy {policy}"),
+        };
+        format!("{decides}{entry}")
+    });
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+fn ban(text: &str, origin: Origin, until: Instant) -> Edit {
+    let row = BanRow {
+        until,
+        since: Timestamp::now(),
+        reason: None,
+        author: "test".into(),
+    };
+    Edit::Ban(prefix(text), origin, Some(row))
+}

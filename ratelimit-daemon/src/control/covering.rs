@@ -1,0 +1,125 @@
+//! All that is said about an address, and what of it decides.
+
+use std::{net::IpAddr, sync::Arc};
+
+use ratelimit_common::{DropReason, PassReason, Verdict};
+
+use super::{controller::Controller, policies::DEFAULT, record, views};
+use crate::{
+    api::{Allow, Ban, Covering, Entry, Event, Origin, What},
+    lists::Action,
+    prefix::Prefix,
+};
+
+/// The drops of a source that are told with it.
+const DROPS_TOLD: usize = 5;
+
+impl Controller {
+    /// Every entry that covers `address`: allows, bans, policies, of each table the one first that comes before the others.
+    pub(super) fn covering(&self, address: IpAddr, verdict: Verdict) -> Vec<Covering> {
+        let around: Vec<Prefix> = (0..=Prefix::from(address).len())
+            .rev()
+            .filter_map(|length| Prefix::around(address, length))
+            .collect();
+        let allows = around.iter().filter_map(|prefix| self.allow_of(*prefix));
+        let policies = around.iter().filter_map(|prefix| {
+            let policy = self.intent.policy_name(*prefix)?;
+            let prefix = Some(*prefix);
+            Some(Entry::Policy { policy, prefix })
+        });
+        let default = Entry::Policy {
+            policy: DEFAULT.to_owned(),
+            prefix: None,
+        };
+        let entries = allows
+            .chain(self.listed_allows(address))
+            .map(Entry::Allow)
+            .chain(
+                self.bans_around(address, &around)
+                    .into_iter()
+                    .map(Entry::Ban),
+            )
+            .chain(policies)
+            .chain([default]);
+        let mut covering: Vec<Covering> = entries
+            .map(|entry| Covering {
+                entry,
+                decides: false,
+            })
+            .collect();
+        let deciding = covering
+            .iter_mut()
+            .find(|covering| is_of_verdict(&covering.entry, verdict));
+        if let Some(deciding) = deciding {
+            deciding.decides = true;
+        }
+        covering
+    }
+
+    /// The last drops of a source that are kept, the last one first.
+    pub(super) fn last_drops(&self, source: Prefix) -> Vec<Event> {
+        let is_of_source = |event: &&Event| match &event.what {
+            What::Drop(dropped) => source.covers(dropped.source.into()),
+            _ => false,
+        };
+        let drops = self.journal.last_drops().filter(is_of_source);
+        drops.take(DROPS_TOLD).cloned().collect()
+    }
+
+    /// The bans of an address, those of lists too, the one that ends last first.
+    fn bans_around(&self, address: IpAddr, around: &[Prefix]) -> Vec<Ban> {
+        let bans = around.iter().flat_map(|prefix| {
+            let bans = self.intent.bans_of(*prefix);
+            bans.map(|(origin, row)| (row.until, views::ban(*prefix, origin, row)))
+        });
+        let mut bans: Vec<_> = bans.chain(self.listed_bans(address)).collect();
+        bans.sort_by_key(|(until, _)| std::cmp::Reverse(*until));
+        bans.into_iter().map(|(_, ban)| ban).collect()
+    }
+
+    /// The entries of lists that allow an address, the narrowest first.
+    fn listed_allows(&self, address: IpAddr) -> Vec<Allow> {
+        let lists = self.intent.lists_for(Action::Allow);
+        let allows = lists.flat_map(|(name, list)| {
+            let entries = list.around(address.into());
+            entries.map(move |entry| Allow {
+                prefix: entry.prefix,
+                since: Some(list.since),
+                reason: list.reasons.get(entry.reason).map(ToOwned::to_owned),
+                author: Some(list.author.to_string()),
+                origin: Origin::List(Arc::clone(name)),
+            })
+        });
+        let mut allows: Vec<Allow> = allows.collect();
+        allows.sort_by_key(|allow| std::cmp::Reverse(allow.prefix.len()));
+        allows
+    }
+
+    fn allow_of(&self, prefix: Prefix) -> Option<Allow> {
+        if let Some(row) = self.intent.allows().get(&prefix) {
+            return Some(record::allow(prefix, row));
+        }
+        self.intent.config.allow.contains(&prefix).then_some(Allow {
+            prefix,
+            since: None,
+            reason: None,
+            author: None,
+            origin: Origin::Config,
+        })
+    }
+}
+
+/// Whether a verdict comes from entries like this one. What prefixes around a source and the node share is in no table.
+fn is_of_verdict(entry: &Entry, verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Pass(PassReason::Allowed) => matches!(entry, Entry::Allow(_)),
+        Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned) => {
+            matches!(entry, Entry::Ban(_))
+        }
+        Verdict::Drop(DropReason::AggregateLimited | DropReason::NodeLimited)
+        | Verdict::Observe(DropReason::AggregateLimited | DropReason::NodeLimited) => false,
+        Verdict::Pass(_) | Verdict::Drop(_) | Verdict::Observe(_) => {
+            matches!(entry, Entry::Policy { .. })
+        }
+    }
+}

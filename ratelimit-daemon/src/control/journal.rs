@@ -1,0 +1,151 @@
+//! What happened lately, kept for whoever asks, and told to whoever follows.
+//!
+//! Drops are kept apart from changes: a flood tells a hundred of them a second and CPU, and is not to push out the ban that
+//! ended it.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use tokio::sync::broadcast;
+
+use crate::api::{Event, What};
+
+/// The changes that are kept.
+const CHANGES_KEPT: usize = 1_000;
+/// The drops that are kept.
+const DROPS_KEPT: usize = 1_000;
+/// The events that a follower may be behind before it loses some.
+const BEHIND_MAX: usize = 4_096;
+
+/// The events of this run of the daemon.
+pub struct Journal {
+    recorded: u64,
+    changes: VecDeque<Arc<Event>>,
+    drops: VecDeque<Arc<Event>>,
+    followers: broadcast::Sender<Arc<Event>>,
+    /// The interfaces by their slots.
+    interfaces: BTreeMap<u32, String>,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Self {
+            recorded: 0,
+            changes: VecDeque::new(),
+            drops: VecDeque::new(),
+            followers: broadcast::Sender::new(BEHIND_MAX),
+            interfaces: BTreeMap::new(),
+        }
+    }
+}
+
+impl Journal {
+    /// Keeps what happened at `at`, and tells it to those who follow.
+    pub fn record(&mut self, at: Timestamp, what: What) {
+        self.recorded += 1;
+        let (kept, most) = if what.is_drop() {
+            (&mut self.drops, DROPS_KEPT)
+        } else {
+            (&mut self.changes, CHANGES_KEPT)
+        };
+        let event = Arc::new(Event {
+            number: self.recorded,
+            at,
+            what,
+        });
+        if kept.len() == most {
+            kept.pop_front();
+        }
+        kept.push_back(Arc::clone(&event));
+        // Nobody may follow.
+        let _ = self.followers.send(event);
+    }
+
+    /// What is kept, in its order.
+    #[must_use]
+    pub fn kept(&self) -> Vec<Arc<Event>> {
+        let mut kept: Vec<_> = self.changes.iter().chain(&self.drops).cloned().collect();
+        kept.sort_unstable_by_key(|event| event.number);
+        kept
+    }
+
+    /// What happens from here on.
+    #[must_use]
+    pub fn follow(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.followers.subscribe()
+    }
+
+    /// The drops that are kept, the last one first.
+    pub fn last_drops(&self) -> impl Iterator<Item = &Event> {
+        self.drops.iter().rev().map(AsRef::as_ref)
+    }
+
+    /// The name of the interface in a slot.
+    #[must_use]
+    pub fn interface(&self, slot: u32) -> String {
+        self.interfaces.get(&slot).cloned().unwrap_or_default()
+    }
+
+    /// The interfaces by their slots.
+    #[must_use]
+    pub fn interfaces(&self) -> &BTreeMap<u32, String> {
+        &self.interfaces
+    }
+
+    /// Says which interface has which slot.
+    pub fn name_interfaces(&mut self, names: impl IntoIterator<Item = (u32, String)>) {
+        self.interfaces = names.into_iter().collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Dropped;
+
+    #[test]
+    fn drops_push_out_drops_and_no_changes() {
+        let mut journal = Journal::default();
+        journal.record(Timestamp::UNIX_EPOCH, reloaded());
+        for _ in 0..DROPS_KEPT + 5 {
+            journal.record(Timestamp::UNIX_EPOCH, drop());
+        }
+        let kept = journal.kept();
+        assert_eq!(kept.len(), 1 + DROPS_KEPT);
+        assert_eq!((kept[0].number, &kept[0].what), (1, &reloaded()));
+        let numbers = kept.iter().skip(1).map(|event| event.number);
+        assert!(numbers.eq(7..=1_006), "the first five are gone");
+        assert_eq!(journal.last_drops().next().unwrap().number, 1_006);
+    }
+
+    #[test]
+    fn who_follows_hears_what_comes_and_how_much_was_lost() {
+        let mut journal = Journal::default();
+        journal.record(Timestamp::UNIX_EPOCH, reloaded());
+        let mut follower = journal.follow();
+        for _ in 0..BEHIND_MAX + 3 {
+            journal.record(Timestamp::UNIX_EPOCH, drop());
+        }
+        let lost = follower.try_recv().unwrap_err();
+        assert_eq!(lost, broadcast::error::TryRecvError::Lagged(3));
+        assert_eq!(follower.try_recv().unwrap().number, 5);
+    }
+
+    fn reloaded() -> What {
+        What::Reloaded { changes: vec![] }
+    }
+
+    fn drop() -> What {
+        What::Drop(Dropped {
+            source: [192, 0, 2, 1].into(),
+            reason: "limited".into(),
+            observed: false,
+            policy: None,
+            limit: None,
+            interface: "eth0".into(),
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! How edits and sampled drops become events.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use ratelimit_common::{DropReason, Instant, event::DropEvent};
+use tracing::debug;
+
+use super::{
+    controller::Controller,
+    intent::Edit,
+    journal::Journal,
+    policies::{DEFAULT, NODE, Named},
+    store::{AllowRow, BanRow},
+    views,
+};
+use crate::{
+    api::{Allow, BanChange, Dropped, What},
+    clock,
+    datapath::IpFamily,
+    origin::Origin,
+    prefix::Prefix,
+};
+
+/// The bans of one change that are told one by one; of more, how many of each origin.
+const BANS_TOLD: usize = 100;
+
+/// Why entries go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cause<'a> {
+    /// Their origin says all that is known.
+    Origin,
+    /// A user said so.
+    User(&'a str),
+    /// Their time is over.
+    Time,
+}
+
+impl Cause<'_> {
+    fn by(self) -> Option<Arc<str>> {
+        match self {
+            Self::User(user) => Some(user.into()),
+            Self::Origin | Self::Time => None,
+        }
+    }
+
+    fn of_removed(self) -> BanChange {
+        match self {
+            Self::Time => BanChange::Ended,
+            Self::Origin | Self::User(_) => BanChange::Removed,
+        }
+    }
+}
+
+impl Controller {
+    /// What happened lately.
+    #[must_use]
+    pub const fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Records edits that were made; `reverse` has what was before each.
+    pub(super) fn record_edits(&mut self, edits: &[Edit], reverse: &[Edit], cause: Cause<'_>) {
+        let bans = edits.iter().filter(|edit| matches!(edit, Edit::Ban(..)));
+        let events = if bans.count() > BANS_TOLD {
+            summaries(edits, reverse, cause)
+        } else {
+            let changed = edits.iter().zip(reverse);
+            let changed = changed.filter(|(edit, before)| edit != before);
+            changed
+                .filter_map(|(edit, before)| event(edit, before, cause))
+                .collect()
+        };
+        let now = Timestamp::now();
+        for what in events {
+            self.journal.record(now, what);
+        }
+    }
+
+    /// Records packets that the kernel says it dropped.
+    pub fn record_drops(&mut self, drops: &[DropEvent]) {
+        for drop in drops {
+            let at = clock::to_wall(Instant::from_nanos(drop.at_ns));
+            let dropped = self.dropped(drop);
+            let Dropped { source, reason, .. } = &dropped;
+            debug!(%source, reason, limit = drop.limit, interface = drop.interface, "a sampled drop");
+            self.journal.record(at, What::Drop(dropped));
+        }
+    }
+
+    fn dropped(&self, drop: &DropEvent) -> Dropped {
+        let source = IpAddr::V6(Ipv6Addr::from(drop.source)).to_canonical();
+        let reason = DropReason::from_number(drop.reason);
+        let refuser = reason.and_then(|reason| self.refuser(source, reason));
+        let limit = refuser.and_then(|(_, named)| named.limits.get(usize::from(drop.limit)));
+        Dropped {
+            source,
+            reason: reason.map_or("unknown", DropReason::label).to_owned(),
+            observed: self.intent.config.observe
+                || refuser.is_some_and(|(_, named)| named.policy.observe()),
+            policy: refuser.map(|(name, _)| name.to_owned()),
+            limit: limit.cloned(),
+            interface: self.journal.interface(drop.interface),
+        }
+    }
+
+    /// The policy whose limits refuse packets of `source` for a reason; `None` where none did, or one of several.
+    fn refuser(&self, source: IpAddr, reason: DropReason) -> Option<(&str, &Named)> {
+        match reason {
+            DropReason::Limited | DropReason::Contended | DropReason::NoState => {
+                let matched = self.rules.longest_match(source);
+                let index = matched.and_then(|(_, entry)| entry.policy());
+                let own = index.and_then(|index| self.policies.at(index));
+                own.or_else(|| Some((DEFAULT, self.policies.get(DEFAULT)?)))
+            }
+            DropReason::AggregateLimited => {
+                match self.policies.of_prefixes(IpFamily::of(source))[..] {
+                    [(_, name, named)] => Some((name, named)),
+                    _ => None,
+                }
+            }
+            DropReason::NodeLimited => Some((NODE, self.policies.get(NODE)?)),
+            DropReason::Banned
+            | DropReason::Truncated
+            | DropReason::VlanDepth
+            | DropReason::ExtensionDepth => None,
+        }
+    }
+}
+
+fn event(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<What> {
+    Some(match (edit, before) {
+        (Edit::Ban(prefix, origin, Some(row)), _) => {
+            What::BanAdded(views::ban(*prefix, origin, row))
+        }
+        (Edit::Ban(..), Edit::Ban(prefix, origin, Some(row))) => {
+            ban_gone(*prefix, origin, row, cause)
+        }
+        (Edit::Allow(prefix, Some(row)), _) => What::AllowAdded(allow(*prefix, row)),
+        (Edit::Allow(..), Edit::Allow(prefix, Some(row))) => What::AllowRemoved {
+            allow: allow(*prefix, row),
+            by: cause.by(),
+        },
+        (Edit::List(name, list, touched), _) => What::ListReplaced {
+            list: Arc::clone(name),
+            entries: list.as_ref().map_or(0, |list| list.entries().len()),
+            different: touched.len(),
+            by: cause.by(),
+        },
+        (Edit::Limits(prefix, Some(row)), _) => What::LimitsSet {
+            prefix: *prefix,
+            limits: row.limits.clone(),
+            observe: row.observe,
+            by: row.author.as_str().into(),
+        },
+        (Edit::Limits(prefix, None), _) => What::LimitsRemoved {
+            prefix: *prefix,
+            by: cause.by(),
+        },
+        _ => return None,
+    })
+}
+
+fn ban_gone(prefix: Prefix, origin: &Origin, row: &BanRow, cause: Cause<'_>) -> What {
+    let ban = views::ban(prefix, origin, row);
+    match cause.of_removed() {
+        BanChange::Ended => What::BanEnded(ban),
+        BanChange::Added | BanChange::Removed => What::BanRemoved {
+            ban,
+            by: cause.by(),
+        },
+    }
+}
+
+/// An allow that was set by hand, as it is told.
+pub(super) fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
+    Allow {
+        prefix,
+        since: Some(row.since),
+        reason: row.reason.clone(),
+        author: Some(row.author.clone()),
+        origin: Origin::Manual,
+    }
+}
+
+/// How many bans of each origin came and went.
+fn summaries(edits: &[Edit], reverse: &[Edit], cause: Cause<'_>) -> Vec<What> {
+    let mut added: BTreeMap<&Origin, (usize, Option<Arc<str>>)> = BTreeMap::new();
+    let mut removed: BTreeMap<&Origin, usize> = BTreeMap::new();
+    for pair in edits
+        .iter()
+        .zip(reverse)
+        .filter(|(edit, before)| edit != before)
+    {
+        match pair {
+            (Edit::Ban(_, origin, Some(row)), _) => {
+                let (count, _) = added
+                    .entry(origin)
+                    .or_insert_with(|| (0, Some(Arc::clone(&row.author))));
+                *count += 1;
+            }
+            (Edit::Ban(..), Edit::Ban(_, origin, Some(_))) => {
+                *removed.entry(origin).or_default() += 1;
+            }
+            _ => {}
+        }
+    }
+    let added = added.into_iter().map(|(origin, (count, by))| What::Bans {
+        change: BanChange::Added,
+        count,
+        origin: origin.clone(),
+        by,
+    });
+    let removed = removed.into_iter().map(|(origin, count)| What::Bans {
+        change: cause.of_removed(),
+        count,
+        origin: origin.clone(),
+        by: cause.by(),
+    });
+    added.chain(removed).collect()
+}

@@ -1,0 +1,97 @@
+//! Whether the machine has the memory for the state of sources, before the kernel is asked for it.
+
+use std::fs;
+
+use anyhow::ensure;
+use aya_obj::Object;
+use ratelimit_common::compact::Set;
+
+use super::{Pins, Sizes, compact, load::SOURCE_MAPS};
+use crate::config::Source;
+
+/// What the kernel keeps with each element of a hash map, beside its key and value, and for its bucket (`struct htab_elem` and
+/// `struct bucket` of `kernel/bpf/hashtab.c`).
+const ELEMENT_BYTES: u64 = 48;
+const BUCKET_BYTES: u64 = 16;
+
+/// Refuses state that would take more than half of the memory that is available, unless it is there already.
+///
+/// # Errors
+///
+/// With the figures, and what to write instead.
+pub fn require(object: &Object, source: &Source, sizes: Sizes, pins: &Pins) -> anyhow::Result<()> {
+    let maps = match sizes.sets {
+        None => SOURCE_MAPS,
+        Some(_) => compact::TABLES,
+    };
+    let is_there = |name: &&str| {
+        object
+            .maps
+            .get(*name)
+            .is_some_and(|map| pins.has(name, map))
+    };
+    if maps.iter().all(is_there) {
+        return Ok(());
+    }
+    let bytes = match sizes.sets {
+        None => maps
+            .iter()
+            .filter_map(|name| object.maps.get(*name))
+            .map(lru_bytes)
+            .sum(),
+        Some(sets) => 2 * u64::from(sets) * size_of::<Set>() as u64,
+    };
+    // A kernel that does not tell refuses by itself what it has no room for.
+    ensure_half(
+        bytes,
+        source.capacity,
+        available_bytes().unwrap_or(u64::MAX),
+    )
+}
+
+/// The memory of an LRU hash map.
+fn lru_bytes(map: &aya_obj::Map) -> u64 {
+    let [key, value] =
+        [map.key_size(), map.value_size()].map(|bytes| u64::from(bytes).next_multiple_of(8));
+    let entries = u64::from(map.max_entries());
+    entries * (ELEMENT_BYTES + key + value) + entries.next_power_of_two() * BUCKET_BYTES
+}
+
+fn ensure_half(bytes: u64, capacity: u32, available: u64) -> anyhow::Result<()> {
+    let fits = u128::from(capacity) * u128::from(available / 2) / u128::from(bytes.max(1));
+    ensure!(
+        bytes <= available / 2,
+        "the state of {capacity} sources of each family takes {} MiB, which is more than half of the {} MiB of memory that \
+         are available: write [source] capacity = {} or less",
+        bytes >> 20,
+        available >> 20,
+        fits.max(1)
+    );
+    Ok(())
+}
+
+/// What `/proc/meminfo` estimates that can be had without swapping.
+pub fn available_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_half_of_the_memory_is_refused_with_what_fits() {
+        assert!(ensure_half(1 << 29, 1_000_000, 1 << 30).is_ok());
+        let error = ensure_half(2 << 30, 1_000_000, 1 << 30)
+            .unwrap_err()
+            .to_string();
+        let expected = "the state of 1000000 sources of each family takes 2048 MiB, which is more than half of the 1024 MiB of \
+                        memory that are available: write [source] capacity = 250000 or less";
+        assert_eq!(error, expected);
+    }
+}

@@ -1,0 +1,142 @@
+//! `GET /v1/events`: what is kept, and with `follow` what comes, as lines of JSON.
+
+use std::sync::Arc;
+
+use axum::{
+    Extension,
+    body::Bytes,
+    extract::{Query, State},
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use jiff::Timestamp;
+use serde::Deserialize;
+use tokio::sync::broadcast::{
+    Receiver,
+    error::{RecvError, TryRecvError},
+};
+
+use super::{
+    control_api::answer,
+    stream::{Streams, Writer},
+};
+use crate::{
+    api::{Event, EventFilter, EventKind, Refused, What},
+    control::Handle,
+    prefix::Prefix,
+};
+
+/// How much is written at a time.
+const PIECE_BYTES: usize = 1 << 16;
+
+#[derive(Deserialize)]
+pub struct EventQuery {
+    /// Whether the answer goes on with what comes.
+    #[serde(default)]
+    follow: bool,
+    /// How many of the events that are kept, the last ones; all unless it is said.
+    count: Option<usize>,
+    only: Option<EventKind>,
+    source: Option<Prefix>,
+}
+
+impl EventQuery {
+    const fn filter(&self) -> EventFilter {
+        EventFilter {
+            only: self.only,
+            source: self.source,
+        }
+    }
+}
+
+pub async fn events(
+    State(controller): State<Handle>,
+    Extension(streams): Extension<Streams>,
+    Query(query): Query<EventQuery>,
+) -> Response {
+    // Asked for in one turn of the controller: nothing is told twice, and nothing is left out.
+    let asked = controller.call(|controller| {
+        let journal = controller.journal();
+        (journal.kept(), journal.follow())
+    });
+    let (kept, coming) = match asked.await {
+        Ok(asked) => asked,
+        Err(stopped) => {
+            let refused = Refused::because(stopped.to_string());
+            return answer(StatusCode::SERVICE_UNAVAILABLE, refused);
+        }
+    };
+    let filter = query.filter();
+    let kept: Vec<_> = kept.iter().filter(|event| filter.has(event)).collect();
+    let count = query.count.unwrap_or(usize::MAX);
+    let first = kept.len().saturating_sub(count);
+    let kept: Vec<u8> = kept[first..].iter().flat_map(|event| line(event)).collect();
+    let lines = [(CONTENT_TYPE, "application/x-ndjson")];
+    if !query.follow {
+        return (lines, kept).into_response();
+    }
+    let Ok((writer, body)) = streams.begin() else {
+        let refused = Refused::because("too many events and captures are being followed already");
+        return answer(StatusCode::SERVICE_UNAVAILABLE, refused);
+    };
+    tokio::spawn(async move { follow(&writer, kept.into(), coming, filter).await });
+    (lines, body).into_response()
+}
+
+/// Writes what was kept, and what comes, until the client or the daemon has enough.
+async fn follow(
+    writer: &Writer,
+    kept: Bytes,
+    mut coming: Receiver<Arc<Event>>,
+    filter: EventFilter,
+) {
+    let write = async {
+        let mut piece = kept;
+        while writer.write(piece).await {
+            match next(&mut coming, &filter).await {
+                Some(lines) => piece = lines.into(),
+                None => return,
+            }
+        }
+    };
+    tokio::select! {
+        () = writer.ended() => {}
+        () = write => {}
+    }
+}
+
+/// The lines of the next event and of those that came with it; `None` when none can come any more.
+async fn next(coming: &mut Receiver<Arc<Event>>, filter: &EventFilter) -> Option<Vec<u8>> {
+    let mut lines = loop {
+        match coming.recv().await {
+            Ok(event) if filter.has(&event) => break line(&event),
+            Ok(_) => {}
+            Err(RecvError::Lagged(count)) => break lost(count),
+            Err(RecvError::Closed) => return None,
+        }
+    };
+    while lines.len() < PIECE_BYTES {
+        match coming.try_recv() {
+            Ok(event) if filter.has(&event) => lines.extend(line(&event)),
+            Ok(_) => {}
+            Err(TryRecvError::Lagged(count)) => lines.extend(lost(count)),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+        }
+    }
+    Some(lines)
+}
+
+/// What the follower did not get has no number: the one before and the one behind tell which.
+fn lost(count: u64) -> Vec<u8> {
+    line(&Event {
+        number: 0,
+        at: Timestamp::now(),
+        what: What::Lost { count },
+    })
+}
+
+fn line(event: &Event) -> Vec<u8> {
+    let mut line = serde_json::to_vec(event).expect("events have string keys and finite numbers");
+    line.push(b'\n');
+    line
+}

@@ -1,0 +1,137 @@
+//! Answers without an end of their own: they go on until the client hangs up or the daemon stops.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::body::{Body, Bytes};
+use hyper::body::Frame;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+
+/// Streams at a time: the others of the connections are for those who ask once.
+const STREAMS_MAX: usize = 16;
+/// Pieces of a stream that wait for a slow client.
+const PIECES_MAX: usize = 16;
+/// How long a client may take to read what is left, when the daemon stops.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The streams of a listener, as one of its connections sees them.
+#[derive(Clone)]
+pub struct Streams {
+    stop: CancellationToken,
+    slots: Arc<Semaphore>,
+    /// Whether this connection has a stream.
+    is_used: Arc<AtomicBool>,
+}
+
+/// Where a stream is written to.
+pub struct Writer {
+    pieces: mpsc::Sender<Bytes>,
+    stop: CancellationToken,
+    _slot: OwnedSemaphorePermit,
+}
+
+/// There are as many streams as there may be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TooManyStreams;
+
+impl Streams {
+    /// Streams that end with `stop`.
+    pub fn new(stop: CancellationToken) -> Self {
+        Self {
+            stop,
+            slots: Arc::new(Semaphore::new(STREAMS_MAX)),
+            is_used: Arc::default(),
+        }
+    }
+
+    /// The same for another connection.
+    pub fn of_connection(&self) -> Self {
+        Self {
+            is_used: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Begins a stream: the body of the answer, and where it is written to.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many.
+    pub fn begin(&self) -> Result<(Writer, Body), TooManyStreams> {
+        let slot = Arc::clone(&self.slots).try_acquire_owned();
+        let slot = slot.map_err(|_| TooManyStreams)?;
+        self.is_used.store(true, Relaxed);
+        let (pieces, body) = mpsc::channel(PIECES_MAX);
+        let writer = Writer {
+            pieces,
+            stop: self.stop.clone(),
+            _slot: slot,
+        };
+        Ok((writer, Body::new(Pieces(body))))
+    }
+
+    /// Waits as long as the stream of this connection may last; no time when it has none.
+    pub async fn end(&self) {
+        if self.is_used.load(Relaxed) {
+            self.stop.cancelled().await;
+            sleep(GRACE).await;
+        }
+    }
+}
+
+impl Writer {
+    /// Writes a piece, when there is room; `false` when nobody reads any more.
+    pub async fn write(&self, piece: Bytes) -> bool {
+        self.pieces.send(piece).await.is_ok()
+    }
+
+    /// Waits until there is nothing more to write: the client hung up, or the daemon stops.
+    pub async fn ended(&self) {
+        tokio::select! {
+            () = self.pieces.closed() => {}
+            () = self.stop.cancelled() => {}
+        }
+    }
+}
+
+/// A body that comes in pieces.
+struct Pieces(mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let piece = self.0.poll_recv(context);
+        piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_leave_connections_for_others_and_their_slots_come_back() {
+        let streams = Streams::new(CancellationToken::new());
+        let begun: Vec<_> = (0..STREAMS_MAX).map(|_| streams.begin().unwrap()).collect();
+        assert_eq!(streams.of_connection().begin().err(), Some(TooManyStreams));
+        drop(begun);
+        assert!(streams.begin().is_ok());
+    }
+}

@@ -1,0 +1,213 @@
+//! Captures of dropped packets: the kernel copies them into a ring, and here they become a pcapng file for one who asked.
+//!
+//! One capture runs at a time. It holds a lease in the kernel that it moves on as long as somebody reads: a daemon that is
+//! killed leaves nothing behind that copies packets.
+
+mod maps;
+mod pcapng;
+
+use std::{collections::BTreeMap, io, time::Duration};
+
+use anyhow::Context;
+use axum::body::Bytes;
+use tokio::{
+    io::unix::AsyncFd,
+    sync::{mpsc, oneshot},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+pub use self::maps::CaptureMaps;
+use self::pcapng::Writer;
+use crate::{
+    api::{CaptureRequest, Refused},
+    clock,
+    http::StreamWriter,
+};
+
+/// How long the kernel goes on copying when it is not told to.
+const LEASE: Duration = Duration::from_secs(5);
+/// How often it is told.
+const RENEWAL: Duration = Duration::from_secs(1);
+/// How much is written at a time.
+const PIECE_BYTES: usize = 1 << 16;
+/// Requests that may wait for their turn.
+const QUEUE: usize = 8;
+
+/// Begins and ends captures.
+#[derive(Clone)]
+pub struct Recorder(mpsc::Sender<Request>);
+
+enum Request {
+    Begin(Box<Wanted>, oneshot::Sender<Result<(), Refused>>),
+    End(oneshot::Sender<bool>),
+}
+
+/// A capture that somebody wants, and where it is written to.
+pub struct Wanted {
+    /// What is captured.
+    pub request: CaptureRequest,
+    /// Who asked for it.
+    pub author: String,
+    /// The interfaces by their slots.
+    pub interfaces: BTreeMap<u32, String>,
+    /// Who reads it.
+    pub writer: StreamWriter,
+}
+
+impl Recorder {
+    /// A recorder, and what [`serve`] takes.
+    #[must_use]
+    pub fn new() -> (Self, Requests) {
+        let (sender, requests) = mpsc::channel(QUEUE);
+        (Self(sender), Requests(requests))
+    }
+
+    /// Begins a capture.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not begun.
+    pub async fn begin(&self, wanted: Wanted) -> Result<(), Refused> {
+        let (sender, answer) = oneshot::channel();
+        let request = Request::Begin(Box::new(wanted), sender);
+        let sent = self.0.send(request).await;
+        match (sent, answer.await) {
+            (Ok(()), Ok(answer)) => answer,
+            _ => Err(Refused::because("the daemon is stopping")),
+        }
+    }
+
+    /// Ends the capture that runs; `false` when there is none.
+    pub async fn end(&self) -> bool {
+        let (sender, answer) = oneshot::channel();
+        self.0.send(Request::End(sender)).await.is_ok() && answer.await.unwrap_or(false)
+    }
+}
+
+/// What was asked of a [`Recorder`].
+pub struct Requests(mpsc::Receiver<Request>);
+
+/// Carries out captures until `stop`.
+///
+/// # Errors
+///
+/// When the ring cannot be waited for.
+pub async fn serve(
+    mut maps: CaptureMaps,
+    mut requests: Requests,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    // One that was killed may have left its lease.
+    maps.end().context("ending a capture of before")?;
+    loop {
+        let request = tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            request = requests.0.recv() => request,
+        };
+        match request {
+            Some(Request::Begin(wanted, answer)) => {
+                let begun = maps.begin(&wanted.request, LEASE);
+                let is_begun = begun.is_ok();
+                // Who asked may have gone; then the stream has ended too.
+                let _ = answer.send(begun);
+                if is_begun {
+                    info!(author = wanted.author, "capturing dropped packets");
+                    record(&mut maps, &mut requests, &wanted).await?;
+                    maps.end().context("ending a capture")?;
+                    info!(author = wanted.author, "no more capturing");
+                }
+            }
+            Some(Request::End(answer)) => {
+                let _ = answer.send(false);
+            }
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Writes packets until there are enough of them, the time is over, or one side has enough.
+async fn record(
+    maps: &mut CaptureMaps,
+    requests: &mut Requests,
+    wanted: &Wanted,
+) -> anyhow::Result<()> {
+    let request = &wanted.request;
+    let mut file = Writer::new(request, &wanted.interfaces);
+    let mut piece = Bytes::from(file.header());
+    let mut left = request.count.unwrap_or(u64::MAX);
+    let end = request.seconds.and_then(|seconds| {
+        let time = Duration::try_from_secs_f64(seconds).ok()?;
+        Instant::now().checked_add(time)
+    });
+    let mut renewal = interval(RENEWAL);
+    renewal.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // SAFETY: the descriptor is owned, and stays open and the same as long as it lives.
+    let ring = unsafe { AsyncFd::register(maps.ring_fd()?) };
+    let ring = ring
+        .map_err(io::Error::from)
+        .context("waiting for packets")?;
+    let mut is_ending = false;
+    while !(is_ending && piece.is_empty()) {
+        tokio::select! {
+            () = wanted.writer.ended() => return Ok(()),
+            is_read = wanted.writer.write(piece.clone()), if !piece.is_empty() => {
+                if !is_read {
+                    return Ok(());
+                }
+                piece = Bytes::new();
+            }
+            ready = ring.readable(), if piece.is_empty() => {
+                let mut ready = ready.context("waiting for packets")?;
+                let mut bytes = Vec::new();
+                let is_empty = maps.read(PIECE_BYTES, &mut left, |head, frame| {
+                    bytes.extend(file.packet(head, frame));
+                    bytes.len()
+                });
+                if is_empty {
+                    ready.clear_ready();
+                }
+                piece = bytes.into();
+                is_ending = left == 0;
+            }
+            _ = renewal.tick() => maps.renew(LEASE)?,
+            () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() && !is_ending => {
+                is_ending = true;
+            }
+            asked = requests.0.recv(), if !is_ending => match asked {
+                Some(Request::End(answer)) => {
+                    let _ = answer.send(true);
+                    is_ending = true;
+                }
+                Some(Request::Begin(_, answer)) => {
+                    let error = format!("a capture runs already, for {}", wanted.author);
+                    let hint = "only one runs at a time: wait for its end, or end it";
+                    let _ = answer.send(Err(Refused::because(error).hint(hint)));
+                }
+                None => is_ending = true,
+            },
+        }
+    }
+    finish(maps, &mut file, wanted, left).await
+}
+
+/// Writes what is still in the ring, and how much is missing.
+async fn finish(
+    maps: &mut CaptureMaps,
+    file: &mut Writer,
+    wanted: &Wanted,
+    mut left: u64,
+) -> anyhow::Result<()> {
+    maps.end().context("ending a capture")?;
+    let mut bytes = Vec::new();
+    maps.read(usize::MAX, &mut left, |head, frame| {
+        bytes.extend(file.packet(head, frame));
+        bytes.len()
+    });
+    for (slot, tally) in maps.tallies(wanted.interfaces.keys().copied())? {
+        bytes.extend(file.statistics(slot, &tally, clock::now()));
+    }
+    wanted.writer.write(bytes.into()).await;
+    Ok(())
+}

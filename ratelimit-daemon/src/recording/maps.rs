@@ -1,0 +1,251 @@
+//! The maps of a capture: what is wanted, what there was of it, and the ring of the packets.
+
+use std::{
+    io,
+    net::IpAddr,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    time::Duration,
+};
+
+use anyhow::Context;
+use aya::maps::{Array, MapData, PerCpuArray, PerCpuValues, RingBuf};
+use ratelimit_common::{
+    DropReason,
+    capture::{Capture, Head, SNAP_MAX, Tally, WINDOW_NS},
+    layout::INTERFACES_MAX,
+};
+use zerocopy::FromBytes;
+
+use crate::{
+    api::{CaptureRequest, Refused},
+    clock,
+    prefix::Prefix,
+};
+
+/// The packets that a CPU copies of an interface in a second, at most.
+pub const PACKETS_PER_SECOND: u64 = 10_000;
+
+/// The maps, for their one owner.
+pub struct CaptureMaps {
+    wanted: Array<MapData, Capture>,
+    tally: PerCpuArray<MapData, Tally>,
+    ring: RingBuf<MapData>,
+    held: Capture,
+}
+
+impl CaptureMaps {
+    /// The maps of the program.
+    #[must_use]
+    pub fn new(
+        wanted: Array<MapData, Capture>,
+        tally: PerCpuArray<MapData, Tally>,
+        ring: RingBuf<MapData>,
+    ) -> Self {
+        Self {
+            wanted,
+            tally,
+            ring,
+            held: Capture::default(),
+        }
+    }
+
+    /// Has the kernel copy packets for as long as `lease`, with counts that begin at 0.
+    ///
+    /// # Errors
+    ///
+    /// When nothing can be captured like this, or the maps cannot be written.
+    pub fn begin(&mut self, request: &CaptureRequest, lease: Duration) -> Result<(), Refused> {
+        self.held = compile(request)?;
+        while self.ring.next().is_some() {}
+        let cpus = aya::util::nr_cpus().map_err(|(_, error)| anyhow::Error::from(error))?;
+        for slot in 0..INTERFACES_MAX {
+            let empty = PerCpuValues::try_from(vec![Tally::default(); cpus]);
+            let empty = empty.map_err(anyhow::Error::from)?;
+            let cleared = self.tally.set(slot, empty, 0);
+            cleared.map_err(|error| anyhow::Error::from(error).context("writing CAPTURE_TALLY"))?;
+        }
+        self.renew(lease).map_err(Refused::from)
+    }
+
+    /// Has the kernel go on for as long as `lease`.
+    ///
+    /// # Errors
+    ///
+    /// When the map cannot be written.
+    pub fn renew(&mut self, lease: Duration) -> anyhow::Result<()> {
+        self.held.until_ns = clock::after(lease).as_nanos();
+        let set = self.wanted.set(0, self.held, 0);
+        set.context("writing the map CAPTURE")
+    }
+
+    /// Has the kernel copy nothing any more.
+    ///
+    /// # Errors
+    ///
+    /// When the map cannot be written.
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        let set = self.wanted.set(0, Capture::default(), 0);
+        set.context("writing the map CAPTURE")
+    }
+
+    /// What can be waited for: it is readable when there are packets.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many open files.
+    pub fn ring_fd(&self) -> io::Result<OwnedFd> {
+        // SAFETY: the ring is open, and so is its descriptor.
+        let ring = unsafe { std::os::fd::BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+        ring.as_fd().try_clone_to_owned()
+    }
+
+    /// Shows packets, `left` at most, until `visit` has made as many bytes of them; `true` when there are no more.
+    pub fn read(
+        &mut self,
+        bytes: usize,
+        left: &mut u64,
+        mut visit: impl FnMut(&Head, &[u8]) -> usize,
+    ) -> bool {
+        while *left > 0 {
+            let Some(item) = self.ring.next() else {
+                return true;
+            };
+            if let Ok((head, frame)) = Head::read_from_prefix(&item) {
+                *left -= 1;
+                if visit(&head, frame) >= bytes {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// What there was on each interface.
+    ///
+    /// # Errors
+    ///
+    /// When the map cannot be read.
+    pub fn tallies(&self, slots: impl Iterator<Item = u32>) -> anyhow::Result<Vec<(u32, Tally)>> {
+        let tally = |slot: u32| {
+            let by_cpu = self.tally.get(&slot, 0);
+            let by_cpu = by_cpu.context("reading the map CAPTURE_TALLY")?;
+            let mut sum = Tally::default();
+            for cpu in by_cpu.iter() {
+                sum.matched += cpu.matched;
+                sum.sent += cpu.sent;
+                sum.over += cpu.over;
+                sum.lost += cpu.lost;
+            }
+            Ok((slot, sum))
+        };
+        slots.map(tally).collect()
+    }
+}
+
+/// The request as the kernel reads it; it has not begun.
+fn compile(request: &CaptureRequest) -> Result<Capture, Refused> {
+    if request.every == 0 {
+        return Err(
+            Refused::because("one of 0 packets is none").hint("a sample is 1 of some, as 1 of 100")
+        );
+    }
+    if request.snap == 0 || request.snap > SNAP_MAX {
+        return Err(Refused::because(format!(
+            "{} bytes of a packet are not between 1 and {SNAP_MAX}",
+            request.snap
+        )));
+    }
+    let (source, mask) = request.source.map(mask).unwrap_or_default();
+    #[expect(clippy::cast_possible_truncation, reason = "a thousand")]
+    let burst = (PACKETS_PER_SECOND * WINDOW_NS / 1_000_000_000) as u32;
+    Ok(Capture {
+        until_ns: 0,
+        source,
+        mask,
+        reasons: reasons(&request.reasons)?,
+        every: request.every,
+        snap: request.snap,
+        burst,
+    })
+}
+
+/// The bits of reasons by their names; no names are all.
+fn reasons(names: &[String]) -> Result<u32, Refused> {
+    let all = || DropReason::ALL.into_iter();
+    if names.is_empty() {
+        return Ok(all().fold(0, |bits, reason| bits | 1 << reason as u32));
+    }
+    names.iter().try_fold(0, |bits, name| {
+        let reason = all().find(|reason| reason.label() == name);
+        let known: Vec<&str> = all().map(DropReason::label).collect();
+        let unknown = || {
+            Refused::because(format!("`{name}` is no reason to drop a packet"))
+                .hint(format!("write one of {}", known.join(", ")))
+        };
+        Ok(bits | 1 << reason.ok_or_else(unknown)? as u32)
+    })
+}
+
+/// A prefix of addresses in 16 bytes, and its bits.
+fn mask(prefix: Prefix) -> ([u8; 16], [u8; 16]) {
+    let (address, length) = match prefix.address() {
+        IpAddr::V4(address) => (address.to_ipv6_mapped(), 96 + u32::from(prefix.len())),
+        IpAddr::V6(address) => (address, u32::from(prefix.len())),
+    };
+    let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
+    (address.octets(), mask.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_common::{Ipv4, Ipv6};
+
+    use super::*;
+
+    #[test]
+    fn a_prefix_of_a_family_has_its_sources() {
+        let capture = compile(&request("203.0.113.0/24", &["limited"])).unwrap();
+        assert!(capture.has_source(Ipv4::new([203, 0, 113, 9])));
+        assert!(!capture.has_source(Ipv4::new([203, 0, 112, 9])));
+        assert!(capture.has_reason(DropReason::Limited));
+        assert!(!capture.has_reason(DropReason::Banned));
+        let capture = compile(&request("2000::/3", &[])).unwrap();
+        assert!(capture.has_source(Ipv6::new([0x20; 16])));
+        assert!(!capture.has_source(Ipv4::new([32, 32, 32, 32])));
+        assert!(
+            DropReason::ALL
+                .into_iter()
+                .all(|reason| capture.has_reason(reason))
+        );
+        let all_of_ipv4 = compile(&request("0.0.0.0/0", &[])).unwrap();
+        assert!(!all_of_ipv4.has_source(Ipv6::new([0x20; 16])));
+    }
+
+    #[test]
+    fn what_cannot_be_captured_is_refused() {
+        let none = CaptureRequest {
+            every: 0,
+            ..CaptureRequest::default()
+        };
+        check(&none, "one of 0 packets is none");
+        let long = CaptureRequest {
+            snap: 16_385,
+            ..CaptureRequest::default()
+        };
+        check(&long, "16385 bytes of a packet are not between 1 and 16384");
+        let unknown = request("::/0", &["limted"]);
+        check(&unknown, "`limted` is no reason to drop a packet");
+    }
+
+    fn check(request: &CaptureRequest, expected: &str) {
+        assert_eq!(compile(request).unwrap_err().error, expected);
+    }
+
+    fn request(source: &str, reasons: &[&str]) -> CaptureRequest {
+        CaptureRequest {
+            source: Some(source.parse().unwrap()),
+            reasons: reasons.iter().map(ToString::to_string).collect(),
+            ..CaptureRequest::default()
+        }
+    }
+}

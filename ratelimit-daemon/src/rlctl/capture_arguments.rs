@@ -1,0 +1,82 @@
+//! `capture -w FILE [--sample 1/N] [--count N] [--for TIME] [--reason R] [--source PREFIX] [--snap BYTES]`
+
+use std::{path::PathBuf, str::FromStr, time::Duration};
+
+use clap::Args;
+use ratelimit_common::capture::SNAP_MAX;
+
+use crate::quantity;
+
+/// What is captured, and where it goes.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl capture -w drops.pcapng --sample 1/100 --for 1m\n  rlctl capture -w drops.pcapng --reason limited --source 203.0.113.0/24 --count 1000\n  rlctl capture -w - | tshark -r - -T fields -e ip.src -e frame.comment\n\nEach packet has its reason as a comment, and those that pass because of a dry run say so. Packets are captured at the most 10000 a second of each CPU and interface; what is more is counted and told. One capture runs at a time, and packets that pass are never looked at. A file that is there is replaced; one that is made is readable for its owner only."
+)]
+pub struct CaptureArguments {
+    /// The file, in pcapng; `-` is standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub write: PathBuf,
+    /// One of how many packets
+    #[arg(long, value_name = "1/N", default_value = "1/1")]
+    pub sample: Sample,
+    /// End after so many packets
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// End after so long: 90 (seconds), 10m
+    #[arg(long = "for", value_name = "TIME", value_parser = time)]
+    pub time: Option<Duration>,
+    /// Only packets dropped for a reason, as `rlctl stats` names them; may be given several times
+    #[arg(long = "reason", value_name = "REASON", value_delimiter = ',')]
+    pub reasons: Vec<String>,
+    /// Only packets from an address or a prefix
+    #[arg(long, value_name = "PREFIX")]
+    pub source: Option<String>,
+    /// The bytes of a packet that are kept
+    #[arg(long, short = 's', value_name = "BYTES", default_value_t = SNAP_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(SNAP_MAX)))]
+    pub snap: u32,
+}
+
+/// One of so many.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Sample {
+    /// How many.
+    pub every: u32,
+}
+
+impl FromStr for Sample {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let every = text.strip_prefix("1/").and_then(|every| every.parse().ok());
+        let every = every.filter(|every| *every > 0);
+        let every = every.ok_or_else(|| "write 1/100 for one of a hundred packets".to_owned())?;
+        Ok(Self { every })
+    }
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time = quantity::parse_duration(text).map_err(|error| error.to_string())?;
+    if time.is_zero() {
+        return Err("a capture of no time has no packets".to_owned());
+    }
+    Ok(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_one_of_some() {
+        check("1/100", Some(100));
+        check("1/1", Some(1));
+        for wrong in ["1/0", "2/100", "100", "1/", "1/-3", "0.01"] {
+            check(wrong, None);
+        }
+    }
+
+    fn check(text: &str, expected: Option<u32>) {
+        let every = text.parse().ok().map(|sample: Sample| sample.every);
+        assert_eq!(every, expected, "{text}");
+    }
+}

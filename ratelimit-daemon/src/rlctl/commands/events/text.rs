@@ -1,0 +1,277 @@
+//! Events for people.
+
+use jiff::Zoned;
+
+use crate::{
+    api::{BanChange, Dropped, Event, What},
+    limit::LimitSpec,
+    prefix::Prefix,
+    rlctl::{
+        output::{BAD, GOOD, HEAD, WARNING, printable, styled},
+        phrase,
+    },
+};
+
+/// When it happened, and what.
+pub fn line(event: &Event, now: &Zoned) -> String {
+    let at = phrase::moment(event.at, now);
+    format!("{at} {}", what(&event.what, now))
+}
+
+fn what(what: &What, now: &Zoned) -> String {
+    let told = bans(what, now)
+        .or_else(|| lists(what))
+        .or_else(|| limits(what));
+    told.unwrap_or_else(|| others(what))
+}
+
+/// What became of bans.
+fn bans(what: &What, now: &Zoned) -> Option<String> {
+    Some(match what {
+        What::BanAdded(ban) => format!(
+            "{} {} by {} {}{}",
+            styled(BAD, "banned"),
+            ban.prefix,
+            phrase::author(ban),
+            phrase::until(ban.until, now),
+            reason(ban.reason.as_deref())
+        ),
+        What::BanEnded(ban) => format!(
+            "{} the ban of {} by {}",
+            styled(GOOD, "ended"),
+            ban.prefix,
+            phrase::author(ban)
+        ),
+        What::BanRemoved { ban, by: Some(by) } => format!(
+            "{} {} by {}",
+            styled(GOOD, "unbanned"),
+            ban.prefix,
+            printable(by)
+        ),
+        What::BanRemoved { ban, by: None } => format!(
+            "{} {}: no more a ban by {}",
+            styled(GOOD, "unbanned"),
+            ban.prefix,
+            phrase::author(ban)
+        ),
+        What::Bans {
+            change,
+            count,
+            origin,
+            by,
+        } => {
+            let by = by.as_deref().map(|by| format!(" by {}", printable(by)));
+            let (style, verb) = match change {
+                BanChange::Added => (BAD, "banned"),
+                BanChange::Ended => (GOOD, "ended"),
+                BanChange::Removed => (GOOD, "unbanned"),
+            };
+            let what = match change {
+                BanChange::Ended => "bans of",
+                BanChange::Added | BanChange::Removed => "prefixes, of",
+            };
+            let origin = printable(&origin.to_string());
+            format!(
+                "{} {count} {what} origin {origin}{}",
+                styled(style, verb),
+                by.unwrap_or_default()
+            )
+        }
+        _ => return None,
+    })
+}
+
+/// What became of lists.
+fn lists(what: &What) -> Option<String> {
+    Some(match what {
+        What::ListReplaced {
+            list,
+            entries: 0,
+            by,
+            ..
+        } => format!(
+            "{} away the list {}{}",
+            styled(WARNING, "took"),
+            printable(list),
+            by_whom(by.as_deref())
+        ),
+        What::ListReplaced {
+            list,
+            entries,
+            different,
+            by,
+        } => format!(
+            "{} the list {}{}: {entries} entries, {different} different",
+            styled(WARNING, "replaced"),
+            printable(list),
+            by_whom(by.as_deref())
+        ),
+        What::AllowAdded(allow) => format!(
+            "{} {} by {}{}",
+            styled(GOOD, "allowed"),
+            allow.prefix,
+            printable(allow.author.as_deref().unwrap_or("somebody")),
+            reason(allow.reason.as_deref())
+        ),
+        What::AllowRemoved { allow, by } => format!(
+            "{} {} off the allow list{}",
+            styled(WARNING, "took"),
+            allow.prefix,
+            by_whom(by.as_deref())
+        ),
+        _ => return None,
+    })
+}
+
+/// What became of limits.
+fn limits(what: &What) -> Option<String> {
+    Some(match what {
+        What::LimitsSet {
+            prefix,
+            limits,
+            observe,
+            by,
+        } => format!(
+            "{} {} to {}{} by {}",
+            styled(WARNING, "limited"),
+            whose(*prefix),
+            phrase::and(limits),
+            if *observe { " (dry run)" } else { "" },
+            printable(by)
+        ),
+        What::LimitsRemoved { prefix, by } => format!(
+            "{} away the limits set by hand for {}{}",
+            styled(WARNING, "took"),
+            whose(*prefix),
+            by_whom(by.as_deref())
+        ),
+        _ => return None,
+    })
+}
+
+fn others(what: &What) -> String {
+    match what {
+        What::Drop(dropped) => drop(dropped),
+        What::Reloaded { changes } if changes.is_empty() => {
+            format!(
+                "{} the configuration: nothing is different",
+                styled(HEAD, "reloaded")
+            )
+        }
+        What::Reloaded { changes } => format!(
+            "{} the configuration: {}",
+            styled(HEAD, "reloaded"),
+            printable(&changes.join("; "))
+        ),
+        What::ReloadRefused { error } => format!(
+            "{} the configuration, the one before stays in force: {}",
+            styled(BAD, "refused"),
+            printable(&error.replace('\n', "; "))
+        ),
+        What::Detached { interfaces, by } => format!(
+            "{} from {} by {}: nothing is dropped any more",
+            styled(BAD, "detached"),
+            printable(&phrase::and(interfaces)),
+            printable(by)
+        ),
+        What::Lost { count } => format!(
+            "{} {count} events, which came faster than they were read",
+            styled(WARNING, "lost")
+        ),
+        // The rest is told above; what nobody phrased is shown as it comes.
+        told => printable(&serde_json::to_string(told).unwrap_or_default()),
+    }
+}
+
+/// `dropped 203.0.113.7 on eth0: limited, 1000 packets per 1s of policy default`
+fn drop(dropped: &Dropped) -> String {
+    let Dropped {
+        source,
+        interface,
+        reason,
+        observed,
+        ..
+    } = dropped;
+    let limit = dropped.limit.as_ref().map(limit).unwrap_or_default();
+    let policy = dropped.policy.as_deref();
+    let policy = policy.map(|policy| format!(" of policy {}", printable(policy)));
+    let verb = if *observed {
+        styled(WARNING, "would drop")
+    } else {
+        styled(BAD, "dropped")
+    };
+    format!(
+        "{verb} {source} on {}: {}{limit}{}",
+        printable(interface),
+        printable(reason),
+        policy.unwrap_or_default()
+    )
+}
+
+fn limit(limit: &LimitSpec) -> String {
+    format!(", {limit}")
+}
+
+fn reason(reason: Option<&str>) -> String {
+    reason
+        .map(|reason| format!(": {}", printable(reason)))
+        .unwrap_or_default()
+}
+
+fn by_whom(by: Option<&str>) -> String {
+    by.map(|by| format!(" by {}", printable(by)))
+        .unwrap_or_default()
+}
+
+fn whose(prefix: Option<Prefix>) -> String {
+    prefix.map_or_else(
+        || "the default policy".to_owned(),
+        |prefix| prefix.to_string(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drop_says_where_why_and_by_which_limit() {
+        check(
+            r#""event":"drop","source":"192.0.2.1","reason":"limited","observed":false,"policy":"default","limit":{"packets":1,"per":"1s"},"interface":"eth0""#,
+            "dropped 192.0.2.1 on eth0: limited, 1 packet per 1s of policy default",
+        );
+        check(
+            r#""event":"drop","source":"2001:db8::","reason":"banned","observed":true,"policy":null,"limit":null,"interface":"eth0""#,
+            "would drop 2001:db8:: on eth0: banned",
+        );
+    }
+
+    #[test]
+    fn a_ban_says_by_whom_until_when_and_why() {
+        let ban = r#""prefix":"192.0.2.1/32","until":"2026-03-02T14:42:07Z","since":"2026-03-02T14:32:07Z","reason":"scan","author":"root","origin":"manual""#;
+        check(
+            &format!(r#""event":"ban-added",{ban}"#),
+            "banned 192.0.2.1 by root until 14:42:07: scan",
+        );
+        check(
+            &format!(r#""event":"ban-ended",{ban}"#),
+            "ended the ban of 192.0.2.1 by root",
+        );
+        check(
+            &format!(r#""event":"ban-removed",{ban},"by":"eve""#),
+            "unbanned 192.0.2.1 by eve",
+        );
+        check(
+            r#""event":"bans","change":"added","count":5000,"origin":"list:drop","by":null"#,
+            "banned 5000 prefixes, of origin list:drop",
+        );
+    }
+
+    fn check(fields: &str, expected: &str) {
+        let json = format!(r#"{{"number":1,"at":"2026-03-02T14:32:07Z",{fields}}}"#);
+        let event = serde_json::from_str(&json).unwrap();
+        let now = "2026-03-02T14:50:00Z[UTC]".parse().unwrap();
+        let line = anstream::adapter::strip_str(&line(&event, &now)).to_string();
+        assert_eq!(line, format!("14:32:07 {expected}"));
+    }
+}

@@ -1,0 +1,134 @@
+//! Copies dropped packets to user space, while it asks for them.
+//!
+//! A packet that passes costs nothing, and a drop a look at one word.
+
+use core::slice;
+
+use aya_ebpf::{
+    bindings::xdp_md,
+    cty::c_void,
+    helpers::{bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
+    programs::XdpContext,
+};
+use ratelimit_common::{
+    DropReason, PassReason, Verdict,
+    capture::{Capture, Head, SNAP_MAX, Tally},
+    parse::{
+        self, Payload, ipv4,
+        ipv6::{self, Walk},
+        transport::{Fragment, UpperLayer},
+    },
+};
+
+use crate::{
+    clock, frame,
+    maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
+    tables,
+};
+
+/// Copies the packet of `context`, if it is dropped, or would be, and is to be captured.
+///
+/// It takes nothing that is not there anyway: what outlives the decision lies on the stack, which has no room.
+#[inline(always)]
+pub fn offer(context: *mut xdp_md, verdict: Verdict) {
+    let index = verdict.index();
+    if index >= PassReason::ALL.len() && CAPTURE.get(0).is_some_and(Capture::is_wanted) {
+        capture_packet(context, index as u64);
+    }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn capture_packet(context: *mut xdp_md, verdict: u64) -> u64 {
+    let number = verdict.wrapping_sub(PassReason::ALL.len() as u64);
+    let observed = number >= DropReason::ALL.len() as u64;
+    let number = if observed {
+        number.wrapping_sub(DropReason::ALL.len() as u64)
+    } else {
+        number
+    };
+    let (Some(capture), Some(tally), Some(reason)) = (
+        CAPTURE.get(0),
+        CAPTURE_TALLY.get_ptr_mut(tables::interface()),
+        DropReason::from_number(number as u8),
+    ) else {
+        return 0;
+    };
+    let at = clock::precise();
+    if !capture.is_on(at) {
+        return 0;
+    }
+    if !capture.has_reason(reason) || !has_source(context, capture) {
+        return 0;
+    }
+    // SAFETY: the tally belongs to this CPU, and XDP programs do not interrupt each other on one.
+    let tally = unsafe { &mut *tally };
+    if tally.choose(capture, at) {
+        let head = Head {
+            at_ns: at.as_nanos(),
+            // SAFETY: the helper reads the length of the frame that the context describes.
+            frame_bytes: unsafe { bpf_xdp_get_buff_len(context) } as u32,
+            kept_bytes: 0,
+            interface: tables::interface(),
+            reason: reason as u8,
+            observed: observed.into(),
+            reserved: [0; 2],
+        };
+        copy(context, head, capture.snap, tally);
+    }
+    0
+}
+
+/// Whether the packet of `context` has a source that is captured.
+#[inline(always)]
+fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
+    if capture.has_all_sources() {
+        return true;
+    }
+    let context = XdpContext::new(context);
+    let mut cursor = frame::cursor(&context, 0);
+    match parse::payload(&mut cursor) {
+        Ok(Payload::Ipv4) => {
+            ipv4::flow(&mut cursor).is_some_and(|flow| capture.has_source(flow.source))
+        }
+        Ok(Payload::Ipv6) => ipv6::flow(&mut cursor, |_, _| UNWALKED)
+            .is_some_and(|flow| capture.has_source(flow.source)),
+        Ok(Payload::Other) | Err(_) => false,
+    }
+}
+
+/// What stands behind the IPv6 header does not matter here.
+const UNWALKED: Walk = Walk {
+    upper: UpperLayer {
+        protocol: 0,
+        fragment: Fragment::Whole,
+        offset: 0,
+    },
+    is_complete: false,
+};
+
+/// Sends the first bytes of the packet behind `head`.
+#[inline(always)]
+fn copy(context: *mut xdp_md, mut head: Head, snap: u32, tally: &mut Tally) {
+    let Some(room) = CAPTURE_ROOM.get_ptr_mut(0) else {
+        return;
+    };
+    // A frame has at least an Ethernet header. The mask is for the verifier, which is to see that there is at least one byte,
+    // and room for all.
+    let bytes = head.frame_bytes.min(snap).wrapping_sub(1) & (SNAP_MAX - 1);
+    let bytes = bytes.wrapping_add(1);
+    head.kept_bytes = bytes;
+    // SAFETY: the room belongs to this CPU, as above, and holds as many bytes as the mask lets through.
+    let is_sent = unsafe {
+        (*room).head = head;
+        let place = (&raw mut (*room).bytes).cast::<c_void>();
+        let is_read = bpf_xdp_load_bytes(context, 0, place, bytes) == 0;
+        let whole = slice::from_raw_parts(room.cast::<u8>(), size_of::<Head>() + bytes as usize);
+        is_read && CAPTURED.output_untyped::<[u8]>(whole, 0).is_ok()
+    };
+    if is_sent {
+        tally.sent = tally.sent.wrapping_add(1);
+    } else {
+        tally.lost = tally.lost.wrapping_add(1);
+    }
+}

@@ -1,0 +1,272 @@
+//! The `compact` store, in BPF arrays that user space can map into its memory.
+
+use core::marker::PhantomData;
+
+use ratelimit_common::{
+    Arrival, Instant, Limit, Policy,
+    algorithm::FixedWindow,
+    charge::{self, Outcome, Words},
+    compact::{self, Mix, Place, SLOTS, Set, Slots, Table},
+    layout::store,
+};
+
+use crate::{
+    atomic,
+    constant::Constant,
+    state::{MapRing, MapWord},
+    subprograms,
+    tables::{FamilyCode, count_inserted},
+};
+
+/// One of [`store`]'s constants. The verifier knows its value, and removes the code of the other.
+#[unsafe(no_mangle)]
+static STORE: Constant<u32> = Constant::new(store::LRU);
+
+/// The seeds of the tags.
+#[unsafe(no_mangle)]
+static COMPACT_SEED_0: Constant<u64> = Constant::new(0);
+#[unsafe(no_mangle)]
+static COMPACT_SEED_1: Constant<u64> = Constant::new(0);
+
+/// Whether this is where the state of sources is.
+#[inline(always)]
+pub fn is_used() -> bool {
+    STORE.get() == store::COMPACT
+}
+
+/// A set in an element of a table.
+#[derive(Clone, Copy)]
+pub struct MapSet(pub *mut Set);
+
+impl MapSet {
+    #[inline(always)]
+    fn slot(self, slot: usize) -> *mut compact::Slot {
+        // SAFETY: the set is a live map value, and the mask keeps the index within it.
+        unsafe { self.0.cast::<compact::Slot>().add(slot & (SLOTS - 1)) }
+    }
+}
+
+impl MapSet {
+    /// Where the word of a slot lies.
+    #[inline(always)]
+    fn word_at(self, slot: usize) -> *mut u64 {
+        // SAFETY: as above.
+        unsafe { &raw mut (*self.slot(slot)).word }
+    }
+}
+
+impl Slots for MapSet {
+    #[inline(always)]
+    fn tag(&self, slot: usize) -> u64 {
+        // SAFETY: an aligned word of a live map value.
+        unsafe { atomic::load(&raw const (*self.slot(slot)).tag) }
+    }
+
+    #[inline(always)]
+    fn exchange_tag(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
+        // SAFETY: as above.
+        unsafe { atomic::compare_exchange(&raw mut (*self.slot(slot)).tag, current, new) }
+    }
+
+    #[inline(always)]
+    fn word(&self, slot: usize) -> u64 {
+        // SAFETY: as above.
+        unsafe { atomic::load(&raw const (*self.slot(slot)).word) }
+    }
+
+    #[inline(always)]
+    fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64> {
+        // SAFETY: as above.
+        unsafe { atomic::compare_exchange(&raw mut (*self.slot(slot)).word, current, new) }
+    }
+}
+
+/// The table of a family.
+pub struct MapTable<A>(PhantomData<A>);
+
+impl<A: FamilyCode> Table for MapTable<A> {
+    type Set = MapSet;
+
+    #[inline(always)]
+    fn set(&self, limit: &Limit, tag: u64) -> Option<MapSet> {
+        A::COMPACT
+            .get_ptr_mut(limit.region().set_of(tag))
+            .map(MapSet)
+    }
+
+    #[inline(always)]
+    fn count_new(&self) {
+        count_inserted(A::FAMILY);
+    }
+
+    #[inline(always)]
+    fn check_new(&self, set: &MapSet, limit: &Limit, at: Instant, cost: u64) -> Outcome {
+        subprograms::check_new(limit, *set, at, cost)
+    }
+
+    #[inline(always)]
+    fn place_new(&self, set: &MapSet, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Place {
+        subprograms::place_new(limit, *set, tag, at, cost)
+    }
+}
+
+/// Charges a packet of `address` to the limits of a policy without logs.
+#[inline(always)]
+pub fn charge_words<A: FamilyCode>(
+    address: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+        return Outcome::UNCOUNTED;
+    };
+    compact::charge_all(policy, &MapTable(PhantomData::<A>), tag(address), arrival)
+        .observed_if(policy.observe())
+}
+
+#[inline(always)]
+fn tag<A: FamilyCode>(address: &A) -> u64 {
+    Mix::new([COMPACT_SEED_0.get(), COMPACT_SEED_1.get()]).tag(address.key())
+}
+
+/// The state of one source: a slot in a set of each limit.
+pub struct CompactWords<'a, A: FamilyCode> {
+    address: &'a A,
+    scope: u32,
+    tag: u64,
+}
+
+impl<'a, A: FamilyCode> CompactWords<'a, A> {
+    /// The state of a source under the policy with this scope.
+    #[inline(always)]
+    pub fn new(address: &'a A, scope: u32) -> Self {
+        Self {
+            address,
+            scope,
+            tag: tag(address),
+        }
+    }
+
+    /// The set in which the source has its slot of `limit`.
+    #[inline(always)]
+    fn set(&self, limit: &Limit) -> Option<MapSet> {
+        MapTable(PhantomData::<A>).set(limit, self.tag)
+    }
+
+    /// The word of the source, which gets a slot if it has none; else why not.
+    #[inline(always)]
+    fn place(
+        &self,
+        set: MapSet,
+        limit: &Limit,
+        at: Instant,
+        cost: u64,
+    ) -> Result<*mut u64, Outcome> {
+        let slot = compact::find(&set, self.tag);
+        if slot < SLOTS {
+            return Ok(set.word_at(slot));
+        }
+        let place = subprograms::place_new(limit, set, self.tag, at, cost);
+        if place.is_new {
+            count_inserted(A::FAMILY);
+        }
+        if place.outcome.is_refused() {
+            return Err(place.outcome);
+        }
+        Ok(set.word_at(place.slot))
+    }
+
+    /// Charges a packet to the only limit of a policy, a fixed window. A source that has its slot costs no call.
+    #[inline(always)]
+    pub fn charge_fixed_window(
+        &self,
+        window: FixedWindow,
+        limit: &Limit,
+        at: Instant,
+        cost: u64,
+    ) -> Outcome {
+        let Some(set) = self.set(limit) else {
+            return NO_STATE;
+        };
+        match self.place(set, limit, at, cost) {
+            Ok(word) => charge::charge_word(&MapWord(word), 0, |word| window.step(word, at, cost)),
+            Err(refused) => refused,
+        }
+    }
+}
+
+const NO_STATE: Outcome = Outcome::refused(ratelimit_common::DropReason::NoState, 0);
+
+impl<A: FamilyCode> Words for CompactWords<'_, A> {
+    type Ring = MapRing;
+
+    /// The words are found by their limits.
+    #[inline(always)]
+    fn load(&self, _: usize) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, _: usize, _: u64, _: u64) -> Result<(), u64> {
+        Err(0)
+    }
+
+    #[inline(always)]
+    fn ring(&self, _: usize) -> Option<MapRing> {
+        None
+    }
+
+    #[inline(always)]
+    fn make_ring(&self, _: usize) -> Option<MapRing> {
+        None
+    }
+
+    #[inline(always)]
+    fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        if limit.is_log() {
+            return self.address.check_log(self.scope, limit, index, at);
+        }
+        let Some(set) = self.set(limit) else {
+            return NO_STATE;
+        };
+        let slot = compact::find(&set, self.tag);
+        if slot < SLOTS {
+            return subprograms::check_word(limit, set.word_at(slot), at, cost);
+        }
+        subprograms::check_new(limit, set, at, cost)
+    }
+
+    #[inline(always)]
+    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        if limit.is_log() {
+            return self.address.charge_log(self.scope, limit, index, at);
+        }
+        let Some(set) = self.set(limit) else {
+            return NO_STATE;
+        };
+        match self.place(set, limit, at, cost) {
+            Ok(word) => subprograms::charge_word(limit, word, at, cost),
+            Err(refused) => refused,
+        }
+    }
+}
+
+/// Whether all limits of `policy` that count a packet of `address` have room.
+#[inline(always)]
+pub fn check<A: FamilyCode>(address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+        return Outcome::UNCOUNTED;
+    };
+    let words = CompactWords::new(address, policy.scope());
+    charge::check(policy, &words, arrival).observed_if(policy.observe())
+}
+
+/// Charges a packet of `address` to the limits of `policy` that count it.
+#[inline(always)]
+pub fn charge<A: FamilyCode>(address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+        return Outcome::UNCOUNTED;
+    };
+    let words = CompactWords::new(address, policy.scope());
+    charge::charge(policy, &words, arrival).observed_if(policy.observe())
+}

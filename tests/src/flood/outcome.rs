@@ -1,0 +1,84 @@
+//! What became of the packets of a flood.
+
+use super::{
+    Cell, Store,
+    traffic::{AMOUNT, Sender},
+};
+
+/// Packets that came and passed, summed over the windows of the flood.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Outcome {
+    /// Windows with a flood.
+    pub windows: u32,
+    /// Of the sources that keep to their limit.
+    pub known: Passed,
+    /// Of the source that sends more than its limit.
+    pub limited: Passed,
+    /// Of forged sources.
+    pub forged: Passed,
+}
+
+/// Packets that came, and those of them that passed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Passed {
+    /// All.
+    pub sent: u64,
+    /// Those that passed.
+    pub passed: u64,
+}
+
+impl Passed {
+    /// The part that passed; 1 where nothing came.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "millions")]
+    pub fn share(&self) -> f64 {
+        if self.sent == 0 {
+            1.0
+        } else {
+            self.passed as f64 / self.sent as f64
+        }
+    }
+}
+
+impl Outcome {
+    /// Counts one packet.
+    pub const fn count(&mut self, sender: Sender, passed: bool) {
+        let counted = match sender {
+            Sender::Known(_) => &mut self.known,
+            Sender::Limited => &mut self.limited,
+            Sender::Forged(_) => &mut self.forged,
+        };
+        counted.sent += 1;
+        counted.passed += passed as u64;
+    }
+
+    /// How much of its limit the limited source got.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "thousands")]
+    pub fn times_the_limit(&self) -> f64 {
+        self.limited.passed as f64 / f64::from(self.windows * AMOUNT)
+    }
+
+    /// What the store promises of a flood and did not keep; `None` when it kept all.
+    #[must_use]
+    pub fn broken(&self, store: Store, cell: &Cell, capacity: u32) -> Option<String> {
+        let promise = store.promise(cell, capacity);
+        let most = promise
+            .limited_windows(self.windows)
+            .map(|windows| windows * u64::from(AMOUNT));
+        if let Some(most) = most.filter(|most| self.limited.passed > *most) {
+            return Some(format!(
+                "{} packets of the limited source passed, and {most} are the most",
+                self.limited.passed
+            ));
+        }
+        let share = self.known.share();
+        (promise.known_share > share).then(|| {
+            format!(
+                "{:.3} % of the packets within their limit passed, and {:.1} % were promised",
+                share * 100.0,
+                promise.known_share * 100.0
+            )
+        })
+    }
+}

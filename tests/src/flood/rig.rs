@@ -1,0 +1,128 @@
+//! What a flood is sent through: the program in the kernel, with one of the stores.
+
+use anyhow::Result;
+use fastrand::Rng;
+use ratelimit_common::{Unit, layout::clock};
+
+use super::{
+    Cell, Outcome,
+    traffic::{self, AMOUNT, Packet, Sender, WINDOW},
+};
+use crate::{
+    Frame, Program, Scene,
+    packet::ETHERNET_BYTES,
+    program::{Action, Constants},
+    scene::limit,
+};
+
+/// Where the source stands in an Ethernet frame with IPv4.
+const SOURCE: std::ops::Range<usize> = ETHERNET_BYTES + 12..ETHERNET_BYTES + 16;
+
+/// Where the state of sources is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Store {
+    /// LRU hash maps.
+    Lru,
+}
+
+/// What a store promises of a flood.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Promise {
+    /// The part of the packets within their limit that pass, at least.
+    pub known_share: f64,
+    is_limit_kept: bool,
+}
+
+impl Promise {
+    /// The windows for which the limited source gets its limit at most, of so many; `None` where nothing is promised.
+    ///
+    /// A window that was taken over from another source ends before one of its own would: by `compact.rs`, in `k` windows of
+    /// time at most `k + 2` amounts are admitted.
+    #[must_use]
+    pub fn limited_windows(&self, windows: u32) -> Option<u64> {
+        self.is_limit_kept.then_some(u64::from(windows) + 2)
+    }
+}
+
+impl Store {
+    /// All of them.
+    pub const ALL: [Self; 1] = [Self::Lru];
+
+    /// Its word in a configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lru => "lru",
+        }
+    }
+
+    /// What it promises of a flood.
+    #[must_use]
+    pub const fn promise(self, _: &Cell, _: u32) -> Promise {
+        match self {
+            Self::Lru => Promise {
+                known_share: 0.0,
+                is_limit_kept: false,
+            },
+        }
+    }
+}
+
+/// The program, and a frame to send.
+pub struct Rig {
+    store: Store,
+    capacity: u32,
+    frame: Vec<u8>,
+}
+
+impl Rig {
+    /// A rig that remembers `capacity` sources.
+    #[must_use]
+    pub fn new(store: Store, capacity: u32) -> Self {
+        Self {
+            store,
+            capacity,
+            frame: Frame::ethernet()
+                .ipv4(Sender::Limited.address())
+                .udp(53)
+                .build(),
+        }
+    }
+
+    /// Sends the flood of `cell` for so many windows, after one without it.
+    pub fn send(&mut self, cell: &Cell, windows: u32, seed: u64) -> Result<Outcome> {
+        let mut program = self.program()?;
+        let mut rng = Rng::with_seed(seed);
+        let mut outcome = Outcome {
+            windows,
+            ..Outcome::default()
+        };
+        for number in 0..=windows {
+            for packet in traffic::window(cell, self.capacity, number, &mut rng) {
+                let passed = self.passes(&mut program, packet)?;
+                if number > 0 {
+                    outcome.count(packet.sender, passed);
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn program(&self) -> Result<Program> {
+        let constants = Constants {
+            clock: clock::MANUAL,
+            sources: self.capacity,
+            ..Constants::default()
+        };
+        let mut program = Program::load(&constants)?;
+        let limit = limit(u64::from(AMOUNT), Unit::Packets, WINDOW);
+        Scene::limited(&[limit]).set_up(&mut program)?;
+        Ok(program)
+    }
+
+    fn passes(&mut self, program: &mut Program, packet: Packet) -> Result<bool> {
+        self.frame[SOURCE].copy_from_slice(&packet.sender.address().octets());
+        program.set_clock(packet.at)?;
+        Ok(program.run(&self.frame)? == Action::Pass)
+    }
+}

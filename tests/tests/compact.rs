@@ -1,0 +1,212 @@
+//! The `compact` store as it is installed: what is told of it, and what becomes of it over reloads, restarts and floods.
+
+use std::{fmt::Write, net::Ipv4Addr};
+
+use ratelimit_daemon::api::{Check, MapStatus, Status, TopSource};
+use ratelimit_tests::{Frame, Lab, attached::Attached, require_root, service::Service};
+
+const CAPACITY: u32 = 4_096;
+
+#[test]
+fn what_sources_have_used_is_told_by_check_top_and_status() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &limited("packets = 10, per = \"10m\"")).unwrap();
+    let program = Attached::of(&service).unwrap();
+    for (source, packets) in [(1, 4), (2, 30), (3, 7)] {
+        let passed = program.passed(&ipv4(source), packets).unwrap();
+        assert_eq!(passed, packets.min(10));
+    }
+    let check: Check = serde_json::from_str(&told(&service, &["check", "198.51.100.3"])).unwrap();
+    assert_eq!((check.action.as_str(), check.limits[0].used), ("pass", 7));
+    let check: Check = serde_json::from_str(&told(&service, &["check", "198.51.100.2"])).unwrap();
+    assert_eq!((check.action.as_str(), check.limits[0].used), ("drop", 10));
+    let top: Vec<TopSource> =
+        serde_json::from_str(&told(&service, &["top", "--count", "2"])).unwrap();
+    let found: Vec<(String, u64, u64)> = top
+        .iter()
+        .map(|it| {
+            (
+                it.source.to_string(),
+                it.limit.as_ref().unwrap().used,
+                it.refused_packets,
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("198.51.100.2".to_owned(), 10, 20),
+            ("198.51.100.3".to_owned(), 7, 0)
+        ]
+    );
+    let table = map(&service, "COMPACT_V4");
+    assert_eq!(table.entries, Some(3));
+    // A page of the kernel's own comes with it.
+    assert_eq!(table.memory_bytes, 16 * u64::from(table.capacity) + 4096);
+    assert!(table.capacity >= CAPACITY, "{table:?}");
+}
+
+#[test]
+fn a_restart_and_a_crash_keep_what_sources_have_used() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, &limited("packets = 10, per = \"10m\"")).unwrap();
+    assert_eq!(
+        Attached::of(&service).unwrap().passed(&ipv4(1), 7).unwrap(),
+        7
+    );
+    for signal in ["-TERM", "-KILL"] {
+        service.stop(signal).unwrap();
+        service.start().unwrap();
+    }
+    let program = Attached::of(&service).unwrap();
+    assert_eq!(program.passed(&ipv4(1), 7).unwrap(), 3);
+    assert_eq!(program.passed(&ipv4(2), 20).unwrap(), 10);
+}
+
+#[test]
+fn limits_that_come_while_it_runs_find_room_and_begin_with_nothing_used() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &limited("packets = 10, per = \"10m\"")).unwrap();
+    let program = Attached::of(&service).unwrap();
+    assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 10);
+    service
+        .rlctl_ok(&[
+            "limit",
+            "set",
+            "--prefix",
+            "198.51.100.0/24",
+            "--packets",
+            "3",
+            "--per",
+            "5m",
+        ])
+        .unwrap();
+    assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 3);
+    service
+        .rlctl_ok(&["limit", "rm", "--prefix", "198.51.100.0/24"])
+        .unwrap();
+    assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 0);
+    for (limit, passed) in [
+        ("packets = 12, per = \"10m\"", 2),
+        ("packets = 5, per = \"9m\"", 5),
+        ("packets = 6, per = \"8m\"", 6),
+        ("packets = 9, per = \"9m\", algorithm = \"token-bucket\"", 9),
+    ] {
+        service.configure(&limited(limit)).unwrap();
+        service.rlctl_ok(&["reload"]).unwrap();
+        assert_eq!(program.passed(&ipv4(1), 20).unwrap(), passed, "{limit}");
+    }
+}
+
+#[test]
+fn limits_for_which_there_is_no_room_are_refused_and_find_it_after_a_restart() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let old = limited("packets = 10, per = \"10m\"");
+    let mut service = Service::started(&lab, &old).unwrap();
+    let mut policies = String::new();
+    for index in 0..1_000 {
+        let sources = format!("10.{}.{}.0/24", index / 256, index % 256);
+        let limits = "[{ packets = 5, per = \"1m\" }]";
+        writeln!(
+            policies,
+            "[policy.p{index}]\nsources = [\"{sources}\"]\nlimits = {limits}"
+        )
+        .unwrap();
+    }
+    service.configure(&format!("{old}{policies}")).unwrap();
+    let said = service.rlctl(&["reload"]).unwrap();
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(
+        said.stderr.contains("no room for the limits of p") && said.stderr.contains("restart"),
+        "{said:?}"
+    );
+    let check: Check = serde_json::from_str(&told(&service, &["check", "10.0.0.1"])).unwrap();
+    assert_eq!(check.policy, "default");
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    let check: Check = serde_json::from_str(&told(&service, &["check", "10.0.0.1"])).unwrap();
+    assert_eq!(check.policy, "p0");
+}
+
+#[test]
+fn a_flood_of_forged_sources_gives_nobody_more_than_the_limit() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &limited("packets = 10, per = \"10m\"")).unwrap();
+    let program = Attached::of(&service).unwrap();
+    let mut passed = 0;
+    for flood in 0..8 * CAPACITY {
+        let forged = Ipv4Addr::from_bits(0x0a00_0000 + flood);
+        program
+            .passes(&Frame::ethernet().ipv4(forged).udp(9).build())
+            .unwrap();
+        if flood % 256 == 0 {
+            passed += program.passed(&ipv4(1), 3).unwrap();
+        }
+    }
+    assert!(passed <= 10, "{passed} packets of one source");
+    assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 0);
+}
+
+#[test]
+fn a_table_of_another_size_is_made_anew_and_a_store_of_another_kind_too() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let small = limited("packets = 10, per = \"10m\"");
+    let large = small.replace("capacity = 4096", "capacity = 65536");
+    let lru = small.replace("\"compact\"", "\"lru\"");
+    let mut service = Service::started(&lab, &small).unwrap();
+    service.rlctl_ok(&["ban", "198.51.100.9"]).unwrap();
+    for toml in [&large, &lru, &small] {
+        service.stop("-TERM").unwrap();
+        service.configure(toml).unwrap();
+        service.start().unwrap();
+        let program = Attached::of(&service).unwrap();
+        assert_eq!(program.passed(&ipv4(1), 20).unwrap(), 10, "{toml}");
+        assert_eq!(program.passed(&ipv4(9), 5).unwrap(), 0, "{toml}");
+    }
+}
+
+#[test]
+fn a_store_that_cannot_tell_ipv6_sources_apart_is_refused() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let toml =
+        limited("packets = 10, per = \"10m\"").replace("[source]", "[source]\nipv6_prefix = 96");
+    let refusal = Service::new(&lab, &toml).unwrap().refusal().unwrap();
+    assert!(refusal.contains("ipv6_prefix = 64 or less"), "{refusal}");
+}
+
+fn limited(limit: &str) -> String {
+    format!(
+        "[source]\nstore = \"compact\"\ncapacity = {CAPACITY}\n[policy.default]\nlimits = [{{ {limit} }}]\n"
+    )
+}
+
+fn ipv4(last: u8) -> Vec<u8> {
+    Frame::ethernet()
+        .ipv4(Ipv4Addr::new(198, 51, 100, last))
+        .udp(9)
+        .build()
+}
+
+/// The answer of the daemon, also where the exit code says that packets are dropped.
+fn told(service: &Service, arguments: &[&str]) -> String {
+    service
+        .rlctl(&[&["--json"], arguments].concat())
+        .unwrap()
+        .stdout
+}
+
+fn map(service: &Service, name: &str) -> MapStatus {
+    let status: Status = serde_json::from_str(&told(service, &["status"])).unwrap();
+    status
+        .maps
+        .into_iter()
+        .find(|map| map.name == name)
+        .unwrap()
+}

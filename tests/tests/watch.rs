@@ -1,0 +1,356 @@
+//! Who watches sees what happens: events as they come, and dropped packets, whole and with their reasons, in a file.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    net::Ipv4Addr,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{
+    Frame, Lab, cpu,
+    lab::Sender,
+    require_root,
+    service::{Service, binary},
+};
+use serde_json::Value;
+
+const LIMITED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 7);
+const BANNED: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+/// How long a process may take to say or do something: the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const TOML: &str = r#"
+[policy.default]
+limits = [{ packets = 3, per = "1h" }]
+"#;
+
+#[test]
+fn whoever_follows_sees_changes_and_drops_until_the_daemon_stops() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    let mut follower = Follower::new(&service);
+    let banned = BANNED.to_string();
+    service
+        .rlctl_ok(&["ban", &banned, "--for", "1h", "--reason", "scan"])
+        .unwrap();
+    let event = follower.next();
+    assert_eq!(event["event"], "ban-added");
+    assert_eq!(event["prefix"], "198.51.100.9");
+    assert_eq!(
+        (&event["author"], &event["reason"]),
+        (&"root".into(), &"scan".into())
+    );
+    service.rlctl_ok(&["unban", &banned]).unwrap();
+    let event = follower.next();
+    assert_eq!(
+        (&event["event"], &event["by"]),
+        (&"ban-removed".into(), &"root".into())
+    );
+    service
+        .rlctl_ok(&["ban", "192.0.2.9", "--for", "1s"])
+        .unwrap();
+    assert_eq!(follower.next()["event"], "ban-added");
+    let event = follower.next();
+    assert_eq!(
+        (&event["event"], &event["prefix"]),
+        (&"ban-ended".into(), &"192.0.2.9".into())
+    );
+    send(&lab, &udp(LIMITED, 60), 4);
+    let event = follower.next();
+    assert_eq!(
+        (&event["event"], &event["reason"]),
+        (&"drop".into(), &"limited".into())
+    );
+    assert_eq!(event["source"], LIMITED.to_string());
+    assert_eq!(
+        (&event["policy"], &event["interface"]),
+        (&"default".into(), &"rl0".into())
+    );
+    assert_eq!(event["limit"]["packets"], 3);
+    service.rlctl_ok(&["reload"]).unwrap();
+    assert_eq!(follower.next()["event"], "reloaded");
+
+    let kept = service.rlctl_ok(&["events", "--only", "bans"]).unwrap();
+    let kinds: Vec<&str> = kept
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .collect();
+    assert_eq!(kinds, ["banned", "unbanned", "banned", "ended"], "{kept}");
+    let last = ["events", "--source", "203.0.113.0/24", "--count", "1"];
+    let last = service.rlctl_ok(&last).unwrap();
+    assert!(
+        last.ends_with("dropped 203.0.113.7 on rl0: limited, 3 packets per 1h of policy default\n"),
+        "{last}"
+    );
+
+    let start = Instant::now();
+    service.stop("-TERM").unwrap();
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "who follows does not hold the daemon up"
+    );
+    assert_eq!(follower.end(), Some(4), "there is no daemon any more");
+}
+
+#[test]
+fn a_follower_ends_in_success_at_ctrl_c() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let mut follower = Follower::new(&service);
+    service.rlctl_ok(&["ban", "192.0.2.9"]).unwrap();
+    assert_eq!(follower.next()["event"], "ban-added");
+    signal(follower.0.id(), "-INT");
+    assert_eq!(follower.end(), Some(0));
+}
+
+#[test]
+fn dropped_packets_are_captured_whole_with_their_reasons() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let file = service.path("drops.pcapng");
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let frames = [udp(BANNED, 60), udp(LIMITED, 61), udp(LIMITED, 1_514)];
+    send(&lab, &udp(LIMITED, 60), 3);
+    let capture = start_capture(&service, &file, &["--count", "3"]);
+    for frame in &frames {
+        send(&lab, frame, 1);
+    }
+    let (code, said) = end_of(capture);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("3 packets written"), "{said}");
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let path = file.display().to_string();
+    let text = run(
+        "tshark",
+        &[
+            "-r",
+            &path,
+            "-T",
+            "fields",
+            "-e",
+            "frame.comment",
+            "-e",
+            "frame.len",
+            "-e",
+            "frame.interface_name",
+            "-e",
+            "frame.cap_len",
+        ],
+    );
+    let expected = [("banned", 60), ("limited", 61), ("limited", 1_514)];
+    let expected =
+        expected.map(|(reason, bytes)| format!("dropped: {reason}\t{bytes}\trl0\t{bytes}\n"));
+    assert_eq!(text, expected.concat());
+    let bytes = fs::read(&file).unwrap();
+    for frame in &frames {
+        let is_there = bytes.windows(frame.len()).any(|window| window == frame);
+        assert!(is_there, "the frame of {} bytes is whole", frame.len());
+    }
+    let config = service.config().display().to_string();
+    let simulated = service
+        .rlctl_ok(&["simulate", &path, "--config", &config])
+        .unwrap();
+    assert!(simulated.contains(": 3 packets with "), "{simulated}");
+    let on = service
+        .rlctl(&["capture", "-w", &path, "--count", "1", "--for", "1s"])
+        .unwrap();
+    assert_eq!(on.code, 0, "another capture can begin: {on:?}");
+}
+
+#[test]
+fn a_capture_has_only_what_was_asked_for_and_ends_at_ctrl_c() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let file = service.path("drops.pcapng");
+    service.rlctl_ok(&["ban", &BANNED.to_string()]).unwrap();
+    let wanted = [
+        "--reason",
+        "limited",
+        "--source",
+        "203.0.113.0/24",
+        "--sample",
+        "1/10",
+        "--snap",
+        "40",
+    ];
+    let capture = start_capture(&service, &file, &wanted);
+    let path = file.display().to_string();
+    let second = service.rlctl(&["capture", "-w", &path]).unwrap();
+    assert_eq!(second.code, 1, "{second:?}");
+    assert!(
+        second.stderr.contains("a capture runs already, for root"),
+        "{second:?}"
+    );
+    // One CPU sends, so one CPU receives: each takes a sample of its own.
+    cpu::pin(0);
+    for frame in [
+        udp(BANNED, 60),
+        udp(Ipv4Addr::new(203, 0, 114, 7), 60),
+        udp(LIMITED, 60),
+    ] {
+        send(&lab, &frame, 33);
+    }
+    wait_for_drops(&service, 33 + 30 + 30);
+    signal(capture.id(), "-INT");
+    let (code, said) = end_of(capture);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("3 packets written, of 30 that were dropped"),
+        "{said}"
+    );
+    let fields = [
+        "-r",
+        &path,
+        "-T",
+        "fields",
+        "-e",
+        "ip.src",
+        "-e",
+        "frame.len",
+        "-e",
+        "frame.cap_len",
+    ];
+    assert_eq!(run("tshark", &fields), "203.0.113.7\t60\t40\n".repeat(3));
+}
+
+#[test]
+fn a_dry_run_is_captured_into_a_pipe_and_says_that_it_is_one() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &format!("observe = true\n{TOML}")).unwrap();
+    send(&lab, &udp(LIMITED, 60), 3);
+    let capture = start_capture(&service, Path::new("-"), &["--count", "1"]);
+    send(&lab, &udp(LIMITED, 60), 1);
+    let output = capture.wait_with_output().unwrap();
+    let file = service.path("piped.pcapng");
+    fs::write(&file, output.stdout).unwrap();
+    let path = file.display().to_string();
+    let comment = run(
+        "tshark",
+        &["-r", &path, "-T", "fields", "-e", "frame.comment"],
+    );
+    assert_eq!(
+        comment,
+        "passed because of the dry run, would be dropped: limited\n"
+    );
+}
+
+/// `rlctl events --follow --json`.
+struct Follower(Child, BufReader<std::process::ChildStdout>);
+
+impl Follower {
+    fn new(service: &Service) -> Self {
+        service.rlctl_ok(&["allow", "add", "192.0.2.1"]).unwrap();
+        let mut child = rlctl(service)
+            .args(["events", "--follow", "--json", "--count", "1"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let mut follower = Self(child, BufReader::new(stdout));
+        // Behind what was kept comes everything else.
+        assert_eq!(follower.next()["event"], "allow-added");
+        follower
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: `{line}`"))
+    }
+
+    fn end(mut self) -> Option<i32> {
+        self.1.read_to_string(&mut String::new()).unwrap();
+        self.0.wait().unwrap().code()
+    }
+}
+
+/// `rlctl capture`, which has begun.
+fn start_capture(service: &Service, file: &Path, arguments: &[&str]) -> Child {
+    let begun = || service.log().matches("capturing dropped packets").count();
+    let before = begun();
+    let mut command = rlctl(service);
+    command.args(["capture", "-w"]).arg(file).args(arguments);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until(|| begun() > before, "the capture begins");
+    child
+}
+
+fn end_of(capture: Child) -> (Option<i32>, String) {
+    let output = capture.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
+}
+
+fn rlctl(service: &Service) -> Command {
+    let mut command = service.inside(&binary("rlctl"));
+    command
+        .arg("--socket")
+        .arg(service.path("run/control.sock"))
+        .env("NO_COLOR", "1");
+    command
+}
+
+fn signal(process: u32, signal: &str) {
+    run("kill", &[signal, &process.to_string()]);
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn wait_for_drops(service: &Service, packets: u64) {
+    let dropped = || {
+        let rows = service.rlctl_ok(&["stats", "--json"]).unwrap();
+        let rows: Value = serde_json::from_str(&rows).unwrap();
+        let dropped = rows
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|row| row["action"] == "drop");
+        dropped
+            .map(|row| row["packets"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    wait_until(|| dropped() == packets, "all of it is dropped");
+}
+
+fn wait_until(condition: impl Fn() -> bool, what: &str) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn send(lab: &Lab, frame: &[u8], packets: u32) {
+    let sender = Sender::new(&lab.far).unwrap();
+    for _ in 0..packets {
+        sender.send(frame).unwrap();
+    }
+}
+
+fn udp(source: Ipv4Addr, bytes: usize) -> Vec<u8> {
+    Frame::ethernet().ipv4(source).udp(53).pad_to(bytes).build()
+}
