@@ -29,6 +29,10 @@ pub struct Arguments {
     #[arg(long, value_name = "TEXT", value_delimiter = ',')]
     pub filter: Vec<String>,
 
+    /// Measure the control plane with a million prefixes, and nothing else
+    #[arg(long)]
+    pub control: bool,
+
     /// Packets in a run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub packets: Option<u32>,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A limit that no packet meets.
-const WIDE: &str = "{ packets = 100_000_000, per = \"1s\" }";
+pub const WIDE: &str = "{ packets = 100_000_000, per = \"1s\" }";
 /// A limit that every packet of a source but the first meets.
 const NARROW: &str = "{ packets = 1, per = \"1h\" }";
 /// A ban that no source gets: the packets are of no connection.
@@ -51,7 +51,7 @@ pub fn scenarios(store: Store) -> Vec<Scenario> {
 }
 
 /// The policy of all sources.
-fn policy(limits: &str) -> String {
+pub fn policy(limits: &str) -> String {
     format!("[policy.default]\nlimits = [{limits}]")
 }
 

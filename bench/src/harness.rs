@@ -68,6 +68,12 @@ impl Harness {
         Ok(self.draws.set(0, draws, 0)?)
     }
 
+    /// Runs `packets` packets on whichever CPU this thread is.
+    pub fn run_here(&self, frame: &[u8], packets: u32) -> Result<Run> {
+        let program = self.ebpf.program("draw").context("no program `draw`")?;
+        run(program.try_into()?, frame, packets)
+    }
+
     /// Runs `packets` packets on each of the first `cpus` CPUs at once.
     pub fn run(&self, frame: &[u8], packets: u32, cpus: usize) -> Result<Vec<Run>> {
         let program = self.ebpf.program("draw").context("no program `draw`")?;
@@ -123,8 +129,9 @@ fn waited_nanos() -> Result<f64> {
         .with_context(|| format!("{PATH} says {text:?}"))
 }
 
+/// The time that this thread was on a CPU for.
 #[expect(clippy::cast_precision_loss, reason = "days are exact")]
-fn thread_nanos() -> Result<f64> {
+pub fn thread_nanos() -> Result<f64> {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the kernel writes the time there.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr()) };

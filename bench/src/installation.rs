@@ -10,10 +10,11 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use aya::programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs};
 use ratelimit_daemon::{
-    api::{AllowRequest, BanRequest, Refused},
+    api::{AllowRequest, BanRequest, PrefixesRequest, Refused},
     config,
     control::{Controller, Store, sizes},
     datapath::{Kernel, Pins},
+    prefix::Prefix,
     protected::Protected,
 };
 use ratelimit_tests::lab::{INTERFACE, Lab};
@@ -23,13 +24,16 @@ use crate::scenario::Scenario;
 
 /// Who is noted for what is done by hand.
 const AUTHOR: &str = "bench";
+/// The configuration file.
+const CONFIG: &str = "config.toml";
 
 /// An installation, which goes when this is dropped.
 pub struct Installation {
-    controller: Controller,
+    /// Missing only while it starts again.
+    controller: Option<Controller>,
     program: ProgramFd,
     pins: PathBuf,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Installation {
@@ -37,24 +41,65 @@ impl Installation {
     pub fn new(lab: &Lab, scenario: &Scenario) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let pins = pins();
-        let path = directory.path().join("config.toml");
+        let path = directory.path().join(CONFIG);
         let toml = toml(scenario, directory.path(), &pins)?;
         fs::write(&path, toml).context("writing the configuration")?;
-        let config = config::load(&path)?;
-        let store = Store::open(directory.path())?;
-        let sizes = sizes(&config, &store)?;
-        let kernel = lab.near.enter(|| Kernel::load(&config, sizes))?;
-        let mut controller =
-            Controller::new(config, store, Box::new(kernel), Protected::default())?;
+        let mut controller = start(lab, directory.path())?;
         fill(&mut controller, scenario)?;
         lab.near.enter(|| controller.attach())?;
         let program = attached_program(&pins)?;
         Ok(Self {
-            controller,
+            controller: Some(controller),
             program,
             pins,
-            _directory: directory,
+            directory,
         })
+    }
+
+    /// Starts it again. The program stays on its interface meanwhile.
+    pub fn restart(&mut self, lab: &Lab) -> Result<()> {
+        self.controller = None;
+        self.controller = Some(start(lab, self.directory.path())?);
+        Ok(())
+    }
+
+    /// Takes the program off its interface, and with it all that the kernel holds.
+    pub fn detach(&mut self) -> Result<()> {
+        self.controller().detach(AUTHOR).map_err(refused).map(drop)
+    }
+
+    /// Bans prefixes for so many seconds.
+    pub fn ban(&mut self, prefixes: Vec<Prefix>, seconds: f64) -> Result<()> {
+        let request = BanRequest {
+            prefixes,
+            seconds: Some(seconds),
+            reason: None,
+            force: false,
+        };
+        self.controller()
+            .ban(request, AUTHOR)
+            .map_err(refused)
+            .map(drop)
+    }
+
+    /// Ends bans.
+    pub fn unban(&mut self, prefixes: Vec<Prefix>) -> Result<()> {
+        let request = PrefixesRequest { prefixes };
+        self.controller()
+            .unban(request, AUTHOR)
+            .map_err(refused)
+            .map(drop)
+    }
+
+    /// Reads the configuration and the lists that it names.
+    pub fn reload(&mut self) -> Result<()> {
+        self.controller().reload().map_err(refused).map(drop)
+    }
+
+    fn controller(&mut self) -> &mut Controller {
+        self.controller
+            .as_mut()
+            .expect("it is there but while it starts")
     }
 
     /// The program that is on the interface.
@@ -64,7 +109,8 @@ impl Installation {
 
     /// The packets that got a verdict for `reason` so far, and all packets.
     pub fn packets(&self, reason: &str) -> Result<(u64, u64)> {
-        let rows = self.controller.stats().map_err(refused)?;
+        let controller = self.controller.as_ref().context("it did not start")?;
+        let rows = controller.stats().map_err(refused)?;
         let sum = |wanted: &dyn Fn(&str) -> bool| {
             let rows = rows.iter().filter(|row| wanted(&row.reason));
             rows.map(|row| row.packets).sum()
@@ -75,10 +121,19 @@ impl Installation {
 
 impl Drop for Installation {
     fn drop(&mut self) {
-        if let Err(error) = self.controller.detach(AUTHOR) {
-            eprintln!("warning: {}: {}", self.pins.display(), error.error);
+        if let Err(error) = self.detach() {
+            eprintln!("warning: {}: {error:#}", self.pins.display());
         }
     }
+}
+
+/// What the daemon does before it puts the program on its interface.
+fn start(lab: &Lab, directory: &Path) -> Result<Controller> {
+    let config = config::load(&directory.join(CONFIG))?;
+    let store = Store::open(directory)?;
+    let sizes = sizes(&config, &store)?;
+    let kernel = lab.near.enter(|| Kernel::load(&config, sizes))?;
+    Controller::new(config, store, Box::new(kernel), Protected::default())
 }
 
 /// Pins that no other installation has.

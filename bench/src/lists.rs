@@ -28,6 +28,22 @@ pub fn random(family: IpFamily, count: usize) -> Vec<Prefix> {
     prefixes
 }
 
+/// `count` IPv4 addresses, others for each seed.
+pub fn addresses(seed: u64, count: usize) -> Vec<Prefix> {
+    let mut rng = Rng::with_seed(seed);
+    let mut addresses = HashSet::with_capacity(count);
+    while addresses.len() < count {
+        // Unicast, and not of this host.
+        addresses.insert(rng.u32(0x0b00_0000..0x7f00_0000));
+    }
+    let mut addresses: Vec<_> = addresses.into_iter().collect();
+    addresses.sort_unstable();
+    addresses
+        .into_iter()
+        .map(|bits| prefix(IpFamily::V4, bits, 32))
+        .collect()
+}
+
 /// The prefix around a source, whose length counts the 32 bits that the harness draws.
 pub fn prefix(family: IpFamily, bits: u32, length: u8) -> Prefix {
     let (address, length) = match family {

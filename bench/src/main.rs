@@ -8,6 +8,7 @@ mod draw;
 mod arguments;
 mod catalog;
 mod compare;
+mod control;
 mod document;
 mod goal;
 mod harness;
@@ -51,6 +52,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     // Read before hours are spent.
     let before = arguments.compare.as_deref().map(Report::read).transpose()?;
     ensure!(skip::is_root(), "loading programs needs root");
+    if arguments.control {
+        let object = fs::read(&arguments.harness)?;
+        control::measure(&object, &Lab::new()?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let report = match &arguments.report {
         Some(path) => Report::read(path)?,
         None => measure(arguments)?,

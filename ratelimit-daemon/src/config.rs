@@ -156,7 +156,7 @@ pub struct Config {
     pub bans_per_minute: NonZeroU32,
     /// The attacks that the daemon looks for.
     pub attacks: Rules,
-    /// The allow list.
+    /// The allow list, sorted.
     pub allow: Vec<Prefix>,
     /// The lists that are read from files, by name.
     pub lists: BTreeMap<String, ListConfig>,
@@ -238,7 +238,7 @@ impl Default for Source {
 /// A policy.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PolicyConfig {
-    /// The sources that it is for; empty for the default policy, and only for it.
+    /// The sources that it is for, sorted; empty for the default policy, and only for it.
     pub sources: Vec<Prefix>,
     /// Its limits, at most 8; none at all is no restriction, and must be written `limits = []`.
     pub limits: Vec<LimitSpec>,

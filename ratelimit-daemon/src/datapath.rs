@@ -99,6 +99,14 @@ pub enum DatapathError {
         /// Why it failed.
         source: aya::maps::MapError,
     },
+    /// The kernel did not take many entries at once.
+    #[error("writing the map {map}")]
+    Write {
+        /// The name of the map.
+        map: &'static str,
+        /// Why it failed.
+        source: std::io::Error,
+    },
     /// The kernel did not let the whole map be read.
     #[error("reading the map {map}")]
     Read {
@@ -220,11 +228,11 @@ pub trait Datapath: Send {
         limit: u32,
     ) -> Result<Option<Vec<u64>>, DatapathError>;
 
-    /// Puts an entry on the list of `prefix`'s family, or replaces it.
-    fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError>;
+    /// Puts entries on the lists of their prefixes' families, or replaces them. When it fails, some of them are there.
+    fn set_entries(&mut self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError>;
 
-    /// Takes an entry away; it is no error when there is none.
-    fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError>;
+    /// Takes entries away; it is no error when one is not there. When it fails, some of them are gone.
+    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError>;
 
     /// A word of the guard of a family.
     fn guard_word(&self, family: IpFamily, index: u32) -> u64;

@@ -16,7 +16,7 @@ use super::{
     prefixes::Places,
     report::{At, Report, Spot},
 };
-use crate::detection::Rules;
+use crate::{detection::Rules, prefix::Prefix};
 
 /// The configuration that `document` is. It counts only when nothing was reported.
 pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Config {
@@ -57,7 +57,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         source,
         bans_per_minute: detection.map_or(PER_MINUTE_DEFAULT, |at| at.value.bans_per_minute),
         attacks: detection.map_or_else(Rules::new, |at| at.value.attacks.clone()),
-        allow: values(&document.allow),
+        allow: sorted(&document.allow),
         lists: lists(&document.lists, report),
         observe: value_or_default(document.observe.as_ref()),
         clock: value_or_default(document.clock.as_ref()),
@@ -78,7 +78,7 @@ fn policies(located: &[Policy], report: &mut Report) -> BTreeMap<String, PolicyC
             report.add_repeated(&policy.spot, first, &what, hint);
         }
         let compiled = PolicyConfig {
-            sources: values(&policy.sources),
+            sources: sorted(&policy.sources),
             limits: values(&policy.limits),
             observe: policy.observe,
             ban: policy.ban.as_ref().map(|ban| ban.value),
@@ -122,6 +122,12 @@ fn interfaces(located: &[Option<At<Interface>>], report: &mut Report) -> Vec<Int
         report.add(&last.spot, problem);
     }
     located.iter().map(|at| at.value.clone()).collect()
+}
+
+fn sorted(prefixes: &[At<Prefix>]) -> Vec<Prefix> {
+    let mut prefixes = values(prefixes);
+    prefixes.sort_unstable();
+    prefixes
 }
 
 fn values<T: Clone>(located: &[At<T>]) -> Vec<T> {

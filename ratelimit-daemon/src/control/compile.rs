@@ -174,9 +174,10 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
 
 /// The rules of every prefix that something is said about.
 pub fn compile_rules(policies: &Policies, intent: &Intent) -> Rules {
-    let mut rules = Rules::default();
-    for prefix in intent.prefixes() {
-        compile_prefix(&mut rules, policies, intent, prefix);
+    let index = |name: &str| Some(policies.get(name)?.index);
+    let mut rules = Rules::of(intent.statements(index));
+    for (prefix, until) in intent.forced() {
+        rules.set_forced_ban(prefix, Some(until));
     }
     rules
 }

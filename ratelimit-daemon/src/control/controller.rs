@@ -3,10 +3,7 @@
 //! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands.rs`, what it tells in `views.rs`;
 //! here is how a change gets into the database and the datapath, or into neither.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::Context;
 use jiff::Timestamp;
@@ -42,6 +39,10 @@ use crate::{
     prefix::Prefix,
     protected::Protected,
 };
+
+/// A change of fewer prefixes, or of a smaller part of all entries, is made prefix by prefix.
+const BULK: usize = 4096;
+const BULK_PART: usize = 16;
 
 /// Owns what is intended, the database and the datapath.
 pub struct Controller {
@@ -271,7 +272,7 @@ impl Controller {
     fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
         self.compile(edits)?;
         let (first, then) = edits.split_at(giving_way);
-        let freed = self.changes(first);
+        let freed = self.changes_of(first.iter().flat_map(Edit::prefixes));
         let changes = self.changes(then);
         let tables = self.tables_if(edits);
         let Self {
@@ -310,17 +311,33 @@ impl Controller {
         if edits.iter().any(Edit::is_of_policy) {
             self.compile_policies()?;
         }
+        if self.is_bulk(edits) {
+            self.compile_rules();
+            return Ok(());
+        }
         for prefix in edits.iter().flat_map(Edit::prefixes) {
             self.compile_prefix(prefix);
         }
         Ok(())
     }
 
+    /// Whether it is cheaper to compile and compare everything, in order, than to look for the prefixes of `edits`.
+    fn is_bulk(&self, edits: &[Edit]) -> bool {
+        let all = usize::try_from(self.enforcer.len()).unwrap_or(usize::MAX);
+        let prefixes = edits.iter().flat_map(Edit::prefixes);
+        let enough = BULK.max(all / BULK_PART);
+        prefixes.take(enough).count() == enough
+    }
+
     fn compile_all(&mut self) -> anyhow::Result<()> {
         self.compile_policies()?;
+        self.compile_rules();
+        Ok(())
+    }
+
+    fn compile_rules(&mut self) {
         self.rules = compile::compile_rules(&self.policies, &self.intent);
         self.rules.set_protected(self.protection.prefixes());
-        Ok(())
     }
 
     fn compile_policies(&mut self) -> anyhow::Result<()> {
@@ -363,8 +380,7 @@ impl Controller {
 
     /// Brings the whole datapath to what is compiled, and answers how much was different.
     pub(super) fn enforce_all(&mut self) -> anyhow::Result<usize> {
-        let wanted: BTreeMap<_, _> = self.rules.entries().collect();
-        let changes = self.enforcer.difference(&wanted);
+        let changes = self.enforcer.difference(&self.rules.entries());
         let tables = self.tables();
         let different = changes.len() + usize::from(tables != *self.enforcer.held());
         self.enforcer.apply(changes, Some(tables))?;
@@ -385,6 +401,9 @@ impl Controller {
     }
 
     fn changes(&self, edits: &[Edit]) -> Changes {
+        if self.is_bulk(edits) {
+            return self.enforcer.difference(&self.rules.entries());
+        }
         self.changes_of(edits.iter().flat_map(Edit::prefixes))
     }
 

@@ -41,6 +41,9 @@ pub struct Tables {
     pub settings: Settings,
 }
 
+/// Entries that are written at once.
+const CHUNK: usize = 4096;
+
 /// Entries to be: with a value, or gone.
 pub type Changes = Vec<(Prefix, Option<ListEntry>)>;
 
@@ -124,21 +127,22 @@ impl Enforcer {
         answer
     }
 
-    /// The changes from the entries that are held to `wanted`, which are all that shall be.
+    /// The changes from the entries that are held to `wanted`, which are all that shall be, in the order of prefixes.
     #[must_use]
-    pub fn difference(&self, wanted: &BTreeMap<Prefix, ListEntry>) -> Changes {
-        let gone = self
-            .entries
-            .keys()
-            .filter(|prefix| !wanted.contains_key(prefix));
-        let gone = gone.map(|prefix| (*prefix, None));
-        let different = wanted
-            .iter()
-            .filter(|(prefix, entry)| self.entries.get(prefix) != Some(entry));
-        different
-            .map(|(prefix, entry)| (*prefix, Some(*entry)))
-            .chain(gone)
-            .collect()
+    pub fn difference(&self, wanted: &[(Prefix, ListEntry)]) -> Changes {
+        let mut changes = Changes::new();
+        let mut held = self.entries.iter().peekable();
+        for (prefix, entry) in wanted {
+            while let Some((gone, _)) = held.next_if(|(other, _)| *other < prefix) {
+                changes.push((*gone, None));
+            }
+            let before = held.next_if(|(other, _)| *other == prefix);
+            if before.is_none_or(|(_, before)| before != entry) {
+                changes.push((*prefix, Some(*entry)));
+            }
+        }
+        changes.extend(held.map(|(gone, _)| (*gone, None)));
+        changes
     }
 
     /// What the datapath holds, in the order of prefixes: the wider ones before those inside.
@@ -242,19 +246,69 @@ impl Enforcer {
 
     /// Changes entries, those that go after the others.
     fn try_change(&mut self, changes: Changes, undo: &mut Vec<Undo>) -> Result<(), DatapathError> {
-        let (present, gone): (Vec<_>, Vec<_>) =
-            changes.into_iter().partition(|(_, entry)| entry.is_some());
+        let mut present = Vec::new();
+        let mut gone = Vec::new();
+        for (prefix, entry) in changes {
+            match (self.entry(prefix), entry) {
+                (before, Some(entry)) if before != Some(entry) => present.push((prefix, entry)),
+                (Some(_), None) => gone.push(prefix),
+                _ => {}
+            }
+        }
         let coming = present.iter().map(|(prefix, _)| *prefix);
         let coming: Vec<Prefix> = coming
             .filter(|prefix| self.entry(*prefix).is_none())
             .collect();
         self.guards
             .reserve(&coming, &self.entries, &mut *self.datapath);
-        for (prefix, entry) in present {
-            self.change(prefix, entry, undo)?;
+        for entries in present.chunks(CHUNK) {
+            self.put(entries, undo)?;
         }
-        for (prefix, _) in gone {
-            self.change(prefix, None, undo)?;
+        for prefixes in gone.chunks(CHUNK) {
+            self.take_away(prefixes, undo)?;
+        }
+        Ok(())
+    }
+
+    /// Puts entries that are different from those that are held. The guard is told before.
+    fn put(
+        &mut self,
+        entries: &[(Prefix, ListEntry)],
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        for (prefix, entry) in entries {
+            let before = self.entries.insert(*prefix, *entry);
+            if before.is_none() {
+                self.guards.add(*prefix, &mut *self.datapath);
+                self.counts[IpFamily::of(prefix.address()) as usize] += 1;
+            }
+            undo.push(Undo::Entry(*prefix, before));
+        }
+        // Where it fails, some of them are there. All of them are taken back: to take away what is not there is no error.
+        self.datapath.set_entries(entries)
+    }
+
+    /// Takes away entries that are held. The guard is told after.
+    fn take_away(
+        &mut self,
+        prefixes: &[Prefix],
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        if let Err(error) = self.datapath.remove_entries(prefixes) {
+            // Some of them are gone, of which the guard knows nothing yet.
+            let held = prefixes
+                .iter()
+                .filter_map(|prefix| Some((*prefix, self.entry(*prefix)?)));
+            let held: Vec<_> = held.collect();
+            self.datapath.set_entries(&held)?;
+            return Err(error);
+        }
+        for prefix in prefixes {
+            if let Some(before) = self.entries.remove(prefix) {
+                self.guards.remove(*prefix, &mut *self.datapath);
+                self.counts[IpFamily::of(prefix.address()) as usize] -= 1;
+                undo.push(Undo::Entry(*prefix, Some(before)));
+            }
         }
         Ok(())
     }
@@ -338,40 +392,6 @@ impl Enforcer {
         limits.map(Limit::region).filter(|region| region.sets() > 0)
     }
 
-    fn change(
-        &mut self,
-        prefix: Prefix,
-        entry: Option<ListEntry>,
-        undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
-        let before = self.entry(prefix);
-        if before == entry {
-            return Ok(());
-        }
-        let datapath = &mut *self.datapath;
-        let count = &mut self.counts[IpFamily::of(prefix.address()) as usize];
-        if let Some(entry) = entry {
-            if before.is_none() {
-                self.guards.add(prefix, datapath);
-            }
-            if let Err(error) = datapath.set_entry(prefix, entry) {
-                if before.is_none() {
-                    self.guards.remove(prefix, datapath);
-                }
-                return Err(error);
-            }
-            *count += u64::from(before.is_none());
-            self.entries.insert(prefix, entry);
-        } else {
-            datapath.remove_entry(prefix)?;
-            *count -= 1;
-            self.entries.remove(&prefix);
-            self.guards.remove(prefix, datapath);
-        }
-        undo.push(Undo::Entry(prefix, before));
-        Ok(())
-    }
-
     /// Empties the indices that no policy has any more. What they held is not read by any packet: no entry names them.
     fn forget_policies(&mut self, wanted: &BTreeMap<u32, Policy>) -> Result<(), DatapathError> {
         let held: Vec<u32> = self.held.policies.keys().copied().collect();
@@ -386,7 +406,8 @@ impl Enforcer {
     fn undo(&mut self, undo: Vec<Undo>) {
         for step in undo.into_iter().rev() {
             let answer = match step {
-                Undo::Entry(prefix, before) => self.change(prefix, before, &mut Vec::new()),
+                Undo::Entry(prefix, Some(before)) => self.put(&[(prefix, before)], &mut Vec::new()),
+                Undo::Entry(prefix, None) => self.take_away(&[prefix], &mut Vec::new()),
                 Undo::Classes(before) => {
                     let answer = self.datapath.set_classes(&before);
                     self.held.classes = before;

@@ -11,6 +11,7 @@ use super::{
     detected::Offence,
     list::{List, ListEntry},
     policies::{DEFAULT, NODE, Role, aggregate_name},
+    rules::Statement,
     store::{AllowRow, BanRow, FOREVER, LimitRow, Store},
 };
 use crate::{
@@ -262,7 +263,7 @@ impl Intent {
     /// Whether a prefix is on the allow list.
     pub fn is_allowed(&self, prefix: Prefix) -> bool {
         self.allows.contains_key(&prefix)
-            || self.config.allow.contains(&prefix)
+            || self.config.allow.binary_search(&prefix).is_ok()
             || self.allowed_by_list(prefix).is_some()
     }
 
@@ -294,7 +295,7 @@ impl Intent {
         let policies = self.config.policies.iter();
         policies
             .into_iter()
-            .find(|(_, policy)| policy.sources.contains(&prefix))
+            .find(|(_, policy)| policy.sources.binary_search(&prefix).is_ok())
             .map(|(name, _)| name.clone())
     }
 
@@ -306,24 +307,42 @@ impl Intent {
         }
     }
 
-    /// Every prefix that something is said about.
-    pub fn prefixes(&self) -> BTreeSet<Prefix> {
-        let banned = self.bans.keys().map(|(prefix, _)| *prefix);
-        let by_hand = banned.chain(self.allows.keys().copied());
-        let limited = self.limits.keys().copied().flatten();
-        let lists = self.lists.values().flat_map(|list| list.entries());
-        let listed = lists.map(|entry| entry.prefix);
-        let policies = self
-            .config
-            .policies
-            .values()
-            .flat_map(|policy| policy.sources.iter().copied());
-        by_hand
-            .chain(limited)
-            .chain(listed)
-            .chain(policies)
-            .chain(self.config.allow.iter().copied())
-            .collect()
+    /// Everything that is said about prefixes; limits set by hand come before those of the configuration. `index` is that of
+    /// the policy of a name.
+    pub fn statements(&self, index: impl Fn(&str) -> Option<u32>) -> Vec<(Prefix, Statement)> {
+        let lists = self.lists.values().map(|list| list.entries().len());
+        let mut all = Vec::with_capacity(self.bans.len() + lists.sum::<usize>());
+        let bans = self.bans.iter();
+        all.extend(bans.map(|((prefix, _), ban)| (*prefix, Statement::Banned(ban.until))));
+        for list in self.lists.values() {
+            let entries = list.entries().iter();
+            all.extend(entries.map(|entry| {
+                let statement = match list.action {
+                    Action::Ban => Statement::Banned(entry.until),
+                    Action::Allow => Statement::Allowed,
+                };
+                (entry.prefix, statement)
+            }));
+        }
+        let allows = self.allows.keys().chain(&self.config.allow);
+        all.extend(allows.map(|prefix| (*prefix, Statement::Allowed)));
+        for prefix in self.limits.keys().flatten() {
+            let index = index(&prefix.to_string());
+            all.extend(index.map(|index| (*prefix, Statement::Policy(index))));
+        }
+        for (name, policy) in &self.config.policies {
+            let index = index(name);
+            let sources = policy.sources.iter();
+            all.extend(sources.filter_map(|prefix| Some((*prefix, Statement::Policy(index?)))));
+        }
+        all
+    }
+
+    /// The bans that somebody insisted on.
+    pub fn forced(&self) -> impl Iterator<Item = (Prefix, Instant)> {
+        let forced = self.bans.iter();
+        let forced = forced.filter(|((_, origin), _)| *origin == Origin::Forced);
+        forced.map(|((prefix, _), ban)| (*prefix, ban.until))
     }
 
     /// Every policy that is to be: the default one first, those of wider prefixes and of the node last.

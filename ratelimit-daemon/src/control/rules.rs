@@ -20,6 +20,47 @@ struct Said {
     policy: Option<u32>,
 }
 
+impl Said {
+    /// The same with what is said about a prefix inside.
+    fn with(self, inner: &Self) -> Self {
+        Self {
+            allowed: self.allowed | inner.allowed,
+            banned_until: self.banned_until.max(inner.banned_until),
+            policy: inner.policy.or(self.policy),
+        }
+    }
+}
+
+/// One thing that is said about the addresses of a prefix.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Statement {
+    /// They are on the allow list.
+    Allowed,
+    /// They are banned until then.
+    Banned(Instant),
+    /// They are under the policy at this index.
+    Policy(u32),
+}
+
+impl Statement {
+    fn said(self, said: Said) -> Said {
+        match self {
+            Self::Allowed => Said {
+                allowed: true,
+                ..said
+            },
+            Self::Banned(until) => Said {
+                banned_until: said.banned_until.max(Some(until)),
+                ..said
+            },
+            Self::Policy(index) => Said {
+                policy: said.policy.or(Some(index)),
+                ..said
+            },
+        }
+    }
+}
+
 /// Everything that is said, by prefix.
 ///
 /// The datapath looks up the longest match only. So the entry of a prefix also carries what the prefixes around it say: it
@@ -34,6 +75,28 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// The rules that many statements make, of which nothing is said so far: of bans of one prefix the longest holds, of
+    /// policies the first.
+    #[must_use]
+    pub fn of(statements: impl IntoIterator<Item = (Prefix, Statement)>) -> Self {
+        let mut statements: Vec<_> = statements.into_iter().collect();
+        statements.sort_by_key(|(prefix, _)| *prefix);
+        let mut rules = Self::default();
+        let same = statements.chunk_by(|(left, _), (right, _)| left == right);
+        let said = same.map(|about| {
+            let said = about
+                .iter()
+                .fold(Said::default(), |said, (_, statement)| statement.said(said));
+            (about[0].0, said)
+        });
+        rules.said = said.collect();
+        for prefix in rules.said.keys() {
+            let length = (IpFamily::of(prefix.address()), prefix.len());
+            *rules.lengths.entry(length).or_default() += 1;
+        }
+        rules
+    }
+
     /// Puts a prefix on the allow list, or takes it off.
     pub fn set_allowed(&mut self, prefix: Prefix, allowed: bool) {
         self.change(prefix, |said| said.allowed = allowed);
@@ -103,19 +166,35 @@ impl Rules {
         said.chain(self.only_protected().filter(move |own| prefix.covers(*own)))
     }
 
-    /// Every prefix with the entry that the datapath needs.
-    pub fn entries(&self) -> impl Iterator<Item = (Prefix, ListEntry)> + '_ {
-        let named = self.said.keys().copied().chain(self.only_protected());
-        named.map(|prefix| (prefix, self.compile(prefix)))
+    /// Every prefix with the entry that the datapath needs, in the order of prefixes: the wider ones before those inside.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(Prefix, ListEntry)> {
+        let protected = self.only_protected();
+        let mut entries: Vec<_> = protected
+            .map(|prefix| (prefix, self.compile(prefix)))
+            .collect();
+        entries.reserve_exact(self.said.len());
+        // What is said about the prefixes around, summed up, the widest first.
+        let mut around: Vec<(Prefix, Said)> = Vec::new();
+        for (prefix, said) in &self.said {
+            while around.pop_if(|(outer, _)| !outer.covers(*prefix)).is_some() {}
+            let outer = around.last().map(|(_, sum)| *sum).unwrap_or_default();
+            let sum = outer.with(said);
+            around.push((*prefix, sum));
+            entries.push((*prefix, self.entry_of(*prefix, sum)));
+        }
+        entries.sort_unstable_by_key(|(prefix, _)| *prefix);
+        entries
     }
 
     fn compile(&self, prefix: Prefix) -> ListEntry {
-        let mut sum = Said::default();
-        for (_, said) in self.around(prefix) {
-            sum.allowed |= said.allowed;
-            sum.banned_until = sum.banned_until.max(said.banned_until);
-            sum.policy = said.policy.or(sum.policy);
-        }
+        let around = self.around(prefix);
+        let sum = around.fold(Said::default(), |sum, (_, said)| sum.with(said));
+        self.entry_of(prefix, sum)
+    }
+
+    /// The entry of a prefix of which this is said, the prefixes around it included.
+    fn entry_of(&self, prefix: Prefix, sum: Said) -> ListEntry {
         if !self.spared.is_protected(prefix) {
             return ListEntry::new(sum.allowed, sum.banned_until, sum.policy);
         }
@@ -171,6 +250,51 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rules_of_many_statements_are_those_of_one_after_the_other() {
+        let texts = [
+            "10.0.0.0/8",
+            "10.1.0.0/16",
+            "10.1.2.0/24",
+            "10.1.2.3",
+            "10.2.0.0/16",
+            "2001:db8::/32",
+        ];
+        let prefixes = texts.map(prefix);
+        let [wide, _, narrow, address, beside, ipv6] = prefixes;
+        let statements = [
+            (narrow, Statement::Policy(3)),
+            (address, Statement::Banned(at(9))),
+            (wide, Statement::Banned(at(5))),
+            (address, Statement::Allowed),
+            (narrow, Statement::Policy(4)),
+            (wide, Statement::Banned(at(7))),
+            (wide, Statement::Policy(1)),
+            (beside, Statement::Allowed),
+            (ipv6, Statement::Banned(at(1))),
+        ];
+        let mut bulk = Rules::of(statements);
+        let mut single = Rules::default();
+        single.set_policy(narrow, Some(3));
+        single.set_ban(address, Some(at(9)));
+        single.set_allowed(address, true);
+        single.set_ban(wide, Some(at(7)));
+        single.set_policy(wide, Some(1));
+        single.set_allowed(beside, true);
+        single.set_ban(ipv6, Some(at(1)));
+        for rules in [&mut bulk, &mut single] {
+            rules.set_protected([narrow, prefix("192.0.2.1")].into());
+        }
+        assert_eq!(bulk.lengths, single.lengths);
+        assert_eq!(bulk.entries(), single.entries());
+        let one_by_one = single
+            .entries()
+            .into_iter()
+            .map(|(prefix, _)| (prefix, single.entry(prefix).unwrap()));
+        assert_eq!(one_by_one.collect::<Vec<_>>(), single.entries());
+        assert_eq!(single.entries().len(), 6);
+    }
 
     #[test]
     fn an_entry_carries_what_the_prefixes_around_it_say() {
@@ -254,10 +378,11 @@ mod tests {
         let named = |rules: &Rules| -> Vec<String> {
             rules
                 .entries()
+                .iter()
                 .map(|(prefix, _)| prefix.to_string())
                 .collect()
         };
-        assert_eq!(named(&rules), ["10.0.0.2", "10.0.0.1"]);
+        assert_eq!(named(&rules), ["10.0.0.1", "10.0.0.2"]);
         assert!(rules.entry(prefix("10.0.0.1")).unwrap().is_protected());
         let within: Vec<Prefix> = rules.within(prefix("10.0.0.0/8")).collect();
         assert_eq!(within, ["10.0.0.2", "10.0.0.1"].map(prefix));

@@ -1,4 +1,5 @@
-//! Reading a whole map in few system calls: `BPF_MAP_LOOKUP_BATCH` (kernel 5.6, commit cb4d03ab499d), which aya lacks.
+//! Reading and writing many elements of a map in few system calls (kernel 5.6, commits cb4d03ab499d and aa2e93b8e58e), which
+//! aya lacks.
 
 use std::{
     io,
@@ -6,7 +7,7 @@ use std::{
 };
 
 use aya::Pod;
-use aya_obj::generated::{bpf_attr, bpf_cmd};
+use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_3, bpf_cmd};
 
 /// Elements asked for at first; more where a bucket of a hash map holds more.
 const ELEMENTS: usize = 4096;
@@ -49,6 +50,47 @@ pub fn for_each<K: Pod, V: Pod>(
     }
 }
 
+/// Puts elements into a hash map, or replaces them.
+///
+/// # Errors
+///
+/// What the kernel answers. Some of the elements are there then, and some are not.
+pub fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, keys: &[K], values: &[V]) -> io::Result<()> {
+    assert_eq!(keys.len(), values.len(), "each key has a value");
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let (_, error) = call(bpf_cmd::BPF_MAP_UPDATE_BATCH, map, |batch| {
+        batch.keys = keys.as_ptr() as u64;
+        batch.values = values.as_ptr() as u64;
+        batch.count = count(keys.len());
+    });
+    error.map_or(Ok(()), Err)
+}
+
+/// Takes elements out of a hash map. Those that are not there are passed over.
+///
+/// # Errors
+///
+/// What the kernel answers. Some of the elements are gone then, and some are not.
+pub fn delete<K: Pod>(map: BorrowedFd<'_>, mut keys: &[K]) -> io::Result<()> {
+    while !keys.is_empty() {
+        let (done, error) = call(bpf_cmd::BPF_MAP_DELETE_BATCH, map, |batch| {
+            batch.keys = keys.as_ptr() as u64;
+            batch.count = count(keys.len());
+        });
+        match error {
+            None => return Ok(()),
+            // The kernel stops at the first that is not there.
+            Some(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                keys = keys.get(done + 1..).unwrap_or_default();
+            }
+            Some(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Fills `keys` and `values` up to their capacity. `ENOENT` is the end of the map: what was read before it counts.
 fn lookup<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
@@ -57,35 +99,51 @@ fn lookup<K: Pod, V: Pod>(
     keys: &mut Vec<K>,
     values: &mut Vec<V>,
 ) -> io::Result<()> {
-    // SAFETY: `bpf_attr` is plain data, valid when all zero.
-    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
     let capacity = keys.capacity().min(values.capacity());
-    // SAFETY: every field of the union is plain data, and the whole of it was zeroed.
-    let batch = unsafe { &mut attributes.batch };
-    batch.in_batch = place.map_or(0, |place| place.as_ptr() as u64);
-    batch.out_batch = next.as_mut_ptr() as u64;
-    batch.keys = keys.as_mut_ptr() as u64;
-    batch.values = values.as_mut_ptr() as u64;
-    batch.count = u32::try_from(capacity).unwrap_or(u32::MAX);
-    batch.map_fd = map.as_raw_fd().cast_unsigned();
-    // SAFETY: the attributes point to buffers that hold `count` elements and outlive the call.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            bpf_cmd::BPF_MAP_LOOKUP_BATCH,
-            &raw mut attributes,
-            size_of::<bpf_attr>(),
-        )
-    };
-    let error = (answer != 0).then(io::Error::last_os_error);
+    let (filled, error) = call(bpf_cmd::BPF_MAP_LOOKUP_BATCH, map, |batch| {
+        batch.in_batch = place.map_or(0, |place| place.as_ptr() as u64);
+        batch.out_batch = next.as_mut_ptr() as u64;
+        batch.keys = keys.as_mut_ptr() as u64;
+        batch.values = values.as_mut_ptr() as u64;
+        batch.count = count(capacity);
+    });
     let errno = error.as_ref().and_then(io::Error::raw_os_error);
     if matches!(errno, None | Some(libc::ENOENT)) {
         // SAFETY: the kernel wrote the number of elements that it filled, which are valid for any bytes.
         unsafe {
-            let filled = attributes.batch.count as usize;
             keys.set_len(filled.min(capacity));
             values.set_len(filled.min(capacity));
         }
     }
     error.map_or(Ok(()), Err)
+}
+
+/// Runs a command whose attributes `set` fills with buffers that outlive the call, and answers how many elements were done.
+fn call(
+    command: bpf_cmd,
+    map: BorrowedFd<'_>,
+    set: impl FnOnce(&mut bpf_attr__bindgen_ty_3),
+) -> (usize, Option<io::Error>) {
+    // SAFETY: `bpf_attr` is plain data, valid when all zero.
+    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: every field of the union is plain data, and the whole of it was zeroed.
+    let batch = unsafe { &mut attributes.batch };
+    set(batch);
+    batch.map_fd = map.as_raw_fd().cast_unsigned();
+    // SAFETY: the attributes point to buffers that hold `count` elements and outlive the call.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            &raw mut attributes,
+            size_of::<bpf_attr>(),
+        )
+    };
+    let error = (answer != 0).then(io::Error::last_os_error);
+    // SAFETY: as above; the kernel wrote the count.
+    (unsafe { attributes.batch.count } as usize, error)
+}
+
+fn count(elements: usize) -> u32 {
+    u32::try_from(elements).unwrap_or(u32::MAX)
 }

@@ -50,8 +50,7 @@ where
 {
     names: &'static Names,
     guard: Mapped,
-    lists: HashMap<MapData, PrefixKey<A>, ListEntry>,
-    lists_fd: OwnedFd,
+    lists: OwnedFd,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     sources_fd: OwnedFd,
     strikes: HashMap<MapData, A, Strikes>,
@@ -68,10 +67,9 @@ where
         Ok(Self {
             names,
             guard: maps.mapped(names.guard, A::LEVELS.words() as usize)?,
-            lists_fd: maps.descriptor(names.lists)?,
+            lists: maps.descriptor(names.lists)?,
             sources_fd: maps.descriptor(names.sources)?,
             strikes_fd: maps.descriptor(names.strikes)?,
-            lists: maps.take(names.lists)?,
             sources: maps.take(names.sources)?,
             strikes: maps.take(names.strikes)?,
         })
@@ -81,17 +79,34 @@ where
         &self.guard
     }
 
-    pub fn set_entry(&mut self, key: PrefixKey<A>, entry: ListEntry) -> Result<(), DatapathError> {
-        let answer = self.lists.insert(key, entry, 0);
-        answer.map_err(failed("writing", self.names.lists, LISTED_MAX))
+    /// Puts those of the family on the list.
+    pub fn set_entries(&self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError> {
+        let own = entries
+            .iter()
+            .filter_map(|(prefix, entry)| Some((key(*prefix)?, *entry)));
+        let (keys, values): (Vec<PrefixKey<A>>, Vec<ListEntry>) = own.unzip();
+        let answer = batch::update(self.lists.as_fd(), &keys, &values);
+        answer.map_err(|source| match source.raw_os_error() {
+            Some(libc::E2BIG) => DatapathError::Full {
+                map: self.names.lists,
+                capacity: LISTED_MAX,
+            },
+            _ => self.unwritten(source),
+        })
     }
 
-    pub fn remove_entry(&mut self, key: PrefixKey<A>) -> Result<(), DatapathError> {
-        match self.lists.remove(&key) {
-            Err(error) if !is_absent(&error) => {
-                Err(failed("removing from", self.names.lists, 0)(error))
-            }
-            _ => Ok(()),
+    /// Takes those of the family off the list.
+    pub fn remove_entries(&self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
+        let own = prefixes.iter().filter_map(|prefix| key(*prefix));
+        let keys: Vec<PrefixKey<A>> = own.collect();
+        let answer = batch::delete(self.lists.as_fd(), &keys);
+        answer.map_err(|source| self.unwritten(source))
+    }
+
+    fn unwritten(&self, source: io::Error) -> DatapathError {
+        DatapathError::Write {
+            map: self.names.lists,
+            source,
         }
     }
 
@@ -99,7 +114,7 @@ where
         &self,
         mut visit: impl FnMut(Prefix, ListEntry),
     ) -> Result<(), DatapathError> {
-        batch::for_each(self.lists_fd.as_fd(), |key: PrefixKey<A>, entry| {
+        batch::for_each(self.lists.as_fd(), |key: PrefixKey<A>, entry| {
             let prefix = key
                 .length()
                 .and_then(|length| Prefix::around(key.address().to_std(), length));
@@ -139,6 +154,11 @@ where
         })
         .map_err(unreadable(self.names.strikes))
     }
+}
+
+/// The key of a prefix, where it is one of this family.
+fn key<A: IpAddress>(prefix: Prefix) -> Option<PrefixKey<A>> {
+    Some(PrefixKey::new(A::of(prefix.address())?, prefix.len()))
 }
 
 /// Names the map in an error, and tells a full one.

@@ -9,6 +9,9 @@ use crate::config::Source;
 
 /// An address family that has tables of its own.
 pub trait IpAddress: Address + Pod {
+    /// The address, where it is one of this family.
+    fn of(address: IpAddr) -> Option<Self>;
+
     /// The address in the standard library's type.
     fn to_std(self) -> IpAddr;
 
@@ -17,6 +20,13 @@ pub trait IpAddress: Address + Pod {
 }
 
 impl IpAddress for Ipv4 {
+    fn of(address: IpAddr) -> Option<Self> {
+        match address {
+            IpAddr::V4(address) => Some(address.into()),
+            IpAddr::V6(_) => None,
+        }
+    }
+
     fn to_std(self) -> IpAddr {
         Ipv4Addr::from(self).into()
     }
@@ -28,6 +38,13 @@ impl IpAddress for Ipv4 {
 }
 
 impl IpAddress for Ipv6 {
+    fn of(address: IpAddr) -> Option<Self> {
+        match address {
+            IpAddr::V6(address) => Some(address.into()),
+            IpAddr::V4(_) => None,
+        }
+    }
+
     fn to_std(self) -> IpAddr {
         Ipv6Addr::from(self).into()
     }

@@ -17,7 +17,6 @@ use ratelimit_common::{
     detected::Tally,
     event::Sampler,
     layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
-    list::PrefixKey,
     source::LogKey,
 };
 
@@ -258,18 +257,14 @@ impl Datapath for Kernel {
         self.logs.words(key.of_limit(limit))
     }
 
-    fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError> {
-        match key(prefix) {
-            Key::V4(key) => self.v4.set_entry(key, entry),
-            Key::V6(key) => self.v6.set_entry(key, entry),
-        }
+    fn set_entries(&mut self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError> {
+        self.v4.set_entries(entries)?;
+        self.v6.set_entries(entries)
     }
 
-    fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
-        match key(prefix) {
-            Key::V4(key) => self.v4.remove_entry(key),
-            Key::V6(key) => self.v6.remove_entry(key),
-        }
+    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
+        self.v4.remove_entries(prefixes)?;
+        self.v6.remove_entries(prefixes)
     }
 
     fn guard_word(&self, family: IpFamily, index: u32) -> u64 {
@@ -462,19 +457,6 @@ impl Datapath for Kernel {
         }
         self.pins.remove_all()?;
         Ok(Detachment { interfaces })
-    }
-}
-
-/// The key of an entry in the maps of its family.
-enum Key {
-    V4(PrefixKey<Ipv4>),
-    V6(PrefixKey<Ipv6>),
-}
-
-fn key(prefix: Prefix) -> Key {
-    match prefix.address() {
-        IpAddr::V4(address) => Key::V4(PrefixKey::new(address.into(), prefix.len())),
-        IpAddr::V6(address) => Key::V6(PrefixKey::new(address.into(), prefix.len())),
     }
 }
 

@@ -203,25 +203,29 @@ impl Datapath for Shared {
         Ok(self.memory().logs.get(&(source, scope, limit)).cloned())
     }
 
-    fn set_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<(), DatapathError> {
+    fn set_entries(&mut self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        let full = memory.entries_max != 0 && memory.entries.len() >= memory.entries_max;
-        if full && !memory.entries.contains_key(&prefix) {
-            let capacity = u32::try_from(memory.entries_max).unwrap_or(u32::MAX);
-            return Err(DatapathError::Full {
-                map: "LISTS_V4",
-                capacity,
-            });
+        for (prefix, entry) in entries {
+            let full = memory.entries_max != 0 && memory.entries.len() >= memory.entries_max;
+            if full && !memory.entries.contains_key(prefix) {
+                let capacity = u32::try_from(memory.entries_max).unwrap_or(u32::MAX);
+                return Err(DatapathError::Full {
+                    map: "LISTS_V4",
+                    capacity,
+                });
+            }
+            memory.entries.insert(*prefix, *entry);
+            memory.writes.push(Write::Entry(*prefix, Some(*entry)));
         }
-        memory.entries.insert(prefix, entry);
-        memory.writes.push(Write::Entry(prefix, Some(entry)));
         Ok(())
     }
 
-    fn remove_entry(&mut self, prefix: Prefix) -> Result<(), DatapathError> {
+    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        memory.entries.remove(&prefix);
-        memory.writes.push(Write::Entry(prefix, None));
+        for prefix in prefixes {
+            memory.entries.remove(prefix);
+            memory.writes.push(Write::Entry(*prefix, None));
+        }
         Ok(())
     }
 

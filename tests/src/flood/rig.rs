@@ -2,7 +2,11 @@
 
 use anyhow::Result;
 use fastrand::Rng;
-use ratelimit_common::{Unit, layout::clock};
+use ratelimit_common::{
+    Unit,
+    compact::{Region, SLOTS},
+    layout::{clock, store},
+};
 
 use super::{
     Cell, Outcome,
@@ -23,6 +27,8 @@ const SOURCE: std::ops::Range<usize> = ETHERNET_BYTES + 12..ETHERNET_BYTES + 16;
 pub enum Store {
     /// LRU hash maps.
     Lru,
+    /// Sets of slots, in which eviction forgets nothing.
+    Compact,
 }
 
 /// What a store promises of a flood.
@@ -46,27 +52,55 @@ impl Promise {
 
 impl Store {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::Lru];
+    pub const ALL: [Self; 2] = [Self::Lru, Self::Compact];
 
     /// Its word in a configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lru => "lru",
+            Self::Compact => "compact",
         }
     }
 
     /// What it promises of a flood.
     #[must_use]
-    pub const fn promise(self, _: &Cell, _: u32) -> Promise {
+    pub fn promise(self, cell: &Cell, capacity: u32) -> Promise {
         match self {
             Self::Lru => Promise {
                 known_share: 0.0,
                 is_limit_kept: false,
             },
+            Self::Compact => Promise {
+                known_share: if has_room(cell, capacity) { 0.999 } else { 0.0 },
+                is_limit_kept: true,
+            },
+        }
+    }
+
+    /// Its number for the program.
+    const fn number(self) -> u32 {
+        match self {
+            Self::Lru => store::LRU,
+            Self::Compact => store::COMPACT,
         }
     }
 }
+
+/// Sets of the region of a limit for so many sources: 9 slots for 8 of them.
+const fn sets(capacity: u32) -> u32 {
+    (capacity * 9).div_ceil(8 * SLOTS_OF_A_SET)
+}
+
+/// Whether the forged sources of a window find slots that nobody else needs in all but one of thirty thousand sets: their number
+/// in a set is that of a Poisson distribution, which four standard deviations bound.
+fn has_room(cell: &Cell, capacity: u32) -> bool {
+    let in_a_set = f64::from(cell.share.of(capacity)) / f64::from(sets(capacity));
+    in_a_set + 4.0 * in_a_set.sqrt() < f64::from(SLOTS_OF_A_SET)
+}
+
+const SLOTS_OF_A_SET: u32 = 8;
+const _: () = assert!(SLOTS_OF_A_SET as usize == SLOTS);
 
 /// The program, and a frame to send.
 pub struct Rig {
@@ -112,10 +146,13 @@ impl Rig {
         let constants = Constants {
             clock: clock::MANUAL,
             sources: self.capacity,
+            store: self.store.number(),
+            sets: sets(self.capacity),
             ..Constants::default()
         };
         let mut program = Program::load(&constants)?;
-        let limit = limit(u64::from(AMOUNT), Unit::Packets, WINDOW);
+        let limit = limit(u64::from(AMOUNT), Unit::Packets, WINDOW)
+            .in_region(Region::new(0, sets(self.capacity)));
         Scene::limited(&[limit]).set_up(&mut program)?;
         Ok(program)
     }

@@ -105,7 +105,7 @@ fn every_key_is_understood() {
     assert!(!config.default_policy.observe);
     let partner = &config.policies["partner"];
     let sources: Vec<String> = partner.sources.iter().map(ToString::to_string).collect();
-    let expected = ["203.0.113.0/24", "2001:db8:40::/48", "198.51.100.0/24"];
+    let expected = ["198.51.100.0/24", "203.0.113.0/24", "2001:db8:40::/48"];
     assert_eq!(sources, expected);
     assert!(partner.limits.is_empty() && partner.observe);
     assert_eq!(config.allow, ["192.0.2.10".parse().unwrap()]);

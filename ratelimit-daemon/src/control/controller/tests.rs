@@ -19,6 +19,7 @@ mod watching;
 mod wide;
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     num::NonZeroU32,
     path::Path,

@@ -1,0 +1,175 @@
+//! The control plane at size: how long a million prefixes take into the kernel, a start with a million bans, one ban; what
+//! the daemon's part costs in memory; and whether packets are slower while a list is replaced.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Instant,
+};
+
+use anyhow::{Context, Result};
+use ratelimit_daemon::{datapath::IpFamily, prefix::Prefix};
+use ratelimit_tests::Lab;
+
+use crate::{
+    catalog,
+    harness::{Harness, thread_nanos},
+    installation::Installation,
+    lists,
+    scenario::Scenario,
+    store::Store,
+    traffic::{Sources, Traffic},
+};
+
+const MILLION: usize = 1_000_000;
+/// Bans one by one, and those of them whose time is told.
+const SINGLE: u32 = 100_000;
+const TIMED: usize = 1_000;
+/// Packets of which the mean is taken while a list is replaced.
+const BATCH: u32 = 1_000;
+/// The list that is replaced.
+const LIST: &str = "big";
+
+/// Measures, and prints a line for each figure.
+pub fn measure(object: &[u8], lab: &Lab) -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("list.txt");
+    let [first, second] = [7, 8].map(|seed| lists::addresses(seed, MILLION));
+    write(&file, &first[..1])?;
+    let toml = format!(
+        "{}\n[list.{LIST}]\nfile = \"{}\"",
+        catalog::policy(catalog::WIDE),
+        file.display()
+    );
+    let scenario = Scenario::new(Store::ALL[0], "control", toml);
+    let mut installation = Installation::new(lab, &scenario)?;
+    singles(&mut installation)?;
+    let before = resident_bytes()?;
+    write(&file, &first)?;
+    timed("a list of a million addresses, file to kernel", || {
+        installation.reload()
+    })?;
+    tell_memory("a million entries of a list", before)?;
+    write(&file, &second)?;
+    replace(object, &mut installation)?;
+    write(&file, &first[..1])?;
+    timed("a list of a million taken away", || installation.reload())?;
+    bans(lab, installation)
+}
+
+/// A million bans in the database, and a start with them.
+fn bans(lab: &Lab, mut installation: Installation) -> Result<()> {
+    let before = resident_bytes()?;
+    let prefixes = lists::random(IpFamily::V4, MILLION);
+    timed("a million bans in one request", || {
+        installation.ban(prefixes, 86_400.0)
+    })?;
+    tell_memory("a million bans", before)?;
+    timed("a start with a million bans that the kernel holds", || {
+        installation.restart(lab)
+    })?;
+    installation.detach()?;
+    timed("a start with a million bans after a reboot", || {
+        installation.restart(lab)
+    })
+}
+
+fn singles(installation: &mut Installation) -> Result<()> {
+    let address = |number: u32| Prefix::from(IpAddr::V4(Ipv4Addr::from_bits(0x0b00_0000 + number)));
+    let mut nanos = Vec::with_capacity(TIMED);
+    let start = Instant::now();
+    for number in 0..SINGLE {
+        let before = Instant::now();
+        installation.ban(vec![address(number)], 3_600.0)?;
+        if nanos.len() < TIMED {
+            nanos.push(before.elapsed().as_nanos());
+        }
+    }
+    println!(
+        "{SINGLE} bans one by one: {:.2} s",
+        start.elapsed().as_secs_f64()
+    );
+    nanos.sort_unstable();
+    println!(
+        "one ban: median {} us, 99 % within {} us",
+        nanos[TIMED / 2] / 1_000,
+        nanos[TIMED * 99 / 100] / 1_000
+    );
+    let prefixes = (0..SINGLE).map(address).collect();
+    installation.unban(prefixes)
+}
+
+/// Replaces the list while packets are judged on another CPU, and tells the slowest of their batches.
+fn replace(object: &[u8], installation: &mut Installation) -> Result<()> {
+    let mut harness = Harness::around(object, installation.program())?;
+    let traffic = Traffic::new(IpFamily::V4, Sources::Many);
+    harness.set_draws(|cpu| traffic.draw(cpu))?;
+    let frame = traffic.frame();
+    let is_done = AtomicBool::new(false);
+    let slowest = |harness: &Harness| -> Result<(f64, f64)> {
+        let mut batches = vec![];
+        while !is_done.load(Relaxed) {
+            let run = harness.run_here(&frame, BATCH)?;
+            batches.push(run.nanos / f64::from(BATCH));
+        }
+        batches.sort_unstable_by(f64::total_cmp);
+        let median = batches.get(batches.len() / 2).copied();
+        Ok((
+            median.unwrap_or_default(),
+            batches.last().copied().unwrap_or_default(),
+        ))
+    };
+    thread::scope(|scope| {
+        let packets = scope.spawn(|| slowest(&harness));
+        let answer = timed("a list of a million replaced by another", || {
+            installation.reload()
+        });
+        is_done.store(true, Relaxed);
+        let (median, slowest) = packets.join().expect("it does not panic")?;
+        println!(
+            "meanwhile a packet took {median:.0} ns, in the slowest {BATCH} of them {slowest:.0} ns"
+        );
+        answer
+    })
+}
+
+fn timed<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let start = (Instant::now(), thread_nanos()?);
+    let answer = work().with_context(|| what.to_owned())?;
+    tell_time(what, start)?;
+    Ok(answer)
+}
+
+/// The time on the clock, and what the CPU spent of it: other programs may have had the rest.
+fn tell_time(what: &str, start: (Instant, f64)) -> Result<()> {
+    let (wall, cpu) = (start.0.elapsed(), thread_nanos()? - start.1);
+    println!(
+        "{what}: {:.2} s, {:.2} s of them on a CPU",
+        wall.as_secs_f64(),
+        cpu / 1e9
+    );
+    Ok(())
+}
+
+fn tell_memory(what: &str, before: u64) -> Result<()> {
+    let more = resident_bytes()?.saturating_sub(before) >> 20;
+    println!("{what}: {more} MiB more in this process");
+    Ok(())
+}
+
+/// The memory of this process that no file stands behind.
+fn resident_bytes() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    let kib: u64 = kib.context("the kernel tells no RssAnon")?.parse()?;
+    Ok(kib << 10)
+}
+
+fn write(path: &Path, prefixes: &[Prefix]) -> Result<()> {
+    let lines: Vec<String> = prefixes.iter().map(ToString::to_string).collect();
+    Ok(fs::write(path, lines.join("\n") + "\n")?)
+}
