@@ -80,7 +80,7 @@ fn bans(lab: &Lab, mut installation: Installation) -> Result<()> {
 fn singles(installation: &mut Installation) -> Result<()> {
     let address = |number: u32| Prefix::from(IpAddr::V4(Ipv4Addr::from_bits(0x0b00_0000 + number)));
     let mut nanos = Vec::with_capacity(TIMED);
-    let start = Instant::now();
+    let start = (Instant::now(), thread_nanos()?);
     for number in 0..SINGLE {
         let before = Instant::now();
         installation.ban(vec![address(number)], 3_600.0)?;
@@ -88,10 +88,7 @@ fn singles(installation: &mut Installation) -> Result<()> {
             nanos.push(before.elapsed().as_nanos());
         }
     }
-    println!(
-        "{SINGLE} bans one by one: {:.2} s",
-        start.elapsed().as_secs_f64()
-    );
+    tell_time("100,000 bans one by one", start)?;
     nanos.sort_unstable();
     println!(
         "one ban: median {} us, 99 % within {} us",
