@@ -88,10 +88,7 @@ fn singles(installation: &mut Installation) -> Result<()> {
             nanos.push(before.elapsed().as_nanos());
         }
     }
-    println!(
-        "{SINGLE} bans one by one: {:.2} s",
-        start.elapsed().as_secs_f64()
-    );
+    tell_time("100,000 bans one by one", start)?;
     nanos.sort_unstable();
     println!(
         "one ban: median {} us, 99 % within {} us",

@@ -45,6 +45,9 @@ pub const EVENTS_BYTES: u32 = 1 << 17;
 /// Bytes of the ring of captured packets: 340 of the longest that are usual, or 4,600 of the shortest.
 pub const CAPTURED_BYTES: u32 = 1 << 19;
 
+/// Bytes of the ring of samples: 6,800 of them. User space looks 20 times a second.
+pub const SAMPLES_BYTES: u32 = 1 << 20;
+
 /// Counters, one for each interface, family and verdict.
 #[expect(clippy::cast_possible_truncation, reason = "evaluated at compile time")]
 pub const COUNTERS: u32 = INTERFACES_MAX * (Family::ALL.len() * VERDICTS) as u32;

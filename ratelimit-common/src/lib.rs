@@ -45,6 +45,7 @@ pub mod pipeline;
 #[cfg(feature = "user")]
 mod pod;
 pub mod policy;
+pub mod sample;
 pub mod settings;
 pub mod source;
 pub mod state;

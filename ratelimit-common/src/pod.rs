@@ -52,6 +52,8 @@ unsafe impl Pod for Sampler {}
 // SAFETY: as above.
 unsafe impl Pod for Set {}
 // SAFETY: as above.
+unsafe impl Pod for crate::sample::Countdown {}
+// SAFETY: as above.
 unsafe impl Pod for Settings {}
 // SAFETY: as above.
 unsafe impl Pod for Share {}

@@ -23,6 +23,7 @@ const AGGREGATES: u32 = 1 << 3;
 const NODE: u32 = 1 << 4;
 const PASS_ALL: u32 = 1 << 5;
 const DETECTION: u32 = 1 << 6;
+const SAMPLES: u32 = 1 << 7;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -67,6 +68,12 @@ impl Settings {
     #[must_use]
     pub const fn with_detection(self) -> Self {
         self.with(DETECTION)
+    }
+
+    /// The same with a sample of all packets for user space.
+    #[must_use]
+    pub const fn with_samples(self) -> Self {
+        self.with(SAMPLES)
     }
 
     /// The same with a policy for the node.
@@ -145,6 +152,13 @@ impl Settings {
     #[inline(always)]
     pub const fn has_detection(self) -> bool {
         self.has(DETECTION)
+    }
+
+    /// Whether user space gets a sample of all packets.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_samples(self) -> bool {
+        self.has(SAMPLES)
     }
 
     /// The index of the node's policy.

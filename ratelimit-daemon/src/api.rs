@@ -34,6 +34,7 @@
 //!
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
+mod attack;
 mod capture;
 mod clock;
 mod covering;
@@ -49,6 +50,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    attack::AttackView,
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
     covering::{Covering, Entry},
@@ -373,6 +375,9 @@ pub struct Status {
     /// Those of them that detection made.
     #[serde(default)]
     pub detected_bans: usize,
+    /// Attacks that are going on, of those that are looked for.
+    #[serde(default)]
+    pub attacks: Vec<AttackView>,
     /// Allows.
     pub allows: usize,
     /// Lists, those in files and those that were imported.

@@ -11,6 +11,7 @@ mod ban;
 mod class;
 mod compile;
 mod crowdsec;
+mod detection;
 mod diagnostic;
 mod document;
 mod file;
@@ -52,6 +53,7 @@ use crate::{
     class::Catalogue,
     crowdsec::{Address, Key},
     datapath::{IpFamily, LOGS_DEFAULT},
+    detection::Rules,
     limit::LimitSpec,
     prefix::Prefix,
 };
@@ -152,6 +154,8 @@ pub struct Config {
     pub node: NodeConfig,
     /// The most bans that policies make in a minute.
     pub bans_per_minute: NonZeroU32,
+    /// The attacks that the daemon looks for.
+    pub attacks: Rules,
     /// The allow list, sorted.
     pub allow: Vec<Prefix>,
     /// The lists that are read from files, by name.

@@ -8,6 +8,7 @@
 
 mod adopt;
 mod apply;
+mod attacks;
 mod check;
 mod class_numbers;
 mod clock_choice;
@@ -47,6 +48,7 @@ mod top;
 mod trial;
 mod views;
 
+pub use attacks::Attacks;
 pub use compile::{CompileError, Compiled};
 pub use controller::{Controller, Reloads};
 pub use detected::{Detections, Offence};

@@ -29,6 +29,7 @@ use crate::{
     lock::Lock,
     protected::{self, Protected, Watch},
     recording::{self, CaptureMaps, Recorder},
+    samples,
 };
 
 /// How long requests that are under way may take after the daemon was told to stop.
@@ -40,6 +41,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub struct Daemon {
     controller: Controller,
     events: Option<datapath::Events>,
+    samples: Option<datapath::Events>,
     captures: CaptureMaps,
     logs: Vec<datapath::Log>,
     watch: Watch,
@@ -69,6 +71,7 @@ impl Daemon {
         let sizes = control::sizes(&config, &store)?;
         let mut kernel = Kernel::load(&config, sizes)?;
         let events = kernel.take_events();
+        let samples = kernel.take_samples();
         let captures = kernel.take_captures()?;
         let logs = kernel.take_logs()?;
         let on_stop = config.on_stop;
@@ -83,6 +86,7 @@ impl Daemon {
         Ok(Self {
             controller,
             events,
+            samples,
             captures,
             logs,
             watch,
@@ -151,6 +155,9 @@ impl Daemon {
                 controller.clone(),
                 stop.clone(),
             ));
+        }
+        if let Some(samples) = self.samples {
+            tasks.spawn(samples::follow(samples, controller.clone(), stop.clone()));
         }
         for log in self.logs {
             tasks.spawn(events::forward_log(log, stop.clone()));

@@ -151,6 +151,14 @@ fn detection(exposition: &mut Exposition, snapshot: &Snapshot) {
             "Bans by policies of which the daemon heard a moment later: their event found the ring full.",
         )
         .value(snapshot.tally.events_lost);
+    let mut attacks = exposition.family(
+        "ratelimit_attacks",
+        Kind::Counter,
+        "Attacks that were found, by what they are, since the daemon started.",
+    );
+    for (kind, count) in &snapshot.attacks {
+        attacks.labelled(&[("kind", kind.label())], *count);
+    }
 }
 
 fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) {

@@ -20,6 +20,7 @@ mod events;
 mod frame;
 mod lists;
 mod maps;
+mod samples;
 mod state;
 mod strikes;
 mod subprograms;
@@ -37,6 +38,7 @@ use tables::KernelTables;
 /// Judges one packet, all of which is readable.
 #[xdp]
 pub fn ratelimit(context: XdpContext) -> u32 {
+    samples::offer(context.ctx);
     let frame_bytes = context.data_end().wrapping_sub(context.data());
     judge(&context, frame_bytes as u32)
 }
@@ -45,6 +47,7 @@ pub fn ratelimit(context: XdpContext) -> u32 {
 /// headers. To ask for its length costs a call.
 #[xdp(frags)]
 pub fn ratelimit_frags(context: XdpContext) -> u32 {
+    samples::offer(context.ctx);
     // SAFETY: the helper reads the length of the frame that the context describes.
     let frame_bytes = unsafe { bpf_xdp_get_buff_len(context.ctx) };
     judge(&context, frame_bytes as u32)

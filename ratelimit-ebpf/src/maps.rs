@@ -20,10 +20,11 @@ use ratelimit_common::{
     event::Sampler,
     layout::{
         CAPTURED_BYTES, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, INTERFACES_MAX, LISTED_MAX,
-        LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SOURCES_DEFAULT, STRIKES_MAX,
+        LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
     },
     list::PrefixKey,
     node::Shares,
+    sample::Countdown,
     source::LogKey,
 };
 
@@ -176,6 +177,14 @@ pub static CAPTURE_ROOM: PerCpuArray<Room, 1> = PerCpuArray::new();
 /// The packets, each as `Head` and its bytes.
 #[btf_map]
 pub static CAPTURED: RingBuf<(), { CAPTURED_BYTES as usize }> = RingBuf::new();
+
+/// A sample of all packets, as `Front`.
+#[btf_map]
+pub static SAMPLES: RingBuf<(), { SAMPLES_BYTES as usize }> = RingBuf::new();
+
+/// Index 0 → when this CPU looks at a packet again.
+#[btf_map]
+pub static COUNTDOWN: PerCpuArray<Countdown, 1> = PerCpuArray::new();
 
 /// Index 0 → the time in nanoseconds, for tests that choose it.
 #[btf_map]

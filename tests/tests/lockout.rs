@@ -214,7 +214,7 @@ fn a_configuration_that_nobody_confirms_goes_away_also_when_the_daemon_was_kille
             .rlctl_ok(&["apply", &new, "--confirm", time])
             .unwrap();
         assert!(said.contains("new.toml holds until"), "{said}");
-        assert!(limit(service).contains("1 packets per 1m"));
+        assert!(limit(service).contains("1 packet per 1m"));
     };
     apply(&service, "2s");
     service.wait_for_log("rolled back").unwrap();
@@ -223,7 +223,7 @@ fn a_configuration_that_nobody_confirms_goes_away_also_when_the_daemon_was_kille
     apply(&service, "1h");
     service.stop("-KILL").unwrap();
     service.start().unwrap();
-    assert!(limit(&service).contains("1 packets per 1m"));
+    assert!(limit(&service).contains("1 packet per 1m"));
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(status.contains("not confirmed: "), "{status}");
     service.rlctl_ok(&["rollback"]).unwrap();
@@ -244,7 +244,7 @@ fn a_configuration_that_nobody_confirms_goes_away_also_when_the_daemon_was_kille
     service.rlctl_ok(&["confirm"]).unwrap();
     service.stop("-KILL").unwrap();
     service.start().unwrap();
-    assert!(limit(&service).contains("1 packets per 1m"));
+    assert!(limit(&service).contains("1 packet per 1m"));
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn on_a_terminal_enter_confirms() {
         .unwrap();
     assert!(said.stdout.contains("press Enter to keep it"), "{said:?}");
     assert!(said.stdout.contains("it stays"), "{said:?}");
-    assert!(limit(&service).contains("1 packets per 1m"));
+    assert!(limit(&service).contains("1 packet per 1m"));
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(!status.contains("confirm"), "{status}");
 }

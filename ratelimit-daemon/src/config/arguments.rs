@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     AggregateConfig, ClockWish, Config, ConfigError, Interface, Mode, NodeConfig, OnStop, Paths,
-    PolicyConfig, Source,
-    ban::PER_MINUTE_DEFAULT,
-    default_metrics,
+    PolicyConfig, Source, default_metrics,
+    detection::PER_MINUTE_DEFAULT,
     diagnostic::{Diagnostic, Problem},
     interface, limit,
 };
 use crate::{
     class::Catalogue,
+    detection::Rules,
     limit::{Algorithm, LimitSpec, LimitUnit},
     quantity,
 };
@@ -63,6 +63,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
         bans_per_minute: PER_MINUTE_DEFAULT,
+        attacks: Rules::new(),
         allow: vec![],
         lists: BTreeMap::new(),
         observe: arguments.observe,

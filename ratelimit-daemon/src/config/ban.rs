@@ -1,5 +1,4 @@
 //! The ban of a policy: `{ after = 5000, within = "10s", for = "10m", factor = 2, max = "24h", unverified = "limit" }`.
-//! And `[detection]`, which holds for all of them.
 
 use std::{num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
@@ -24,9 +23,6 @@ const EXAMPLE: &str = "{ after = 5000, within = \"10s\", for = \"10m\" }";
 /// The widest sources that a policy may ban.
 const IPV4_WIDEST: u8 = 24;
 const IPV6_WIDEST: u8 = 48;
-
-/// The most bans a minute, unless the configuration says otherwise.
-pub const PER_MINUTE_DEFAULT: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
 
 /// Reads the ban of a policy.
 pub fn read(value: Value<'_>, report: &mut Report) -> Option<At<BanSpec>> {
@@ -74,19 +70,6 @@ pub fn read(value: Value<'_>, report: &mut Report) -> Option<At<BanSpec>> {
     Some(At { value, spot })
 }
 
-/// Reads `[detection]`.
-pub fn read_detection(mut section: Section<'_>, report: &mut Report) -> At<NonZeroU32> {
-    let spot = section.spot.clone();
-    let bans = section.take("bans_per_minute");
-    let bans = bans.and_then(|value| value.integer_in(1..=AFTER_MAX, 1000, report));
-    section.finish(report);
-    let value = bans.and_then(NonZeroU32::new);
-    At {
-        value: value.unwrap_or(PER_MINUTE_DEFAULT),
-        spot,
-    }
-}
-
 /// Reports a ban, which stands at `spot`, of sources that are wide: it would hit too many who did nothing.
 pub fn check_width(spot: &Spot, source: &Source, report: &mut Report) {
     let families = [
@@ -130,7 +113,8 @@ fn required(
     duration(value, example, range, report)
 }
 
-fn duration(
+/// Reads how long a ban is, or what it takes.
+pub fn duration(
     value: Value<'_>,
     example: &str,
     range: &RangeInclusive<Duration>,

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{
     AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, ban, default_metrics,
+    detection::PER_MINUTE_DEFAULT,
     diagnostic::Problem,
     document::Document,
     file::File,
@@ -15,7 +16,7 @@ use super::{
     prefixes::Places,
     report::{At, Report, Spot},
 };
-use crate::prefix::Prefix;
+use crate::{detection::Rules, prefix::Prefix};
 
 /// The configuration that `document` is. It counts only when nothing was reported.
 pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Config {
@@ -54,7 +55,8 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         }),
         node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
         source,
-        bans_per_minute: detection.map_or(ban::PER_MINUTE_DEFAULT, |at| at.value),
+        bans_per_minute: detection.map_or(PER_MINUTE_DEFAULT, |at| at.value.bans_per_minute),
+        attacks: detection.map_or_else(Rules::new, |at| at.value.attacks.clone()),
         allow: sorted(&document.allow),
         lists: lists(&document.lists, report),
         observe: value_or_default(document.observe.as_ref()),

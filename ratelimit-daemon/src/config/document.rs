@@ -2,16 +2,16 @@
 
 use std::{
     net::SocketAddr,
-    num::NonZeroU32,
     path::{Path, PathBuf},
 };
 
 use toml::de::DeTable;
 
 use super::{
-    ClockWish, Crowdsec, Interface, OnStop, Paths, Source, StateStore, ban,
+    ClockWish, Crowdsec, Interface, OnStop, Paths, Source, StateStore,
     class::{self, NamedClass},
     crowdsec,
+    detection::{self, Detection},
     diagnostic::Problem,
     interface,
     list::{self, NamedList},
@@ -53,7 +53,7 @@ pub struct Document {
     pub policies: Vec<Policy>,
     pub aggregate: Option<At<Aggregate>>,
     pub node: Option<At<Node>>,
-    pub detection: Option<At<NonZeroU32>>,
+    pub detection: Option<At<Detection>>,
     pub allow: Vec<At<Prefix>>,
     pub lists: Vec<NamedList>,
     pub observe: Option<At<bool>>,
@@ -94,7 +94,7 @@ impl Document {
             policies: policies.map_or(vec![], |section| policy::read_all(section, report)),
             aggregate: aggregate.map(|section| wide::read_aggregate(section, report)),
             node: node.map(|section| wide::read_node(section, report)),
-            detection: detection.map(|section| ban::read_detection(section, report)),
+            detection: detection.map(|section| detection::read(section, report)),
             allow: allow.map_or(vec![], |section| read_allow(section, report)),
             lists: lists.map_or(vec![], |section| list::read_all(section, report)),
             metrics: metrics.and_then(|section| read_metrics(section, report)),

@@ -6,6 +6,7 @@ mod classes;
 mod command_line;
 mod contrib;
 mod crowdsec;
+mod detection;
 mod files;
 mod limits;
 mod lists;

@@ -209,6 +209,9 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     if policies.iter().any(|(_, named)| named.ban.is_some()) {
         settings = settings.with_detection();
     }
+    if !intent.config.attacks.is_empty() {
+        settings = settings.with_samples();
+    }
     match policies.get(NODE) {
         Some(node) => settings.with_node(node.index),
         None => settings,

@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use super::{
     apply::Trials,
+    attacks::Attacks,
     class_numbers::ClassNumbers,
     clock_choice,
     compile::{self, Held},
@@ -58,6 +59,7 @@ pub struct Controller {
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) detections: Detections,
+    pub(super) attacks: Attacks,
     pub(super) fill: super::views::Fill,
     pub(super) list_files: ListFiles,
     /// When entries of lists that have ended were last forgotten.
@@ -113,6 +115,7 @@ impl Controller {
                 error: None,
             },
             detections: Detections::default(),
+            attacks: Attacks::default(),
             fill: super::views::Fill::default(),
             list_files: ListFiles::default(),
             pruned: std::time::Instant::now(),

@@ -119,8 +119,8 @@ impl Controller {
     }
 
     /// Whether detection must not ban a source, whatever it does: an allow is for all of it, or this host needs an address of
-    /// it. This is the one place where a ban that a policy made is vetted.
-    fn is_spared(&self, source: Prefix) -> bool {
+    /// it. This is the one place where what is found by itself is vetted.
+    pub(super) fn is_spared(&self, source: Prefix) -> bool {
         if self.protection.vet(source, Word::Detection).is_err() {
             return true;
         }
@@ -240,7 +240,7 @@ fn banned(tally: &Tally) -> u64 {
     tally.detections[Detection::Banned as usize]
 }
 
-fn later(instant: Instant, duration: Duration) -> Instant {
+pub(super) fn later(instant: Instant, duration: Duration) -> Instant {
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     // The last point stands for "forever".
     Instant::from_nanos(instant.as_nanos().saturating_add(nanos).min(u64::MAX - 1))

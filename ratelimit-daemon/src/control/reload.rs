@@ -62,6 +62,16 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             before.bans_per_minute, after.bans_per_minute
         ));
     }
+    for kind in crate::detection::Kind::ALL {
+        let (old, new) = (before.attacks.get(&kind), after.attacks.get(&kind));
+        let what = match (old, new) {
+            (None, Some(_)) => "looked for",
+            (Some(_), None) => "not looked for",
+            (old, new) if old != new => "changed",
+            _ => continue,
+        };
+        lines.push(format!("detection of {}: {what}", kind.label()));
+    }
     if before.allow != after.allow {
         let added = after
             .allow

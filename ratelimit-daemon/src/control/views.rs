@@ -1,6 +1,7 @@
 //! What the controller tells: nothing here changes anything.
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -50,6 +51,8 @@ pub struct Snapshot {
     pub tally: Tally,
     /// The bans that were taken over, by policy.
     pub detections: Detections,
+    /// The attacks that were found, by kind.
+    pub attacks: BTreeMap<crate::detection::Kind, u64>,
     /// Sources that have state, IPv4 and IPv6.
     pub sources: [u64; 2],
     /// How reloads went.
@@ -82,6 +85,7 @@ impl Controller {
             maps: self.maps(),
             bans: self.intent.bans().len(),
             detected_bans: self.intent.detected(),
+            attacks: self.attack_views(),
             allows: self.allows().len(),
             lists: self.lists(),
             policies: self.policies.of_sources(),
@@ -238,6 +242,7 @@ impl Controller {
             totals: self.enforcer.datapath().totals().map_err(unreadable)?,
             tally: self.tally()?,
             detections: self.detections.clone(),
+            attacks: self.attacks.found.clone(),
             sources: self.fill.sources,
             reloads: self.reloads.clone(),
             reconciliation: self.reconciliation(),

@@ -59,6 +59,7 @@ pub struct Kernel {
     inserted: PerCpuArray<MapData, u64>,
     sampler: PerCpuArray<MapData, Sampler>,
     events: Option<Events>,
+    samples: Option<Events>,
     captures: Option<CaptureMaps>,
     /// Programs that are loaded and wait for their interface.
     loaded: Vec<Loaded>,
@@ -109,6 +110,7 @@ impl Kernel {
             inserted: maps.take("INSERTED")?,
             sampler: maps.take("SAMPLER")?,
             events: Some(maps.take("EVENTS")?),
+            samples: Some(maps.take("SAMPLES")?),
             captures: Some(CaptureMaps::new(
                 maps.take("CAPTURE")?,
                 maps.take("CAPTURE_TALLY")?,
@@ -133,6 +135,11 @@ impl Kernel {
     pub fn take_captures(&mut self) -> anyhow::Result<CaptureMaps> {
         let captures = self.captures.take();
         captures.ok_or_else(|| anyhow!("the maps of captures are taken already"))
+    }
+
+    /// The ring of samples of all packets, for its one reader.
+    pub fn take_samples(&mut self) -> Option<Events> {
+        self.samples.take()
     }
 
     /// What the loaded programs log, in debug builds only.

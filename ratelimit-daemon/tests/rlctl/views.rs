@@ -595,6 +595,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         ],
         bans: 1,
         detected_bans: 0,
+        attacks: vec![],
         allows: 3,
         lists: Vec::new(),
         policies: 2,

@@ -77,7 +77,8 @@ pub fn window(cell: &Cell, capacity: u32, number: u32, rng: &mut Rng) -> Vec<Pac
     moments.sort_by(|left, right| left.0.total_cmp(&right.0));
     let at = |moment: f64| {
         let since = WINDOW * number + WINDOW.mul_f64(moment);
-        Instant::from_nanos(START_NS + since.as_nanos() as u64)
+        let nanos = u64::try_from(since.as_nanos()).expect("seconds");
+        Instant::from_nanos(START_NS + nanos)
     };
     let packets = moments.into_iter();
     packets

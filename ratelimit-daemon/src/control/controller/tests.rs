@@ -1,5 +1,6 @@
 //! The controller over a datapath in memory.
 
+mod attacks;
 mod clock_changes;
 mod crowdsec;
 mod damage;
@@ -40,6 +41,7 @@ use crate::{
         Source, StateStore,
     },
     datapath::{Memory, Shared},
+    detection::Rules,
     limit::{Algorithm, LimitSpec, LimitUnit},
     protected::Protected,
 };
@@ -403,6 +405,7 @@ fn config() -> Config {
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
         bans_per_minute: NonZeroU32::new(1000).unwrap(),
+        attacks: Rules::new(),
         allow: vec![prefix("192.0.2.10")],
         lists: BTreeMap::new(),
         observe: false,

@@ -4,8 +4,8 @@ use jiff::Zoned;
 
 use crate::{
     api::{
-        Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock,
-        ListView, MapStatus, Outcome, Status,
+        AttackView, Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus,
+        KernelClock, ListView, MapStatus, Outcome, Status,
     },
     rlctl::{
         client::{Answer, Client},
@@ -75,6 +75,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             phrase::count(status.protected, "prefix is", "prefixes are")
         ));
     }
+    lines.extend(status.attacks.iter().map(|it| attack(it, now)));
     lines.extend(status.lists.iter().map(list));
     lines.extend(status.lists.iter().filter_map(lists::trouble));
     if !status.classes.is_empty() {
@@ -162,6 +163,22 @@ fn crowdsec(status: &CrowdsecStatus, now: &Zoned) -> String {
             format!("CrowdSec: {silent} from {url} since {since}: {error}; {bans} stay")
         }
     }
+}
+
+/// An attack that is going on.
+fn attack(attack: &AttackView, now: &Zoned) -> String {
+    format!(
+        "{} {} since {}: up to {} packets a second of {} or more",
+        styled(BAD, attack.kind.label()),
+        printable(&attack.subject),
+        phrase::moment(attack.since, now),
+        attack.packets_per_second,
+        phrase::count(
+            usize::try_from(attack.sources).unwrap_or(usize::MAX),
+            "source",
+            "sources"
+        )
+    )
 }
 
 fn list(list: &ListView) -> String {

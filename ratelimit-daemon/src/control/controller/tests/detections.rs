@@ -208,7 +208,7 @@ fn with_ban(length: Duration, longest: Duration) -> Config {
 
 impl Lab {
     /// A new daemon with another configuration, over the same tables and database.
-    fn restart_with(&mut self, config: Config) {
+    pub(super) fn restart_with(&mut self, config: Config) {
         self.config = config;
         self.controller = controller(&self.config, &self.memory, &self.state, &self.protected);
     }
@@ -230,7 +230,7 @@ impl Lab {
     }
 
     /// Who is banned, and for how many seconds from now on, to the nearest.
-    fn bans(&self) -> Vec<(Prefix, i64)> {
+    pub(super) fn bans(&self) -> Vec<(Prefix, i64)> {
         let left = |ban: Ban| {
             let left = ban.until.unwrap().duration_since(Timestamp::now());
             let half = SignedDuration::from_millis(500);

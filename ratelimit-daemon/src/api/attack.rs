@@ -1,0 +1,21 @@
+//! An attack that is going on.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::detection::Kind;
+
+/// An attack that is going on.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct AttackView {
+    /// What it is.
+    pub kind: Kind,
+    /// What it goes against, or where it comes from: `to 10.10.10.10`, `from 192.0.2.0/24`.
+    pub subject: String,
+    /// The most packets in a second so far.
+    pub packets_per_second: u64,
+    /// The most sources in a second so far, or more.
+    pub sources: u64,
+    /// Since when it is known.
+    pub since: Timestamp,
+}

@@ -1,0 +1,114 @@
+//! The attacks that are going on, and the sources that are banned for them.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use tracing::{info, warn};
+
+use super::{controller::Controller, intent::Edit, store::BanRow};
+use crate::{
+    api::AttackView,
+    clock,
+    detection::{Answer, Attack, Kind, Rules, Step},
+    origin::Origin,
+    prefix::Prefix,
+};
+
+/// What was found by looking at samples of all packets.
+#[derive(Clone, Debug, Default)]
+pub struct Attacks {
+    going_on: Vec<Attack>,
+    /// How many were found, by kind, since the daemon started.
+    pub found: BTreeMap<Kind, u64>,
+    /// The bans of this minute: when it began, and how many.
+    minute: Option<(Instant, u32)>,
+}
+
+impl Controller {
+    /// What is looked for.
+    #[must_use]
+    pub fn attack_rules(&self) -> Rules {
+        self.intent.config.attacks.clone()
+    }
+
+    /// Takes over what was found, and bans the sources that are to be.
+    pub fn note_attacks(&mut self, step: &Step, going_on: Vec<Attack>) {
+        for attack in &step.began {
+            let (kind, subject) = (attack.kind.label(), attack.subject);
+            let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);
+            info!(kind, %subject, packets_per_second, sources, "an attack has begun");
+            *self.attacks.found.entry(attack.kind).or_default() += 1;
+        }
+        for attack in &step.ended {
+            let (kind, subject) = (attack.kind.label(), attack.subject);
+            let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);
+            info!(kind, %subject, packets_per_second, sources, "an attack has ended");
+        }
+        self.attacks.going_on = going_on;
+        self.ban_attackers(&step.to_blame);
+    }
+
+    /// The attacks that are going on.
+    #[must_use]
+    pub fn attack_views(&self) -> Vec<AttackView> {
+        let view = |attack: &Attack| AttackView {
+            kind: attack.kind,
+            subject: attack.subject.to_string(),
+            packets_per_second: attack.packets_per_second,
+            sources: attack.sources,
+            since: clock::to_wall(attack.since),
+        };
+        self.attacks.going_on.iter().map(view).collect()
+    }
+
+    fn ban_attackers(&mut self, to_blame: &[(Kind, Prefix)]) {
+        let mut edits = BTreeMap::new();
+        for (kind, source) in to_blame {
+            let rule = self.intent.config.attacks.get(kind).copied();
+            let Some(rule) = rule.filter(|rule| rule.answer == Answer::Ban) else {
+                continue;
+            };
+            let is_banned = self.intent.banned_until(*source).is_some();
+            if is_banned || edits.contains_key(source) || self.is_spared(*source) {
+                continue;
+            }
+            if !self.may_ban() {
+                break;
+            }
+            let row = BanRow {
+                until: super::detected::later(clock::now(), rule.length),
+                since: clock::to_wall(clock::now()),
+                reason: Some(kind.label().into()),
+                author: "detection".into(),
+            };
+            edits.insert(*source, Edit::Ban(*source, Origin::Detected, Some(row)));
+        }
+        if edits.is_empty() {
+            return;
+        }
+        let count = edits.len();
+        let edits: Vec<Edit> = edits.into_values().collect();
+        match self.edit(&edits) {
+            Ok(_) => info!(count, "sources of attacks are banned"),
+            Err(refused) => warn!(
+                error = refused.error,
+                "sources of attacks could not be banned"
+            ),
+        }
+    }
+
+    /// Whether there is room for one more ban in this minute, which is then taken.
+    fn may_ban(&mut self) -> bool {
+        let most = self.intent.config.bans_per_minute.get();
+        let minute = self.attacks.minute;
+        let minute = minute.filter(|(began, _)| began.elapsed() < Duration::from_mins(1));
+        let (began, count) = minute.unwrap_or((Instant::now(), 0));
+        if count >= most {
+            return false;
+        }
+        self.attacks.minute = Some((began, count + 1));
+        true
+    }
+}

@@ -1,0 +1,23 @@
+//! Attacks, named: a pure core without clock or I/O. Samples and time come in, findings come out.
+//!
+//! Time goes in windows of a second. In each, what the samples stand for is counted by target, by source and by subnet, in
+//! bounded memory whatever is forged; at its end each kind of attack that is looked for is judged.
+
+mod attack;
+mod detector;
+mod distinct;
+mod kind;
+mod rule;
+mod sample;
+mod space_saving;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub use self::{
+    attack::{Attack, Subject},
+    detector::{Detector, Step},
+    kind::Kind,
+    rule::{ABOVE_MAX, Answer, Rule, Rules},
+    sample::Sample,
+};

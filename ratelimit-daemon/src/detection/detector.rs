@@ -1,0 +1,124 @@
+//! From samples to attacks that begin, go on and end.
+
+use std::collections::BTreeMap;
+
+use ratelimit_common::Instant;
+
+use super::{
+    Attack, Kind, Rules, Sample, Subject,
+    window::{Seen, Window},
+};
+use crate::prefix::Prefix;
+
+/// The time in which packets are counted together.
+const WINDOW_NS: u64 = 1_000_000_000;
+/// An attack that was not seen for so long has ended.
+const QUIET_NS: u64 = 10 * WINDOW_NS;
+/// Attacks at a time: of more, nobody would learn anything.
+const ATTACKS_MAX: usize = 256;
+
+/// Names attacks.
+pub struct Detector {
+    rules: Rules,
+    window: Window,
+    /// When the window ends; `None` before the first sample.
+    end: Option<Instant>,
+    attacks: BTreeMap<(Kind, Subject), Attack>,
+}
+
+/// What came out of the windows that have ended.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    /// Attacks that were found.
+    pub began: Vec<Attack>,
+    /// Attacks that are over.
+    pub ended: Vec<Attack>,
+    /// Sources that have much of an attack that is going on.
+    pub to_blame: Vec<(Kind, Prefix)>,
+}
+
+impl Step {
+    /// Whether anything came out.
+    #[must_use]
+    pub fn is_news(&self) -> bool {
+        !(self.began.is_empty() && self.ended.is_empty() && self.to_blame.is_empty())
+    }
+
+    /// Adds what came out next.
+    pub fn extend(&mut self, next: Self) {
+        self.began.extend(next.began);
+        self.ended.extend(next.ended);
+        self.to_blame.extend(next.to_blame);
+    }
+}
+
+impl Detector {
+    /// Looks for what `rules` name.
+    #[must_use]
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            window: Window::new(),
+            end: None,
+            attacks: BTreeMap::new(),
+        }
+    }
+
+    /// The attacks that are going on.
+    pub fn attacks(&self) -> impl Iterator<Item = &Attack> {
+        self.attacks.values()
+    }
+
+    /// Counts a packet; of windows that it shows to have ended, it answers what came out.
+    pub fn take(&mut self, sample: &Sample) -> Step {
+        let step = self.advance(sample.at);
+        self.end.get_or_insert(later(sample.at, WINDOW_NS));
+        self.window.add(sample);
+        step
+    }
+
+    /// Ends the window if it is over at `now`.
+    pub fn advance(&mut self, now: Instant) -> Step {
+        let mut step = Step::default();
+        if let Some(end) = self.end.filter(|end| *end <= now) {
+            for seen in self.window.judge(&self.rules) {
+                self.note(seen, end, &mut step);
+            }
+            self.window.clear();
+            // The next begins with its first packet.
+            self.end = None;
+        }
+        let is_over = |attack: &Attack| later(attack.last, QUIET_NS) <= now;
+        let over = self.attacks.extract_if(.., |_, attack| is_over(attack));
+        step.ended.extend(over.map(|(_, attack)| attack));
+        step
+    }
+
+    fn note(&mut self, seen: Seen, end: Instant, step: &mut Step) {
+        let above = self.rules[&seen.kind].above.get();
+        let blamed = self.window.to_blame(&seen, above).into_iter();
+        step.to_blame
+            .extend(blamed.map(|source| (seen.kind, source)));
+        let key = (seen.kind, seen.subject);
+        if let Some(attack) = self.attacks.get_mut(&key) {
+            attack.last = end;
+            attack.packets_per_second = attack.packets_per_second.max(seen.packets);
+            attack.sources = attack.sources.max(seen.sources);
+        } else if self.attacks.len() < ATTACKS_MAX {
+            let attack = Attack {
+                kind: seen.kind,
+                subject: seen.subject,
+                packets_per_second: seen.packets,
+                sources: seen.sources,
+                since: end,
+                last: end,
+            };
+            step.began.push(attack.clone());
+            self.attacks.insert(key, attack);
+        }
+    }
+}
+
+fn later(instant: Instant, nanos: u64) -> Instant {
+    Instant::from_nanos(instant.as_nanos().saturating_add(nanos))
+}

@@ -1,0 +1,70 @@
+//! The attacks that have names.
+
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+
+/// What an attack is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Requests for connections that nobody goes on with (RFC 4987).
+    SynFlood,
+    /// TCP segments with flags that nobody sends, or requests with both congestion flags (RFC 3168) that nobody goes on
+    /// with.
+    TcpFlags,
+    /// Answers of many servers to questions that the target did not ask (Rossow, "Amplification Hell", NDSS 2014).
+    Reflection,
+    /// A source that sends far more than the others.
+    HeavyHitter,
+    /// A subnet that sends far more than the others, none of its members most of it.
+    Spread,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::SynFlood,
+        Self::TcpFlags,
+        Self::Reflection,
+        Self::HeavyHitter,
+        Self::Spread,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::SynFlood => "syn-flood",
+            Self::TcpFlags => "tcp-flags",
+            Self::Reflection => "reflection",
+            Self::HeavyHitter => "heavy-hitter",
+            Self::Spread => "spread",
+        }
+    }
+
+    /// Its table in `[detection]`.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::SynFlood => "syn_flood",
+            Self::TcpFlags => "tcp_flags",
+            Self::Reflection => "reflection",
+            Self::HeavyHitter => "heavy_hitter",
+            Self::Spread => "spread",
+        }
+    }
+
+    /// The packets a second from which on it is one, unless the configuration says otherwise.
+    #[must_use]
+    pub const fn above_default(self) -> NonZeroU32 {
+        const fn above(packets: u32) -> NonZeroU32 {
+            NonZeroU32::new(packets).expect("no kind begins at 0")
+        }
+        match self {
+            Self::SynFlood | Self::TcpFlags => const { above(500) },
+            Self::Reflection => const { above(1_000) },
+            Self::HeavyHitter | Self::Spread => const { above(20_000) },
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! From when on something is an attack, and what is done then.
+
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::Kind;
+
+/// The most packets a second that a rule may name.
+pub const ABOVE_MAX: u32 = 1_000_000_000;
+
+/// What is done when an attack is found.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// It is named, and nothing else.
+    #[default]
+    Observe,
+    /// Sources that send much of it are banned.
+    Ban,
+}
+
+/// The rule for one kind of attack.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rule {
+    /// The packets a second from which on it is one.
+    pub above: NonZeroU32,
+    /// What is done then.
+    pub answer: Answer,
+    /// How long a source is banned for it.
+    pub length: Duration,
+}
+
+impl Rule {
+    /// What holds for a kind of which nothing else is said.
+    #[must_use]
+    pub fn of(kind: Kind) -> Self {
+        Self {
+            above: kind.above_default(),
+            answer: Answer::default(),
+            length: Duration::from_mins(10),
+        }
+    }
+}
+
+/// The kinds that are looked for.
+pub type Rules = BTreeMap<Kind, Rule>;

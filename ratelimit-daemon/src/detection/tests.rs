@@ -1,0 +1,186 @@
+//! What is an attack, and what is not.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use ratelimit_common::Instant;
+
+use super::{sample::Content, *};
+
+const TARGET: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 10, 10, 10));
+const CLIENT: u32 = 0xcb00_7109;
+const START_NS: u64 = 1 << 40;
+const SECOND_NS: u64 = 1_000_000_000;
+
+#[test]
+fn requests_of_forged_sources_are_a_syn_flood() {
+    let attacks = named(traffic(600, |packet| (packet * 7919, Content::Request)));
+    assert_eq!(attacks.len(), 1);
+    assert_eq!(attacks[0].kind, Kind::SynFlood);
+    assert_eq!(attacks[0].subject.to_string(), "to 10.10.10.10");
+    assert_eq!(attacks[0].packets_per_second, 600);
+    assert!(attacks[0].sources > 500);
+}
+
+#[test]
+fn requests_of_one_source_are_a_syn_flood_and_it_is_to_blame() {
+    let mut detector = detector();
+    for sample in traffic(600, |_| (CLIENT, Content::Request)) {
+        detector.take(&sample);
+    }
+    let step = detector.advance(after(1));
+    let blamed = vec![(Kind::SynFlood, prefix("203.0.113.9"))];
+    assert_eq!(step.to_blame, blamed);
+}
+
+#[test]
+fn fewer_packets_than_the_rule_says_are_none() {
+    check(traffic(499, |packet| (packet, Content::Request)), &[]);
+    check(
+        traffic(500, |packet| (packet, Content::Request)),
+        &[Kind::SynFlood],
+    );
+}
+
+#[test]
+fn requests_that_clients_go_on_with_are_none() {
+    let of_web = |packet| match packet % 5 {
+        0 => (packet, Content::Request),
+        _ => (packet, Content::Acknowledging),
+    };
+    check(traffic(50_000, of_web), &[]);
+    let with_congestion_flags = |packet| match of_web(packet) {
+        (source, Content::Request) => (source, Content::OddFlags),
+        other => other,
+    };
+    check(traffic(50_000, with_congestion_flags), &[]);
+}
+
+#[test]
+fn clients_behind_one_address_are_none() {
+    let behind = |packet| match packet % 10 {
+        0 => (CLIENT, Content::Request),
+        1 => (CLIENT, Content::Other),
+        _ => (CLIENT, Content::Acknowledging),
+    };
+    check(traffic(50_000, behind), &[]);
+}
+
+#[test]
+fn a_large_download_is_none() {
+    check(traffic(800_000, |_| (CLIENT, Content::Acknowledging)), &[]);
+}
+
+#[test]
+fn answers_of_many_servers_are_a_reflection_and_those_of_a_few_are_not() {
+    let answers =
+        |servers| move |packet: u32| (packet % servers * 7919, Content::Answer { port: 161 });
+    check(traffic(2_000, answers(500)), &[Kind::Reflection]);
+    check(traffic(2_000, answers(15)), &[]);
+}
+
+#[test]
+fn a_source_far_over_the_others_is_a_heavy_hitter() {
+    let hitter = |packet| match packet % 10 {
+        0 => (packet, Content::Other),
+        _ => (CLIENT, Content::Other),
+    };
+    let attacks = named(traffic(30_000, hitter));
+    assert_eq!(attacks.len(), 1);
+    assert_eq!(attacks[0].kind, Kind::HeavyHitter);
+    assert_eq!(attacks[0].subject.to_string(), "from 203.0.113.9");
+    // Every source sends as much: none is over the rest.
+    check(
+        traffic(150_000, |packet| (packet % 5 * 65_536, Content::Other)),
+        &[],
+    );
+}
+
+#[test]
+fn a_subnet_whose_members_stay_under_the_limit_is_spread() {
+    let spread = |packet| match packet % 10 {
+        0 => (packet * 7919, Content::Other),
+        _ => (CLIENT + packet % 101, Content::Other),
+    };
+    let attacks = named(traffic(30_000, spread));
+    assert_eq!(attacks.len(), 1);
+    assert_eq!(attacks[0].kind, Kind::Spread);
+    assert_eq!(attacks[0].subject.to_string(), "from 203.0.113.0/24");
+    assert!(attacks[0].sources > 70, "{}", attacks[0].sources);
+}
+
+#[test]
+fn an_attack_is_told_when_it_begins_and_when_it_ends() {
+    let mut detector = detector();
+    let mut began = 0;
+    for second in 0..3 {
+        for mut sample in traffic(600, |packet| (packet * 7919, Content::Request)) {
+            sample.at = Instant::from_nanos(sample.at.as_nanos() + second * SECOND_NS);
+            began += detector.take(&sample).began.len();
+        }
+    }
+    began += detector.advance(after(3)).began.len();
+    assert_eq!((began, detector.attacks().count()), (1, 1));
+    assert!(detector.advance(after(12)).ended.is_empty());
+    assert_eq!(detector.advance(after(13)).ended.len(), 1);
+    assert_eq!(detector.attacks().count(), 0);
+}
+
+#[test]
+fn a_sample_counts_for_the_packets_that_it_stands_for() {
+    let samples = traffic(20, |packet| (packet * 7919, Content::Request));
+    let samples = samples.map(|sample| Sample {
+        packets: 32,
+        ..sample
+    });
+    check(samples, &[Kind::SynFlood]);
+}
+
+#[test]
+fn what_no_rule_names_is_not_looked_for() {
+    let mut detector = Detector::new(Rules::new());
+    for sample in traffic(600, |packet| (packet * 7919, Content::Request)) {
+        detector.take(&sample);
+    }
+    assert!(detector.advance(after(1)).began.is_empty());
+}
+
+#[track_caller]
+fn check(samples: impl Iterator<Item = Sample>, expected: &[Kind]) {
+    let kinds: Vec<Kind> = named(samples).iter().map(|attack| attack.kind).collect();
+    assert_eq!(kinds, expected);
+}
+
+fn named(samples: impl Iterator<Item = Sample>) -> Vec<Attack> {
+    let mut detector = detector();
+    for sample in samples {
+        assert!(detector.take(&sample).began.is_empty());
+    }
+    detector.advance(after(1)).began
+}
+
+/// So many packets, evenly in a second, each from a source.
+fn traffic(packets: u32, what: impl Fn(u32) -> (u32, Content)) -> impl Iterator<Item = Sample> {
+    (0..packets).map(move |packet| {
+        let (source, content) = what(packet);
+        let at = START_NS + u64::from(packet) * SECOND_NS / u64::from(packets);
+        Sample {
+            at: Instant::from_nanos(at),
+            packets: 1,
+            source: Ipv4Addr::from(source).into(),
+            target: TARGET,
+            content,
+        }
+    })
+}
+
+fn detector() -> Detector {
+    Detector::new(Kind::ALL.map(|kind| (kind, Rule::of(kind))).into())
+}
+
+fn after(seconds: u64) -> Instant {
+    Instant::from_nanos(START_NS + seconds * SECOND_NS)
+}
+
+fn prefix(text: &str) -> crate::prefix::Prefix {
+    text.parse().unwrap()
+}

@@ -1,0 +1,80 @@
+//! Samples of all packets, from the kernel to the detection of attacks.
+
+use std::time::Duration;
+
+use ratelimit_common::{Instant, sample::Front};
+use tokio::time::{Instant as Moment, sleep};
+use tokio_util::sync::CancellationToken;
+use zerocopy::FromBytes;
+
+use crate::{
+    clock,
+    control::{Controller, Handle},
+    datapath::Events,
+    detection::{Detector, Rules, Sample, Step},
+};
+
+/// How often the ring is emptied.
+const PACE: Duration = Duration::from_millis(50);
+/// How often it is asked whether something else is to be looked for.
+const RULES_LAST: Duration = Duration::from_secs(1);
+/// Samples that are read at a time: more than the ring holds, so that it may fill again meanwhile.
+const BATCH: usize = 1 << 14;
+
+/// Looks for what the configuration names, until `stop`.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn follow(
+    mut samples: Events,
+    controller: Handle,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let mut rules = Rules::new();
+    let mut detector = Detector::new(rules.clone());
+    let mut asked: Option<Moment> = None;
+    loop {
+        if asked.is_none_or(|asked| asked.elapsed() >= RULES_LAST) {
+            let wanted = controller.call(|it| it.attack_rules()).await?;
+            asked = Some(Moment::now());
+            if wanted != rules {
+                rules = wanted;
+                detector = Detector::new(rules.clone());
+                report(&controller, Step::default(), &detector).await?;
+            }
+        }
+        let pace = if rules.is_empty() { RULES_LAST } else { PACE };
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = sleep(pace) => {}
+        }
+        let step = read(&mut samples, &mut detector);
+        if step.is_news() {
+            report(&controller, step, &detector).await?;
+        }
+    }
+}
+
+/// Empties the ring into the detector.
+fn read(samples: &mut Events, detector: &mut Detector) -> Step {
+    // First: a sample that comes in between belongs to the window that is open.
+    let now = clock::now();
+    let mut step = Step::default();
+    for _ in 0..BATCH {
+        let Some(item) = samples.next() else { break };
+        if let Ok(front) = Front::read_from_bytes(&item) {
+            let at = Instant::from_nanos(front.at_ns);
+            let sample = Sample::read(at, front.packets, front.frame(), front.frame_bytes);
+            step.extend(sample.map_or_else(Step::default, |sample| detector.take(&sample)));
+        }
+    }
+    step.extend(detector.advance(now));
+    step
+}
+
+async fn report(controller: &Handle, step: Step, detector: &Detector) -> anyhow::Result<()> {
+    let going_on = detector.attacks().cloned().collect();
+    let note = move |it: &mut Controller| it.note_attacks(&step, going_on);
+    Ok(controller.call(note).await?)
+}

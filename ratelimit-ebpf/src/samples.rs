@@ -1,0 +1,66 @@
+//! Sends the front of one packet in so many to user space, while the settings ask for it.
+
+use aya_ebpf::{
+    bindings::{BPF_RB_NO_WAKEUP, xdp_md},
+    cty::c_void,
+    helpers::{bpf_get_prandom_u32, bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
+};
+use ratelimit_common::sample::{FRONT_BYTES, Front};
+
+use crate::{
+    clock,
+    maps::{COUNTDOWN, SAMPLES, SETTINGS},
+};
+
+/// Counts a packet, and sends its front if it is its turn.
+///
+/// It comes first, when there is nothing yet that would have to outlive it on the stack, which has no room.
+#[inline(always)]
+pub fn offer(context: *mut xdp_md) {
+    if SETTINGS
+        .get(0)
+        .is_some_and(|settings| settings.has_samples())
+    {
+        sample_packet(context);
+    }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
+    let Some(countdown) = COUNTDOWN.get_ptr_mut(0) else {
+        return 0;
+    };
+    // SAFETY: it belongs to this CPU, and XDP programs do not interrupt each other on one.
+    let countdown = unsafe { &mut *countdown };
+    let Some(packets) = countdown.count() else {
+        return 0;
+    };
+    // SAFETY: the helper takes nothing and cannot fail.
+    countdown.choose(unsafe { bpf_get_prandom_u32() });
+    let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {
+        return 0;
+    };
+    let front = entry.as_mut_ptr();
+    // SAFETY: the helper reads the length of the frame that the context describes.
+    let frame_bytes = unsafe { bpf_xdp_get_buff_len(context) } as u32;
+    // A frame has at least an Ethernet header. The mask is for the verifier, which is to see that there is at least one byte,
+    // and room for all.
+    let bytes = frame_bytes.min(FRONT_BYTES).wrapping_sub(1) & (FRONT_BYTES - 1);
+    // SAFETY: the entry is this program's until it is submitted, and holds as many bytes as the mask lets through.
+    let is_read = unsafe {
+        (*front).at_ns = clock::now().as_nanos();
+        (*front).packets = packets;
+        (*front).frame_bytes = frame_bytes;
+        let place = (&raw mut (*front).bytes).cast::<c_void>();
+        bpf_xdp_load_bytes(context, 0, place, bytes.wrapping_add(1)) == 0
+    };
+    // User space looks from time to time.
+    if is_read {
+        countdown.sent();
+        entry.submit(BPF_RB_NO_WAKEUP.into());
+    } else {
+        entry.discard(BPF_RB_NO_WAKEUP.into());
+    }
+    0
+}

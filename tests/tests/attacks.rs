@@ -1,0 +1,206 @@
+//! The daemon names attacks from what the kernel samples of live traffic, and ordinary traffic it does not.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    net::Ipv4Addr,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+
+use ratelimit_daemon::{
+    api::{AttackView, Ban, Status},
+    capture::{Capture, CaptureError},
+    detection::Kind,
+};
+use ratelimit_tests::{
+    Frame, Lab,
+    lab::Sender,
+    packet::{ACK, SYN},
+    require_root,
+    service::Service,
+    skip,
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const SYN_FLOOD: &str = "pkt.TCP.synflood.spoofed.pcap";
+
+#[test]
+fn a_flood_of_forged_requests_is_named() {
+    check(SYN_FLOOD, Kind::SynFlood, "to 10.10.10.10");
+}
+
+#[test]
+fn a_flood_with_both_congestion_flags_is_named() {
+    let file = "pkt.TCP.DOMINATE.syn.ecn.cwr.pcapng";
+    check(file, Kind::TcpFlags, "to 10.10.10.10");
+}
+
+#[test]
+fn a_reflection_by_ipsec_gateways_is_named() {
+    let subject = "from port 4500 to 10.10.10.10";
+    check("amp.UDP.isakmp.pcap", Kind::Reflection, subject);
+}
+
+#[test]
+fn a_reflection_by_snmp_agents_is_named() {
+    let subject = "from port 161 to 10.10.10.10";
+    check("amp.UDP.snmp.src161.pcapng", Kind::Reflection, subject);
+}
+
+#[test]
+fn ordinary_traffic_is_not_named_and_a_flood_behind_it_is() {
+    const ROUNDS: u32 = 3_000;
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &toml("observe")).unwrap();
+    let sender = Sender::new(&lab.far).unwrap();
+    for round in 0..ROUNDS {
+        for frame in ordinary(round) {
+            sender.send(&frame).unwrap();
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(attacks(&service), []);
+    for packet in 0..50_000 {
+        sender.send(&request(packet * 65_537)).unwrap();
+    }
+    let found = wait_for_attacks(&service);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].kind, Kind::SynFlood);
+}
+
+#[test]
+fn a_source_that_floods_is_banned_where_the_rule_says_so() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &toml("ban")).unwrap();
+    let sender = Sender::new(&lab.far).unwrap();
+    for _ in 0..50_000 {
+        sender.send(&request(7)).unwrap();
+    }
+    wait_for_attacks(&service);
+    let json = service.rlctl_ok(&["--json", "list", "bans"]).unwrap();
+    let bans: Vec<Ban> = serde_json::from_str(&json).unwrap();
+    assert_eq!(bans.len(), 1, "{json}");
+    assert_eq!(bans[0].prefix.to_string(), client(7).to_string());
+}
+
+/// Sends the fast part of a capture at its own pace. Its attack is named, and nothing else.
+fn check(file: &str, kind: Kind, subject: &str) {
+    require_root!();
+    let Some(packets) = read(file) else { return };
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &toml("observe")).unwrap();
+    let sender = Sender::new(&lab.far).unwrap();
+    let (start, began) = (Instant::now(), SystemTime::now());
+    for (after, frame) in &packets {
+        thread::sleep((start + *after).saturating_duration_since(Instant::now()));
+        sender.send(frame).unwrap();
+    }
+    let took = start.elapsed();
+    let found = wait_for_attacks(&service);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let told = (found[0].kind, found[0].subject.as_str());
+    assert_eq!(told, (kind, subject));
+    let since = SystemTime::from(found[0].since);
+    let named = since.duration_since(began).unwrap();
+    // The machine may be busy, and the traffic slower than it was.
+    assert!(named <= took.max(Duration::from_secs(2)), "{named:?}");
+    service.wait_for_log("an attack has begun").unwrap();
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let counted = format!("ratelimit_attacks_total{{kind=\"{}\"}} 1", kind.label());
+    assert!(metrics.contains(&counted), "{metrics}");
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(
+        status.contains(&format!("{} {subject} since", kind.label())),
+        "{status}"
+    );
+}
+
+fn wait_for_attacks(service: &Service) -> Vec<AttackView> {
+    let start = Instant::now();
+    loop {
+        let found = attacks(service);
+        if !found.is_empty() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "{}", service.log());
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn attacks(service: &Service) -> Vec<AttackView> {
+    let json = service.rlctl_ok(&["--json", "status"]).unwrap();
+    serde_json::from_str::<Status>(&json).unwrap().attacks
+}
+
+/// Nothing is limited, and everything is looked for.
+fn toml(answer: &str) -> String {
+    let mut toml = "[policy.default]\nlimits = []\n".to_owned();
+    for kind in Kind::ALL {
+        writeln!(toml, "[detection.{}]\nanswer = \"{answer}\"", kind.key()).unwrap();
+    }
+    toml
+}
+
+/// A millisecond of web, ssh, DNS, a large download, and many clients behind one address.
+fn ordinary(round: u32) -> Vec<Vec<u8>> {
+    let segment = |source, port, flags, bytes| {
+        let frame = Frame::ethernet().ipv4(source).tcp(port, flags);
+        frame.pad_to(bytes).build()
+    };
+    let one = Ipv4Addr::new(203, 0, 113, 77);
+    let web = client(round * 65_537);
+    let mut frames = vec![request(round * 65_537)];
+    frames.extend((0..5).map(|_| segment(web, 443, ACK, 60)));
+    frames.extend((0..5).map(|_| segment(one, 443, SYN, 60)));
+    frames.extend((0..20).map(|_| segment(one, 443, ACK, 60)));
+    let question = Frame::ethernet().ipv4(one).udp(53).pad_to(80).build();
+    frames.extend([question, segment(client(1), 22, ACK, 120)]);
+    let answer = [0, 53, 0xc0, 7, 0, 8, 0, 0];
+    let answer = Frame::ethernet().ipv4(client(2)).protocol(17, &answer);
+    frames.push(answer.pad_to(160).build());
+    frames.extend((0..20).map(|_| segment(client(3), 50_000, ACK, 1_500)));
+    frames
+}
+
+fn request(number: u32) -> Vec<u8> {
+    let frame = Frame::ethernet().ipv4(client(number)).tcp(443, SYN);
+    frame.pad_to(60).build()
+}
+
+/// One of many addresses, far from each other.
+fn client(number: u32) -> Ipv4Addr {
+    Ipv4Addr::from(0x6000_0000 | (number & 0x0fff_ffff))
+}
+
+/// Frames of the first two seconds that are fast, each with when it comes; a test whose capture is not there is skipped.
+fn read(file: &str) -> Option<Vec<(Duration, Vec<u8>)>> {
+    const FAST: usize = 300;
+    let captures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/captures");
+    let Ok(bytes) = fs::read(captures.join(file)) else {
+        skip::report(&format!("needs the capture {file} in ../shared/captures"));
+        return None;
+    };
+    let mut packets = Vec::new();
+    let mut capture = Capture::open(bytes.as_slice()).unwrap();
+    let read = capture.read(|packet| {
+        let at = Duration::from_nanos(packet.time_ns.unwrap());
+        packets.push((at, packet.frame.to_vec()));
+        Ok::<_, CaptureError>(())
+    });
+    read.unwrap();
+    let second = Duration::from_secs(1);
+    let mut starts = packets.windows(FAST);
+    let first = starts.position(|few| few[FAST - 1].0.saturating_sub(few[0].0) < second);
+    packets.drain(..first.expect("some of it is fast"));
+    let start = packets[0].0;
+    for packet in &mut packets {
+        packet.0 = packet.0.saturating_sub(start);
+    }
+    packets.retain(|packet| packet.0 < 2 * second);
+    Some(packets)
+}

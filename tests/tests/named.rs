@@ -1,0 +1,113 @@
+//! Real attacks are named for what they are within two seconds: captures of the `DDoS` Packet Capture Collection
+//! (`StopDDoS/packet-captures`), of which four files stand beside the repository where the tests run whole.
+
+use std::{collections::VecDeque, fs, path::PathBuf};
+
+use ratelimit_common::Instant;
+use ratelimit_daemon::{
+    capture::{Capture, CaptureError},
+    detection::{Attack, Detector, Kind, Rule, Sample},
+};
+use ratelimit_tests::skip;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+#[test]
+fn a_flood_of_forged_requests_is_named() {
+    check(
+        "pkt.TCP.synflood.spoofed.pcap",
+        Kind::SynFlood,
+        "to 10.10.10.10",
+    );
+}
+
+#[test]
+fn a_flood_with_both_congestion_flags_is_named() {
+    check(
+        "pkt.TCP.DOMINATE.syn.ecn.cwr.pcapng",
+        Kind::TcpFlags,
+        "to 10.10.10.10",
+    );
+}
+
+#[test]
+fn a_reflection_by_ipsec_gateways_is_named() {
+    check(
+        "amp.UDP.isakmp.pcap",
+        Kind::Reflection,
+        "from port 4500 to 10.10.10.10",
+    );
+}
+
+#[test]
+fn a_reflection_by_snmp_agents_is_named() {
+    check(
+        "amp.UDP.snmp.src161.pcapng",
+        Kind::Reflection,
+        "from port 161 to 10.10.10.10",
+    );
+}
+
+/// The one attack of a capture is named within two seconds, whether all of its packets are looked at or one of 32.
+fn check(file: &str, kind: Kind, subject: &str) {
+    for every in [1, 32] {
+        let Some(samples) = read(file, every) else {
+            return;
+        };
+        let attacks = named(&samples);
+        assert_eq!(attacks.len(), 1, "{file}, 1 of {every}: {attacks:?}");
+        assert_eq!(
+            (attacks[0].kind, attacks[0].subject.to_string()),
+            (kind, subject.to_owned())
+        );
+        let took = attacks[0].since.as_nanos() - beginning(&samples).as_nanos();
+        assert!(took <= 2 * SECOND_NS, "{file}, 1 of {every}: {took} ns");
+    }
+}
+
+fn named(samples: &[Sample]) -> Vec<Attack> {
+    let rules = Kind::ALL.map(|kind| (kind, Rule::of(kind)));
+    let mut detector = Detector::new(rules.into());
+    let mut attacks = Vec::new();
+    for sample in samples {
+        attacks.extend(detector.take(sample).began);
+    }
+    let end = samples.last().unwrap().at.as_nanos() + SECOND_NS;
+    attacks.extend(detector.advance(Instant::from_nanos(end)).began);
+    attacks
+}
+
+/// The first of 300 packets that come within a second: before it, one of the captures has half a minute of single packets.
+fn beginning(samples: &[Sample]) -> Instant {
+    let mut last = VecDeque::new();
+    for sample in samples {
+        last.extend((0..sample.packets).map(|_| sample.at));
+        last.drain(..last.len().saturating_sub(300));
+        if last.len() == 300 && sample.at.as_nanos() - last[0].as_nanos() < SECOND_NS {
+            return last[0];
+        }
+    }
+    panic!("nothing in the capture is fast");
+}
+
+/// One of so many packets of a capture, each standing for all of them; a test whose capture is not there is skipped.
+fn read(file: &str, every: u32) -> Option<Vec<Sample>> {
+    let captures = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/captures");
+    let Ok(bytes) = fs::read(captures.join(file)) else {
+        skip::report(&format!("needs the capture {file} in ../shared/captures"));
+        return None;
+    };
+    let mut samples = Vec::new();
+    let mut packets = 0;
+    let mut capture = Capture::open(bytes.as_slice()).unwrap();
+    let read = capture.read(|packet| {
+        packets += 1;
+        if packets % every == 0 {
+            let at = Instant::from_nanos(packet.time_ns.unwrap());
+            samples.extend(Sample::read(at, every, packet.frame, packet.frame_bytes));
+        }
+        Ok::<_, CaptureError>(())
+    });
+    read.unwrap();
+    Some(samples)
+}
