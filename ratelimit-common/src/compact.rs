@@ -6,7 +6,7 @@
 //!
 //! # Why eviction gives nobody more than the limit
 //!
-//! Words have an order, from the least debt to the most ([`Algorithm::debt_origin`]), and no step makes one less. A source
+//! Words have an order, from the least debt to the most ([`debt_origin`](crate::algorithm::Algorithm::debt_origin)), and no step makes one less. A source
 //! is evicted from the slot whose word is the least of its set. When it comes back, every word of the set is therefore at
 //! least the word that it left, and so is the one that it takes over.
 //!
@@ -18,7 +18,7 @@
 //! - Fixed window: while the window that was left lasts, the least word is of a window that opened at the same time, and holds
 //!   at least as much; so each window admits at most the amount. Later the least word may be of another window, one that
 //!   opened before the source came back and ends before a window of its own would. There the source has only the part of
-//!   the amount that is left of the time ([`Algorithm::taken_over`]). The windows in which a source is admitted thus never
+//!   the amount that is left of the time ([`taken_over`](crate::algorithm::Algorithm::taken_over)). The windows in which a source is admitted thus never
 //!   overlap, and each admits no more than its length allows: in `k` windows of time, at most `k + 2` amounts.
 //!
 //! # Two CPUs at once
