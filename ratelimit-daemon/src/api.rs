@@ -42,6 +42,7 @@ mod crowdsec;
 mod event;
 mod lists;
 mod lockout;
+mod new_sources;
 mod program;
 
 use std::{net::IpAddr, sync::Arc};
@@ -64,6 +65,7 @@ pub use self::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
         PassAllStatus, ProtectedView, SSH_PEER,
     },
+    new_sources::NewSourcesStatus,
     program::{ProgramBanRequest, ProgramUnbanRequest},
 };
 pub use crate::origin::Origin;
@@ -394,6 +396,9 @@ pub struct Status {
     /// Whether the node has limits.
     #[serde(default)]
     pub node: bool,
+    /// The budget for new sources; `None` where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_sources: Option<NewSourcesStatus>,
     /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowdsec: Option<CrowdsecStatus>,

@@ -30,6 +30,7 @@ mod limit_state;
 mod list;
 mod list_files;
 mod lists;
+mod new_sources;
 mod node_scope;
 mod pass_all;
 mod policies;

@@ -55,6 +55,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         }),
         node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
         source,
+        new_sources: document.new_sources.as_ref().map(|at| at.value),
         bans_per_minute: detection.map_or(PER_MINUTE_DEFAULT, |at| at.value.bans_per_minute),
         attacks: detection.map_or_else(Rules::new, |at| at.value.attacks.clone()),
         allow: sorted(&document.allow),

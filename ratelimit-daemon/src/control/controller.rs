@@ -54,6 +54,8 @@ pub struct Controller {
     small: BTreeSet<u32>,
     /// The CPUs that share the limits of the node.
     cpus: u32,
+    /// Those of them at which packets arrive.
+    pub(super) online_cpus: u32,
     pub(super) enforcer: Enforcer,
     pub(super) store: Store,
     pub(super) started: Timestamp,
@@ -107,6 +109,7 @@ impl Controller {
             classes: ClassNumbers::default(),
             small: BTreeSet::new(),
             cpus: cpus()?,
+            online_cpus: online_cpus()?,
             enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
             store,
             started: Timestamp::now(),
@@ -421,7 +424,12 @@ impl Controller {
     }
 
     fn tables(&self) -> Tables {
-        let tables = compile::tables(&self.policies, &self.classes, &self.intent);
+        let tables = compile::tables(
+            &self.policies,
+            &self.classes,
+            &self.intent,
+            self.online_cpus,
+        );
         Tables {
             settings: clock_choice::apply(tables.settings, self.clock().clock)
                 .with_pass_all(self.pass_all.status().is_some()),
@@ -520,6 +528,14 @@ fn cpus() -> anyhow::Result<u32> {
         anyhow::Error::from(error).context(format!("counting the CPUs in {path}"))
     })?;
     Ok(u32::try_from(count)?)
+}
+
+/// The CPUs that run.
+fn online_cpus() -> anyhow::Result<u32> {
+    let online = aya::util::online_cpus().map_err(|(path, error)| {
+        anyhow::Error::from(error).context(format!("counting the CPUs in {path}"))
+    })?;
+    Ok(u32::try_from(online.len())?)
 }
 
 fn summary(edits: &[Edit], reverse: &[Edit]) -> Changed {

@@ -127,7 +127,8 @@ impl Controller {
             DropReason::Banned
             | DropReason::Truncated
             | DropReason::VlanDepth
-            | DropReason::ExtensionDepth => None,
+            | DropReason::ExtensionDepth
+            | DropReason::NewSources => None,
         }
     }
 }

@@ -92,6 +92,7 @@ impl Controller {
             classes: self.class_views(),
             aggregates: self.aggregate_lengths(),
             node: self.policies.get(NODE).is_some(),
+            new_sources: self.new_sources(),
             crowdsec: self.crowdsec_status(),
             protected: self.protection.prefixes().len(),
             pass_all: self.pass_all.status().cloned(),

@@ -53,6 +53,10 @@ impl Compiler<'_> {
             Some(ban) => policy.with_ban(ban.compile()),
             None => policy,
         };
+        let policy = match wanted.role {
+            Role::Prefixes(..) => policy.for_prefixes(),
+            Role::Sources | Role::Node => policy,
+        };
         Named {
             index: 0,
             role: wanted.role,

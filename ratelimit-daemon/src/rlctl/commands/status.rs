@@ -95,6 +95,9 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     if status.node {
         lines.push("the node has limits".to_owned());
     }
+    if let Some(new_sources) = &status.new_sources {
+        lines.push(printable(&new_sources.to_string()));
+    }
     lines.extend(status.crowdsec.as_ref().map(|it| crowdsec(it, now)));
     lines
 }
