@@ -21,7 +21,8 @@ use ratelimit_tests::{
 
 const PASSED: Verdict = Verdict::Pass(PassReason::NewSources);
 const DROPPED: Verdict = Verdict::Drop(DropReason::NewSources);
-const SECOND: u64 = 1_000_000_000;
+/// A window, and the tick that it is rounded up to.
+const WINDOW: u64 = 1_001_000_000;
 const START: u64 = 1 << 40;
 
 #[test]
@@ -33,7 +34,7 @@ fn exactly_the_budget_gets_state_in_each_window() {
             for window in 0..3 {
                 for packet in 0..20 {
                     let expected = if packet < 5 { CONFORMING } else { verdict };
-                    let at = START + window * SECOND + packet;
+                    let at = START + window * WINDOW + packet;
                     assert_eq!(judge.send(ipv4(source), at), expected, "{}", judge.name());
                     source += 1;
                 }
