@@ -71,6 +71,13 @@ fn decode(answer: u64) -> Outcome {
     Outcome::from_bits(unknown(answer) as u32)
 }
 
+/// A source on the stack of the subprogram: kernel 6.1 takes no key of a map from the memory of an argument.
+#[inline(always)]
+fn on_stack<A: Address>(source: &A) -> A {
+    // SAFETY: the reference is valid. Volatile, as the compiler would take the memory that was copied instead of the copy.
+    unsafe { ptr::from_ref(source).read_volatile() }
+}
+
 /// What the verifier knows as a pointer that may be null.
 #[inline(always)]
 fn nullable(policy: Option<&Policy>) -> *const Policy {
@@ -404,7 +411,13 @@ macro_rules! of_strikes {
                 return 0;
             };
             let strike = unpack_strike(at_ns, packet);
-            strikes::count(source, policy, &strike, &KernelTables::at(strike.at)).into()
+            strikes::count(
+                &on_stack(source),
+                policy,
+                &strike,
+                &KernelTables::at(strike.at),
+            )
+            .into()
         }
 
         /// [`strikes::detect`].
@@ -440,7 +453,7 @@ macro_rules! of_strikes {
             };
             let strike = unpack_strike(at_ns, packet);
             strikes::detect(
-                source,
+                &on_stack(source),
                 policy,
                 &strike,
                 &KernelTables::new(context, strike.at),
