@@ -279,6 +279,9 @@ pub struct Check {
     /// How far the source is from a ban by its policy; `None` where that does not ban.
     #[serde(default)]
     pub strikes: Option<StrikesView>,
+    /// The budget for new sources, where the packet passes if the source is not one too many of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_sources: Option<NewSourcesStatus>,
     /// Packets of the source that limits refused, as far as they are remembered.
     pub refused_packets: u64,
     /// When the last of them came.

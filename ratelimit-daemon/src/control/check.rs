@@ -73,6 +73,9 @@ impl Controller {
             covering: self.covering(address, verdict),
             last_drops: self.last_drops(source),
             strikes: strikes_view,
+            new_sources: self
+                .new_sources()
+                .filter(|_| verdict == Verdict::Pass(PassReason::Conforming)),
             refused_packets: strikes.map_or(0, |strikes| strikes.packets),
             refused_last: strikes
                 .map(|strikes| clock::to_wall(Instant::from_nanos(strikes.last_ns))),

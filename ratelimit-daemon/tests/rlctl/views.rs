@@ -688,6 +688,7 @@ fn passing(address: &str) -> Check {
         covering: Vec::new(),
         last_drops: Vec::new(),
         strikes: None,
+        new_sources: None,
         refused_packets: 0,
         refused_last: None,
     }

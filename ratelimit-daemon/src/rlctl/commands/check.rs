@@ -54,6 +54,10 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     let limits = check.limits.iter();
     sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
     sentences.extend(check.wider.iter().flat_map(wider));
+    if let Some(budget) = &check.new_sources {
+        let budget = printable(&budget.to_string());
+        sentences.push(format!("new sources: {budget}, unless its source is known"));
+    }
     sentences.push(format!("refused: {}", refusals(check, now)));
     sentences.extend(check.strikes.as_ref().map(strikes));
     let drops = check.last_drops.iter();
