@@ -51,7 +51,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    attack::AttackView,
+    attack::{AttackView, Limited},
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
     covering::{Covering, Entry},
@@ -265,6 +265,9 @@ pub struct Check {
     pub lists: Vec<Listed>,
     /// The policy that the source is under.
     pub policy: String,
+    /// Why it has a further limit, where it took part in an attack.
+    #[serde(default)]
+    pub limited: Option<Limited>,
     /// The state of its limits.
     pub limits: Vec<LimitState>,
     /// The limits of the prefixes around the source, the narrowest first, and of the node.
@@ -383,6 +386,9 @@ pub struct Status {
     /// Attacks that are going on, of those that are looked for.
     #[serde(default)]
     pub attacks: Vec<AttackView>,
+    /// Sources of attacks that have a further limit for a time.
+    #[serde(default)]
+    pub limited: usize,
     /// Allows.
     pub allows: usize,
     /// Lists, those in files and those that were imported.

@@ -27,6 +27,7 @@ mod intent;
 mod journal;
 mod kept;
 mod limit_state;
+mod limited;
 mod list;
 mod list_files;
 mod lists;

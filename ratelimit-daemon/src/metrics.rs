@@ -182,6 +182,21 @@ fn detection(exposition: &mut Exposition, snapshot: &Snapshot) {
     for (kind, count) in &snapshot.attacks {
         attacks.labelled(&[("kind", kind.label())], *count);
     }
+    exposition
+        .family(
+            "ratelimit_detected_limits",
+            Kind::Gauge,
+            "Sources of attacks that have a further limit for a time.",
+        )
+        .value(snapshot.status.limited);
+    let mut limited = exposition.family(
+        "ratelimit_detected_limits_made",
+        Kind::Counter,
+        "Sources that got a further limit, by the attack, since the daemon started.",
+    );
+    for (kind, count) in &snapshot.limited {
+        limited.labelled(&[("kind", kind.label())], *count);
+    }
 }
 
 fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) {

@@ -139,7 +139,16 @@ impl Document {
             title: "[node]".to_owned(),
             limits: at.value.limits.iter().collect(),
         });
-        policies.chain(aggregate).chain(node).collect()
+        let detection = self.detection.iter().flat_map(|at| &at.value.limits);
+        let detection = detection.map(|limit| Group {
+            title: detection::TITLE.to_owned(),
+            limits: vec![limit],
+        });
+        policies
+            .chain(aggregate)
+            .chain(node)
+            .chain(detection)
+            .collect()
     }
 
     /// Every name of a class that a limit mentions.
@@ -147,7 +156,8 @@ impl Document {
         let policies = self.policies.iter().flat_map(|policy| &policy.mentions);
         let aggregate = self.aggregate.iter().flat_map(|at| &at.value.mentions);
         let node = self.node.iter().flat_map(|at| &at.value.mentions);
-        policies.chain(aggregate).chain(node)
+        let detection = self.detection.iter().flat_map(|at| &at.value.mentions);
+        policies.chain(aggregate).chain(node).chain(detection)
     }
 }
 

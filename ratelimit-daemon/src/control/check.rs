@@ -68,6 +68,7 @@ impl Controller {
             ban,
             lists: self.listed(address.into()),
             policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
+            limited: self.limited_view(source),
             limits,
             wider,
             covering: self.covering(address, verdict),

@@ -88,7 +88,7 @@ pub fn compile_policies(
     let wanted = intent.policies();
     let mut counted = BTreeSet::new();
     for policy in &wanted {
-        for limit in policy.limits {
+        for limit in policy.limits.iter() {
             let selected = select(limit, &intent.config.classes);
             let unknown = |UnknownClass { name }| CompileError::UnknownClass {
                 policy: policy.name.clone(),

@@ -318,7 +318,7 @@ impl Controller {
             self.compile_rules();
             return Ok(());
         }
-        for prefix in edits.iter().flat_map(Edit::prefixes) {
+        for prefix in self.touched(edits) {
             self.compile_prefix(prefix);
         }
         Ok(())
@@ -407,7 +407,14 @@ impl Controller {
         if self.is_bulk(edits) {
             return self.enforcer.difference(&self.rules.entries());
         }
-        self.changes_of(edits.iter().flat_map(Edit::prefixes))
+        self.changes_of(self.touched(edits).into_iter())
+    }
+
+    /// The prefixes that `edits` are about, and those whose policy depends on them.
+    fn touched(&self, edits: &[Edit]) -> Vec<Prefix> {
+        let own = edits.iter().flat_map(Edit::prefixes);
+        let limited = edits.iter().flat_map(|edit| self.intent.limited_by(edit));
+        own.chain(limited).collect()
     }
 
     fn changes_of(&self, prefixes: impl Iterator<Item = Prefix>) -> Changes {
@@ -485,7 +492,7 @@ impl Controller {
         }
         self.edit_because(&edits, Cause::Time)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
-        info!(count = edits.len(), "bans ended");
+        info!(count = edits.len(), "bans and further limits ended");
         Ok(())
     }
 
@@ -504,6 +511,7 @@ impl Controller {
         let ended = self.intent.ended(clock::now()).into_iter();
         ended
             .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
+            .chain(self.intent.ends_of_limited(clock::now()))
             .collect()
     }
 }
@@ -558,6 +566,7 @@ fn exists(edit: &Edit) -> bool {
         Edit::Limits(_, row) => row.is_some(),
         Edit::List(_, list, _) => list.is_some(),
         Edit::Offence(_, row) => row.is_some(),
+        Edit::Limited(_, row) => row.is_some(),
     }
 }
 

@@ -158,6 +158,16 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<What> {
             observe: row.observe,
             by: row.author.as_str().into(),
         },
+        (Edit::Limited(prefix, Some(row)), _) => What::LimitsSet {
+            prefix: Some(*prefix),
+            limits: vec![row.limit.clone()],
+            observe: false,
+            by: format!("detection ({})", row.kind.label()).into(),
+        },
+        (Edit::Limited(prefix, None), _) => What::LimitsRemoved {
+            prefix: Some(*prefix),
+            by: Some(cause.by().unwrap_or_else(|| "detection".into())),
+        },
         (Edit::Limits(prefix, None), _) => What::LimitsRemoved {
             prefix: *prefix,
             by: cause.by(),

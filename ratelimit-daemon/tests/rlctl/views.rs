@@ -580,6 +580,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         memory_bytes,
     };
     Status {
+        limited: 0,
         version: "0.1.0".to_owned(),
         pid: 812,
         started: past,
@@ -674,6 +675,7 @@ fn policies() -> [PolicyView; 2] {
 
 fn passing(address: &str) -> Check {
     Check {
+        limited: None,
         address: address.parse().unwrap(),
         source: address.parse().unwrap(),
         action: "pass".to_owned(),

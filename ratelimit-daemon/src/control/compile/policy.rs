@@ -30,7 +30,7 @@ impl Compiler<'_> {
     /// The policy as the datapath reads it; its index is not known yet.
     pub fn compile(&self, wanted: &WantedPolicy<'_>) -> Named {
         let shift = match wanted.role {
-            Role::Node => Some(self.share_shift(wanted.limits)),
+            Role::Node => Some(self.share_shift(&wanted.limits)),
             Role::Sources | Role::Prefixes(..) => None,
         };
         let limits: Vec<(Limit, Option<Selected>)> = wanted
