@@ -594,6 +594,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
             map("BANS_IPV4", Some(512), 1024, 1_572_864),
             map("STATES", None, 1_000_000, 640),
         ],
+        new_sources: None,
         bans: 1,
         detected_bans: 0,
         attacks: vec![],

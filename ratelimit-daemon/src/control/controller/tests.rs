@@ -396,6 +396,7 @@ fn config() -> Config {
             capacity: 1024,
             logs: 64,
         },
+        new_sources: None,
         default_policy: PolicyConfig {
             limits: vec![limit(10)],
             ..PolicyConfig::default()
