@@ -16,6 +16,7 @@
 //! | `DELETE /v1/limits` | [`LimitTarget`] | [`Changed`] |
 //! | `GET /v1/check/{address}` | | [`Check`] |
 //! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
+//! | `GET /v1/suggest?`[`SuggestRequest`] | | [`Suggested`] |
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
 //! | `GET /v1/events?follow=BOOL&count=N&only=KIND&source=PREFIX` | | lines of JSON, an [`Event`] each |
 //! | `POST /v1/capture` | [`CaptureRequest`] | a pcapng file that grows |
@@ -44,6 +45,7 @@ mod lists;
 mod lockout;
 mod new_sources;
 mod program;
+mod suggest;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -67,6 +69,7 @@ pub use self::{
     },
     new_sources::NewSourcesStatus,
     program::{ProgramBanRequest, ProgramUnbanRequest},
+    suggest::{SuggestRequest, Suggested, SuggestedLimit},
 };
 pub use crate::origin::Origin;
 use crate::{ban::BanSpec, class::Class, limit::LimitSpec, prefix::Prefix};

@@ -18,6 +18,7 @@ use super::{
     crowdsec::Connection,
     detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
+    history::History,
     intent::{Edit, Intent},
     journal::Journal,
     list_files::ListFiles,
@@ -62,6 +63,7 @@ pub struct Controller {
     pub(super) reloads: Reloads,
     pub(super) detections: Detections,
     pub(super) attacks: Attacks,
+    pub(super) history: History,
     pub(super) fill: super::views::Fill,
     pub(super) list_files: ListFiles,
     /// When entries of lists that have ended were last forgotten.
@@ -99,6 +101,7 @@ impl Controller {
         protected: Protected,
     ) -> anyhow::Result<Self> {
         let crowdsec = config.crowdsec.clone();
+        let history = History::restore(&store)?;
         let mut controller = Self {
             protection: Protection::new(protected),
             pass_all: PassAll::restore(&config.paths.state),
@@ -119,6 +122,7 @@ impl Controller {
             },
             detections: Detections::default(),
             attacks: Attacks::default(),
+            history,
             fill: super::views::Fill::default(),
             list_files: ListFiles::default(),
             pruned: std::time::Instant::now(),

@@ -4,6 +4,7 @@
 mod checksum;
 mod damage;
 mod flush;
+mod history;
 mod limited;
 mod lists;
 mod offences;
@@ -259,7 +260,8 @@ impl Store {
         self.each(LIMITS, |row| read_limits(row).map(drop))?;
         self.lists()?;
         self.offences()?;
-        self.limited().map(drop)
+        self.limited()?;
+        self.history(0).map(drop)
     }
 
     fn each(

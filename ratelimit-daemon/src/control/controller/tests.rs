@@ -5,6 +5,7 @@ mod clock_changes;
 mod crowdsec;
 mod damage;
 mod detections;
+mod history;
 mod lists;
 mod lockout;
 mod origins;
