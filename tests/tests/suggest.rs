@@ -35,7 +35,9 @@ fn what_sources_sent_is_proposed_with_headroom() {
             }
         }
         thread::sleep(Duration::from_millis(1_050));
-        if let Some(found) = suggested(&service) {
+        // The looks that come while sources send find parts only: of so many looks, those are few.
+        let enough = |found: &Suggested| found.limits[0].windows > 10 * u64::from(SOURCES);
+        if let Some(found) = suggested(&service).filter(enough) {
             break found;
         }
     };
@@ -58,8 +60,7 @@ fn what_sources_sent_is_proposed_with_headroom() {
     assert!(table.unwrap().contains("1000 packets per 1s"));
 }
 
-/// Of sources that send 1 to 100, nine in ten send 90 at most. Bins are 1 % wide, and a look that comes while a source sends finds
-/// less of it.
+/// Of sources that send 1 to 100, nine in ten send 90 at most. Bins are 1 % wide.
 fn check(found: &Suggested) {
     let limit = &found.limits[0];
     assert_eq!(limit.policy, "default");
