@@ -12,7 +12,7 @@ use ratelimit_common::{
 use super::guards::GuardCounts;
 use crate::{
     class_tables::ClassTables,
-    datapath::{Datapath, DatapathError, IpFamily},
+    datapath::{Datapath, DatapathError, IpFamily, Place},
     prefix::Prefix,
 };
 
@@ -24,6 +24,10 @@ pub struct Enforcer {
     counts: [u64; 2],
     held: Tables,
     guards: GuardCounts,
+    /// Where the comparison of each family goes on.
+    walks: [Place; 2],
+    /// Whether entries could not be taken back when a change failed.
+    is_in_doubt: bool,
 }
 
 /// What the tables hold, or are to hold, besides the entries.
@@ -60,6 +64,8 @@ impl Enforcer {
             counts: [0; 2],
             held: Tables::default(),
             guards: GuardCounts::default(),
+            walks: <[Place; 2]>::default(),
+            is_in_doubt: false,
         };
         enforcer.reread()?;
         Ok(enforcer)
@@ -427,6 +433,7 @@ impl Enforcer {
                 }
             };
             if let Err(error) = answer {
+                self.is_in_doubt = true;
                 tracing::error!(%error, "a change that failed could not be taken back");
             }
         }

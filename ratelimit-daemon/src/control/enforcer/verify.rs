@@ -3,6 +3,7 @@
 use ratelimit_common::ListEntry;
 
 use super::{Enforcer, Tables};
+use crate::control::guards::GuardCounts;
 use crate::{
     datapath::{DatapathError, IpFamily},
     prefix::Prefix,
@@ -137,7 +138,37 @@ impl Enforcer {
             self.restore_guards()
         };
         different.set(Kind::Entry, entries + words);
+        self.is_in_doubt = false;
         Ok(different)
+    }
+
+    /// Whether a part of the entries, the next `count` of each family, or how many there are, is not as it was written.
+    /// One call after the other, all of them are seen.
+    ///
+    /// # Errors
+    ///
+    /// When the lists cannot be read.
+    pub fn is_suspicious(&mut self, count: usize) -> Result<bool, DatapathError> {
+        let mut different = self.is_in_doubt;
+        for family in IpFamily::ALL {
+            let counted = self.datapath.count_entries(family);
+            different |= counted.is_some_and(|counted| counted != self.count(family));
+            let visit = &mut |prefix, entry| {
+                different |= self.entries.get(&prefix) != Some(&entry)
+                    || !GuardCounts::admit(prefix, &*self.datapath);
+            };
+            let place = &self.walks[family as usize];
+            let next = self.datapath.some_entries(family, place, count, visit)?;
+            self.walks[family as usize] = next;
+        }
+        Ok(different)
+    }
+
+    /// Whether the kernel says how many entries there are: then a walk through them misses none.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        let mut families = IpFamily::ALL.into_iter();
+        families.all(|family| self.datapath.count_entries(family).is_some())
     }
 
     fn different_entries(&self, actual: &[(Prefix, ListEntry)]) -> usize {
