@@ -261,6 +261,9 @@ pub trait Datapath: Send {
     /// How many entries of a family there are, told without looking at them; `None` where the kernel does not count (before 6.4).
     fn count_entries(&self, family: IpFamily) -> Option<u64>;
 
+    /// The policy at an index; empty where there is none.
+    fn policy(&self, index: u32) -> Result<Policy, DatapathError>;
+
     /// The policies that are not empty, by index.
     fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError>;
 

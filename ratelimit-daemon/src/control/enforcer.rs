@@ -97,6 +97,34 @@ impl Enforcer {
         })
     }
 
+    /// The same of what packets are judged by. Of policies that nothing names, and of arrays of classes that no packet asks
+    /// for, it is taken that they are as they were written.
+    fn read_tables_in_use(&self) -> Result<Tables, DatapathError> {
+        let mut aggregates = BTreeMap::new();
+        for family in IpFamily::ALL {
+            aggregates.insert(family, self.datapath.aggregates(family)?);
+        }
+        let mut policies = BTreeMap::new();
+        for index in self.held.policies.keys() {
+            let policy = self.datapath.policy(*index)?;
+            if policy != Policy::default() {
+                policies.insert(*index, policy);
+            }
+        }
+        let classes = if self.held.settings.has_classes() {
+            self.datapath.classes()?
+        } else {
+            self.held.classes.clone()
+        };
+        Ok(Tables {
+            policies,
+            classes,
+            aggregates,
+            detection_limit: self.datapath.detection_limit()?,
+            settings: self.datapath.settings()?,
+        })
+    }
+
     fn take_entries(&mut self, entries: Vec<(Prefix, ListEntry)>) {
         self.entries = entries.into_iter().collect();
         self.counts = [0; 2];

@@ -1,7 +1,9 @@
 //! Brings the kernel's tables back to what is intended when somebody else changed them.
 //!
-//! Each second small tables are compared whole with what was written into them, and so are lists of up to [`ENTRIES_QUICK`]
-//! entries. Reading a million entries takes a good part of a second. So of longer lists the kernel is asked how many entries there
+//! Each second what packets are judged by is compared with what was written, and lists of up to [`ENTRIES_QUICK`] entries whole.
+//! Slots of policies that nothing names, and arrays of classes while no limit has one, are as many, and no packet reads them: they
+//! are compared every [`SPARE`].
+//! Reading a million entries takes a good part of a second. So of longer lists the kernel is asked how many entries there
 //! are, and [`PART`] of them are read: what was put in or taken out is found within a second, what was changed in place or swapped
 //! when its turn comes, of a million entries within [`PART`]'s share of them: two minutes. A list in which something is found is
 //! compared whole and put right at once. Own writes need no comparison: the kernel answers each, and one that fails and cannot be
@@ -15,7 +17,7 @@ use tracing::warn;
 
 use super::{
     controller::Controller,
-    enforcer::verify::{ByKind, Kind},
+    enforcer::verify::{ByKind, Extent, Kind},
 };
 
 /// Lists with more entries are not read whole each second.
@@ -24,6 +26,8 @@ const ENTRIES_QUICK: u64 = 8192;
 const PART: usize = 8192;
 /// How often all are read where the kernel does not count them.
 const WHOLE: Duration = Duration::from_mins(5);
+/// How often what no packet reads is compared.
+const SPARE: Duration = Duration::from_mins(1);
 /// How often where something is wrong that could not be put right.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -44,6 +48,7 @@ pub(super) struct Comparisons {
     missing: ByKind,
     repaired: ByKind,
     whole: Instant,
+    spare: Instant,
 }
 
 impl Default for Comparisons {
@@ -52,6 +57,7 @@ impl Default for Comparisons {
             missing: ByKind::default(),
             repaired: ByKind::default(),
             whole: Instant::now(),
+            spare: Instant::now(),
         }
     }
 }
@@ -59,10 +65,16 @@ impl Default for Comparisons {
 impl Controller {
     /// Compares what the kernel holds with what is intended, as far as that is cheap, and puts right what is different.
     pub fn reconcile_quickly(&mut self) {
+        let extent = if self.comparisons.spare.elapsed() < SPARE {
+            Extent::InUse
+        } else {
+            Extent::All
+        };
         if self.is_whole_due() {
-            return self.reconcile();
+            return self.reconcile_whole(extent);
         }
-        let different = self.enforcer.verify_tables();
+        self.note_extent(extent);
+        let different = self.enforcer.verify_tables(extent);
         self.repair(different.map_err(Into::into), false);
     }
 
@@ -82,9 +94,20 @@ impl Controller {
 
     /// Compares all that the kernel holds with what is intended, and puts right what is different.
     pub fn reconcile(&mut self) {
+        self.reconcile_whole(Extent::All);
+    }
+
+    fn reconcile_whole(&mut self, extent: Extent) {
         self.comparisons.whole = Instant::now();
-        let different = self.enforcer.verify();
+        self.note_extent(extent);
+        let different = self.enforcer.verify(extent);
         self.repair(different.map_err(Into::into), true);
+    }
+
+    fn note_extent(&mut self, extent: Extent) {
+        if extent == Extent::All {
+            self.comparisons.spare = Instant::now();
+        }
     }
 
     /// How what is enforced stands to what is intended.

@@ -308,6 +308,12 @@ impl Datapath for Kernel {
         }
     }
 
+    fn policy(&self, index: u32) -> Result<Policy, DatapathError> {
+        self.policies
+            .get(&index, 0)
+            .map_err(failed("reading", "POLICIES", POLICIES_MAX))
+    }
+
     fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
         let mut policies = Vec::new();
         batch::for_each(self.policies_fd.as_fd(), |index: u32, policy: Policy| {

@@ -286,6 +286,11 @@ impl Datapath for Shared {
         (!memory.does_not_count).then(|| own.count() as u64)
     }
 
+    fn policy(&self, index: u32) -> Result<Policy, DatapathError> {
+        let policy = self.memory().policies.get(&index).copied();
+        Ok(policy.unwrap_or_default())
+    }
+
     fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
         Ok(self
             .memory()

@@ -76,6 +76,15 @@ impl ByKind {
     }
 }
 
+/// Which tables besides the entries are compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Extent {
+    /// What packets are judged by.
+    InUse,
+    /// Also what no packet asks for.
+    All,
+}
+
 impl Enforcer {
     /// How much the tables hold, as they were written.
     #[must_use]
@@ -94,13 +103,16 @@ impl Enforcer {
         written
     }
 
-    /// Compares all tables but the entries with what was written. From then on what they hold counts as written.
+    /// Compares the tables but for the entries with what was written. From then on what they hold counts as written.
     ///
     /// # Errors
     ///
     /// When a table cannot be read.
-    pub fn verify_tables(&mut self) -> Result<ByKind, DatapathError> {
-        let actual = self.read_tables()?;
+    pub fn verify_tables(&mut self, extent: Extent) -> Result<ByKind, DatapathError> {
+        let actual = match extent {
+            Extent::InUse => self.read_tables_in_use()?,
+            Extent::All => self.read_tables()?,
+        };
         let mut different = ByKind::default();
         if actual != self.held {
             different.set(Kind::Policy, different_keys(&self.held, &actual));
@@ -121,13 +133,13 @@ impl Enforcer {
         Ok(different)
     }
 
-    /// Compares all tables with what was written. From then on what they hold counts as written.
+    /// Compares the tables and all entries with what was written. From then on what they hold counts as written.
     ///
     /// # Errors
     ///
     /// When a table cannot be read.
-    pub fn verify(&mut self) -> Result<ByKind, DatapathError> {
-        let mut different = self.verify_tables()?;
+    pub fn verify(&mut self, extent: Extent) -> Result<ByKind, DatapathError> {
+        let mut different = self.verify_tables(extent)?;
         let actual = self.datapath.entries()?;
         let entries = self.different_entries(&actual);
         let words = if entries > 0 {

@@ -22,14 +22,24 @@ fn an_entry_that_somebody_put_in_or_changed_is_put_right() {
 }
 
 #[test]
-fn a_policy_that_somebody_emptied_changed_or_added_is_put_right() {
-    check(Kind::Policy, 3, |memory| {
+fn a_policy_that_somebody_emptied_or_changed_is_put_right() {
+    check(Kind::Policy, 2, |memory| {
         let other = Policy::new(&[], 9, true).unwrap();
         let indices: Vec<u32> = memory.policies.keys().copied().collect();
         memory.policies.remove(&indices[0]);
         memory.policies.insert(indices[1], other);
-        memory.policies.insert(77, other);
     });
+}
+
+#[test]
+fn a_policy_that_nothing_names_is_taken_away_when_everything_is_compared() {
+    let mut lab = Lab::new(config());
+    let other = Policy::new(&[], 9, true).unwrap();
+    lab.memory.lock().unwrap().policies.insert(77, other);
+    lab.controller.reconcile();
+    assert!(!lab.memory.lock().unwrap().policies.contains_key(&77));
+    let repaired = lab.controller.reconciliation().repaired;
+    assert_eq!(repaired.of(Kind::Policy), 1);
 }
 
 #[test]
