@@ -69,6 +69,13 @@ fn decode(answer: u64) -> Outcome {
     Outcome::from_bits(unknown(answer) as u32)
 }
 
+/// A source on the stack of the subprogram: kernel 6.1 takes no key of a map from the memory of an argument.
+#[inline(always)]
+fn on_stack<A: Address>(source: &A) -> A {
+    // SAFETY: the reference is valid. Volatile, as the compiler would take the memory that was copied instead of the copy.
+    unsafe { ptr::from_ref(source).read_volatile() }
+}
+
 /// What the verifier knows as a pointer that may be null.
 #[inline(always)]
 fn nullable(policy: Option<&Policy>) -> *const Policy {
@@ -343,7 +350,13 @@ macro_rules! of_strikes {
                 return 0;
             };
             let strike = unpack_strike(at_ns, packet);
-            strikes::count(source, policy, &strike, &KernelTables::at(strike.at)).into()
+            strikes::count(
+                &on_stack(source),
+                policy,
+                &strike,
+                &KernelTables::at(strike.at),
+            )
+            .into()
         }
 
         /// [`strikes::detect`].
@@ -379,7 +392,7 @@ macro_rules! of_strikes {
             };
             let strike = unpack_strike(at_ns, packet);
             strikes::detect(
-                source,
+                &on_stack(source),
                 policy,
                 &strike,
                 &KernelTables::new(context, strike.at),

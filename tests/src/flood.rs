@@ -6,9 +6,11 @@
 pub mod cell;
 pub mod outcome;
 pub mod page;
+pub mod promise;
 pub mod rig;
 pub mod traffic;
 
 pub use cell::{Cell, Share};
-pub use outcome::Outcome;
+pub use outcome::{Outcome, Passed};
+pub use promise::Promise;
 pub use rig::{Rig, Store};

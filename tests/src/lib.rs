@@ -17,6 +17,7 @@ pub mod mutation;
 pub mod packet;
 pub mod page;
 pub mod program;
+pub mod progress;
 pub mod random;
 pub mod scene;
 pub mod service;

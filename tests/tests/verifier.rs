@@ -7,8 +7,8 @@ use ratelimit_tests::{
     require_root,
 };
 
-/// The verifier gives up after a million.
-const INSTRUCTIONS_MAX: u32 = 500_000;
+/// The verifier gives up after a million. That of kernel 6.1 looks at four times as many as that of 6.18.
+const INSTRUCTIONS_MAX: u32 = 900_000;
 
 #[test]
 fn the_program_loads_with_every_combination_of_constants() {

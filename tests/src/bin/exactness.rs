@@ -1,12 +1,6 @@
 //! Measures how exact the limiter is, prints it, and fails when a promise is broken. `cargo xtask exactness` builds and runs it.
 
-use std::{
-    fmt::Write,
-    io::{IsTerminal, Write as _, stderr},
-    path::PathBuf,
-    process::ExitCode,
-    time::Instant,
-};
+use std::{fmt::Write, path::PathBuf, process::ExitCode, time::Instant};
 
 use anyhow::{Result, ensure};
 use clap::Parser;
@@ -18,7 +12,7 @@ use ratelimit_tests::{
         matrix::{Effort, Programs},
         page as tables,
     },
-    page, skip,
+    page, progress, skip,
 };
 
 /// Measures how exact the limiter is
@@ -98,27 +92,20 @@ fn measure(clock: Clock, programs: &mut Programs, effort: Effort) -> Result<Vec<
     let (count, start) = (cells.len(), Instant::now());
     let mut measured = vec![];
     for (number, cell) in (1..).zip(cells) {
-        progress(&format!(
+        progress::show(&format!(
             "{clock:?} {number} of {count}: {}",
             tables::cell_names(&cell).join(" ")
         ));
         measured.push((cell, cell.measure(programs, effort)?));
     }
-    progress("");
+    progress::show("");
     eprintln!("{clock:?} time: {count} cells in {:.0?}", start.elapsed());
     Ok(measured)
 }
 
 fn count(each: u32) -> Result<Increments> {
-    progress("increments of two CPUs");
+    progress::show("increments of two CPUs");
     let counted = increments::count(each)?;
-    progress("");
+    progress::show("");
     Ok(counted)
-}
-
-/// Says what is measured, where somebody looks.
-fn progress(what: &str) {
-    if stderr().is_terminal() {
-        let _ = write!(stderr(), "\r\x1b[K{what}");
-    }
 }

@@ -1,18 +1,13 @@
 //! Sends each flood of the campaign through each store, prints what became of it, and fails when a promise is broken.
 //! `cargo xtask floods` builds and runs it.
 
-use std::{
-    fmt::Write,
-    io::{IsTerminal, Write as _, stderr},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{fmt::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::Parser;
 use ratelimit_tests::{
     flood::{Cell, Outcome, Rig, Store, page::table},
-    page, skip,
+    page, progress, skip,
 };
 
 /// Sends floods of forged sources
@@ -74,16 +69,9 @@ fn measure(store: Store, arguments: &Arguments) -> Result<Vec<(Cell, Outcome)>> 
     let mut rig = Rig::new(store, arguments.capacity);
     let mut measured = vec![];
     for (number, cell) in (1..).zip(cells) {
-        progress(&format!("{} {number} of {count}", store.name()));
+        progress::show(&format!("{} {number} of {count}", store.name()));
         measured.push((cell, rig.send(&cell, arguments.windows, arguments.seed)?));
     }
-    progress("");
+    progress::show("");
     Ok(measured)
-}
-
-/// Says what is measured, where somebody looks.
-fn progress(what: &str) {
-    if stderr().is_terminal() {
-        let _ = write!(stderr(), "\r\x1b[K{what}");
-    }
 }

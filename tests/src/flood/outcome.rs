@@ -1,7 +1,7 @@
 //! What became of the packets of a flood.
 
 use super::{
-    Cell, Store,
+    Cell, Promise, Store,
     traffic::{AMOUNT, Sender},
 };
 
@@ -62,7 +62,7 @@ impl Outcome {
     /// What the store promises of a flood and did not keep; `None` when it kept all.
     #[must_use]
     pub fn broken(&self, store: Store, cell: &Cell, capacity: u32) -> Option<String> {
-        let promise = store.promise(cell, capacity);
+        let promise = Promise::new(store, cell, capacity);
         let most = promise
             .limited_windows(self.windows)
             .map(|windows| windows * u64::from(AMOUNT));

@@ -1,33 +1,62 @@
 //! What became of each flood, in a table.
 
-use super::{Cell, Outcome, Store};
-use crate::table::{Table, grouped};
+use super::{Cell, Outcome, Promise, Store};
+use crate::table::Table;
 
-/// A table of the cells of one store.
+/// A table of the cells of one store: a row for those that differ only in what the limited source sends, with the worst of them.
 #[must_use]
 pub fn table(store: Store, capacity: u32, measured: &[(Cell, Outcome)]) -> Table {
     let mut table = Table::new(&[
         "sources",
         "packets each",
-        "forged to own",
-        "forged packets",
         "known: passed %",
         "promised %",
         "limited: times its limit",
         "forged: passed %",
     ]);
-    for (cell, outcome) in measured {
+    let alike = |left: &(Cell, Outcome), right: &(Cell, Outcome)| {
+        (left.0.share, left.0.packets_each) == (right.0.share, right.0.packets_each)
+    };
+    for rows in measured.chunk_by(alike) {
+        let cell = &rows[0].0;
+        let outcomes = || rows.iter().map(|(_, outcome)| outcome);
+        let least = |figure: fn(&Outcome) -> f64| outcomes().map(figure).fold(f64::MAX, f64::min);
+        let most = |figure: fn(&Outcome) -> f64| outcomes().map(figure).fold(0.0, f64::max);
         let percent = |share: f64| format!("{:.2}", share * 100.0);
         table.push(vec![
             cell.share.to_string(),
             cell.packets_each.to_string(),
-            format!("{}:1", cell.ratio),
-            grouped(outcome.forged.sent),
-            percent(outcome.known.share()),
-            percent(store.promise(cell, capacity).known_share),
-            format!("{:.2}", outcome.times_the_limit()),
-            percent(outcome.forged.share()),
+            percent(least(|outcome| outcome.known.share())),
+            percent(Promise::new(store, cell, capacity).known_share),
+            format!("{:.2}", most(Outcome::times_the_limit)),
+            percent(most(|outcome| outcome.forged.share())),
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flood::Passed;
+
+    #[test]
+    fn a_row_has_the_worst_of_four_floods() {
+        let known = |passed| Outcome {
+            windows: 1,
+            known: Passed { sent: 10, passed },
+            ..Outcome::default()
+        };
+        let measured: Vec<_> = Cell::all()
+            .take(8)
+            .zip([10, 9, 10, 10, 8, 8, 8, 8].map(known))
+            .collect();
+        let table = table(Store::Compact, 4_096, &measured).to_string();
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        assert_eq!(rows.len(), 2, "{table}");
+        assert!(
+            rows[0].contains(" 90.00 ") && rows[1].contains(" 80.00 "),
+            "{table}"
+        );
+    }
 }

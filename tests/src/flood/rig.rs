@@ -31,25 +31,6 @@ pub enum Store {
     Compact,
 }
 
-/// What a store promises of a flood.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Promise {
-    /// The part of the packets within their limit that pass, at least.
-    pub known_share: f64,
-    is_limit_kept: bool,
-}
-
-impl Promise {
-    /// The windows for which the limited source gets its limit at most, of so many; `None` where nothing is promised.
-    ///
-    /// A window that was taken over from another source ends before one of its own would: by `compact.rs`, in `k` windows of
-    /// time at most `k + 2` amounts are admitted.
-    #[must_use]
-    pub fn limited_windows(&self, windows: u32) -> Option<u64> {
-        self.is_limit_kept.then_some(u64::from(windows) + 2)
-    }
-}
-
 impl Store {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Lru, Self::Compact];
@@ -63,21 +44,6 @@ impl Store {
         }
     }
 
-    /// What it promises of a flood.
-    #[must_use]
-    pub fn promise(self, cell: &Cell, capacity: u32) -> Promise {
-        match self {
-            Self::Lru => Promise {
-                known_share: 0.0,
-                is_limit_kept: false,
-            },
-            Self::Compact => Promise {
-                known_share: if has_room(cell, capacity) { 0.999 } else { 0.0 },
-                is_limit_kept: true,
-            },
-        }
-    }
-
     /// Its number for the program.
     const fn number(self) -> u32 {
         match self {
@@ -88,18 +54,12 @@ impl Store {
 }
 
 /// Sets of the region of a limit for so many sources: 9 slots for 8 of them.
-const fn sets(capacity: u32) -> u32 {
+pub(super) const fn sets(capacity: u32) -> u32 {
     (capacity * 9).div_ceil(8 * SLOTS_OF_A_SET)
 }
 
-/// Whether the forged sources of a window find slots that nobody else needs in all but one of thirty thousand sets: their number
-/// in a set is that of a Poisson distribution, which four standard deviations bound.
-fn has_room(cell: &Cell, capacity: u32) -> bool {
-    let in_a_set = f64::from(cell.share.of(capacity)) / f64::from(sets(capacity));
-    in_a_set + 4.0 * in_a_set.sqrt() < f64::from(SLOTS_OF_A_SET)
-}
-
-const SLOTS_OF_A_SET: u32 = 8;
+/// Slots of a set of `compact`.
+pub(super) const SLOTS_OF_A_SET: u32 = 8;
 const _: () = assert!(SLOTS_OF_A_SET as usize == SLOTS);
 
 /// The program, and a frame to send.

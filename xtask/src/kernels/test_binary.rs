@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::process;
 
@@ -33,8 +33,10 @@ pub fn build_all(names: &[&str]) -> Result<Vec<TestBinary>> {
         .collect()
 }
 
-/// The executable that a message of cargo's tells about.
+/// The test that a message of cargo's tells about. The programs of the package are built beside them, and are none.
 fn executable(message: &Value) -> Option<TestBinary> {
+    let is_test = message["target"]["kind"] == json!(["test"]);
+    is_test.then_some(())?;
     Some(TestBinary {
         name: message["target"]["name"].as_str()?.to_owned(),
         path: message["executable"].as_str()?.into(),
