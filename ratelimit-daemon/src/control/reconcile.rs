@@ -5,7 +5,7 @@
 //! are compared every [`SPARE`].
 //! Reading a million entries takes a good part of a second. So of longer lists the kernel is asked how many entries there
 //! are, and [`PART`] of them are read: what was put in or taken out is found within a second, what was changed in place or swapped
-//! when its turn comes, of a million entries within [`PART`]'s share of them: two minutes. A list in which something is found is
+//! when its turn comes: of a million entries within two minutes. A list in which something is found is
 //! compared whole and put right at once. Own writes need no comparison: the kernel answers each, and one that fails and cannot be
 //! taken back has everything compared in the next second.
 //!
