@@ -124,6 +124,7 @@ impl Enforcer {
             classes,
             aggregates,
             detection_limit: self.datapath.detection_limit()?,
+            new_sources: self.datapath.new_sources()?,
             settings: self.datapath.settings()?,
         })
     }

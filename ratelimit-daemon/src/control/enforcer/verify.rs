@@ -124,10 +124,13 @@ impl Enforcer {
                 .iter()
                 .filter(|family| self.held.aggregates.get(family) != actual.aggregates.get(family));
             different.set(Kind::Aggregate, aggregates.count());
-            different.set(
-                Kind::Settings,
-                usize::from(self.held.settings != actual.settings),
-            );
+            let settings = [
+                self.held.settings != actual.settings,
+                self.held.detection_limit != actual.detection_limit,
+                self.held.new_sources != actual.new_sources,
+            ];
+            let settings = settings.iter().filter(|is_other| **is_other);
+            different.set(Kind::Settings, settings.count());
             self.held = actual;
         }
         Ok(different)

@@ -1,6 +1,8 @@
 //! Somebody else changes the tables.
 
-use ratelimit_common::{Policy, Settings};
+use std::time::Duration;
+
+use ratelimit_common::{Policy, Settings, algorithm::FixedWindow};
 
 use super::*;
 use crate::control::{Kind, Reconciliation};
@@ -46,6 +48,14 @@ fn a_policy_that_nothing_names_is_taken_away_when_everything_is_compared() {
 fn settings_that_somebody_changed_are_put_right() {
     check(Kind::Settings, 1, |memory| {
         memory.settings = Settings::new(5, true);
+    });
+}
+
+#[test]
+fn budgets_that_somebody_changed_are_put_right() {
+    check(Kind::Settings, 2, |memory| {
+        memory.detection_limit = FixedWindow::default();
+        memory.new_sources = FixedWindow::new(7, Duration::from_secs(1)).unwrap();
     });
 }
 
@@ -179,6 +189,7 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
             policies,
             memory.settings,
             memory.aggregates.clone(),
+            (memory.detection_limit, memory.new_sources),
             guards,
         )
     };
