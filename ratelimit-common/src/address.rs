@@ -73,6 +73,18 @@ pub trait Address: Copy + Eq + 'static {
     /// The address that has this key, and no other bits.
     fn from_key(key: u64) -> Self;
 
+    /// What stands in the tables for all sources of the /24, of IPv6 the /48, around this address that have no state of their
+    /// own: an address that no packet comes from, behind which the prefix stands. 255.0.0.0/8 is reserved (RFC 1112, 4), and
+    /// `ff00::/8` is multicast (RFC 4291, 2.7).
+    #[must_use]
+    fn crowd(self) -> Self;
+
+    /// Whether the address stands for a crowd.
+    fn is_crowd(self) -> bool;
+
+    /// The front of the prefix whose sources are the crowd that the address stands for, and its length.
+    fn crowd_prefix(self) -> (Self, u8);
+
     /// The address in 16 bytes, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
     fn octets(self) -> [u8; 16];
 }
@@ -220,6 +232,22 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
+    fn crowd(self) -> Self {
+        Self((u32::from_be_bytes(self.0).wrapping_shr(8) | 0xff00_0000).to_be_bytes())
+    }
+
+    #[inline(always)]
+    fn is_crowd(self) -> bool {
+        let [front, ..] = self.0;
+        front == 0xff
+    }
+
+    fn crowd_prefix(self) -> (Self, u8) {
+        let [_, a, b, c] = self.0;
+        (Self([a, b, c, 0]), 24)
+    }
+
+    #[inline(always)]
     fn octets(self) -> [u8; 16] {
         let [a, b, c, d] = self.0;
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
@@ -286,6 +314,23 @@ impl Address for Ipv6 {
 
     fn from_key(key: u64) -> Self {
         Self(zerocopy::transmute!([key.to_be_bytes(), [0; 8]]))
+    }
+
+    #[inline(always)]
+    fn crowd(self) -> Self {
+        let [high, _] = self.halves();
+        Self::of_halves(high.wrapping_shr(16) | 0xffff_0000_0000_0000, 0)
+    }
+
+    #[inline(always)]
+    fn is_crowd(self) -> bool {
+        let [first, second, ..] = self.0;
+        first == 0xff && second == 0xff
+    }
+
+    fn crowd_prefix(self) -> (Self, u8) {
+        let [high, _] = self.halves();
+        (Self::of_halves(high.wrapping_shl(16), 0), 48)
     }
 
     #[inline(always)]

@@ -93,6 +93,9 @@ impl Outcome {
     /// All limits had room.
     pub const PASSED: Self = Self(1);
 
+    /// The source has no state and gets none, and the packet passes; see [`new_sources`](crate::new_sources).
+    pub const BEYOND_PASSED: Self = Self(2);
+
     /// The limit at `index` refused the packet.
     #[must_use]
     #[inline(always)]
@@ -117,6 +120,31 @@ impl Outcome {
     #[inline(always)]
     pub const fn is_refused(self) -> bool {
         self.0 & REASON_MASK != 0
+    }
+
+    /// Whether the source needed state, and there was no budget for it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_beyond(self) -> bool {
+        self.0 & REASON_MASK == crate::new_sources::BEYOND.0
+    }
+
+    /// The same of a crowd: it passes, and is refused, because its sources have no state of their own.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of_crowd(self) -> Self {
+        if self.0 == Self::PASSED.0 {
+            Self::BEYOND_PASSED
+        } else {
+            self.by(DropReason::NewSources)
+        }
+    }
+
+    /// The one of two outcomes that says more: a refusal, then that a source gets no state, then that limits had room.
+    #[must_use]
+    #[inline(always)]
+    pub const fn or_more(self, other: Self) -> Self {
+        if other.0 > self.0 { other } else { self }
     }
 
     /// Whether a limit refused the packet that is not a dry run.

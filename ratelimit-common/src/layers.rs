@@ -5,7 +5,7 @@
 
 use crate::{
     Address, Arrival, DropReason, Policy, Tables, aggregate::LEVELS_MAX, charge::Outcome,
-    node::Node, tables::FamilyTables,
+    new_sources, node::Node, tables::FamilyTables,
 };
 
 /// The source, and the prefixes around it.
@@ -63,9 +63,7 @@ where
     T: Tables + FamilyTables<A>,
 {
     let layer = Layer::new(layer, source, policy, tables);
-    tables
-        .charge(&layer.address, layer.policy, arrival)
-        .by(layer.reason)
+    new_sources::charge(layer.address, layer.policy, arrival, tables).by(layer.reason)
 }
 
 /// The way of a packet through its limits.
@@ -85,8 +83,10 @@ impl Walk {
     /// Notes what the next limits say, and answers whether to go on.
     #[inline(always)]
     const fn go(&mut self, outcome: Outcome) -> bool {
-        if outcome.is_enforced() || (outcome.is_counted() && !self.outcome.is_refused()) {
+        if outcome.is_enforced() {
             self.outcome = outcome;
+        } else if !self.outcome.is_refused() {
+            self.outcome = self.outcome.or_more(outcome);
         }
         !outcome.is_enforced()
     }

@@ -39,6 +39,7 @@ pub mod guard;
 pub mod layers;
 pub mod layout;
 pub mod list;
+pub mod new_sources;
 pub mod node;
 pub mod parse;
 pub mod pipeline;

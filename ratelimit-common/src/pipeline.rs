@@ -3,7 +3,7 @@
 use crate::{
     Address, Arrival, ClassSet, Cursor, DropReason, Family, Flow, Instant, PassReason, Tables,
     Verdict,
-    charge::Refusal,
+    charge::{Outcome, Refusal},
     flow::Content,
     layers,
     parse::{self, Payload, ipv4, ipv6},
@@ -104,10 +104,10 @@ where
         tables.charge_source(&source, policy, &arrival)
     };
     let Some(refusal) = outcome.refusal() else {
-        return Verdict::Pass(if outcome.is_counted() {
-            PassReason::Conforming
-        } else {
-            PassReason::Unlimited
+        return Verdict::Pass(match outcome {
+            Outcome::UNCOUNTED => PassReason::Unlimited,
+            Outcome::BEYOND_PASSED => PassReason::NewSources,
+            _ => PassReason::Conforming,
         });
     };
     if refusal.reason.is_of_source() {
@@ -154,8 +154,15 @@ mod tests {
     use super::*;
     use crate::{
         BanRule, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey, Unit,
-        absent::Absent, aggregate::Aggregates, algorithm::FixedWindow, charge::Words,
-        detected::Detection, parse::transport::Kind, policy::LIMITS_MAX, tables::InsertError,
+        absent::Absent,
+        aggregate::Aggregates,
+        algorithm::FixedWindow,
+        charge::Words,
+        detected::Detection,
+        new_sources::{Beyond, Newcomer},
+        parse::transport::Kind,
+        policy::LIMITS_MAX,
+        tables::InsertError,
     };
 
     const CONFORMING: Verdict = Verdict::Pass(PassReason::Conforming);
@@ -389,6 +396,71 @@ mod tests {
         check(&fake, &[Verdict::Pass(PassReason::Allowed); 2]);
     }
 
+    const BEYOND: Verdict = Verdict::Pass(PassReason::NewSources);
+    const DROPPED: Verdict = Verdict::Drop(DropReason::NewSources);
+
+    #[test]
+    fn a_new_source_takes_one_of_the_budget_and_a_known_one_none() {
+        let fake = Fake::new(2, false).with_budget(Beyond::Drop, [1, 0]);
+        check(&fake, &[CONFORMING, CONFORMING, LIMITED]);
+        assert_eq!(fake.budgets[0].get(), 0);
+    }
+
+    #[test]
+    fn beyond_the_budget_no_state_is_made_and_the_verdict_is_the_one_that_is_set() {
+        for (beyond, verdict) in [(Beyond::Pass, BEYOND), (Beyond::Drop, DROPPED)] {
+            let fake = Fake::new(1, false).with_budget(beyond, [0, 9]);
+            check(&fake, &[verdict; 3]);
+            assert!(fake.record.borrow().is_none());
+            assert_eq!(
+                fake.strikes.get(),
+                0,
+                "a source that comes late is not at fault"
+            );
+        }
+    }
+
+    #[test]
+    fn beyond_the_budget_sources_of_a_network_share_the_limits_of_one() {
+        let fake = Fake::new(2, false).with_budget(Beyond::Aggregate, [0, 1]);
+        check(&fake, &[BEYOND, BEYOND, DROPPED]);
+        assert_eq!(fake.recorded.get(), Ipv4::new([255, 192, 0, 2]));
+        assert_eq!(fake.strikes.get(), 0, "its neighbours are not its fault");
+    }
+
+    #[test]
+    fn where_a_crowd_cannot_get_state_either_the_packet_is_dropped() {
+        let fake = Fake::new(2, false).with_budget(Beyond::Aggregate, [0, 0]);
+        check(&fake, &[DROPPED; 2]);
+        assert!(fake.record.borrow().is_none());
+    }
+
+    #[test]
+    fn a_dry_run_shows_what_would_be_dropped_beyond_the_budget() {
+        let fake = Fake::new(1, true).with_budget(Beyond::Drop, [0, 0]);
+        check(&fake, &[Verdict::Observe(DropReason::NewSources)]);
+        assert_eq!(*fake.samples.borrow(), [DropReason::NewSources]);
+    }
+
+    #[test]
+    fn a_source_without_limits_needs_no_state_and_no_budget() {
+        let fake = Fake {
+            policy: Policy::default(),
+            ..Fake::new(1, false).with_budget(Beyond::Drop, [0, 0])
+        };
+        check(&fake, &[Verdict::Pass(PassReason::Unlimited); 2]);
+    }
+
+    #[test]
+    fn state_of_wider_prefixes_needs_no_budget() {
+        let fake = Fake::new(1, false).with_budget(Beyond::Drop, [0, 0]);
+        let fake = Fake {
+            policy: fake.policy.for_prefixes(),
+            ..fake
+        };
+        check(&fake, &[CONFORMING, LIMITED]);
+    }
+
     const SOURCE: Ipv4 = Ipv4::new([192, 0, 2, 1]);
     const NOW: Instant = Instant::from_nanos(5_000_000_000);
     const ARRIVAL: Arrival = Arrival {
@@ -439,6 +511,10 @@ mod tests {
         is_connected: bool,
         may_detect: bool,
         has_room: bool,
+        /// New sources and crowds that may get state.
+        budgets: [Cell<u32>; 2],
+        /// The source that the record belongs to.
+        recorded: Cell<Ipv4>,
         detections: RefCell<Vec<Detection>>,
         samples: RefCell<Vec<DropReason>>,
         counted: RefCell<Vec<(Family, Verdict, u32)>>,
@@ -458,6 +534,8 @@ mod tests {
                 is_connected: true,
                 may_detect: true,
                 has_room: true,
+                budgets: [const { Cell::new(0) }; 2],
+                recorded: Cell::default(),
                 detections: RefCell::default(),
                 samples: RefCell::default(),
                 counted: RefCell::new(vec![]),
@@ -475,6 +553,14 @@ mod tests {
             Self {
                 settings: self.settings.with_detection(),
                 policy: self.policy.with_ban(change(rule)),
+                ..self
+            }
+        }
+
+        fn with_budget(self, beyond: Beyond, budgets: [u32; 2]) -> Self {
+            Self {
+                settings: self.settings.with_new_sources(beyond),
+                budgets: budgets.map(Cell::new),
                 ..self
             }
         }
@@ -512,6 +598,13 @@ mod tests {
             unreachable!()
         }
 
+        fn admits(&self, newcomer: Newcomer, now: Instant) -> bool {
+            assert_eq!(now, NOW);
+            let budget = &self.budgets[newcomer as usize];
+            let left = budget.get().checked_sub(1);
+            left.map(|left| budget.set(left)).is_some()
+        }
+
         fn may_detect(&self, now: Instant) -> bool {
             assert_eq!(now, NOW);
             self.may_detect
@@ -543,18 +636,20 @@ mod tests {
             self.entry
         }
 
-        fn words(&self, _: &SourceKey<Ipv4>) -> Option<&Fake> {
-            self.record.borrow().map(|_| self)
+        fn words(&self, key: &SourceKey<Ipv4>) -> Option<&Fake> {
+            let is_recorded = self.recorded.get() == key.address();
+            self.record.borrow().filter(|_| is_recorded).map(|_| self)
         }
 
-        fn insert(&self, _: &SourceKey<Ipv4>) -> Result<(), InsertError> {
+        fn insert(&self, key: &SourceKey<Ipv4>) -> Result<(), InsertError> {
+            self.recorded.set(key.address());
             if self.race == Race::NoRoom {
                 return Err(InsertError::Full);
             }
             self.record.replace(Some(Record::default()));
             match self.race {
                 Race::Lost => {
-                    let outcome = self.charge(&Ipv4::default(), Some(&self.policy), &ARRIVAL);
+                    let outcome = self.charge(&key.address(), Some(&self.policy), &ARRIVAL);
                     assert!(!outcome.is_refused());
                     Err(InsertError::Exists)
                 }

@@ -152,6 +152,7 @@ const _: () = assert!(size_of::<Policy>() == 376);
 
 const OBSERVE: u8 = 1 << 0;
 const HAS_LOG: u8 = 1 << 1;
+const OF_PREFIXES: u8 = 1 << 2;
 
 impl Policy {
     /// A policy of `limits`; `None` when there are more than [`LIMITS_MAX`].
@@ -192,6 +193,22 @@ impl Policy {
             limit.region = *region;
         }
         self
+    }
+
+    /// The same for the prefixes around sources.
+    #[must_use]
+    pub const fn for_prefixes(self) -> Self {
+        Self {
+            flags: self.flags | OF_PREFIXES,
+            ..self
+        }
+    }
+
+    /// Whether its state is that of prefixes around sources.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_of_prefixes(&self) -> bool {
+        self.flags & OF_PREFIXES != 0
     }
 
     /// The same with a rule for sources that go on over its limits.
@@ -239,6 +256,19 @@ impl Policy {
         } else {
             None
         }
+    }
+
+    /// The first limit that counts a packet, and its index.
+    #[must_use]
+    #[inline(always)]
+    pub fn first_counting(&self, arrival: &Arrival) -> Option<(usize, &Limit)> {
+        for index in 0..LIMITS_MAX {
+            let limit = self.limit(index)?;
+            if limit.classes.intersects(arrival.classes) {
+                return Some((index, limit));
+            }
+        }
+        None
     }
 
     /// The limit of a policy that has just one, which is a fixed window.

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::layout::POLICIES_MAX;
+use crate::{layout::POLICIES_MAX, new_sources::Beyond};
 
 /// One word, so that a change of several settings is seen whole or not at all.
 #[derive(
@@ -24,6 +24,9 @@ const NODE: u32 = 1 << 4;
 const PASS_ALL: u32 = 1 << 5;
 const DETECTION: u32 = 1 << 6;
 const SAMPLES: u32 = 1 << 7;
+const NEW_SOURCES: u32 = 1 << 8;
+const BEYOND_DROP: u32 = 1 << 9;
+const BEYOND_AGGREGATE: u32 = 1 << 10;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -74,6 +77,16 @@ impl Settings {
     #[must_use]
     pub const fn with_samples(self) -> Self {
         self.with(SAMPLES)
+    }
+
+    /// The same with a budget for new sources.
+    #[must_use]
+    pub const fn with_new_sources(self, beyond: Beyond) -> Self {
+        self.with(match beyond {
+            Beyond::Pass => NEW_SOURCES,
+            Beyond::Drop => NEW_SOURCES | BEYOND_DROP,
+            Beyond::Aggregate => NEW_SOURCES | BEYOND_AGGREGATE,
+        })
     }
 
     /// The same with a policy for the node.
@@ -159,6 +172,26 @@ impl Settings {
     #[inline(always)]
     pub const fn has_samples(self) -> bool {
         self.has(SAMPLES)
+    }
+
+    /// Whether new sources have a budget.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_new_sources(self) -> bool {
+        self.has(NEW_SOURCES)
+    }
+
+    /// What becomes of packets beyond it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn beyond(self) -> Beyond {
+        if self.has(BEYOND_DROP) {
+            Beyond::Drop
+        } else if self.has(BEYOND_AGGREGATE) {
+            Beyond::Aggregate
+        } else {
+            Beyond::Pass
+        }
     }
 
     /// The index of the node's policy.

@@ -8,6 +8,7 @@ use crate::{
     class::{self, ClassSet},
     detected::Detection,
     layers,
+    new_sources::{self, Newcomer},
     node::Node,
     parse::{
         ipv6,
@@ -67,6 +68,9 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     /// The state of the node's limits.
     fn node(&self) -> Self::Node<'_>;
 
+    /// Takes one of this CPU's budget for state; `false` when it is spent. See [`new_sources`].
+    fn admits(&self, newcomer: Newcomer, now: Instant) -> bool;
+
     /// Whether there may be one more ban by a policy within this minute; then it is one of them.
     fn may_detect(&self, now: Instant) -> bool;
 
@@ -107,7 +111,7 @@ pub trait FamilyTables<A: Address> {
     #[inline(always)]
     fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
     where
-        Self: Sized,
+        Self: Tables + Sized,
     {
         state::check(address, policy, arrival, self)
     }
@@ -116,18 +120,18 @@ pub trait FamilyTables<A: Address> {
     #[inline(always)]
     fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
     where
-        Self: Sized,
+        Self: Tables + Sized,
     {
         state::charge(address, policy, arrival, self)
     }
 
-    /// The same for a packet that meets no wider limits, wherever its code is kept.
+    /// [`new_sources::charge`], for a packet that meets no wider limits, wherever its code is kept.
     #[inline(always)]
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
     where
-        Self: Sized,
+        Self: Tables + Sized,
     {
-        self.charge(source, policy, arrival)
+        new_sources::charge(*source, policy, arrival, self)
     }
 
     /// [`layers::check_layer`], wherever its code is kept.

@@ -27,6 +27,8 @@ pub enum PassReason {
     Unlimited = 4,
     /// Everything passes, by the word of an operator.
     PassAll = 5,
+    /// The source has no state, and the budget for new ones is spent: it passes, or its crowd had room.
+    NewSources = 6,
 }
 
 /// Why a packet is dropped.
@@ -51,6 +53,8 @@ pub enum DropReason {
     AggregateLimited = 7,
     /// A limit of the node had no room.
     NodeLimited = 8,
+    /// The source has no state, and the budget for new ones is spent.
+    NewSources = 9,
 }
 
 /// The number of verdicts that are counted apart.
@@ -111,13 +115,14 @@ impl Verdict {
 
 impl PassReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::NotIp,
         Self::NeighbourDiscovery,
         Self::Allowed,
         Self::Conforming,
         Self::Unlimited,
         Self::PassAll,
+        Self::NewSources,
     ];
 
     /// The reason whose number is `number`.
@@ -136,13 +141,14 @@ impl PassReason {
             Self::Conforming => "conforming",
             Self::Unlimited => "unlimited",
             Self::PassAll => "pass-all",
+            Self::NewSources => "new-sources",
         }
     }
 }
 
 impl DropReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Banned,
         Self::Limited,
         Self::Truncated,
@@ -152,6 +158,7 @@ impl DropReason {
         Self::NoState,
         Self::AggregateLimited,
         Self::NodeLimited,
+        Self::NewSources,
     ];
 
     /// The reason whose number is `number`.
@@ -166,7 +173,7 @@ impl DropReason {
     pub const fn is_of_source(self) -> bool {
         !matches!(
             self,
-            Self::AggregateLimited | Self::NodeLimited | Self::NoState
+            Self::AggregateLimited | Self::NodeLimited | Self::NoState | Self::NewSources
         )
     }
 
@@ -183,6 +190,7 @@ impl DropReason {
             Self::NoState => "no-state",
             Self::AggregateLimited => "aggregate-limited",
             Self::NodeLimited => "node-limited",
+            Self::NewSources => "new-sources",
         }
     }
 }
@@ -203,10 +211,10 @@ mod tests {
         for reason in DropReason::ALL {
             assert_eq!(DropReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(DropReason::from_number(9), None);
+        assert_eq!(DropReason::from_number(10), None);
         for reason in PassReason::ALL {
             assert_eq!(PassReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(PassReason::from_number(6), None);
+        assert_eq!(PassReason::from_number(7), None);
     }
 }

@@ -16,6 +16,7 @@
 //! | `DELETE /v1/limits` | [`LimitTarget`] | [`Changed`] |
 //! | `GET /v1/check/{address}` | | [`Check`] |
 //! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
+//! | `GET /v1/suggest?`[`SuggestRequest`] | | [`Suggested`] |
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
 //! | `GET /v1/events?follow=BOOL&count=N&only=KIND&source=PREFIX` | | lines of JSON, an [`Event`] each |
 //! | `POST /v1/capture` | [`CaptureRequest`] | a pcapng file that grows |
@@ -42,7 +43,9 @@ mod crowdsec;
 mod event;
 mod lists;
 mod lockout;
+mod new_sources;
 mod program;
+mod suggest;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -50,7 +53,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    attack::AttackView,
+    attack::{AttackView, Limited},
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
     covering::{Covering, Entry},
@@ -64,7 +67,9 @@ pub use self::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
         PassAllStatus, ProtectedView, SSH_PEER,
     },
+    new_sources::NewSourcesStatus,
     program::{ProgramBanRequest, ProgramUnbanRequest},
+    suggest::{SuggestRequest, Suggested, SuggestedLimit},
 };
 pub use crate::origin::Origin;
 use crate::{ban::BanSpec, class::Class, limit::LimitSpec, prefix::Prefix};
@@ -263,6 +268,9 @@ pub struct Check {
     pub lists: Vec<Listed>,
     /// The policy that the source is under.
     pub policy: String,
+    /// Why it has a further limit, where it took part in an attack.
+    #[serde(default)]
+    pub limited: Option<Limited>,
     /// The state of its limits.
     pub limits: Vec<LimitState>,
     /// The limits of the prefixes around the source, the narrowest first, and of the node.
@@ -277,6 +285,9 @@ pub struct Check {
     /// How far the source is from a ban by its policy; `None` where that does not ban.
     #[serde(default)]
     pub strikes: Option<StrikesView>,
+    /// The budget for new sources, where the packet passes if the source is not one too many of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_sources: Option<NewSourcesStatus>,
     /// Packets of the source that limits refused, as far as they are remembered.
     pub refused_packets: u64,
     /// When the last of them came.
@@ -378,6 +389,9 @@ pub struct Status {
     /// Attacks that are going on, of those that are looked for.
     #[serde(default)]
     pub attacks: Vec<AttackView>,
+    /// Sources of attacks that have a further limit for a time.
+    #[serde(default)]
+    pub limited: usize,
     /// Allows.
     pub allows: usize,
     /// Lists, those in files and those that were imported.
@@ -394,6 +408,9 @@ pub struct Status {
     /// Whether the node has limits.
     #[serde(default)]
     pub node: bool,
+    /// The budget for new sources; `None` where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_sources: Option<NewSourcesStatus>,
     /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowdsec: Option<CrowdsecStatus>,

@@ -18,6 +18,7 @@ mod file;
 mod interface;
 mod limit;
 mod list;
+mod new_sources;
 mod policy;
 mod prefixes;
 mod report;
@@ -55,6 +56,7 @@ use crate::{
     datapath::{IpFamily, LOGS_DEFAULT},
     detection::Rules,
     limit::LimitSpec,
+    new_sources::NewSources,
     prefix::Prefix,
 };
 
@@ -142,6 +144,8 @@ pub struct Config {
     pub interfaces: Vec<Interface>,
     /// What a source is.
     pub source: Source,
+    /// How many of them may come anew; `None` is any number.
+    pub new_sources: Option<NewSources>,
     /// The classes that have names.
     pub classes: Catalogue,
     /// The policy for sources that no other is for.

@@ -146,6 +146,7 @@ impl Daemon {
             controller.clone(),
             stop.clone(),
         ));
+        tasks.spawn(look_at_sources(controller.clone(), stop.clone()));
         tasks.spawn(keep_lists(controller.clone(), stop.clone()));
         tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
         tasks.spawn(crowdsec::follow(controller.clone(), stop.clone()));
@@ -211,6 +212,7 @@ fn finish(
     let mut controller = thread
         .join()
         .map_err(|_| anyhow!("the controller ended badly"))?;
+    controller.keep_history();
     remove_socket(socket)?;
     match on_stop {
         OnStop::Keep
@@ -240,6 +242,17 @@ async fn keep_time(controller: Handle, stop: CancellationToken) -> anyhow::Resul
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             _ = tick.tick() => controller.call(Controller::tick).await?,
+        }
+    }
+}
+
+/// Counts what sources send, from time to time.
+async fn look_at_sources(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+    loop {
+        let pause = controller.call(Controller::look).await?;
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }

@@ -273,6 +273,12 @@ pub trait Datapath: Send {
     /// How many bans policies may make.
     fn detection_limit(&self) -> Result<FixedWindow, DatapathError>;
 
+    /// Sets how many sources may get state on one CPU, where the settings say that they have a budget.
+    fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError>;
+
+    /// How many sources may get state on one CPU.
+    fn new_sources(&self) -> Result<FixedWindow, DatapathError>;
+
     /// The ban that a policy made of a source and that was not taken over.
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError>;
 

@@ -21,6 +21,7 @@ pub mod lists;
 pub mod lock;
 pub mod memory_tables;
 pub mod metrics;
+pub mod new_sources;
 pub mod origin;
 pub mod prefix;
 pub mod protected;

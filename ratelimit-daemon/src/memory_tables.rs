@@ -19,6 +19,7 @@ use ratelimit_common::{
     decide,
     detected::{Detection, Tally},
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
+    new_sources::{self, Budgets, Newcomer},
     parse::transport::Kind,
     state,
     strikes::Strike,
@@ -50,6 +51,8 @@ pub struct MemoryTables {
     refused_scope: Cell<Option<u32>>,
     detection_limit: FixedWindow,
     detection_word: Cell<u64>,
+    new_sources: FixedWindow,
+    budgets: [Cell<u64>; 2],
     tally: Cell<Tally>,
 }
 
@@ -74,6 +77,8 @@ impl MemoryTables {
             refused_scope: Cell::new(None),
             detection_limit: FixedWindow::default(),
             detection_word: Cell::new(0),
+            new_sources: FixedWindow::default(),
+            budgets: [const { Cell::new(0) }; 2],
             tally: Cell::default(),
         }
     }
@@ -102,6 +107,17 @@ impl MemoryTables {
     /// Sets how many bans policies may make; without this none.
     pub fn set_detection_limit(&mut self, limit: FixedWindow) {
         self.detection_limit = limit;
+    }
+
+    /// Sets how many sources may get state, where the settings say that they have a budget.
+    pub fn set_new_sources(&mut self, window: FixedWindow) {
+        self.new_sources = window;
+    }
+
+    /// The words of the budgets for new sources and for their crowds.
+    #[must_use]
+    pub fn budgets(&self) -> Budgets {
+        self.budgets.each_ref().map(Cell::get)
     }
 
     /// What became of the sources that policies were to ban.
@@ -203,6 +219,12 @@ impl Tables for At<'_> {
         &self.tables.node
     }
 
+    fn admits(&self, newcomer: Newcomer, now: Instant) -> bool {
+        let word = MemoryWord(&self.tables.budgets[newcomer as usize]);
+        let step = |word| self.tables.new_sources.step(word, now, 1);
+        !charge::charge_word(&word, 0, step).is_refused()
+    }
+
     fn may_detect(&self, now: Instant) -> bool {
         let word = MemoryWord(&self.tables.detection_word);
         let step = |word| self.tables.detection_limit.step(word, now, 1);
@@ -252,6 +274,14 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
     }
 
     fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        let is_needed = |policy| new_sources::is_needed(policy, self);
+        let is_new = |policy| !A::family(self.tables).is_known(*address, policy, arrival);
+        // Where the store is `compact`, every source has words: those that it would take over.
+        if policy
+            .is_some_and(|policy| is_needed(policy) && policy.counts(arrival) && is_new(policy))
+        {
+            return Outcome::PASSED;
+        }
         let outcome = state::check(address, policy, arrival, self);
         let scope = &self.tables.refused_scope;
         // The refusal that counts: the first by limits in force, else the first by a dry run.
@@ -259,6 +289,19 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
             scope.set(policy.map(Policy::scope));
         }
         outcome
+    }
+
+    fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        let family = A::family(self.tables);
+        if let Some(policy) = policy.filter(|policy| policy.counts(arrival))
+            && family.compact().is_some()
+            && new_sources::is_needed(policy, self)
+            && !family.is_known(*address, policy, arrival)
+            && new_sources::is_beyond(address, policy, arrival.at, self)
+        {
+            return new_sources::BEYOND.observed_if(policy.observe());
+        }
+        state::charge(address, policy, arrival, self)
     }
 
     fn detected(&self, source: &A) -> Option<Detected> {

@@ -18,6 +18,7 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     reconciliation(&mut exposition, &snapshot.reconciliation);
     filling(&mut exposition, &snapshot.filling);
     sources(&mut exposition, snapshot);
+    new_sources(&mut exposition, snapshot);
     events(&mut exposition, snapshot);
     interfaces(&mut exposition, snapshot);
     if let Some(status) = &snapshot.status.crowdsec {
@@ -44,6 +45,28 @@ fn traffic(exposition: &mut Exposition, snapshot: &Snapshot) {
     each_counter(snapshot, |labels, count| {
         bytes.labelled(labels, count.bytes);
     });
+}
+
+/// The budget, where there is one. What became of packets beyond it, the counters of packets say.
+fn new_sources(exposition: &mut Exposition, snapshot: &Snapshot) {
+    let Some(budget) = &snapshot.status.new_sources else {
+        return;
+    };
+    let labels = [("beyond", budget.beyond.as_str())];
+    exposition
+        .family(
+            "ratelimit_new_sources",
+            Kind::Gauge,
+            "The most sources that may get state within the window.",
+        )
+        .labelled(&labels, budget.count);
+    exposition
+        .family(
+            "ratelimit_new_sources_window_seconds",
+            Kind::Gauge,
+            "The length of the window.",
+        )
+        .value(budget.per_seconds);
 }
 
 fn each_counter(
@@ -158,6 +181,21 @@ fn detection(exposition: &mut Exposition, snapshot: &Snapshot) {
     );
     for (kind, count) in &snapshot.attacks {
         attacks.labelled(&[("kind", kind.label())], *count);
+    }
+    exposition
+        .family(
+            "ratelimit_detected_limits",
+            Kind::Gauge,
+            "Sources of attacks that have a further limit for a time.",
+        )
+        .value(snapshot.status.limited);
+    let mut limited = exposition.family(
+        "ratelimit_detected_limits_made",
+        Kind::Counter,
+        "Sources that got a further limit, by the attack, since the daemon started.",
+    );
+    for (kind, count) in &snapshot.limited {
+        limited.labelled(&[("kind", kind.label())], *count);
     }
 }
 

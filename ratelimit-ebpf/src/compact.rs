@@ -3,19 +3,21 @@
 use core::marker::PhantomData;
 
 use ratelimit_common::{
-    Arrival, Instant, Limit, Policy,
+    Arrival, Instant, Limit, Policy, SourceKey, Tables,
     algorithm::FixedWindow,
     charge::{self, Outcome, Words},
     compact::{self, Mix, Place, SLOTS, Set, Slots, Table},
     layout::store,
+    new_sources,
+    source::LogKey,
 };
 
 use crate::{
     atomic,
     constant::Constant,
-    state::{MapRing, MapWord},
+    state::{MapLog, MapRing, MapWord},
     subprograms,
-    tables::{FamilyCode, count_inserted},
+    tables::{FamilyCode, KernelTables, count_inserted},
 };
 
 /// One of [`store`]'s constants. The verifier knows its value, and removes the code of the other.
@@ -110,6 +112,60 @@ impl<A: FamilyCode> Table for MapTable<A> {
     }
 }
 
+/// Charges a packet that meets no wider limits.
+#[inline(always)]
+pub fn charge_source<A: FamilyCode>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    tables: &KernelTables,
+) -> Outcome {
+    let has_budget = tables.settings().has_new_sources();
+    let Some(policy) = policy else {
+        return Outcome::UNCOUNTED;
+    };
+    if let Some((window, limit)) = policy.only_fixed_window()
+        && let Some(cost) = limit.cost(arrival)
+    {
+        let words = CompactWords::new(source, policy.scope());
+        if !has_budget || words.has_slot(limit) {
+            return words
+                .charge_fixed_window(window, limit, arrival.at, cost)
+                .observed_if(policy.observe());
+        }
+    } else if !policy.has_log() && (!has_budget || source.is_known_compact(policy, arrival)) {
+        return source.charge_compact_words(Some(policy), arrival);
+    }
+    if has_budget {
+        source.charge_new(Some(policy), arrival)
+    } else {
+        source.charge(Some(policy), arrival)
+    }
+}
+
+/// Whether a source that has no state cannot get any, because the budget for new sources is spent.
+#[inline(always)]
+fn is_beyond<A: FamilyCode>(address: &A, policy: &Policy, arrival: &Arrival) -> bool {
+    let tables = KernelTables::at(arrival.at);
+    new_sources::is_needed(policy, &tables)
+        && !address.is_known_compact(policy, arrival)
+        && new_sources::is_beyond(address, policy, arrival.at, &tables)
+}
+
+/// Whether a source has state for the first limit of a policy that counts the packet.
+#[inline(always)]
+pub fn is_known<A: FamilyCode>(address: &A, policy: &Policy, arrival: &Arrival) -> bool {
+    let Some((index, limit)) = policy.first_counting(arrival) else {
+        return true;
+    };
+    if limit.is_log() {
+        let key = SourceKey::new(*address, policy.scope());
+        let log = LogKey::new(&key).of_limit(index as u32);
+        return MapLog(&log).ring(0).is_some();
+    }
+    CompactWords::new(address, policy.scope()).has_slot(limit)
+}
+
 /// Charges a packet of `address` to the limits of a policy without logs.
 #[inline(always)]
 pub fn charge_words<A: FamilyCode>(
@@ -151,6 +207,13 @@ impl<'a, A: FamilyCode> CompactWords<'a, A> {
     #[inline(always)]
     fn set(&self, limit: &Limit) -> Option<MapSet> {
         MapTable(PhantomData::<A>).set(limit, self.tag)
+    }
+
+    /// Whether the source has its slot of `limit`.
+    #[inline(always)]
+    fn has_slot(&self, limit: &Limit) -> bool {
+        self.set(limit)
+            .is_some_and(|set| compact::find(&set, self.tag) < SLOTS)
     }
 
     /// The word of the source, which gets a slot if it has none; else why not.
@@ -257,6 +320,10 @@ pub fn check<A: FamilyCode>(address: &A, policy: Option<&Policy>, arrival: &Arri
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
+    let is_needed = new_sources::is_needed(policy, &KernelTables::at(arrival.at));
+    if is_needed && !address.is_known_compact(policy, arrival) {
+        return Outcome::PASSED;
+    }
     let words = CompactWords::new(address, policy.scope());
     charge::check(policy, &words, arrival).observed_if(policy.observe())
 }
@@ -267,6 +334,9 @@ pub fn charge<A: FamilyCode>(address: &A, policy: Option<&Policy>, arrival: &Arr
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
+    if is_beyond(address, policy, arrival) {
+        return new_sources::BEYOND.observed_if(policy.observe());
+    }
     let words = CompactWords::new(address, policy.scope());
     charge::charge(policy, &words, arrival).observed_if(policy.observe())
 }

@@ -20,6 +20,7 @@ mod events;
 mod frame;
 mod lists;
 mod maps;
+mod new_sources;
 mod samples;
 mod state;
 mod strikes;

@@ -23,6 +23,7 @@ use ratelimit_common::{
         LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
     },
     list::PrefixKey,
+    new_sources::Budgets,
     node::Shares,
     sample::Countdown,
     source::LogKey,
@@ -148,6 +149,14 @@ pub static DETECTION_WORD: Array<u64, 1> = Array::new();
 /// Index 0 → what became of them, on this CPU.
 #[btf_map]
 pub static DETECTIONS: PerCpuArray<Tally, 1> = PerCpuArray::new();
+
+/// Index 0 → how many sources may get state on one CPU.
+#[btf_map]
+pub static NEW_SOURCES: Array<FixedWindow, 1> = Array::new();
+
+/// Index 0 → how many sources, and how many crowds, there were on this CPU.
+#[btf_map]
+pub static NEW_SOURCES_WORDS: PerCpuArray<Budgets, 1> = PerCpuArray::new();
 
 /// Interface, family and verdict → packets and bytes.
 #[btf_map]

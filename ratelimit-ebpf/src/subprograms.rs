@@ -14,7 +14,9 @@ use ratelimit_common::{
     charge::{self, Outcome, Refusal},
     class,
     compact::{self, Place, SLOTS, Set},
-    layers, node,
+    layers,
+    new_sources::{self, Newcomer},
+    node,
     parse::{
         Connection,
         ipv6::{self, Walk},
@@ -30,7 +32,7 @@ use crate::{
     compact::MapSet,
     connection, events, frame,
     state::{MapLog, MapNode, MapWord, RecordWords},
-    tables::KernelTables,
+    tables::{FamilyCode, KernelTables},
 };
 
 /// The size of a packet and its classes, in one argument.
@@ -308,7 +310,8 @@ of_family!(
     check_log_v4 = check_limit_log_v4,
     charge_log_v4 = charge_limit_log_v4,
     check_v4 = check_limits_v4 = state::check,
-    charge_v4 = charge_limits_v4 = state::charge
+    charge_v4 = charge_limits_v4 = state::charge,
+    charge_new_v4 = charge_new_source_v4 = charge_new
 );
 of_family!(
     Ipv6,
@@ -319,8 +322,66 @@ of_family!(
     check_log_v6 = check_limit_log_v6,
     charge_log_v6 = charge_limit_log_v6,
     check_v6 = check_limits_v6 = state::check,
-    charge_v6 = charge_limits_v6 = state::charge
+    charge_v6 = charge_limits_v6 = state::charge,
+    charge_new_v6 = charge_new_source_v6 = charge_new
 );
+
+/// [`new_sources::charge`].
+#[inline(always)]
+fn charge_new<A: FamilyCode>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    tables: &KernelTables,
+) -> Outcome {
+    new_sources::charge(*source, policy, arrival, tables)
+}
+
+/// Whether the sources of an address family are known, where the store is `compact`.
+macro_rules! of_known {
+    ($($address:ty, $function:ident = $subprogram:ident;)+) => {$(
+        /// [`is_known`](crate::compact::is_known).
+        #[inline(always)]
+        pub fn $function(source: &$address, policy: &Policy, arrival: &Arrival) -> bool {
+            unknown($subprogram(source, policy, pack(arrival))) != 0
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $subprogram(
+            source: *const $address,
+            policy: *const Policy,
+            packet: u64,
+        ) -> u64 {
+            // SAFETY: as above.
+            let (Some(source), Some(policy)) = (unsafe { (source.as_ref(), policy.as_ref()) }) else {
+                return 0;
+            };
+            crate::compact::is_known(source, policy, &unpack(0, packet)).into()
+        }
+    )+};
+}
+
+of_known!(
+    Ipv4, is_known_v4 = has_state_v4;
+    Ipv6, is_known_v6 = has_state_v6;
+);
+
+/// Takes one of this CPU's budget for new sources.
+#[inline(always)]
+pub fn take_new_source(newcomer: Newcomer, at: Instant) -> bool {
+    unknown(take_of_budget(newcomer as u64, at.as_nanos())) != 0
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn take_of_budget(newcomer: u64, at_ns: u64) -> u64 {
+    let newcomer = match newcomer {
+        0 => Newcomer::Source,
+        _ => Newcomer::Crowd,
+    };
+    crate::new_sources::take(newcomer, Instant::from_nanos(at_ns)).into()
+}
 
 /// The strikes of an address family.
 macro_rules! of_strikes {

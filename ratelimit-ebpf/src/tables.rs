@@ -10,6 +10,7 @@ use ratelimit_common::{
     charge::{self, Outcome, Refusal},
     detected::Detection,
     layout::counter_index,
+    new_sources::Newcomer,
     parse::{
         ipv6::Walk,
         transport::{Kind, UpperLayer},
@@ -19,8 +20,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    capture,
-    compact::{self, CompactWords},
+    capture, compact,
     constant::Constant,
     detected, events,
     lists::{self, LevelCode},
@@ -118,6 +118,11 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
+    fn admits(&self, newcomer: Newcomer, now: Instant) -> bool {
+        subprograms::take_new_source(newcomer, now)
+    }
+
+    #[inline(always)]
     fn may_detect(&self, now: Instant) -> bool {
         detected::may_ban(now)
     }
@@ -146,6 +151,8 @@ pub trait FamilyCode: LevelCode {
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn charge_new(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn is_known_compact(&self, policy: &Policy, arrival: &Arrival) -> bool;
     fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
@@ -181,6 +188,16 @@ impl FamilyCode for Ipv4 {
     #[inline(always)]
     fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         subprograms::charge_compact_words_v4(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_new(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_new_v4(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn is_known_compact(&self, policy: &Policy, arrival: &Arrival) -> bool {
+        subprograms::is_known_v4(self, policy, arrival)
     }
 
     #[inline(always)]
@@ -249,6 +266,16 @@ impl FamilyCode for Ipv6 {
     #[inline(always)]
     fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         subprograms::charge_compact_words_v6(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_new(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        subprograms::charge_new_v6(self, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn is_known_compact(&self, policy: &Policy, arrival: &Arrival) -> bool {
+        subprograms::is_known_v6(self, policy, arrival)
     }
 
     #[inline(always)]
@@ -348,18 +375,7 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     #[inline(always)]
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         if compact::is_used() {
-            if let Some(policy) = policy
-                && let Some((window, limit)) = policy.only_fixed_window()
-                && let Some(cost) = limit.cost(arrival)
-            {
-                return CompactWords::new(source, policy.scope())
-                    .charge_fixed_window(window, limit, arrival.at, cost)
-                    .observed_if(policy.observe());
-            }
-            if policy.is_some_and(Policy::has_log) {
-                return source.charge(policy, arrival);
-            }
-            return source.charge_compact_words(policy, arrival);
+            return compact::charge_source(source, policy, arrival, self);
         }
         if let Some(policy) = policy
             && policy.counts(arrival)
@@ -374,6 +390,9 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
                 None => subprograms::charge_words(policy, words.record(), arrival),
             };
             return outcome.observed_if(policy.observe());
+        }
+        if self.settings().has_new_sources() {
+            return source.charge_new(policy, arrival);
         }
         source.charge(policy, arrival)
     }

@@ -17,6 +17,7 @@ use ratelimit_common::{
     detected::{Filter, Tally},
     event::{BanEvent, DropEvent, Sampler},
     layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index, store},
+    new_sources::Budgets,
     node::Shares,
     policy::LIMITS_MAX,
     source::LogKey,
@@ -182,6 +183,8 @@ pub struct Program {
     detection_limit: Array<MapData, FixedWindow>,
     detection_word: Array<MapData, u64>,
     tally: PerCpuArray<MapData, Tally>,
+    new_sources: Array<MapData, FixedWindow>,
+    budgets: PerCpuArray<MapData, Budgets>,
     /// The lists and sources of IPv4.
     pub ipv4: FamilyMaps<Ipv4>,
     /// The lists and sources of IPv6.
@@ -239,6 +242,8 @@ impl Program {
             detection_limit: take_map(&mut ebpf, "DETECTION_LIMIT")?.try_into()?,
             detection_word: take_map(&mut ebpf, "DETECTION_WORD")?.try_into()?,
             tally: take_map(&mut ebpf, "DETECTIONS")?.try_into()?,
+            new_sources: take_map(&mut ebpf, "NEW_SOURCES")?.try_into()?,
+            budgets: take_map(&mut ebpf, "NEW_SOURCES_WORDS")?.try_into()?,
             ipv4: FamilyMaps::take(&mut ebpf)?,
             ipv6: FamilyMaps::take(&mut ebpf)?,
             ebpf,
@@ -377,6 +382,16 @@ impl Program {
         Ok(self.detection_limit.set(0, limit, 0)?)
     }
 
+    /// Sets how many sources may get state on one CPU.
+    pub fn set_new_sources(&mut self, window: FixedWindow) -> Result<()> {
+        Ok(self.new_sources.set(0, window, 0)?)
+    }
+
+    /// The words of each CPU's budgets for new sources and for their crowds.
+    pub fn budgets(&self) -> Result<Vec<Budgets>> {
+        Ok(self.budgets.get(&0, 0)?.to_vec())
+    }
+
     /// What became of the sources that policies were to ban, over all CPUs.
     pub fn tally(&self) -> Result<Tally> {
         let mut sum = Tally::default();
@@ -415,6 +430,8 @@ impl Program {
         let cpus = self.node_shares()?.len();
         let uncounted = PerCpuValues::try_from(vec![Tally::default(); cpus])?;
         self.tally.set(0, uncounted, 0)?;
+        let untaken = PerCpuValues::try_from(vec![Budgets::default(); cpus])?;
+        self.budgets.set(0, untaken, 0)?;
         let unspent = PerCpuValues::try_from(vec![Shares::default(); cpus])?;
         Ok(self.shares.set(0, unspent, 0)?)
     }

@@ -12,6 +12,7 @@ use ratelimit_common::{
     aggregate::{Aggregate, Aggregates, LEVELS_MAX},
     algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
     class::NO_PORT,
+    new_sources::{Beyond, share},
     parse::transport::Kind,
     policy::LIMITS_MAX,
     strikes::{WITHIN_MIN, bans_per_minute},
@@ -45,6 +46,7 @@ pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> S
         classes: classes(rng),
         aggregates: [aggregates(rng, 32), aggregates(rng, 128)],
         detection_limit: bans_per_minute(at_least_one(rng.u32(..12))).expect("they are few"),
+        new_sources: new_sources(rng),
         policies: (0..POLICIES).map(|_| policy(rng)).collect(),
         entries: (0..rng.u8(..30))
             .map(|_| (prefix(rng, sources), entry(rng, now)))
@@ -92,7 +94,17 @@ fn settings(rng: &mut Rng) -> Settings {
     if rng.bool() {
         settings = settings.with_node(policy_index(rng));
     }
+    if rng.bool() {
+        let beyond = choose(rng, &[Beyond::Pass, Beyond::Drop, Beyond::Aggregate]);
+        settings = settings.with_new_sources(beyond);
+    }
     settings.with_pass_all(rng.u8(..8) == 0)
+}
+
+/// Fewer than the sources that come, and some that no packet of a round sees a second window of.
+fn new_sources(rng: &mut Rng) -> FixedWindow {
+    let per = Duration::from_millis(rng.u64(66..100_000));
+    share(at_least_one(rng.u32(..12)), per, 1).expect("they are few")
 }
 
 fn aggregates(rng: &mut Rng, bits: u8) -> Aggregates {
@@ -142,6 +154,11 @@ fn policy(rng: &mut Rng) -> Policy {
     let policy = policy
         .expect("it has at most as many limits as may be")
         .in_shares(rng.u8(..6));
+    let policy = if rng.u8(..6) == 0 {
+        policy.for_prefixes()
+    } else {
+        policy
+    };
     if rng.bool() {
         policy.with_ban(ban_rule(rng))
     } else {

@@ -24,6 +24,8 @@ pub struct Scene {
     pub aggregates: [Aggregates; 2],
     /// How many bans policies may make.
     pub detection_limit: FixedWindow,
+    /// How many sources may get state on one CPU, where the settings say that they have a budget.
+    pub new_sources: FixedWindow,
     /// What the lists say.
     pub entries: Vec<(Prefix, ListEntry)>,
 }
@@ -77,6 +79,7 @@ impl Scene {
         let [ipv4, ipv6] = self.aggregates;
         tables.set_aggregates(ipv4, ipv6);
         tables.set_detection_limit(self.detection_limit);
+        tables.set_new_sources(self.new_sources);
         for (prefix, entry) in &self.entries {
             tables.set_list_entry(*prefix, *entry);
         }
@@ -93,6 +96,7 @@ impl Scene {
         let [ipv4, ipv6] = self.aggregates;
         program.set_aggregates(ipv4, ipv6)?;
         program.set_detection_limit(self.detection_limit)?;
+        program.set_new_sources(self.new_sources)?;
         for (prefix, entry) in &self.entries {
             program.set_list_entry(*prefix, *entry)?;
         }

@@ -292,6 +292,8 @@ impl Duel {
             host.node().shares(),
             "shares of the node"
         );
+        let budgets = kernel.budgets().unwrap();
+        assert_eq!(budgets[Self::CPU], host.budgets(), "budgets of new sources");
     }
 
     fn kernel_inserted(&self) -> [u64; 2] {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use ratelimit_daemon::{
-    api::{AttackView, Ban, Status},
+    api::{AttackView, Ban, Check, Status},
     capture::{Capture, CaptureError},
     detection::Kind,
 };
@@ -86,6 +86,49 @@ fn a_source_that_floods_is_banned_where_the_rule_says_so() {
     let bans: Vec<Ban> = serde_json::from_str(&json).unwrap();
     assert_eq!(bans.len(), 1, "{json}");
     assert_eq!(bans[0].prefix.to_string(), client(7).to_string());
+}
+
+#[test]
+fn a_source_that_floods_is_limited_where_the_rule_says_so() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, &toml("limit")).unwrap();
+    let sender = Sender::new(&lab.far).unwrap();
+    for _ in 0..50_000 {
+        sender.send(&request(7)).unwrap();
+    }
+    wait_for_attacks(&service);
+    let address = client(7).to_string();
+    let limited = check_of(&service, &address).limited.unwrap();
+    assert_eq!(limited.prefix.to_string(), address);
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    assert!(check_of(&service, &address).limited.is_some());
+    for _ in 0..100 {
+        sender.send(&request(7)).unwrap();
+        sender.send(&request(8)).unwrap();
+    }
+    let check = check_of(&service, &address);
+    assert!(check.refused_packets >= 50, "{check:?}");
+    assert_eq!(check.policy, "[detected] default + 10 packets per 1s");
+    assert_eq!(
+        check_of(&service, &client(8).to_string()).refused_packets,
+        0
+    );
+    let listed = service.rlctl_ok(&["list", "limits"]).unwrap();
+    assert!(listed.contains(&address), "{listed}");
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    assert!(metrics.contains("ratelimit_detected_limits 1"), "{metrics}");
+    service
+        .rlctl_ok(&["limit", "rm", "--prefix", &address])
+        .unwrap();
+    assert_eq!(check_of(&service, &address).limited, None);
+}
+
+fn check_of(service: &Service, address: &str) -> Check {
+    // It ends with 3 where packets are dropped at the moment.
+    let said = service.rlctl(&["--json", "check", address]).unwrap();
+    serde_json::from_str(&said.stdout).unwrap()
 }
 
 /// Sends the fast part of a capture at its own pace. Its attack is named, and nothing else.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::detection::Kind;
+use crate::{detection::Kind, limit::LimitSpec, prefix::Prefix};
 
 /// An attack that is going on.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -18,4 +18,19 @@ pub struct AttackView {
     pub sources: u64,
     /// Since when it is known.
     pub since: Timestamp,
+}
+
+/// A further limit of what sources of an attack may send, beside those of their policy.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Limited {
+    /// Whose. Each source of it has the limit for itself.
+    pub prefix: Prefix,
+    /// Until when.
+    pub until: Timestamp,
+    /// Since when.
+    pub since: Timestamp,
+    /// The attack.
+    pub kind: Kind,
+    /// The limit.
+    pub limit: LimitSpec,
 }

@@ -51,6 +51,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
     Ok(Config {
         files: vec![],
         interfaces,
+        new_sources: None,
         source: Source::default(),
         classes: Catalogue::default(),
         default_policy: PolicyConfig {

@@ -43,6 +43,9 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     let aggregate = document.aggregate.as_ref();
     let node = document.node.as_ref();
     let detection = document.detection.as_ref();
+    if let Some(detection) = detection {
+        detection.value.check_room(&document.policies, report);
+    }
     let metrics = document.metrics.as_ref().map(|metrics| metrics.value);
     Config {
         files: files.iter().map(|file| file.path.clone()).collect(),
@@ -55,6 +58,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         }),
         node: node.map_or_else(NodeConfig::default, |at| at.value.compile()),
         source,
+        new_sources: document.new_sources.as_ref().map(|at| at.value),
         bans_per_minute: detection.map_or(PER_MINUTE_DEFAULT, |at| at.value.bans_per_minute),
         attacks: detection.map_or_else(Rules::new, |at| at.value.attacks.clone()),
         allow: sorted(&document.allow),

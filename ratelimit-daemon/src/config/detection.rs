@@ -1,24 +1,35 @@
 //! What is found by itself: `[detection]`, and a table in it for each kind of attack that the daemon is to look for:
-//! `[detection.syn_flood] above = 500, answer = "ban", for = "10m"`.
+//! `[detection.syn_flood] above = 500, answer = "limit", for = "10m", limit = { packets = 10, per = "1s" }`.
 
 use std::{num::NonZeroU32, time::Duration};
 
-use ratelimit_common::strikes::AFTER_MAX;
+use ratelimit_common::{policy::LIMITS_MAX, strikes::AFTER_MAX};
 
 use super::{
     ban,
+    diagnostic::Problem,
+    limit,
+    policy::Policy,
     report::{At, Report},
     table::Section,
 };
 use crate::{
     ban::{LENGTH_MAX, LENGTH_MIN},
     detection::{ABOVE_MAX, Answer, Kind, Rule, Rules},
+    limit::LimitSpec,
 };
 
 /// The most bans a minute, unless the configuration says otherwise.
 pub const PER_MINUTE_DEFAULT: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
 
-const ANSWERS: [(&str, Answer); 2] = [("observe", Answer::Observe), ("ban", Answer::Ban)];
+/// As a message names it.
+pub const TITLE: &str = "[detection]";
+
+const ANSWERS: [(&str, Answer); 3] = [
+    ("observe", Answer::Observe),
+    ("limit", Answer::Limit),
+    ("ban", Answer::Ban),
+];
 
 /// `[detection]`.
 pub struct Detection {
@@ -26,6 +37,30 @@ pub struct Detection {
     pub bans_per_minute: NonZeroU32,
     /// The attacks that are looked for.
     pub attacks: Rules,
+    /// The limits that sources may get, each with its place.
+    pub limits: Vec<At<LimitSpec>>,
+    /// The names of classes that those mention.
+    pub mentions: Vec<At<String>>,
+}
+
+impl Detection {
+    /// Reports limits of `policies` beside which none of detection has room.
+    pub fn check_room(&self, policies: &[Policy], report: &mut Report) {
+        let is_full = |policy: &&Policy| policy.limits.len() >= LIMITS_MAX;
+        let full = policies.iter().find(is_full);
+        let limits = self
+            .attacks
+            .values()
+            .any(|rule| rule.answer == Answer::Limit);
+        if let Some(policy) = full.filter(|_| limits) {
+            let message = format!(
+                "{} has {LIMITS_MAX} limits: beside them detection has no room for one",
+                policy.title
+            );
+            let hint = "remove one of them, or answer = \"limit\" below [detection]";
+            report.add(&policy.spot, Problem::new(message, hint));
+        }
+    }
 }
 
 /// Reads `[detection]`.
@@ -34,12 +69,15 @@ pub fn read(mut section: Section<'_>, report: &mut Report) -> At<Detection> {
     let bans = section.take("bans_per_minute");
     let bans = bans.and_then(|value| value.integer_in(1..=AFTER_MAX, 1000, report));
     let mut attacks = Rules::new();
+    let (mut limits, mut mentions) = (vec![], vec![]);
     for kind in Kind::ALL {
         let title = format!("[detection.{}]", kind.key());
         let table = section.take(kind.key());
         let table = table.and_then(|value| value.table(title.clone(), &title, report));
         if let Some(table) = table {
-            attacks.insert(kind, read_rule(kind, table, report));
+            let (rule, limit) = read_rule(kind, table, &mut mentions, report);
+            attacks.insert(kind, rule);
+            limits.extend(limit);
         }
     }
     section.finish(report);
@@ -47,12 +85,19 @@ pub fn read(mut section: Section<'_>, report: &mut Report) -> At<Detection> {
     let value = Detection {
         bans_per_minute: bans_per_minute.unwrap_or(PER_MINUTE_DEFAULT),
         attacks,
+        limits,
+        mentions,
     };
     At { value, spot }
 }
 
 /// What is wrong is reported; the default stands in its place.
-fn read_rule(kind: Kind, mut section: Section<'_>, report: &mut Report) -> Rule {
+fn read_rule(
+    kind: Kind,
+    mut section: Section<'_>,
+    mentions: &mut Vec<At<String>>,
+    report: &mut Report,
+) -> (Rule, Option<At<LimitSpec>>) {
     let default = Rule::of(kind);
     let above = section.take("above");
     let above =
@@ -63,10 +108,21 @@ fn read_rule(kind: Kind, mut section: Section<'_>, report: &mut Report) -> Rule 
     let length = section.take("for");
     let length: Option<At<Duration>> =
         length.and_then(|value| ban::duration(value, "10m", &range, report));
+    let limit = section.take("limit");
+    let spot = limit.as_ref().map(|limit| limit.spot.clone());
+    let limit = limit.and_then(|value| limit::read(value, mentions, report));
     section.finish(report);
-    Rule {
+    let is_limit = |answer: &At<Answer>| answer.value == Answer::Limit;
+    if let Some(spot) = spot.filter(|_| !answer.as_ref().is_some_and(is_limit)) {
+        let message = "`limit` is for answer = \"limit\" alone";
+        let hint = "write answer = \"limit\" beside it, or remove it";
+        report.add(&spot, Problem::new(message, hint));
+    }
+    let rule = Rule {
         above: above.and_then(NonZeroU32::new).unwrap_or(default.above),
         answer: answer.map_or(default.answer, |at| at.value),
         length: length.map_or(default.length, |at| at.value),
-    }
+        limit: limit.as_ref().map_or(default.limit, |at| at.value.clone()),
+    };
+    (rule, limit)
 }

@@ -15,13 +15,14 @@ use super::{
     diagnostic::Problem,
     interface,
     list::{self, NamedList},
+    new_sources,
     policy::{self, Policy},
     prefixes,
     report::{At, Report},
     table::{Section, Value},
     wide::{self, Aggregate, Node},
 };
-use crate::{limit::LimitSpec, prefix::Prefix};
+use crate::{limit::LimitSpec, new_sources::NewSources, prefix::Prefix};
 
 /// The most sources of a family that can be remembered.
 const SOURCES_MAX: u32 = 1 << 27;
@@ -49,6 +50,7 @@ pub struct Document {
     /// `None` in place of what is wrong, and reported.
     pub interfaces: Vec<Option<At<Interface>>>,
     pub source: Option<At<Source>>,
+    pub new_sources: Option<At<NewSources>>,
     pub classes: Vec<NamedClass>,
     pub policies: Vec<Policy>,
     pub aggregate: Option<At<Aggregate>>,
@@ -84,12 +86,14 @@ impl Document {
         let metrics = root.take_table("metrics", report);
         let paths = root.take_table("paths", report);
         root.finish(report);
+        let (source, new_sources) = source.map(|section| read_source(section, report)).unzip();
         Self {
             observe: observe.and_then(|value| value.boolean(report)),
             clock: clock.and_then(|value| value.choice(&CLOCKS, report)),
             on_stop: on_stop.and_then(|value| value.choice(&ON_STOP, report)),
             interfaces: interfaces.map_or(vec![], |value| interface::read_all(value, report)),
-            source: source.map(|section| read_source(section, report)),
+            source,
+            new_sources: new_sources.flatten(),
             classes: classes.map_or(vec![], |section| class::read_all(section, report)),
             policies: policies.map_or(vec![], |section| policy::read_all(section, report)),
             aggregate: aggregate.map(|section| wide::read_aggregate(section, report)),
@@ -114,6 +118,7 @@ impl Document {
         set_once("`clock`", &mut self.clock, next.clock, report);
         set_once("`on_stop`", &mut self.on_stop, next.on_stop, report);
         set_once("[source]", &mut self.source, next.source, report);
+        self.new_sources = next.new_sources.or(self.new_sources);
         set_once("[aggregate]", &mut self.aggregate, next.aggregate, report);
         set_once("[node]", &mut self.node, next.node, report);
         set_once("[detection]", &mut self.detection, next.detection, report);
@@ -134,7 +139,16 @@ impl Document {
             title: "[node]".to_owned(),
             limits: at.value.limits.iter().collect(),
         });
-        policies.chain(aggregate).chain(node).collect()
+        let detection = self.detection.iter().flat_map(|at| &at.value.limits);
+        let detection = detection.map(|limit| Group {
+            title: detection::TITLE.to_owned(),
+            limits: vec![limit],
+        });
+        policies
+            .chain(aggregate)
+            .chain(node)
+            .chain(detection)
+            .collect()
     }
 
     /// Every name of a class that a limit mentions.
@@ -142,7 +156,8 @@ impl Document {
         let policies = self.policies.iter().flat_map(|policy| &policy.mentions);
         let aggregate = self.aggregate.iter().flat_map(|at| &at.value.mentions);
         let node = self.node.iter().flat_map(|at| &at.value.mentions);
-        policies.chain(aggregate).chain(node)
+        let detection = self.detection.iter().flat_map(|at| &at.value.mentions);
+        policies.chain(aggregate).chain(node).chain(detection)
     }
 }
 
@@ -163,7 +178,11 @@ fn set_once<T>(what: &str, place: &mut Option<At<T>>, next: Option<At<T>>, repor
     }
 }
 
-fn read_source(mut section: Section<'_>, report: &mut Report) -> At<Source> {
+/// Reads what a source is, and how many may come anew.
+fn read_source(
+    mut section: Section<'_>,
+    report: &mut Report,
+) -> (At<Source>, Option<At<NewSources>>) {
     let default = Source::default();
     let mut integer = |key, range, default| {
         let value = section.take(key);
@@ -187,8 +206,6 @@ fn read_source(mut section: Section<'_>, report: &mut Report) -> At<Source> {
             format!("write ipv6_prefix = {COMPACT_IPV6_PREFIX_MAX} or less, or store = \"lru\"");
         report.add(spot, Problem::new(message, hint));
     }
-    let spot = section.spot.clone();
-    section.finish(report);
     let value = Source {
         ipv4_prefix: u8::try_from(ipv4_prefix).expect("at most 32"),
         ipv6_prefix: u8::try_from(ipv6_prefix).expect("at most 128"),
@@ -196,7 +213,11 @@ fn read_source(mut section: Section<'_>, report: &mut Report) -> At<Source> {
         capacity,
         logs,
     };
-    At { value, spot }
+    let new_sources = section.take("new_sources");
+    let new_sources = new_sources.and_then(|at| new_sources::read(at, &value, report));
+    let spot = section.spot.clone();
+    section.finish(report);
+    (At { value, spot }, new_sources)
 }
 
 fn read_allow(mut section: Section<'_>, report: &mut Report) -> Vec<At<Prefix>> {

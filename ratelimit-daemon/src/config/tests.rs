@@ -10,6 +10,7 @@ mod detection;
 mod files;
 mod limits;
 mod lists;
+mod new_sources;
 mod places;
 mod refused;
 mod sources;

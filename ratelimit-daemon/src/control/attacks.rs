@@ -1,4 +1,4 @@
-//! The attacks that are going on, and the sources that are banned for them.
+//! The attacks that are going on, and what is done about their sources.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,9 @@ pub struct Attacks {
     going_on: Vec<Attack>,
     /// How many were found, by kind, since the daemon started.
     pub found: BTreeMap<Kind, u64>,
-    /// The bans of this minute: when it began, and how many.
+    /// How many sources were limited, by the attack, since the daemon started.
+    pub limited: BTreeMap<Kind, u64>,
+    /// The bans and further limits of this minute: when it began, and how many.
     minute: Option<(Instant, u32)>,
 }
 
@@ -48,6 +50,7 @@ impl Controller {
         }
         self.attacks.going_on = going_on;
         self.ban_attackers(&step.to_blame);
+        self.limit_attackers(&step.to_blame);
     }
 
     /// The attacks that are going on.
@@ -66,7 +69,7 @@ impl Controller {
     fn ban_attackers(&mut self, to_blame: &[(Kind, Prefix)]) {
         let mut edits = BTreeMap::new();
         for (kind, source) in to_blame {
-            let rule = self.intent.config.attacks.get(kind).copied();
+            let rule = self.intent.config.attacks.get(kind).cloned();
             let Some(rule) = rule.filter(|rule| rule.answer == Answer::Ban) else {
                 continue;
             };
@@ -74,7 +77,7 @@ impl Controller {
             if is_banned || edits.contains_key(source) || self.is_spared(*source) {
                 continue;
             }
-            if !self.may_ban() {
+            if !self.may_answer() {
                 break;
             }
             let row = BanRow {
@@ -99,8 +102,8 @@ impl Controller {
         }
     }
 
-    /// Whether there is room for one more ban in this minute, which is then taken.
-    fn may_ban(&mut self) -> bool {
+    /// Whether there is room for one more ban or limit in this minute, which is then taken.
+    pub(super) fn may_answer(&mut self) -> bool {
         let most = self.intent.config.bans_per_minute.get();
         let minute = self.attacks.minute;
         let minute = minute.filter(|(began, _)| began.elapsed() < Duration::from_mins(1));

@@ -68,11 +68,15 @@ impl Controller {
             ban,
             lists: self.listed(address.into()),
             policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
+            limited: self.limited_view(source),
             limits,
             wider,
             covering: self.covering(address, verdict),
             last_drops: self.last_drops(source),
             strikes: strikes_view,
+            new_sources: self
+                .new_sources()
+                .filter(|_| verdict == Verdict::Pass(PassReason::Conforming)),
             refused_packets: strikes.map_or(0, |strikes| strikes.packets),
             refused_last: strikes
                 .map(|strikes| clock::to_wall(Instant::from_nanos(strikes.last_ns))),

@@ -200,15 +200,21 @@ impl Controller {
         request: LimitTarget,
         author: &str,
     ) -> Result<Changed, Refused> {
-        if !self.intent.limits().contains_key(&request.prefix) {
+        let further = request
+            .prefix
+            .filter(|prefix| self.intent.limited.contains_key(prefix));
+        let by_hand = self.intent.limits().contains_key(&request.prefix);
+        if !by_hand && further.is_none() {
             return Err(Refused::because(format!(
                 "no limits were set by hand for {}",
                 target(request.prefix)
             )));
         }
-        let edits = [Edit::Limits(request.prefix, None)];
+        let by_hand = by_hand.then_some(Edit::Limits(request.prefix, None));
+        let further = further.map(|prefix| Edit::Limited(prefix, None));
+        let edits: Vec<Edit> = by_hand.into_iter().chain(further).collect();
         let changed = self.edit_because(&edits, Cause::User(author))?;
-        info!(target = %target(request.prefix), author, "limits set by hand taken away");
+        info!(target = %target(request.prefix), author, "limits taken away");
         Ok(changed)
     }
 

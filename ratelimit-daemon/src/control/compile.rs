@@ -88,7 +88,7 @@ pub fn compile_policies(
     let wanted = intent.policies();
     let mut counted = BTreeSet::new();
     for policy in &wanted {
-        for limit in policy.limits {
+        for limit in policy.limits.iter() {
             let selected = select(limit, &intent.config.classes);
             let unknown = |UnknownClass { name }| CompileError::UnknownClass {
                 policy: policy.name.clone(),
@@ -212,14 +212,17 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     if !intent.config.attacks.is_empty() {
         settings = settings.with_samples();
     }
+    if let Some(new_sources) = &intent.config.new_sources {
+        settings = settings.with_new_sources(new_sources.beyond);
+    }
     match policies.get(NODE) {
         Some(node) => settings.with_node(node.index),
         None => settings,
     }
 }
 
-/// What the tables besides the lists are to hold.
-pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent) -> Tables {
+/// What the tables besides the lists are to hold, on a machine on which packets arrive at `cpus` CPUs.
+pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus: u32) -> Tables {
     Tables {
         policies: policies.by_index(),
         classes: classes.tables(),
@@ -227,12 +230,18 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent) -> T
             .map(|family| (family, aggregates(policies, family)))
             .into(),
         detection_limit: detection_limit(&intent.config),
+        new_sources: new_sources(&intent.config, cpus),
         settings: settings(policies, intent),
     }
 }
 
 fn detection_limit(config: &Config) -> FixedWindow {
     bans_per_minute(config.bans_per_minute).expect("the configuration refuses more")
+}
+
+fn new_sources(config: &Config, cpus: u32) -> FixedWindow {
+    let new_sources = config.new_sources.as_ref();
+    new_sources.map_or_else(FixedWindow::default, |budget| budget.share(cpus))
 }
 
 fn aggregates(policies: &Policies, family: IpFamily) -> Aggregates {
@@ -301,6 +310,7 @@ impl Compiled {
         let [ipv4, ipv6] = IpFamily::ALL.map(|family| aggregates(&self.policies, family));
         tables.set_aggregates(ipv4, ipv6);
         tables.set_detection_limit(detection_limit(self.config()));
+        tables.set_new_sources(new_sources(self.config(), 1));
         for (prefix, entry) in self.rules.entries() {
             tables.set_list_entry(prefix, entry);
         }

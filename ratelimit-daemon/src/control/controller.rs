@@ -18,6 +18,7 @@ use super::{
     crowdsec::Connection,
     detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
+    history::History,
     intent::{Edit, Intent},
     journal::Journal,
     list_files::ListFiles,
@@ -54,12 +55,15 @@ pub struct Controller {
     small: BTreeSet<u32>,
     /// The CPUs that share the limits of the node.
     cpus: u32,
+    /// Those of them at which packets arrive.
+    pub(super) online_cpus: u32,
     pub(super) enforcer: Enforcer,
     pub(super) store: Store,
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) detections: Detections,
     pub(super) attacks: Attacks,
+    pub(super) history: History,
     pub(super) fill: super::views::Fill,
     pub(super) list_files: ListFiles,
     /// When entries of lists that have ended were last forgotten.
@@ -97,6 +101,7 @@ impl Controller {
         protected: Protected,
     ) -> anyhow::Result<Self> {
         let crowdsec = config.crowdsec.clone();
+        let history = History::restore(&store)?;
         let mut controller = Self {
             protection: Protection::new(protected),
             pass_all: PassAll::restore(&config.paths.state),
@@ -107,6 +112,7 @@ impl Controller {
             classes: ClassNumbers::default(),
             small: BTreeSet::new(),
             cpus: cpus()?,
+            online_cpus: online_cpus()?,
             enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
             store,
             started: Timestamp::now(),
@@ -116,6 +122,7 @@ impl Controller {
             },
             detections: Detections::default(),
             attacks: Attacks::default(),
+            history,
             fill: super::views::Fill::default(),
             list_files: ListFiles::default(),
             pruned: std::time::Instant::now(),
@@ -315,7 +322,7 @@ impl Controller {
             self.compile_rules();
             return Ok(());
         }
-        for prefix in edits.iter().flat_map(Edit::prefixes) {
+        for prefix in self.touched(edits) {
             self.compile_prefix(prefix);
         }
         Ok(())
@@ -404,7 +411,14 @@ impl Controller {
         if self.is_bulk(edits) {
             return self.enforcer.difference(&self.rules.entries());
         }
-        self.changes_of(edits.iter().flat_map(Edit::prefixes))
+        self.changes_of(self.touched(edits).into_iter())
+    }
+
+    /// The prefixes that `edits` are about, and those whose policy depends on them.
+    fn touched(&self, edits: &[Edit]) -> Vec<Prefix> {
+        let own = edits.iter().flat_map(Edit::prefixes);
+        let limited = edits.iter().flat_map(|edit| self.intent.limited_by(edit));
+        own.chain(limited).collect()
     }
 
     fn changes_of(&self, prefixes: impl Iterator<Item = Prefix>) -> Changes {
@@ -421,7 +435,12 @@ impl Controller {
     }
 
     fn tables(&self) -> Tables {
-        let tables = compile::tables(&self.policies, &self.classes, &self.intent);
+        let tables = compile::tables(
+            &self.policies,
+            &self.classes,
+            &self.intent,
+            self.online_cpus,
+        );
         Tables {
             settings: clock_choice::apply(tables.settings, self.clock().clock)
                 .with_pass_all(self.pass_all.status().is_some()),
@@ -477,7 +496,7 @@ impl Controller {
         }
         self.edit_because(&edits, Cause::Time)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
-        info!(count = edits.len(), "bans ended");
+        info!(count = edits.len(), "bans and further limits ended");
         Ok(())
     }
 
@@ -496,6 +515,7 @@ impl Controller {
         let ended = self.intent.ended(clock::now()).into_iter();
         ended
             .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
+            .chain(self.intent.ends_of_limited(clock::now()))
             .collect()
     }
 }
@@ -522,6 +542,14 @@ fn cpus() -> anyhow::Result<u32> {
     Ok(u32::try_from(count)?)
 }
 
+/// The CPUs that run.
+fn online_cpus() -> anyhow::Result<u32> {
+    let online = aya::util::online_cpus().map_err(|(path, error)| {
+        anyhow::Error::from(error).context(format!("counting the CPUs in {path}"))
+    })?;
+    Ok(u32::try_from(online.len())?)
+}
+
 fn summary(edits: &[Edit], reverse: &[Edit]) -> Changed {
     let mut changed = Changed::default();
     for (edit, before) in edits.iter().zip(reverse) {
@@ -542,6 +570,7 @@ fn exists(edit: &Edit) -> bool {
         Edit::Limits(_, row) => row.is_some(),
         Edit::List(_, list, _) => list.is_some(),
         Edit::Offence(_, row) => row.is_some(),
+        Edit::Limited(_, row) => row.is_some(),
     }
 }
 

@@ -37,6 +37,8 @@ pub struct Tables {
     pub aggregates: BTreeMap<IpFamily, Aggregates>,
     /// How many bans policies may make.
     pub detection_limit: FixedWindow,
+    /// How many sources may get state on one CPU.
+    pub new_sources: FixedWindow,
     /// What holds for all packets.
     pub settings: Settings,
 }
@@ -87,6 +89,7 @@ impl Enforcer {
             classes: self.datapath.classes()?,
             aggregates,
             detection_limit: self.datapath.detection_limit()?,
+            new_sources: self.datapath.new_sources()?,
             settings: self.datapath.settings()?,
         })
     }
@@ -230,6 +233,7 @@ impl Enforcer {
             self.change_aggregates(*family, *aggregates, undo)?;
         }
         self.change_detection_limit(wanted.detection_limit, undo)?;
+        self.change_new_sources(wanted.new_sources, undo)?;
         self.clear_node_before(wanted.settings)?;
         let meanwhile = with_classes(wanted.settings);
         let meanwhile = if was_coarse {
@@ -361,6 +365,21 @@ impl Enforcer {
         Ok(())
     }
 
+    /// Before the settings ask for it.
+    fn change_new_sources(
+        &mut self,
+        window: FixedWindow,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        let before = self.held.new_sources;
+        if window != before {
+            self.datapath.set_new_sources(window)?;
+            undo.push(Undo::NewSources(before));
+            self.held.new_sources = window;
+        }
+        Ok(())
+    }
+
     fn change_settings(
         &mut self,
         settings: Settings,
@@ -421,6 +440,10 @@ impl Enforcer {
                     self.held.detection_limit = before;
                     self.datapath.set_detection_limit(before)
                 }
+                Undo::NewSources(before) => {
+                    self.held.new_sources = before;
+                    self.datapath.set_new_sources(before)
+                }
                 Undo::Settings(before) => {
                     self.held.settings = before;
                     self.datapath.set_settings(before)
@@ -439,5 +462,6 @@ enum Undo {
     Classes(ClassTables),
     Aggregates(IpFamily, Aggregates),
     DetectionLimit(FixedWindow),
+    NewSources(FixedWindow),
     Settings(Settings),
 }

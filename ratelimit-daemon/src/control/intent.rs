@@ -1,6 +1,7 @@
 //! What is intended: the configuration, bans of every origin, and what was set by hand.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -9,15 +10,17 @@ use ratelimit_common::Instant;
 
 use super::{
     detected::Offence,
+    limited,
     list::{List, ListEntry},
     policies::{DEFAULT, NODE, Role, aggregate_name},
     rules::Statement,
-    store::{AllowRow, BanRow, FOREVER, LimitRow, Store},
+    store::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow, Store},
 };
 use crate::{
     ban::BanSpec,
     config::Config,
     datapath::{IpFamily, LogSize},
+    detection::Answer,
     limit::LimitSpec,
     lists::Action,
     origin::Origin,
@@ -33,6 +36,7 @@ pub struct Intent {
     limits: BTreeMap<Option<Prefix>, LimitRow>,
     lists: BTreeMap<Arc<str>, Arc<List>>,
     offences: BTreeMap<Prefix, Offence>,
+    pub(super) limited: BTreeMap<Prefix, LimitedRow>,
     /// How many bans are of detection.
     detected: usize,
     /// The bans that end, the soonest first.
@@ -52,13 +56,17 @@ pub enum Edit {
     Limits(Option<Prefix>, Option<LimitRow>),
     /// What is remembered of a source that policies banned.
     Offence(Prefix, Option<Offence>),
+    /// A further limit of a prefix that has part in an attack.
+    Limited(Prefix, Option<LimitedRow>),
 }
 
 impl Edit {
     /// The prefixes whose list entries it may change; none for the default policy.
     pub fn prefixes(&self) -> impl Iterator<Item = Prefix> {
         let (one, many) = match self {
-            Self::Ban(prefix, ..) | Self::Allow(prefix, _) => (Some(*prefix), &[][..]),
+            Self::Ban(prefix, ..) | Self::Allow(prefix, _) | Self::Limited(prefix, _) => {
+                (Some(*prefix), &[][..])
+            }
             Self::Limits(target, _) => (*target, &[][..]),
             Self::List(_, _, touched) => (None, &touched[..]),
             Self::Offence(..) => (None, &[][..]),
@@ -69,7 +77,7 @@ impl Edit {
     /// Whether it changes a policy.
     #[must_use]
     pub fn is_of_policy(&self) -> bool {
-        matches!(self, Self::Limits(..))
+        matches!(self, Self::Limits(..) | Self::Limited(..))
     }
 }
 
@@ -79,7 +87,7 @@ pub struct WantedPolicy<'a> {
     /// Its name: in the configuration, or the prefix whose limits were set by hand.
     pub name: String,
     /// Its limits.
-    pub limits: &'a [LimitSpec],
+    pub limits: Cow<'a, [LimitSpec]>,
     /// Whether what they would drop passes.
     pub observe: bool,
     /// Whose limits they are.
@@ -98,6 +106,7 @@ impl Intent {
             limits: BTreeMap::new(),
             lists: BTreeMap::new(),
             offences: BTreeMap::new(),
+            limited: BTreeMap::new(),
             detected: 0,
             ends: BTreeSet::new(),
         }
@@ -122,6 +131,9 @@ impl Intent {
         for (target, row) in store.limits()? {
             intent.edit(Edit::Limits(target, Some(row)));
         }
+        for (prefix, row) in store.limited()? {
+            intent.edit(Edit::Limited(prefix, Some(row)));
+        }
         for (source, offence) in store.offences()? {
             intent.edit(Edit::Offence(source, Some(offence)));
         }
@@ -131,7 +143,8 @@ impl Intent {
     /// What the sliding logs must hold: the times of the largest limit that the configuration has or that was set by hand.
     pub fn log_size(&self) -> LogSize {
         let by_hand = self.limits.values().flat_map(|row| &row.limits);
-        let times = log_times(&self.config).max(longest(by_hand));
+        let of_attacks = self.limited.values().map(|row| &row.limit);
+        let times = log_times(&self.config).max(longest(by_hand.chain(of_attacks)));
         if times == 0 {
             return LogSize::NONE;
         }
@@ -153,6 +166,9 @@ impl Intent {
             Edit::List(name, list, touched) => {
                 let before = put(&mut self.lists, Arc::clone(&name), list);
                 Edit::List(name, before, touched)
+            }
+            Edit::Limited(prefix, row) => {
+                Edit::Limited(prefix, put(&mut self.limited, prefix, row))
             }
             Edit::Offence(source, row) => {
                 Edit::Offence(source, put(&mut self.offences, source, row))
@@ -287,8 +303,16 @@ impl Intent {
         Some(forced.until)
     }
 
-    /// The name of the policy of a prefix: that of limits set by hand, else the one of the configuration.
+    /// The name of the policy of a prefix: that of a further limit, of limits set by hand, or the one of the configuration.
     pub fn policy_name(&self, prefix: Prefix) -> Option<String> {
+        if self.limited.contains_key(&prefix) {
+            return Some(self.limited_policy(prefix).name());
+        }
+        self.lasting_policy_name(prefix)
+    }
+
+    /// The same as it would be without a further limit of just this prefix.
+    pub(super) fn lasting_policy_name(&self, prefix: Prefix) -> Option<String> {
         if self.limits.contains_key(&Some(prefix)) {
             return Some(prefix.to_string());
         }
@@ -303,6 +327,7 @@ impl Intent {
     pub fn prefixes_of(&self, policy: &str) -> Vec<Prefix> {
         match self.config.policies.get(policy) {
             Some(policy) => policy.sources.clone(),
+            None if limited::is_name(policy) => self.limited_under(policy),
             None => policy.parse().into_iter().collect(),
         }
     }
@@ -326,6 +351,10 @@ impl Intent {
         }
         let allows = self.allows.keys().chain(&self.config.allow);
         all.extend(allows.map(|prefix| (*prefix, Statement::Allowed)));
+        for prefix in self.limited.keys() {
+            let index = index(&self.limited_policy(*prefix).name());
+            all.extend(index.map(|index| (*prefix, Statement::Policy(index))));
+        }
         for prefix in self.limits.keys().flatten() {
             let index = index(&prefix.to_string());
             all.extend(index.map(|index| (*prefix, Statement::Policy(index))));
@@ -351,14 +380,14 @@ impl Intent {
         let mut wanted = vec![match self.limits.get(&None) {
             Some(row) => WantedPolicy {
                 name: DEFAULT.into(),
-                limits: &row.limits,
+                limits: (&row.limits).into(),
                 observe: row.observe,
                 role: Role::Sources,
                 ban: default.ban,
             },
             None => WantedPolicy {
                 name: DEFAULT.into(),
-                limits: &default.limits,
+                limits: (&default.limits).into(),
                 observe: default.observe,
                 role: Role::Sources,
                 ban: default.ban,
@@ -370,7 +399,7 @@ impl Intent {
                 .iter()
                 .map(|(name, policy)| WantedPolicy {
                     name: name.clone(),
-                    limits: &policy.limits,
+                    limits: (&policy.limits).into(),
                     observe: policy.observe,
                     role: Role::Sources,
                     ban: policy.ban,
@@ -380,12 +409,14 @@ impl Intent {
             let name = (*target)?.to_string();
             Some(WantedPolicy {
                 name,
-                limits: &row.limits,
+                limits: (&row.limits).into(),
                 observe: row.observe,
                 role: Role::Sources,
                 ban: None,
             })
         }));
+        let limited = self.limited_policies(&wanted);
+        wanted.extend(limited);
         wanted.extend(self.wide_policies());
         wanted
     }
@@ -396,7 +427,7 @@ impl Intent {
             let levels = aggregate.levels(family).iter();
             levels.map(move |level| WantedPolicy {
                 name: aggregate_name(family, level.prefix),
-                limits: &level.limits,
+                limits: (&level.limits).into(),
                 observe: aggregate.observe,
                 role: Role::Prefixes(family, level.prefix),
                 ban: None,
@@ -405,7 +436,7 @@ impl Intent {
         let node = &self.config.node;
         let node = (!node.limits.is_empty()).then(|| WantedPolicy {
             name: NODE.to_owned(),
-            limits: &node.limits,
+            limits: (&node.limits).into(),
             observe: node.observe,
             role: Role::Node,
             ban: None,
@@ -423,7 +454,11 @@ pub fn log_times(config: &Config) -> u32 {
         .into_iter()
         .flat_map(|family| config.aggregate.levels(family));
     let of_sources = policies.flat_map(|policy| &policy.limits);
-    longest(of_sources.chain(levels.flat_map(|level| &level.limits)))
+    let of_attacks = config.attacks.values();
+    let of_attacks = of_attacks.filter(|rule| rule.answer == Answer::Limit);
+    let of_attacks = of_attacks.map(|rule| &rule.limit);
+    let of_prefixes = levels.flat_map(|level| &level.limits);
+    longest(of_sources.chain(of_prefixes).chain(of_attacks))
 }
 
 /// The times that the longest log of `limits` keeps; 0 where there is none.

@@ -10,6 +10,7 @@ use ratelimit_common::{
     charge::{Refusal, Words},
     decide,
     detected::Detection,
+    new_sources::Newcomer,
     node::{Node, Share},
     parse::transport::Kind,
     strikes::Strike,
@@ -104,6 +105,11 @@ impl Tables for Preview<'_> {
 
     fn node(&self) -> ReadOnlyNode<'_> {
         ReadOnlyNode(self.enforcer.datapath())
+    }
+
+    /// What is told is what happens while there is room for new sources.
+    fn admits(&self, _: Newcomer, _: Instant) -> bool {
+        true
     }
 
     fn may_detect(&self, _: Instant) -> bool {

@@ -127,7 +127,8 @@ impl Controller {
             DropReason::Banned
             | DropReason::Truncated
             | DropReason::VlanDepth
-            | DropReason::ExtensionDepth => None,
+            | DropReason::ExtensionDepth
+            | DropReason::NewSources => None,
         }
     }
 }
@@ -156,6 +157,16 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<What> {
             limits: row.limits.clone(),
             observe: row.observe,
             by: row.author.as_str().into(),
+        },
+        (Edit::Limited(prefix, Some(row)), _) => What::LimitsSet {
+            prefix: Some(*prefix),
+            limits: vec![row.limit.clone()],
+            observe: false,
+            by: format!("detection ({})", row.kind.label()).into(),
+        },
+        (Edit::Limited(prefix, None), _) => What::LimitsRemoved {
+            prefix: Some(*prefix),
+            by: Some(cause.by().unwrap_or_else(|| "detection".into())),
         },
         (Edit::Limits(prefix, None), _) => What::LimitsRemoved {
             prefix: *prefix,

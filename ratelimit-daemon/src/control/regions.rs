@@ -12,6 +12,7 @@ use ratelimit_common::{
 
 use super::{
     intent::{Intent, WantedPolicy},
+    limited,
     policies::{DEFAULT, Role},
 };
 use crate::{datapath::IpFamily, prefix::Prefix};
@@ -33,6 +34,9 @@ const HALVES_MAX: u32 = 5;
 
 /// The same where other limits retire with the change: once they have, the region is moved to where it has its full size.
 const HALVES_MAX_MEANWHILE: u32 = 10;
+
+/// Sources of attacks that a policy with a further limit has room for: how many there will be is not known.
+const LIMITED_SOURCES: f64 = 8192.0;
 
 /// The table has no room for the region of a limit.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -203,6 +207,7 @@ pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
         Role::Node => 0.0,
         Role::Prefixes(_, length) => 2f64.powi(length.into()),
         Role::Sources if policy.name == DEFAULT => f64::INFINITY,
+        Role::Sources if limited::is_name(&policy.name) => LIMITED_SOURCES,
         Role::Sources => intent.prefixes_of(&policy.name).iter().map(within).sum(),
     };
     #[expect(

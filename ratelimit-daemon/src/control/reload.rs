@@ -7,6 +7,7 @@ use crate::{
     config::{Config, PolicyConfig},
     datapath::IpFamily,
     limit::LimitSpec,
+    new_sources::NewSources,
 };
 
 /// What takes effect only at a restart and is different; `None` when nothing is.
@@ -71,6 +72,16 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             _ => continue,
         };
         lines.push(format!("detection of {}: {what}", kind.label()));
+    }
+    if before.new_sources != after.new_sources {
+        let budget = |new_sources: Option<NewSources>| {
+            new_sources.map_or_else(|| "any number".to_owned(), |budget| budget.to_string())
+        };
+        lines.push(format!(
+            "new sources: {} -> {}",
+            budget(before.new_sources),
+            budget(after.new_sources)
+        ));
     }
     if before.allow != after.allow {
         let added = after

@@ -129,6 +129,7 @@ impl Edit {
             Self::Allow(_, row) => row.is_some(),
             Self::List(_, list, _) => list.is_some(),
             Self::Limits(_, row) => row.is_some(),
+            Self::Limited(_, row) => row.is_some(),
             Self::Offence(..) => false,
         }
     }
@@ -136,7 +137,7 @@ impl Edit {
     fn is_by_hand(&self) -> bool {
         match self {
             Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
-            Self::List(..) | Self::Offence(..) => false,
+            Self::List(..) | Self::Limited(..) | Self::Offence(..) => false,
             Self::Allow(..) | Self::Limits(..) => true,
         }
     }

@@ -4,6 +4,8 @@
 mod checksum;
 mod damage;
 mod flush;
+mod history;
+mod limited;
 mod lists;
 mod offences;
 mod row;
@@ -29,7 +31,7 @@ use self::{
 };
 pub use self::{
     damage::Damage,
-    row::{AllowRow, BanRow, FOREVER, LimitRow},
+    row::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
     writer::Writer,
 };
 use super::timekeeper::{Moment, Note, Reading, Timekeeper};
@@ -257,7 +259,9 @@ impl Store {
         self.each(ALLOWS, |row| read_allow(row).map(drop))?;
         self.each(LIMITS, |row| read_limits(row).map(drop))?;
         self.lists()?;
-        self.offences().map(drop)
+        self.offences()?;
+        self.limited()?;
+        self.history(0).map(drop)
     }
 
     fn each(

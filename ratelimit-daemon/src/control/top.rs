@@ -81,7 +81,7 @@ impl Controller {
                 }
             };
             let prefix = named.role.prefix_around(row.source);
-            let source = prefix.unwrap_or_else(|| self.source_of(row.source));
+            let source = prefix.unwrap_or_else(|| self.told_as(row.source));
             // The refusals of wider prefixes are not remembered.
             let refused = struck.get(&row.source).filter(|_| prefix.is_none());
             busy.push(Busy {

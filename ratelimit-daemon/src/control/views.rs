@@ -11,6 +11,7 @@ use ratelimit_common::detected::Tally;
 use super::{
     controller::{Controller, Reloads},
     detected::Detections,
+    limited,
     policies::{DEFAULT, NODE, Named, Role},
     reconcile::Reconciliation,
     reserve::Filling,
@@ -53,6 +54,8 @@ pub struct Snapshot {
     pub detections: Detections,
     /// The attacks that were found, by kind.
     pub attacks: BTreeMap<crate::detection::Kind, u64>,
+    /// The sources that got a further limit, by the attack.
+    pub limited: BTreeMap<crate::detection::Kind, u64>,
     /// Sources that have state, IPv4 and IPv6.
     pub sources: [u64; 2],
     /// How reloads went.
@@ -86,12 +89,14 @@ impl Controller {
             bans: self.intent.bans().len(),
             detected_bans: self.intent.detected(),
             attacks: self.attack_views(),
+            limited: self.intent.limited.len(),
             allows: self.allows().len(),
             lists: self.lists(),
             policies: self.policies.of_sources(),
             classes: self.class_views(),
             aggregates: self.aggregate_lengths(),
             node: self.policies.get(NODE).is_some(),
+            new_sources: self.new_sources(),
             crowdsec: self.crowdsec_status(),
             protected: self.protection.prefixes().len(),
             pass_all: self.pass_all.status().cloned(),
@@ -189,16 +194,20 @@ impl Controller {
                 let manual = by_hand(&policy.name);
                 let configured = self.intent.config.policies.get(&policy.name);
                 let own = policy.name.parse().ok().filter(|_| manual);
+                let detected = limited::is_name(&policy.name);
                 PolicyView {
-                    prefixes: configured.map_or_else(
-                        || own.into_iter().collect(),
-                        |policy| policy.sources.clone(),
-                    ),
+                    prefixes: match configured {
+                        Some(policy) => policy.sources.clone(),
+                        None if detected => self.intent.limited_under(&policy.name),
+                        None => own.into_iter().collect(),
+                    },
                     limits: policy.limits.to_vec(),
                     observe: policy.observe,
                     ban: policy.ban,
                     applies_to: applies_to(policy.role),
-                    origin: if manual {
+                    origin: if detected {
+                        Origin::Detected
+                    } else if manual {
                         Origin::Manual
                     } else {
                         Origin::Config
@@ -243,6 +252,7 @@ impl Controller {
             tally: self.tally()?,
             detections: self.detections.clone(),
             attacks: self.attacks.found.clone(),
+            limited: self.attacks.limited.clone(),
             sources: self.fill.sources,
             reloads: self.reloads.clone(),
             reconciliation: self.reconciliation(),

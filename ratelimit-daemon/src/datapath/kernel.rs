@@ -51,6 +51,7 @@ pub struct Kernel {
     logs: Logs,
     compact: Option<CompactTable>,
     detected: DetectedMaps,
+    new_sources: Array<MapData, FixedWindow>,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
     v4: FamilyMaps<Ipv4>,
@@ -98,6 +99,7 @@ impl Kernel {
             node: maps.take("NODE")?,
             logs: Logs::new(maps.descriptor("LOGS")?, sizes.logs),
             detected: DetectedMaps::new(maps)?,
+            new_sources: maps.take("NEW_SOURCES")?,
             compact: sizes
                 .sets
                 .map(|sets| CompactTable::new(maps, sets))
@@ -348,6 +350,16 @@ impl Datapath for Kernel {
     fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError> {
         self.v4.for_each_struck(&mut *visit)?;
         self.v6.for_each_struck(visit)
+    }
+
+    fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError> {
+        let answer = self.new_sources.set(0, window, 0);
+        answer.map_err(failed("writing", "NEW_SOURCES", 1))
+    }
+
+    fn new_sources(&self) -> Result<FixedWindow, DatapathError> {
+        let answer = self.new_sources.get(&0, 0);
+        answer.map_err(failed("reading", "NEW_SOURCES", 1))
     }
 
     fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError> {

@@ -58,6 +58,8 @@ pub struct Memory {
     pub detected: BTreeMap<IpAddr, Detected>,
     /// How many bans policies may make.
     pub detection_limit: FixedWindow,
+    /// How many sources may get state on one CPU.
+    pub new_sources: FixedWindow,
     /// What became of them.
     pub tally: Tally,
     /// Whether a change of the settings is refused.
@@ -292,6 +294,15 @@ impl Datapath for Shared {
             .iter()
             .for_each(|(source, strikes)| visit(*source, *strikes));
         Ok(())
+    }
+
+    fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError> {
+        self.memory().new_sources = window;
+        Ok(())
+    }
+
+    fn new_sources(&self) -> Result<FixedWindow, DatapathError> {
+        Ok(self.memory().new_sources)
     }
 
     fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError> {

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
+use crate::limit::{Algorithm, LimitSpec, LimitUnit};
 
 /// The most packets a second that a rule may name.
 pub const ABOVE_MAX: u32 = 1_000_000_000;
@@ -16,19 +17,23 @@ pub enum Answer {
     /// It is named, and nothing else.
     #[default]
     Observe,
-    /// Sources that send much of it are banned.
+    /// Sources that send much of it get a further limit.
+    Limit,
+    /// They are banned.
     Ban,
 }
 
 /// The rule for one kind of attack.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Rule {
     /// The packets a second from which on it is one.
     pub above: NonZeroU32,
     /// What is done then.
     pub answer: Answer,
-    /// How long a source is banned for it.
+    /// How long a source is banned or limited for it.
     pub length: Duration,
+    /// What a source may send that is limited for it, beside what its policy says.
+    pub limit: LimitSpec,
 }
 
 impl Rule {
@@ -39,8 +44,15 @@ impl Rule {
             above: kind.above_default(),
             answer: Answer::default(),
             length: Duration::from_mins(10),
+            limit: limit_default(),
         }
     }
+}
+
+/// 10 packets a second: enough for a person to find out that something is wrong, and for no attack.
+fn limit_default() -> LimitSpec {
+    let second = Duration::from_secs(1);
+    LimitSpec::new(10, LimitUnit::Packets, second, Algorithm::FixedWindow).expect("it fits")
 }
 
 /// The kinds that are looked for.

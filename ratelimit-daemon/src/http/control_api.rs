@@ -17,7 +17,10 @@ use tokio::net::{UnixStream, unix::UCred};
 
 use super::{capture_api, event_api};
 use crate::{
-    api::{APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER},
+    api::{
+        APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER,
+        SuggestRequest,
+    },
     control::{Controller, Handle},
     lists,
 };
@@ -66,6 +69,7 @@ pub fn router(controller: Handle) -> Router {
         .route("/v1/export", get(list_api::export))
         .route("/v1/check/{address}", get(check))
         .route("/v1/top", get(top))
+        .route("/v1/suggest", get(suggest))
         .route("/v1/stats", get(stats))
         .route("/v1/events", get(event_api::events))
         .route(
@@ -210,6 +214,13 @@ async fn top(State(controller): State<Handle>, Query(query): Query<TopQuery>) ->
         return bad_request(format!("the count {count} is not between 1 and {TOP_MAX}"));
     }
     read(&controller, move |controller| controller.top(count)).await
+}
+
+async fn suggest(
+    State(controller): State<Handle>,
+    Query(request): Query<SuggestRequest>,
+) -> Response {
+    read(&controller, move |controller| controller.suggest(&request)).await
 }
 
 /// A command with a body: a method of the controller, which is told who asks.

@@ -59,6 +59,11 @@ pub struct CompactSource<'a> {
 }
 
 impl CompactSource<'_> {
+    /// Whether the source has its slot of `limit`.
+    pub(super) fn has_slot(&self, limit: &Limit) -> bool {
+        compact::find(self.set(limit), self.tag) < SLOTS
+    }
+
     pub(super) fn check(&self, limit: &Limit, at: Instant, cost: u64) -> Outcome {
         compact::check(self.set(limit), self.tag, limit, at, cost)
     }

@@ -8,7 +8,8 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, BanRule, Detected, Instant, Limit, ListEntry, Record, SourceKey, Strikes,
+    Address, Arrival, BanRule, Detected, Instant, Limit, ListEntry, Policy, Record, SourceKey,
+    Strikes,
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
     charge::{self, Outcome, Words},
@@ -148,6 +149,23 @@ impl<A: Address + Hash> MemoryFamily<A> {
             logs: &self.logs,
             log: LogKey::new(key),
         })
+    }
+
+    /// Whether a source has state for the first limit of a policy that counts the packet.
+    pub(super) fn is_known(&self, address: A, policy: &Policy, arrival: &Arrival) -> bool {
+        let key = SourceKey::new(address, policy.scope());
+        let Some(table) = &self.compact else {
+            return self.sources.borrow().contains_key(&key);
+        };
+        let Some((index, limit)) = policy.first_counting(arrival) else {
+            return true;
+        };
+        if limit.is_log() {
+            let index = u32::try_from(index).expect("a policy has few limits");
+            let log = LogKey::new(&key).of_limit(index);
+            return self.logs.borrow().contains_key(&log);
+        }
+        table.source(address).has_slot(limit)
     }
 
     pub(super) fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {

@@ -118,6 +118,8 @@ pub enum Verb {
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
     },
+    /// Propose limits from what sources have sent
+    Suggest(SuggestArguments),
     /// Show packets and bytes by interface, family, verdict and reason
     #[command(after_help = "Examples:\n  rlctl stats\n  rlctl stats --all")]
     Stats {
@@ -194,6 +196,26 @@ pub enum PassAllVerb {
     /// Judge packets again
     #[command(after_help = "Examples:\n  rlctl pass-all off")]
     Off,
+}
+
+/// `suggest [--percentile P] [--headroom N] [--since TIME] [--toml]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n\nOf each limit, what sources had sent in a window: of windows in which they sent anything, found by looking at the tables from time to time. Of a token bucket, what was in use of its burst. A limit measures no more than it admits, and only the packets that it counts: write a generous one for what is to be measured. Sliding logs and the node are not measured, nor what comes while an attack is going on. Ends with 1 when too little was seen."
+)]
+pub struct SuggestArguments {
+    /// The part of all windows that is to fit, in percent
+    #[arg(long, value_name = "P", default_value_t = 99.0)]
+    pub percentile: f64,
+    /// How many times as much is proposed
+    #[arg(long, value_name = "N", default_value_t = 2.0)]
+    pub headroom: f64,
+    /// From when on, to the hour; a week is kept
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = trial_time)]
+    pub since: Duration,
+    /// Print policies to be pasted into the configuration
+    #[arg(long)]
+    pub toml: bool,
 }
 
 fn trial_time(text: &str) -> Result<Duration, String> {

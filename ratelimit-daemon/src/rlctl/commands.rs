@@ -21,6 +21,7 @@ mod removal;
 mod simulate;
 mod stats;
 mod status;
+mod suggest;
 mod top;
 mod unban;
 
@@ -58,6 +59,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         } => lists::rm(&name, client),
         Verb::Check { address } => check::run(address, client, now),
         Verb::Top { count } => top::run(count, client),
+        Verb::Suggest(arguments) => suggest::run(&arguments, client, now),
         Verb::Stats { all } => stats::run(all, client),
         Verb::Events(arguments) => events::run(&arguments, client, output),
         Verb::Capture(arguments) => capture::run(&arguments, client, output),

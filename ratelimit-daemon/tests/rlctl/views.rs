@@ -580,6 +580,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         memory_bytes,
     };
     Status {
+        limited: 0,
         version: "0.1.0".to_owned(),
         pid: 812,
         started: past,
@@ -593,6 +594,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
             map("BANS_IPV4", Some(512), 1024, 1_572_864),
             map("STATES", None, 1_000_000, 640),
         ],
+        new_sources: None,
         bans: 1,
         detected_bans: 0,
         attacks: vec![],
@@ -674,6 +676,7 @@ fn policies() -> [PolicyView; 2] {
 
 fn passing(address: &str) -> Check {
     Check {
+        limited: None,
         address: address.parse().unwrap(),
         source: address.parse().unwrap(),
         action: "pass".to_owned(),
@@ -688,6 +691,7 @@ fn passing(address: &str) -> Check {
         covering: Vec::new(),
         last_drops: Vec::new(),
         strikes: None,
+        new_sources: None,
         refused_packets: 0,
         refused_last: None,
     }

@@ -11,9 +11,9 @@ fn an_attack_has_a_table() {
     assert_eq!(config.bans_per_minute.get(), 5);
     let rules = config.attacks;
     assert_eq!(rules.len(), 2);
-    let usual = rules[&Kind::SynFlood];
+    let usual = &rules[&Kind::SynFlood];
     assert_eq!((usual.above.get(), usual.answer), (500, Answer::Observe));
-    let own = rules[&Kind::HeavyHitter];
+    let own = &rules[&Kind::HeavyHitter];
     assert_eq!((own.above.get(), own.answer), (9, Answer::Ban));
     assert_eq!(own.length, Duration::from_hours(1));
     assert!(load_text(MINIMAL).attacks.is_empty());
@@ -22,18 +22,62 @@ fn an_attack_has_a_table() {
 #[test]
 fn what_is_no_attack_or_no_answer_is_refused() {
     check_behind_minimal(
-        "[detection.syn_floods]\n[detection.spread]\nabove = 0\nanswer = \"limit\"\nfor = \"1ms\"\n",
+        "[detection.syn_floods]\n[detection.spread]\nabove = 0\nanswer = \"drop\"\nfor = \"1ms\"\n",
         r#"config.toml:8:12: unknown key `syn_floods` in [detection]
 8 | [detection.syn_floods]
   |            ^^^^^^^^^^ did you mean `syn_flood`?
 config.toml:10:9: `above` is out of range
 10 | above = 0
    |         ^ write a number from 1 to 1000000000
-config.toml:11:10: unknown answer `limit`
-11 | answer = "limit"
-   |          ^^^^^^^ write "observe" or "ban"
+config.toml:11:10: unknown answer `drop`
+11 | answer = "drop"
+   |          ^^^^^^ write "observe" or "limit" or "ban"
 config.toml:12:7: `for` of a ban is out of range
 12 | for = "1ms"
    |       ^^^^^ write a time from 1s to 366d"#,
+    );
+}
+
+#[test]
+fn a_source_of_an_attack_may_get_a_limit() {
+    let text = "[detection.syn_flood]\nanswer = \"limit\"\n\
+                [detection.spread]\nanswer = \"limit\"\nlimit = { packets = 3, per = \"10s\", match = \"udp\" }\n";
+    let rules = load_text(&format!("{MINIMAL}{text}")).attacks;
+    let usual = &rules[&Kind::SynFlood];
+    assert_eq!(usual.answer, Answer::Limit);
+    assert_eq!(usual.limit.to_string(), "10 packets per 1s");
+    let own = &rules[&Kind::Spread];
+    assert_eq!(own.limit.to_string(), "3 packets per 10s of udp");
+}
+
+#[test]
+fn a_limit_of_detection_is_one_and_belongs_to_its_answer() {
+    check_behind_minimal(
+        "[detection.syn_flood]\nlimit = { packets = 0, per = \"1s\", match = \"udpp\" }\n",
+        r#"config.toml:9:9: `limit` is for answer = "limit" alone
+9 | limit = { packets = 0, per = "1s", match = "udpp" }
+  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write answer = "limit" beside it, or remove it
+config.toml:9:21: with an amount of 0 nothing would ever pass
+9 | limit = { packets = 0, per = "1s", match = "udpp" }
+  |                     ^ write at least 1; to drop everything of a source, ban it
+config.toml:9:44: there is no class `udpp`
+9 | limit = { packets = 0, per = "1s", match = "udpp" }
+  |                                            ^^^^^^ did you mean "udp"?"#,
+    );
+}
+
+#[test]
+fn a_policy_without_room_for_a_limit_of_detection_is_refused() {
+    let limits: Vec<String> = (1..=8)
+        .map(|seconds| format!("{{ packets = {}, per = \"{seconds}s\" }}", 9 + seconds))
+        .collect();
+    check_behind_minimal(
+        &format!(
+            "[detection.syn_flood]\nanswer = \"limit\"\n[policy.full]\nsources = [\"192.0.2.1\"]\nlimits = [{}]\n",
+            limits.join(", ")
+        ),
+        r#"config.toml:10:1: [policy.full] has 8 limits: beside them detection has no room for one
+10 | [policy.full]
+   | ^^^^^^^^^^^^^ remove one of them, or answer = "limit" below [detection]"#,
     );
 }

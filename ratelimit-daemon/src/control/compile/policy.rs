@@ -30,7 +30,7 @@ impl Compiler<'_> {
     /// The policy as the datapath reads it; its index is not known yet.
     pub fn compile(&self, wanted: &WantedPolicy<'_>) -> Named {
         let shift = match wanted.role {
-            Role::Node => Some(self.share_shift(wanted.limits)),
+            Role::Node => Some(self.share_shift(&wanted.limits)),
             Role::Sources | Role::Prefixes(..) => None,
         };
         let limits: Vec<(Limit, Option<Selected>)> = wanted
@@ -52,6 +52,10 @@ impl Compiler<'_> {
         let policy = match &wanted.ban {
             Some(ban) => policy.with_ban(ban.compile()),
             None => policy,
+        };
+        let policy = match wanted.role {
+            Role::Prefixes(..) => policy.for_prefixes(),
+            Role::Sources | Role::Node => policy,
         };
         Named {
             index: 0,

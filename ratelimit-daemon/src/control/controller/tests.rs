@@ -5,6 +5,7 @@ mod clock_changes;
 mod crowdsec;
 mod damage;
 mod detections;
+mod history;
 mod lists;
 mod lockout;
 mod origins;
@@ -396,6 +397,7 @@ fn config() -> Config {
             capacity: 1024,
             logs: 64,
         },
+        new_sources: None,
         default_policy: PolicyConfig {
             limits: vec![limit(10)],
             ..PolicyConfig::default()

@@ -13,6 +13,7 @@ use tracing::error;
 use super::{
     super::intent::Edit,
     Store,
+    limited::{LIMITED, read_limited},
     lists::{LISTS, read_list},
     offences::{OFFENCES, read_offence},
     read_allow, read_ban, read_clock, read_limits,
@@ -162,6 +163,11 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<(Option<Timekeeper>, Ve
         sound(&connection, OFFENCES, |row| {
             let (source, offence) = read_offence(row, timekeeper)?;
             edits.push(Edit::Offence(source, Some(offence)));
+            Ok(())
+        });
+        sound(&connection, LIMITED, |row| {
+            let (prefix, limited) = read_limited(row, timekeeper)?;
+            edits.push(Edit::Limited(prefix, Some(limited)));
             Ok(())
         });
         sound(&connection, LISTS, |row| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 
-use crate::limit::LimitSpec;
+use crate::{detection::Kind, limit::LimitSpec};
 
 /// A ban of one origin.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +42,19 @@ pub struct LimitRow {
     pub since: Timestamp,
     /// Who did it.
     pub author: String,
+}
+
+/// A further limit of what sources of an attack may send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitedRow {
+    /// Until when, on the clock of the kernel.
+    pub until: Instant,
+    /// Since when.
+    pub since: Timestamp,
+    /// The attack.
+    pub kind: Kind,
+    /// The limit.
+    pub limit: LimitSpec,
 }
 
 /// A ban without an end.

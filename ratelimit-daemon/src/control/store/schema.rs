@@ -11,7 +11,7 @@ use super::{
         intent::Edit,
         timekeeper::{Reading, Timekeeper},
     },
-    AllowRow, BanRow, FOREVER, LimitRow, Writer, offences, time,
+    AllowRow, BanRow, FOREVER, LimitRow, Writer, history, limited, offences, time,
 };
 use crate::{origin::Origin, prefix::Prefix};
 
@@ -97,6 +97,8 @@ pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
     }
     let transaction = connection.transaction()?;
     offences::prepare(&transaction)?;
+    limited::prepare(&transaction)?;
+    history::prepare(&transaction)?;
     match version {
         0 => make(&transaction)?,
         1 => from_first(&transaction).context("changing it from version 1 to 2")?,

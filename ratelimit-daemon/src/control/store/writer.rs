@@ -38,6 +38,8 @@ impl Writer<'_> {
             Edit::List(name, list, _) => self.put_list(name, list.as_deref()),
             Edit::Offence(source, Some(offence)) => self.put_offence(*source, offence),
             Edit::Offence(source, None) => self.remove_offence(*source),
+            Edit::Limited(prefix, Some(row)) => self.put_limited(*prefix, row),
+            Edit::Limited(prefix, None) => self.remove_limited(*prefix),
             Edit::Limits(target, Some(limits)) => self.put_limits(*target, limits),
             Edit::Limits(target, None) => self.run(
                 "DELETE FROM limits WHERE target = ?1",

@@ -116,7 +116,7 @@ impl Controller {
         let record = datapath.record(source, &named.policy, now)?;
         Ok(Busy {
             fill,
-            source: prefix.unwrap_or_else(|| self.source_of(source)),
+            source: prefix.unwrap_or_else(|| self.told_as(source)),
             policy,
             named,
             limit,

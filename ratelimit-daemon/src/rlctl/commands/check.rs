@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use jiff::Zoned;
 
 use crate::{
-    api::{Ban, Check, Covering, Entry, LimitState, Listed, Origin, StrikesView, WiderLimits},
+    api::{
+        Ban, Check, Covering, Entry, LimitState, Limited, Listed, Origin, StrikesView, WiderLimits,
+    },
     limit::Algorithm,
     lists::Action,
     rlctl::{
@@ -44,6 +46,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     if let Some(ban) = &check.ban {
         sentences.extend(circumstances(ban, now));
     }
+    sentences.extend(check.limited.iter().map(|it| limited(it, now)));
     sentences.extend(
         check
             .covering
@@ -54,6 +57,10 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     let limits = check.limits.iter();
     sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
     sentences.extend(check.wider.iter().flat_map(wider));
+    if let Some(budget) = &check.new_sources {
+        let budget = printable(&budget.to_string());
+        sentences.push(format!("new sources: {budget}, unless its source is known"));
+    }
     sentences.push(format!("refused: {}", refusals(check, now)));
     sentences.extend(check.strikes.as_ref().map(strikes));
     let drops = check.last_drops.iter();
@@ -78,6 +85,19 @@ fn verdict(check: &Check) -> String {
         ),
         _ => format!("packets from {address} {} ({reason})", styled(GOOD, "pass")),
     }
+}
+
+/// `limited: 10 packets per 1s for syn-flood by 192.0.2.0/24, since 14:22:07, until 14:32:07 (9m 59s left)`
+fn limited(limited: &Limited, now: &Zoned) -> String {
+    format!(
+        "limited: to {} for {} by {}, since {}, until {} ({} left)",
+        limited.limit,
+        limited.kind.label(),
+        limited.prefix,
+        phrase::moment(limited.since, now),
+        phrase::moment(limited.until, now),
+        phrase::span(now.timestamp(), limited.until)
+    )
 }
 
 /// What decides.

@@ -76,6 +76,12 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         ));
     }
     lines.extend(status.attacks.iter().map(|it| attack(it, now)));
+    if status.limited != 0 {
+        lines.push(format!(
+            "{} of attacks limited for a time: `rlctl list limits`",
+            phrase::count(status.limited, "source is", "sources are")
+        ));
+    }
     lines.extend(status.lists.iter().map(list));
     lines.extend(status.lists.iter().filter_map(lists::trouble));
     if !status.classes.is_empty() {
@@ -94,6 +100,9 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     }
     if status.node {
         lines.push("the node has limits".to_owned());
+    }
+    if let Some(new_sources) = &status.new_sources {
+        lines.push(printable(&new_sources.to_string()));
     }
     lines.extend(status.crowdsec.as_ref().map(|it| crowdsec(it, now)));
     lines

@@ -84,7 +84,7 @@ fn node(cpus: u32, burst: u64) -> Policy {
     };
     let wanted = WantedPolicy {
         name: "[node]".to_owned(),
-        limits: &limits,
+        limits: (&limits).into(),
         observe: false,
         role: Role::Node,
         ban: None,

@@ -85,9 +85,129 @@ fn the_kernel_samples_while_something_is_looked_for() {
     assert!(lab.memory.lock().unwrap().settings.has_samples());
 }
 
+#[test]
+fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
+    let mut lab = Lab::new(answering(Answer::Limit));
+    lab.controller
+        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    assert_eq!(lab.bans(), []);
+    let check = seen(&lab, "192.0.2.1");
+    let told = check.limited.unwrap();
+    assert_eq!(
+        (told.prefix, told.kind),
+        (prefix("192.0.2.1"), Kind::HeavyHitter)
+    );
+    assert_eq!(told.limit.to_string(), "5 packets per 1s");
+    let before = seen(&lab, "192.0.2.2");
+    assert_eq!(before.limited, None);
+    assert_eq!(check.limits[..before.limits.len()], before.limits[..]);
+    assert_eq!(
+        texts(&lab, "192.0.2.1")[before.limits.len()..],
+        ["5 packets per 1s"]
+    );
+    // Told twice, it is limited once.
+    lab.controller
+        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    let snapshot = lab.controller.snapshot().unwrap();
+    assert_eq!(snapshot.limited[&Kind::HeavyHitter], 1);
+    assert_eq!(snapshot.status.limited, 1);
+    lab.restart();
+    assert!(seen(&lab, "192.0.2.1").limited.is_some());
+    let mut row = lab.controller.intent.limited[&prefix("192.0.2.1")].clone();
+    row.until = clock::now();
+    let over = Edit::Limited(prefix("192.0.2.1"), Some(row));
+    lab.controller.edit(&[over]).unwrap();
+    lab.controller.tick();
+    assert_eq!(
+        seen(&lab, "192.0.2.1").limits,
+        seen(&lab, "192.0.2.2").limits
+    );
+    assert_eq!(lab.controller.status().limited, 0);
+}
+
+#[test]
+fn a_further_limit_never_loosens_what_holds_for_a_source() {
+    let mut lab = Lab::new(answering(Answer::Limit));
+    let strict = |prefix: &str| LimitRequest {
+        prefix: Some(prefix.parse().unwrap()),
+        limits: vec![limit(2)],
+        observe: false,
+    };
+    lab.controller
+        .set_limits(strict("198.51.100.0/24"), "root")
+        .unwrap();
+    lab.controller.note_attacks(
+        &blaming(&["198.51.100.7", "203.0.113.0/24", "203.0.113.9"]),
+        vec![],
+    );
+    let further = "5 packets per 1s";
+    assert_eq!(
+        texts(&lab, "198.51.100.7"),
+        [&limit(2).to_string(), further]
+    );
+    // The wider one comes later, and a limit by hand beneath both.
+    lab.controller
+        .set_limits(strict("203.0.113.0/24"), "root")
+        .unwrap();
+    for source in ["203.0.113.9", "203.0.113.10"] {
+        assert_eq!(texts(&lab, source), [&limit(2).to_string(), further]);
+    }
+    // What has a narrower policy keeps it.
+    lab.controller
+        .set_limits(strict("203.0.113.11"), "root")
+        .unwrap();
+    assert_eq!(texts(&lab, "203.0.113.11"), [limit(2).to_string()]);
+    assert_eq!(lab.controller.enforce_all().unwrap(), 0);
+    let target = LimitTarget {
+        prefix: Some(prefix("198.51.100.7")),
+    };
+    lab.controller.remove_limits(target, "root").unwrap();
+    assert_eq!(texts(&lab, "198.51.100.7"), [limit(2).to_string()]);
+}
+
+#[test]
+fn what_is_allowed_or_protected_is_not_limited_and_the_budget_is_that_of_bans() {
+    let mut protected = Protected::default();
+    protected.add(prefix("203.0.113.1"), Why::Gateway("eth0".into()));
+    let mut config = answering(Answer::Limit);
+    config.bans_per_minute = NonZeroU32::new(2).unwrap();
+    let mut lab = Lab::protecting(config, protected);
+    let blamed = ["203.0.113.1", "192.0.2.10", "203.0.113.0/24"];
+    lab.controller.note_attacks(&blaming(&blamed), vec![]);
+    assert_eq!(lab.controller.status().limited, 0);
+    let blamed = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
+    lab.controller.note_attacks(&blaming(&blamed), vec![]);
+    assert_eq!(lab.controller.status().limited, 2);
+}
+
+#[test]
+fn sources_that_are_limited_alike_share_a_policy() {
+    let mut lab = Lab::new(answering(Answer::Limit));
+    lab.controller
+        .note_attacks(&blaming(&["192.0.2.1", "192.0.2.2"]), vec![]);
+    let views = lab.controller.limits();
+    let detected: Vec<_> = views
+        .iter()
+        .filter(|view| view.origin == Origin::Detected)
+        .collect();
+    assert_eq!(detected.len(), 1);
+    assert_eq!(detected[0].name, "[detected] default + 5 packets per 1s");
+    assert_eq!(detected[0].prefixes, ["192.0.2.1", "192.0.2.2"].map(prefix));
+}
+
+fn seen(lab: &Lab, address: &str) -> crate::api::Check {
+    lab.controller.check(address.parse().unwrap()).unwrap()
+}
+
+fn texts(lab: &Lab, address: &str) -> Vec<String> {
+    let limits = seen(lab, address).limits;
+    limits.iter().map(|state| state.limit.to_string()).collect()
+}
+
 fn answering(answer: Answer) -> Config {
     let rule = Rule {
         answer,
+        limit: limit(5),
         ..Rule::of(Kind::HeavyHitter)
     };
     Config {

@@ -1,0 +1,39 @@
+//! The budget for new sources, as it is told.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::quantity;
+
+/// How many sources may come anew, and what becomes of others.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct NewSourcesStatus {
+    /// New sources in a window, on all CPUs together.
+    pub count: u32,
+    /// Seconds of the window.
+    pub per_seconds: f64,
+    /// The share of each CPU.
+    pub per_cpu: u64,
+    /// What becomes of packets of others: `pass`, `drop` or `aggregate`.
+    pub beyond: String,
+}
+
+impl fmt::Display for NewSourcesStatus {
+    /// `at most 100000 new sources per 1s, 50000 on each CPU; packets of others are dropped`
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let per = std::time::Duration::try_from_secs_f64(self.per_seconds).unwrap_or_default();
+        let others = match self.beyond.as_str() {
+            "pass" => "pass",
+            "drop" => "are dropped",
+            _ => "are charged to their /24 or /48",
+        };
+        write!(
+            formatter,
+            "at most {} new sources per {}, {} on each CPU; packets of others {others}",
+            self.count,
+            quantity::duration(per),
+            self.per_cpu
+        )
+    }
+}

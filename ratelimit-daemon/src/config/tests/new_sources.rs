@@ -1,0 +1,84 @@
+use std::time::Duration;
+
+use ratelimit_common::new_sources::Beyond;
+
+use super::*;
+
+#[test]
+fn new_sources_have_a_budget_where_one_is_written() {
+    for (word, beyond) in [
+        ("pass", Beyond::Pass),
+        ("drop", Beyond::Drop),
+        ("aggregate", Beyond::Aggregate),
+    ] {
+        let text = format!(
+            "[source]\nnew_sources = {{ count = 100_000, per = \"2s\", beyond = \"{word}\" }}\n"
+        );
+        let config = load_text(&format!("{MINIMAL}{text}"));
+        let budget = config.new_sources.unwrap();
+        assert_eq!((budget.count.get(), budget.beyond), (100_000, beyond));
+        assert_eq!(budget.per, Duration::from_secs(2));
+        assert_eq!(budget.share(4).amount(), 25_000);
+        assert_eq!(
+            budget.to_string(),
+            format!("100000 per 2s, beyond them {word}")
+        );
+    }
+    assert_eq!(load_text(MINIMAL).new_sources, None);
+}
+
+#[test]
+fn a_budget_says_how_many_and_what_becomes_of_others() {
+    check_behind_minimal(
+        "[source]\nnew_sources = { count = 0, per = \"1ms\", beyond = \"deny\", burst = 1 }\n",
+        r#"config.toml:9:25: `count` is out of range
+9 | new_sources = { count = 0, per = "1ms", beyond = "deny", burst = 1 }
+  |                         ^ write a number from 1 to 16777215
+config.toml:9:34: `per` of new_sources is out of range
+9 | new_sources = { count = 0, per = "1ms", beyond = "deny", burst = 1 }
+  |                                  ^^^^^ write a time from 66ms to 1h
+config.toml:9:50: unknown beyond `deny`
+9 | new_sources = { count = 0, per = "1ms", beyond = "deny", burst = 1 }
+  |                                                  ^^^^^^ write "pass" or "drop" or "aggregate"
+config.toml:9:58: unknown key `burst` in new_sources
+9 | new_sources = { count = 0, per = "1ms", beyond = "deny", burst = 1 }
+  |                                                          ^^^^^ remove it; known here: count, per, beyond"#,
+    );
+    check_behind_minimal(
+        "[source]\nnew_sources = {}\n",
+        r#"config.toml:9:15: new_sources has no `count`
+9 | new_sources = {}
+  |               ^^ write count = 100_000
+config.toml:9:15: new_sources has no `per`
+9 | new_sources = {}
+  |               ^^ write per = "1s"
+config.toml:9:15: new_sources has no `beyond`
+9 | new_sources = {}
+  |               ^^ write beyond = "drop", "pass" or "aggregate": what becomes of packets of more sources"#,
+    );
+    check_behind_minimal(
+        "[source]\nnew_sources = 100_000\n",
+        r#"config.toml:9:15: `new_sources` is an integer, not a table
+9 | new_sources = 100_000
+  |               ^^^^^^^ write new_sources = { count = 100_000, per = "1s", beyond = "drop" }"#,
+    );
+    check_behind_minimal(
+        "[source]\nnew_sources = { count = 9, per = 1, beyond = \"drop\" }\n",
+        r#"config.toml:9:34: `per` is an integer, not a string
+9 | new_sources = { count = 9, per = 1, beyond = "drop" }
+  |                                  ^ write per = "1s""#,
+    );
+}
+
+#[test]
+fn sources_as_wide_as_what_they_would_be_charged_with_are_refused() {
+    check_behind_minimal(
+        "[source]\nipv4_prefix = 24\nipv6_prefix = 48\nnew_sources = { count = 9, per = \"1s\", beyond = \"aggregate\" }\n",
+        r#"config.toml:11:49: new sources cannot be charged to their /24: ipv4_prefix is 24, and a source is no narrower than that
+11 | new_sources = { count = 9, per = "1s", beyond = "aggregate" }
+   |                                                 ^^^^^^^^^^^ write beyond = "drop" or "pass", or ipv4_prefix = 25 or more
+config.toml:11:49: new sources cannot be charged to their /48: ipv6_prefix is 48, and a source is no narrower than that
+11 | new_sources = { count = 9, per = "1s", beyond = "aggregate" }
+   |                                                 ^^^^^^^^^^^ write beyond = "drop" or "pass", or ipv6_prefix = 49 or more"#,
+    );
+}

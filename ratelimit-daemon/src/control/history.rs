@@ -1,0 +1,277 @@
+//! What sources have sent: for each limit of a policy, how much the windows of sources held, by the hour.
+//!
+//! The tables are looked at from time to time, and nothing is asked of packets. A fixed window is counted where its last tenth
+//! is running: which windows a look finds there depends on nothing that they hold, so they are a fair sample of all, and
+//! what is still to come is at most the last tenth. Of sliding windows and token buckets, what is in use at the look counts.
+//! Samples of packets would not do: one of 32 of them misses most sources that are slow.
+//!
+//! What a limit refused is in no window, so none holds more than its limit: those that are full are counted.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{BuildHasher, RandomState},
+    time::{Duration, Instant as Moment},
+};
+
+use hdrhistogram::Histogram;
+use jiff::Timestamp;
+use ratelimit_common::{Instant, algorithm::Algorithm};
+use tracing::warn;
+
+use super::{
+    controller::Controller,
+    limited,
+    policies::{Named, Role},
+    store::Store,
+};
+use crate::{clock, datapath::DatapathError, limit::LimitSpec};
+
+/// Two digits: a figure is at most 1 % too large (`HdrHistogram`, Gil Tene).
+const DIGITS: u8 = 2;
+/// Limits whose windows are counted: of more, the first.
+const LIMITS_MAX: usize = 256;
+/// How long what was seen is kept.
+pub const HOURS_KEPT: i64 = 7 * 24;
+/// How often it is brought into the database.
+const FLUSH: Duration = Duration::from_mins(1);
+/// Looks take at most so small a part of the time of the controller.
+const PART: u32 = 200;
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_mins(5);
+
+/// The limit of a policy, by what its amounts mean.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Measured {
+    /// The policy.
+    pub policy: String,
+    /// The limit without what it admits: that may change without making figures another thing.
+    pub measure: String,
+}
+
+/// What windows held.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// How much.
+    pub held: Histogram<u64>,
+    /// How many of them were full.
+    pub full: u64,
+    /// The most sources in one look.
+    pub sources: u64,
+}
+
+/// What was seen in this hour.
+#[derive(Debug, Default)]
+pub struct History {
+    hour: i64,
+    seen: BTreeMap<Measured, Seen>,
+    flushed: Option<Moment>,
+}
+
+impl Seen {
+    /// Nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            held: Histogram::new(DIGITS).expect("two digits are kept"),
+            full: 0,
+            sources: 0,
+        }
+    }
+
+    /// Adds what was seen at another time.
+    pub fn add(&mut self, other: &Self) {
+        self.held.add(&other.held).expect("it grows");
+        self.full += other.full;
+        self.sources = self.sources.max(other.sources);
+    }
+}
+
+impl Measured {
+    /// What a limit of a policy measures.
+    #[must_use]
+    pub fn new(policy: &str, limit: &LimitSpec) -> Self {
+        let mut measure = format!(
+            "{:?} {} {}",
+            limit.unit(),
+            limit.window().as_nanos(),
+            limit.algorithm().name().label()
+        );
+        // What is in use of a bucket depends on how fast it fills.
+        if let crate::limit::Algorithm::TokenBucket { .. } = limit.algorithm() {
+            measure = format!("{measure} {}", limit.amount());
+        }
+        if let Some(class) = limit.class() {
+            measure = format!("{measure} of {class}");
+        }
+        Self {
+            policy: policy.to_owned(),
+            measure,
+        }
+    }
+}
+
+impl History {
+    /// What was seen in this hour before a restart.
+    pub fn restore(store: &Store) -> anyhow::Result<Self> {
+        let hour = this_hour();
+        let rows = store.history(hour)?.into_iter();
+        Ok(Self {
+            hour,
+            seen: rows.map(|(_, measured, seen)| (measured, seen)).collect(),
+            flushed: None,
+        })
+    }
+
+    fn add(&mut self, measured: Measured, used: &[u64], capacity: u64) {
+        if self.seen.len() >= LIMITS_MAX && !self.seen.contains_key(&measured) {
+            return;
+        }
+        let seen = self.seen.entry(measured).or_insert_with(Seen::new);
+        for used in used {
+            seen.held.record(*used).expect("it grows");
+        }
+        seen.full += used.iter().filter(|used| **used >= capacity).count() as u64;
+        seen.sources = seen.sources.max(used.len() as u64);
+    }
+}
+
+impl Controller {
+    /// Looks at what sources have in use, and answers how long to wait before the next look. While an attack is going on there is
+    /// none: its sources are not those that limits are for.
+    pub fn look(&mut self) -> Duration {
+        let start = Moment::now();
+        if self.attack_views().is_empty()
+            && let Err(error) = self.count_windows()
+        {
+            let error = format!("{:#}", anyhow::Error::from(error));
+            warn!(error, "what sources have sent could not be read");
+        }
+        let is_due = |flushed: Moment| flushed.elapsed() >= FLUSH;
+        if self.history.flushed.is_none_or(is_due) || self.history.hour != this_hour() {
+            self.keep_history();
+        }
+        let pause = (start.elapsed() * PART).clamp(PAUSE_MIN, PAUSE_MAX);
+        // Sources that send in step with the looks would be seen always at the same point.
+        let random = RandomState::new().hash_one(()) % 1024;
+        pause / 2 + pause * u32::try_from(random).unwrap_or_default() / 1024
+    }
+
+    /// Brings what was seen into the database, and begins a new hour.
+    pub fn keep_history(&mut self) {
+        let History { hour, seen, .. } = &self.history;
+        let answer = self.store.transaction(|writer| {
+            writer.forget_history(this_hour() - HOURS_KEPT)?;
+            let mut seen = seen.iter();
+            seen.try_for_each(|(measured, seen)| writer.put_history(*hour, measured, seen))
+        });
+        if let Err(error) = answer {
+            let error = format!("{error:#}");
+            warn!(error, "what sources have sent could not be kept");
+        }
+        self.history.flushed = Some(Moment::now());
+        if self.history.hour != this_hour() {
+            self.history.hour = this_hour();
+            self.history.seen.clear();
+        }
+    }
+
+    /// What was seen of each limit from an hour on, and the first hour of which there is something.
+    pub(super) fn seen_since(
+        &self,
+        hour: i64,
+    ) -> anyhow::Result<(Option<i64>, BTreeMap<Measured, Seen>)> {
+        let mut all = BTreeMap::<Measured, Seen>::new();
+        let mut first = None::<i64>;
+        let kept = self.store.history(hour)?.into_iter();
+        let now = &self.history;
+        let kept = kept.filter(|(hour, ..)| *hour != now.hour);
+        let current = now.seen.iter();
+        let current = current.map(|(measured, seen)| (now.hour, measured.clone(), seen.clone()));
+        for (hour, measured, seen) in kept.chain(current) {
+            first = Some(first.map_or(hour, |first| first.min(hour)));
+            all.entry(measured).or_insert_with(Seen::new).add(&seen);
+        }
+        Ok((first, all))
+    }
+
+    fn count_windows(&mut self) -> Result<(), DatapathError> {
+        let mut used: HashMap<(u32, usize), Vec<u64>> = HashMap::new();
+        let datapath = self.enforcer.datapath();
+        let is_of_sources = |named: &Named| named.role != Role::Node;
+        let measured: Vec<(&str, &Named)> = self
+            .policies
+            .iter()
+            .filter(|(name, named)| is_of_sources(named) && !limited::is_name(name))
+            .collect();
+        if datapath.table_sets().is_some() {
+            for (_, named) in &measured {
+                for (index, limit) in named.policy.limits().enumerate() {
+                    let key = (named.policy.scope(), index);
+                    datapath.for_each_slot(limit.region(), &mut |row| {
+                        let now = clock::now();
+                        used.entry(key).or_default().extend(counted(
+                            &limit.algorithm(),
+                            row.word,
+                            now,
+                        ));
+                    });
+                }
+            }
+        } else {
+            let by_scope: HashMap<u32, &Named> = measured
+                .iter()
+                .map(|(_, named)| (named.policy.scope(), *named))
+                .collect();
+            datapath.for_each_source(&mut |row| {
+                let Some(named) = by_scope.get(&row.scope) else {
+                    return;
+                };
+                let now = clock::now();
+                for (index, limit) in named.policy.limits().enumerate() {
+                    let counted = counted(&limit.algorithm(), row.record.words[index], now);
+                    if let Some(counted) = counted {
+                        used.entry((row.scope, index)).or_default().push(counted);
+                    }
+                }
+            })?;
+        }
+        let mut found = Vec::new();
+        for (name, named) in measured {
+            for (index, limit) in named.limits.iter().enumerate() {
+                let what = Measured::new(name, limit);
+                let earlier = named.limits.iter().take(index);
+                let is_repeated = earlier
+                    .map(|it| Measured::new(name, it))
+                    .any(|it| it == what);
+                if let Some(used) = used.remove(&(named.policy.scope(), index))
+                    && !is_repeated
+                {
+                    found.push((what, used, limit.capacity()));
+                }
+            }
+        }
+        for (what, used, capacity) in found {
+            self.history.add(what, &used, capacity);
+        }
+        Ok(())
+    }
+}
+
+/// What a look counts of a word.
+fn counted(algorithm: &Algorithm, word: u64, now: Instant) -> Option<u64> {
+    let used = algorithm.used(word, now);
+    let is_counted = match algorithm {
+        Algorithm::FixedWindow(window) => {
+            algorithm.counts_for_ns(word, now) <= window.window_ns() / 10
+        }
+        Algorithm::SlidingWindow(_) | Algorithm::TokenBucket(_) => true,
+        // It has no word.
+        Algorithm::SlidingLog(_) => false,
+    };
+    (used > 0 && is_counted).then_some(used)
+}
+
+/// The hour, since 1970.
+pub(super) fn this_hour() -> i64 {
+    Timestamp::now().as_second() / 3600
+}

@@ -1,0 +1,41 @@
+//! What is told of the budget for new sources, and of the crowds of those that came too late.
+
+use std::net::IpAddr;
+
+use ratelimit_common::{Address, Ipv4, Ipv6, new_sources::Beyond};
+
+use super::controller::Controller;
+use crate::{api::NewSourcesStatus, datapath::IpAddress, prefix::Prefix};
+
+impl Controller {
+    /// The budget; `None` where there is none.
+    pub(super) fn new_sources(&self) -> Option<NewSourcesStatus> {
+        let budget = self.intent.config.new_sources?;
+        Some(NewSourcesStatus {
+            count: budget.count.get(),
+            per_seconds: budget.per.as_secs_f64(),
+            per_cpu: budget.share(self.online_cpus).amount(),
+            beyond: budget.beyond_label().to_owned(),
+        })
+    }
+
+    /// The source whose state stands under an address, or the prefix whose new sources it is for.
+    pub(super) fn told_as(&self, address: IpAddr) -> Prefix {
+        let budget = self.intent.config.new_sources;
+        let crowd = budget
+            .filter(|budget| budget.beyond == Beyond::Aggregate)
+            .and_then(|_| match address {
+                IpAddr::V4(address) => crowd_of(Ipv4::from(address)),
+                IpAddr::V6(address) => crowd_of(Ipv6::from(address)),
+            });
+        crowd.unwrap_or_else(|| self.source_of(address))
+    }
+}
+
+fn crowd_of<A: IpAddress>(address: A) -> Option<Prefix> {
+    if !address.is_crowd() {
+        return None;
+    }
+    let (front, length) = Address::crowd_prefix(address);
+    Prefix::around(front.to_std(), length)
+}

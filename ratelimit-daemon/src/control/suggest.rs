@@ -1,0 +1,227 @@
+//! `rlctl suggest`: limits from what sources have sent.
+
+use jiff::Timestamp;
+
+use super::{
+    controller::Controller,
+    history::{HOURS_KEPT, Measured, Seen, this_hour},
+    policies::Role,
+};
+use crate::{
+    api::{Refused, SuggestRequest, Suggested, SuggestedLimit},
+    limit::{Algorithm, LimitSpec},
+    quantity,
+};
+
+/// So many windows are to lie beyond a percentile before it says something.
+const BEYOND: f64 = 10.0;
+
+impl Controller {
+    /// The limits that would have let the asked part of all windows through, with headroom.
+    ///
+    /// # Errors
+    ///
+    /// When what is asked for makes no sense, or of no limit enough was seen.
+    pub fn suggest(&self, request: &SuggestRequest) -> Result<Suggested, Refused> {
+        check(request)?;
+        #[expect(clippy::cast_possible_truncation, reason = "at most a week")]
+        let hours = (request.since_seconds / 3600.0).ceil() as i64;
+        let (first, mut seen) = self.seen_since(this_hour() - hours.min(HOURS_KEPT))?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "at most a million"
+        )]
+        let needed = (BEYOND * 100.0 / (100.0 - request.percentile)).ceil() as u64;
+        let mut limits = Vec::new();
+        for view in self.limits() {
+            let named = self.policies.get(&view.name);
+            let is_measured = named.is_some_and(|named| named.role != Role::Node);
+            if !is_measured || super::limited::is_name(&view.name) {
+                continue;
+            }
+            for limit in &view.limits {
+                let seen = seen.remove(&Measured::new(&view.name, limit));
+                let seen = seen.unwrap_or_else(Seen::new);
+                limits.push(suggested(&view.name, limit, &seen, needed, request));
+            }
+        }
+        let most = limits.iter().map(|it| it.windows).max().unwrap_or_default();
+        if most < needed {
+            let since = first.and_then(|hour| Timestamp::from_second(hour * 3600).ok());
+            let length = since.map(|since| quantity::duration(age(since)).to_string());
+            return Err(Refused::because(format!(
+                "too little was seen: {most} windows of the busiest limit in {}, and the {} percentile takes {needed}",
+                length.as_deref().unwrap_or("no time at all"),
+                ordinal(request.percentile),
+            ))
+            .hint("ask again later, or for a lower --percentile; what no limit counts is not seen"));
+        }
+        Ok(Suggested {
+            since: first
+                .and_then(|hour| Timestamp::from_second(hour * 3600).ok())
+                .unwrap_or(self.started),
+            percentile: request.percentile,
+            headroom: request.headroom,
+            policies: self
+                .limits()
+                .into_iter()
+                .filter(|view| limits.iter().any(|it| it.policy == view.name))
+                .collect(),
+            limits,
+        })
+    }
+}
+
+fn check(request: &SuggestRequest) -> Result<(), Refused> {
+    if !(1.0..=99.99).contains(&request.percentile) {
+        return Err(Refused::because(format!(
+            "the percentile {} is not between 1 and 99.99",
+            request.percentile
+        )));
+    }
+    if !(1.0..=100.0).contains(&request.headroom) {
+        return Err(Refused::because(format!(
+            "the headroom {} is not between 1 and 100",
+            request.headroom
+        )));
+    }
+    Ok(())
+}
+
+fn suggested(
+    policy: &str,
+    limit: &LimitSpec,
+    seen: &Seen,
+    needed: u64,
+    request: &SuggestRequest,
+) -> SuggestedLimit {
+    let windows = seen.held.len();
+    let at = seen.held.value_at_percentile(request.percentile);
+    #[expect(clippy::cast_precision_loss, reason = "shares")]
+    let at_least = seen.full as f64 > windows as f64 * (1.0 - request.percentile / 100.0);
+    let base = if at_least {
+        at.max(limit.capacity())
+    } else {
+        at
+    };
+    let enough = windows >= needed;
+    let proposed = enough.then(|| with_capacity(limit, rounded(base, request.headroom)));
+    SuggestedLimit {
+        policy: policy.to_owned(),
+        limit: limit.clone(),
+        windows,
+        sources: seen.sources,
+        median: seen.held.value_at_percentile(50.0),
+        at,
+        most: seen.held.max(),
+        full: seen.full,
+        at_least: at_least && enough,
+        proposed: proposed.flatten(),
+    }
+}
+
+/// So many times as much, up to the next number of two digits.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "two digits are kept"
+)]
+fn rounded(amount: u64, headroom: f64) -> u64 {
+    let wanted = (amount as f64 * headroom).ceil() as u64;
+    let mut unit = 1;
+    while wanted / unit >= 100 {
+        unit *= 10;
+    }
+    (wanted.div_ceil(unit) * unit).max(1)
+}
+
+/// The limit with another amount, or another burst where it is a bucket.
+fn with_capacity(limit: &LimitSpec, capacity: u64) -> Option<LimitSpec> {
+    let (amount, algorithm) = match limit.algorithm() {
+        Algorithm::TokenBucket { .. } => {
+            (limit.amount(), Algorithm::TokenBucket { burst: capacity })
+        }
+        other => (capacity, other),
+    };
+    let spec = LimitSpec::new(amount, limit.unit(), limit.window(), algorithm).ok()?;
+    Some(match limit.class() {
+        Some(class) => spec.of_class(class.clone()),
+        None => spec,
+    })
+}
+
+fn age(since: Timestamp) -> std::time::Duration {
+    let age = Timestamp::now().duration_since(since).as_secs().max(0);
+    std::time::Duration::from_secs(age.unsigned_abs())
+}
+
+fn ordinal(percentile: f64) -> String {
+    format!("{percentile}th")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::limit::LimitUnit;
+
+    #[test]
+    fn a_proposal_is_the_percentile_with_headroom_in_two_digits() {
+        let mut seen = Seen::new();
+        (1..=10_000).for_each(|held| seen.held.record(held).unwrap());
+        let told = suggested("default", &limit(20_000), &seen, 1000, &request());
+        assert_eq!(told.windows, 10_000);
+        assert!((9_900..=9_999).contains(&told.at), "{}", told.at);
+        assert!((5_000..=5_050).contains(&told.median), "{}", told.median);
+        assert!(!told.at_least);
+        let proposed = told.proposed.unwrap().amount();
+        assert_eq!(proposed % 1_000, 0);
+        assert!((19_800..=20_000).contains(&proposed), "{proposed}");
+    }
+
+    #[test]
+    fn windows_that_are_full_say_that_it_is_at_least_the_limit() {
+        let mut seen = Seen::new();
+        seen.held.record_n(5, 980).unwrap();
+        seen.held.record_n(50, 20).unwrap();
+        seen.full = 20;
+        let told = suggested("default", &limit(50), &seen, 1000, &request());
+        assert!(told.at_least);
+        assert_eq!(told.proposed.unwrap().amount(), 100);
+        seen.full = 9;
+        assert!(!suggested("default", &limit(60), &seen, 1000, &request()).at_least);
+    }
+
+    #[test]
+    fn too_few_windows_propose_nothing() {
+        let mut seen = Seen::new();
+        seen.held.record_n(5, 999).unwrap();
+        let told = suggested("default", &limit(50), &seen, 1000, &request());
+        assert_eq!((told.windows, told.proposed), (999, None));
+    }
+
+    #[test]
+    fn of_a_bucket_the_burst_is_proposed() {
+        let bucket = Algorithm::TokenBucket { burst: 500 };
+        let bucket =
+            LimitSpec::new(100, LimitUnit::Packets, Duration::from_secs(1), bucket).unwrap();
+        let larger = with_capacity(&bucket, 40).unwrap();
+        assert_eq!((larger.amount(), larger.capacity()), (100, 40));
+    }
+
+    fn request() -> SuggestRequest {
+        SuggestRequest {
+            percentile: 99.0,
+            headroom: 2.0,
+            since_seconds: 86_400.0,
+        }
+    }
+
+    fn limit(amount: u64) -> LimitSpec {
+        let second = Duration::from_secs(1);
+        LimitSpec::new(amount, LimitUnit::Packets, second, Algorithm::FixedWindow).unwrap()
+    }
+}

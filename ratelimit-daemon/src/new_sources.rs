@@ -1,0 +1,56 @@
+//! The budget for new sources, as people say it.
+
+use std::{fmt, num::NonZeroU32, time::Duration};
+
+use ratelimit_common::{
+    algorithm::FixedWindow,
+    new_sources::{self, Beyond},
+};
+
+use crate::quantity;
+
+/// How many sources may get state, and what becomes of the packets of others.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NewSources {
+    /// New sources in a window, on all CPUs together.
+    pub count: NonZeroU32,
+    /// The length of the window.
+    pub per: Duration,
+    /// What becomes of packets of sources that come when they are spent.
+    pub beyond: Beyond,
+}
+
+/// The verdicts beyond the budget, as they are written.
+pub const BEYOND: [(&str, Beyond); 3] = [
+    ("pass", Beyond::Pass),
+    ("drop", Beyond::Drop),
+    ("aggregate", Beyond::Aggregate),
+];
+
+impl NewSources {
+    /// The share that each of `cpus` CPUs has.
+    #[must_use]
+    pub fn share(&self, cpus: u32) -> FixedWindow {
+        let share = new_sources::share(self.count, self.per, cpus);
+        share.expect("the configuration refuses more")
+    }
+
+    /// The verdict beyond the budget, as it is written.
+    #[must_use]
+    pub fn beyond_label(&self) -> &'static str {
+        let same = |(_, beyond): &&(&str, Beyond)| *beyond == self.beyond;
+        BEYOND.iter().find(same).map_or("", |(label, _)| label)
+    }
+}
+
+impl fmt::Display for NewSources {
+    /// `100000 per 1s, beyond them drop`
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, per) = (self.count, quantity::duration(self.per));
+        write!(
+            formatter,
+            "{count} per {per}, beyond them {}",
+            self.beyond_label()
+        )
+    }
+}

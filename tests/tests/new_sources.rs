@@ -1,0 +1,224 @@
+//! The budget for new sources: the kernel and the host give the same verdicts, exactly as many as it says, in both stores.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    num::NonZeroU32,
+    time::Duration,
+};
+
+use ratelimit_common::{
+    DropReason, Family, Instant, Limit, PassReason, Policy, Settings, Unit, Verdict,
+    aggregate::{Aggregate, Aggregates},
+    algorithm::SlidingLog,
+    new_sources::{Beyond, share},
+};
+use ratelimit_tests::{
+    Frame, Program, cpu,
+    program::{CONFORMING, Constants, LIMITED},
+    require_root,
+    scene::{Judge, Scene, limit},
+};
+
+const PASSED: Verdict = Verdict::Pass(PassReason::NewSources);
+const DROPPED: Verdict = Verdict::Drop(DropReason::NewSources);
+/// A window, and the tick that it is rounded up to.
+const WINDOW: u64 = 1_001_000_000;
+const START: u64 = 1 << 40;
+
+#[test]
+fn exactly_the_budget_gets_state_in_each_window() {
+    require_root!();
+    for (beyond, verdict) in [(Beyond::Pass, PASSED), (Beyond::Drop, DROPPED)] {
+        for judge in &mut judges(&scene(5, beyond, &[a_minute(3)])) {
+            let mut source = 0;
+            for window in 0..3 {
+                for packet in 0..20 {
+                    let expected = if packet < 5 { CONFORMING } else { verdict };
+                    let at = START + window * WINDOW + packet;
+                    assert_eq!(judge.send(ipv4(source), at), expected, "{}", judge.name());
+                    source += 1;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_state_is_made_beyond_the_budget() {
+    require_root!();
+    let scene = scene(5, Beyond::Pass, &[a_minute(3)]);
+    cpu::pin(0);
+    let mut kernel = Program::load(&Constants::default()).unwrap();
+    scene.set_up(&mut kernel).unwrap();
+    for source in 0..1_000 {
+        kernel.send(ipv4(source), START);
+    }
+    assert_eq!(kernel.inserted(Family::Ipv4).unwrap(), 5);
+}
+
+#[test]
+fn a_known_source_keeps_its_limit_and_no_more_while_a_flood_goes_on() {
+    require_root!();
+    for beyond in [Beyond::Pass, Beyond::Drop, Beyond::Aggregate] {
+        for limits in [vec![a_minute(50)], vec![a_minute(50), a_minute(60)]] {
+            for judge in &mut judges(&scene(5, beyond, &limits)) {
+                for packet in 0..80 {
+                    let expected = if packet < 50 { CONFORMING } else { LIMITED };
+                    let known = "198.51.100.7".parse().unwrap();
+                    assert_eq!(judge.send(known, START), expected, "{}", judge.name());
+                    for flood in 0..20 {
+                        judge.send(ipv4(packet * 20 + flood), START + 1);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn beyond_the_budget_a_network_has_the_limits_of_one_source() {
+    require_root!();
+    let limits = [a_minute(3)];
+    for judge in &mut judges(&scene(1, Beyond::Aggregate, &limits)) {
+        let mut send = |source: &str| judge.send(source.parse().unwrap(), START);
+        assert_eq!(send("203.0.113.1"), CONFORMING, "within the budget");
+        let late: Vec<Verdict> = (2..7)
+            .map(|last| send(&format!("203.0.113.{last}")))
+            .collect();
+        assert_eq!(late, [PASSED, PASSED, PASSED, DROPPED, DROPPED]);
+        assert_eq!(
+            send("192.0.2.1"),
+            DROPPED,
+            "a second crowd is beyond the budget too"
+        );
+        assert_eq!(send("203.0.113.1"), CONFORMING, "it has state of its own");
+        assert_eq!(send("203.0.113.0"), DROPPED, "it is not its crowd");
+    }
+    for judge in &mut judges(&scene(1, Beyond::Aggregate, &limits)) {
+        let mut send = |source: &str| judge.send(source.parse().unwrap(), START);
+        assert_eq!(send("2001:db8:1::1"), CONFORMING);
+        let late: Vec<Verdict> = (2..7)
+            .map(|net| send(&format!("2001:db8:1:{net}::1")))
+            .collect();
+        assert_eq!(late, [PASSED, PASSED, PASSED, DROPPED, DROPPED]);
+        assert_eq!(
+            send("2001:db8:1::9"),
+            CONFORMING,
+            "the first /64 is not the crowd of its /48"
+        );
+    }
+}
+
+#[test]
+fn logs_and_several_limits_keep_to_the_budget_too() {
+    require_root!();
+    let log = SlidingLog::new(3, Duration::from_mins(1)).unwrap();
+    let log = Limit::new(log, Unit::Packets);
+    let several = [
+        a_minute(3),
+        a_minute(100),
+        limit(9_000, Unit::Bytes, MINUTE),
+    ];
+    for limits in [vec![log], vec![a_minute(3), log], several.to_vec()] {
+        for judge in &mut judges(&scene(2, Beyond::Drop, &limits)) {
+            let verdicts: Vec<Verdict> = [1, 2, 3, 1, 2, 3, 1, 1]
+                .map(|source| judge.send(ipv4(source), START))
+                .into();
+            let expected = [
+                CONFORMING, CONFORMING, DROPPED, CONFORMING, CONFORMING, DROPPED, CONFORMING,
+                LIMITED,
+            ];
+            assert_eq!(verdicts, expected, "{}", judge.name());
+        }
+    }
+}
+
+#[test]
+fn wider_limits_hold_beyond_the_budget_and_need_none() {
+    require_root!();
+    for (beyond, verdict) in [(Beyond::Pass, PASSED), (Beyond::Aggregate, PASSED)] {
+        let mut scene = scene(1, beyond, &[a_minute(9)]);
+        let wide = Policy::new(&[a_minute(4)], 1, false).unwrap();
+        scene.policies.push(wide.for_prefixes());
+        let level = Aggregate {
+            prefix: 16,
+            policy: 1,
+        };
+        scene.aggregates[0] = Aggregates::new(&[level]).unwrap();
+        scene.settings = scene.settings.with_aggregates();
+        for judge in &mut judges(&scene) {
+            let verdicts: Vec<Verdict> = (0..6)
+                .map(|source| judge.send(ipv4(source), START))
+                .collect();
+            let limited = Verdict::Drop(DropReason::AggregateLimited);
+            let expected = [CONFORMING, verdict, verdict, verdict, limited, limited];
+            assert_eq!(verdicts, expected, "{}", judge.name());
+        }
+    }
+}
+
+#[test]
+fn without_a_budget_nothing_is_beyond_it() {
+    require_root!();
+    let scene = Scene {
+        settings: Settings::default(),
+        ..scene(1, Beyond::Drop, &[a_minute(3)])
+    };
+    for judge in &mut judges(&scene) {
+        for source in 0..100 {
+            assert_eq!(
+                judge.send(ipv4(source), START),
+                CONFORMING,
+                "{}",
+                judge.name()
+            );
+        }
+    }
+}
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn a_minute(packets: u64) -> Limit {
+    limit(packets, Unit::Packets, MINUTE)
+}
+
+/// A scene with these limits for each source, and so many new ones a second.
+fn scene(count: u32, beyond: Beyond, limits: &[Limit]) -> Scene {
+    let count = NonZeroU32::new(count).unwrap();
+    Scene {
+        settings: Settings::default().with_new_sources(beyond),
+        new_sources: share(count, Duration::from_secs(1), 1).unwrap(),
+        ..Scene::limited(limits)
+    }
+}
+
+/// The kernel, on one CPU, and the host.
+fn judges(scene: &Scene) -> [Box<dyn Judge>; 2] {
+    cpu::pin(0);
+    let constants = Constants {
+        logs: 1 << 10,
+        ..Constants::default()
+    };
+    let mut kernel = Program::load(&constants).expect("the program loads");
+    scene.set_up(&mut kernel).expect("the scene can be set up");
+    [Box::new(kernel), Box::new(scene.in_memory(&constants))]
+}
+
+trait Send: Judge {
+    /// Sends a packet of `source`.
+    fn send(&mut self, source: IpAddr, at_ns: u64) -> Verdict {
+        let frame = match source {
+            IpAddr::V4(source) => Frame::ethernet().ipv4(source).udp(1).build(),
+            IpAddr::V6(source) => Frame::ethernet().ipv6(source).udp(1).build(),
+        };
+        self.judge(&frame, Instant::from_nanos(at_ns))
+    }
+}
+
+impl<T: Judge + ?Sized> Send for T {}
+
+/// A source of a network that many share.
+fn ipv4(number: u64) -> IpAddr {
+    let number = u32::try_from(number).unwrap();
+    Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 0, 0).to_bits() + number).into()
+}

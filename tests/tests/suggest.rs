@@ -1,0 +1,77 @@
+//! `rlctl suggest` names what known sources have sent, also after a crash of the daemon.
+
+use std::{
+    fs,
+    net::Ipv4Addr,
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_daemon::api::Suggested;
+use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
+
+const PATIENCE: Duration = Duration::from_mins(2);
+const SOURCES: u32 = 100;
+const TOML: &str = "[policy.default]\nlimits = [{ packets = 1000, per = \"1s\" }]\n";
+
+#[test]
+fn what_sources_sent_is_proposed_with_headroom() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    let early = service.rlctl(&["suggest"]).unwrap();
+    assert_eq!(early.code, 1, "{early:?}");
+    assert!(early.stderr.contains("too little was seen"), "{early:?}");
+    let sender = Sender::new(&lab.far).unwrap();
+    let start = Instant::now();
+    let found = loop {
+        assert!(start.elapsed() < PATIENCE, "{}", service.log());
+        // Source n sends n packets at once, and the next ones in its next window.
+        for source in 1..=SOURCES {
+            let address = Ipv4Addr::from(0x0a01_0000 + source);
+            let frame = Frame::ethernet().ipv4(address).udp(9).pad_to(60).build();
+            for _ in 0..source {
+                sender.send(&frame).unwrap();
+            }
+        }
+        thread::sleep(Duration::from_millis(1_050));
+        if let Some(found) = suggested(&service) {
+            break found;
+        }
+    };
+    check(&found);
+    service.stop("-TERM").unwrap();
+    service.start().unwrap();
+    let kept = suggested(&service).unwrap();
+    check(&kept);
+    assert!(kept.limits[0].windows >= found.limits[0].windows);
+    let toml = service
+        .rlctl_ok(&["suggest", "--percentile", "90", "--toml"])
+        .unwrap();
+    let file = service.path("proposed.toml");
+    let text = format!("[[interface]]\nname = \"rl0\"\n{toml}");
+    fs::write(&file, &text).unwrap();
+    let file = file.to_str().unwrap();
+    service.rlctl_ok(&["config", "check", file]).unwrap();
+    assert!(text.contains("[policy.default]"), "{text}");
+    let table = service.rlctl_ok(&["suggest", "--percentile", "90"]);
+    assert!(table.unwrap().contains("1000 packets per 1s"));
+}
+
+/// Of sources that send 1 to 100, nine in ten send 90 at most. Bins are 1 % wide, and a look that comes while a source sends finds
+/// less of it.
+fn check(found: &Suggested) {
+    let limit = &found.limits[0];
+    assert_eq!(limit.policy, "default");
+    assert!((86..=91).contains(&limit.at), "{limit:?}");
+    assert!((48..=52).contains(&limit.median), "{limit:?}");
+    assert!((98..=101).contains(&limit.most), "{limit:?}");
+    assert!(limit.sources <= u64::from(SOURCES), "{limit:?}");
+    let proposed = limit.proposed.as_ref().unwrap().amount();
+    assert!((170..=190).contains(&proposed), "{proposed}");
+}
+
+fn suggested(service: &Service) -> Option<Suggested> {
+    let said = service.rlctl(&["--json", "suggest", "--percentile", "90"]);
+    serde_json::from_str(&said.unwrap().stdout).ok()
+}
