@@ -16,6 +16,10 @@ const ROUNDS_QUICK: usize = 5;
 /// Measures what a packet costs, as a ratio to an empty program
 #[derive(Parser)]
 #[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag that one types"
+)]
 pub struct Arguments {
     /// The BPF object of the harness
     #[arg(long, value_name = "FILE", hide = true)]
@@ -32,6 +36,10 @@ pub struct Arguments {
     /// Measure the control plane with a million prefixes, and nothing else
     #[arg(long)]
     pub control: bool,
+
+    /// Measure what reading a million sources takes, and an idle daemon, and nothing else
+    #[arg(long)]
+    pub reads: bool,
 
     /// Packets in a run
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

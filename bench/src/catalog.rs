@@ -18,7 +18,7 @@ const NARROW: &str = "{ packets = 1, per = \"1h\" }";
 /// A ban that no source gets: the packets are of no connection.
 const BAN: &str = "ban = { after = 16_000_000, within = \"1m\", for = \"1s\" }";
 /// The sources that are remembered where a million of them send.
-const ROOMY: u32 = 2_000_000;
+pub const ROOMY: u32 = 2_000_000;
 /// Limits that no packet meets, of different windows.
 const LAYERS: [&str; 8] = [
     WIDE,

@@ -3,6 +3,7 @@
 use std::{
     fmt::Write,
     fs,
+    hint::black_box,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
@@ -14,6 +15,8 @@ use ratelimit_daemon::{
     config,
     control::{Controller, Store, sizes},
     datapath::{Kernel, Pins},
+    exposition::Format,
+    metrics,
     prefix::Prefix,
     protected::Protected,
 };
@@ -99,6 +102,18 @@ impl Installation {
     /// Reads the configuration and the lists that it names.
     pub fn reload(&mut self) -> Result<()> {
         self.controller().reload().map_err(refused).map(drop)
+    }
+
+    /// Reads the 100 busiest sources.
+    pub fn top(&mut self) -> Result<()> {
+        self.controller().top(100).map_err(refused).map(drop)
+    }
+
+    /// Writes the page of metrics.
+    pub fn scrape(&mut self) -> Result<()> {
+        let snapshot = self.controller().snapshot().map_err(refused)?;
+        black_box(metrics::render(&snapshot, Format::OpenMetrics));
+        Ok(())
     }
 
     fn controller(&mut self) -> &mut Controller {

@@ -18,6 +18,7 @@ mod live;
 mod machine;
 mod measure;
 mod plot;
+mod reads;
 mod report;
 mod scenario;
 mod statistics;
@@ -55,6 +56,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.control {
         let object = fs::read(&arguments.harness)?;
         control::measure(&object, &Lab::new()?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if arguments.reads {
+        let object = fs::read(&arguments.harness)?;
+        reads::measure(&object, &Lab::new()?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = match &arguments.report {

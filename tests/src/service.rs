@@ -310,14 +310,14 @@ impl From<Output> for Said {
     }
 }
 
-/// A binary of this workspace, built beside the test that runs.
+/// A binary of this workspace, built in the same profile as the program that runs.
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {
-    let test = env::current_exe().expect("a process knows its program");
-    let directory = test
-        .ancestors()
-        .nth(2)
-        .expect("tests stand in a directory of the profile");
+    let this = env::current_exe().expect("a process knows its program");
+    let mut directories = this.ancestors().skip(1);
+    let directory = directories
+        .find(|directory| !directory.ends_with("deps"))
+        .expect("programs stand in the directory of their profile");
     let binary = directory.join(name);
     assert!(
         binary.exists(),

@@ -28,7 +28,11 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     setup::bench()?;
     let harness = build_harness()?;
-    process::run(process::cargo().args(["build", "--release", "--package", "ratelimit-bench"]))?;
+    let mut build = process::cargo();
+    build.args(["build", "--release", "--package", "ratelimit-bench"]);
+    // It watches the daemon too.
+    build.args(["--package", "ratelimit-daemon"]);
+    process::run(&mut build)?;
     let bench = workspace::target_dir().join("release/ratelimit-bench");
     let mut bench = process::as_root(&bench.to_string_lossy())?;
     bench

@@ -1,0 +1,169 @@
+//! What is read while packets are judged: the busiest of a million sources, and what Prometheus scrapes. And what an idle daemon
+//! takes.
+
+use std::{
+    fs,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use ratelimit_daemon::datapath::IpFamily;
+use ratelimit_tests::{Lab, cpu, service::Service};
+
+use crate::{
+    catalog,
+    harness::Harness,
+    installation::Installation,
+    scenario::Scenario,
+    statistics::Spread,
+    store::Store,
+    traffic::{Sources, Traffic},
+};
+
+/// Packets that bring nearly all of a million sources into the store: of each 8 by expectation.
+const FILL: u32 = 8 << 20;
+/// Packets of which the time is taken at once.
+const BATCH: u32 = 10_000;
+/// How long is read in a round, again and again.
+const ROUND: Duration = Duration::from_millis(500);
+const ROUNDS: usize = 15;
+/// A daemon that has started has nothing left to do after so long.
+const SETTLE: Duration = Duration::from_secs(5);
+/// How long it is watched.
+const WATCH: Duration = Duration::from_secs(30);
+
+type Read = fn(&mut Installation) -> Result<()>;
+
+/// Measures with each store, and prints a line for each figure.
+pub fn measure(object: &[u8], lab: &Lab) -> Result<()> {
+    for store in Store::ALL {
+        idle(store, lab)?;
+        let toml = catalog::policy(catalog::WIDE);
+        let scenario = Scenario::new(store, "reads", toml).capacity(catalog::ROOMY);
+        let mut installation = Installation::new(lab, &scenario)?;
+        let mut harness = Harness::around(object, installation.program())?;
+        let traffic = Traffic::new(IpFamily::V4, Sources::Million);
+        harness.set_draws(|cpu| traffic.draw(cpu))?;
+        let frame = traffic.frame();
+        harness.run_here(&frame, FILL)?;
+        let reads: [(&str, Read); 2] = [
+            ("the 100 busiest of a million sources", Installation::top),
+            ("a scrape with a million sources", Installation::scrape),
+        ];
+        for (what, read) in reads {
+            let what = format!("{}: {what}", store.label());
+            beside_packets(&what, &harness, &frame, || read(&mut installation))?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads on one CPU, with and without packets on the other, and tells how long it takes and what packets lose.
+fn beside_packets(
+    what: &str,
+    harness: &Harness,
+    frame: &[u8],
+    mut read: impl FnMut() -> Result<()> + Send,
+) -> Result<()> {
+    let (mut millis, mut slowdowns) = (vec![], vec![]);
+    for _ in 0..ROUNDS {
+        let quiet = packets_while(harness, frame, || {
+            thread::sleep(ROUND);
+            Ok(())
+        })?;
+        let busy = packets_while(harness, frame, || {
+            let start = Instant::now();
+            while start.elapsed() < ROUND {
+                let start = Instant::now();
+                read()?;
+                millis.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+            Ok(())
+        })?;
+        slowdowns.push(busy / quiet * 100.0 - 100.0);
+    }
+    println!(
+        "{what}: {:.2} ms; packets meanwhile {:+.1} % (medians of {} and {ROUNDS})",
+        median(&millis)?,
+        median(&slowdowns)?,
+        millis.len()
+    );
+    Ok(())
+}
+
+/// What a packet takes while something is done on the other CPU, in nanoseconds: the median of batches.
+fn packets_while(
+    harness: &Harness,
+    frame: &[u8],
+    work: impl FnOnce() -> Result<()> + Send,
+) -> Result<f64> {
+    let is_done = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let work = scope.spawn(move || {
+            cpu::pin(1);
+            let answer = work();
+            is_done.store(true, Relaxed);
+            answer
+        });
+        let packets = scope.spawn(move || -> Result<f64> {
+            cpu::pin(0);
+            let mut nanos = vec![];
+            while !is_done.load(Relaxed) {
+                nanos.push(harness.run_here(frame, BATCH)?.nanos / f64::from(BATCH));
+            }
+            median(&nanos)
+        });
+        work.join().expect("it does not panic")?;
+        packets.join().expect("it does not panic")
+    })
+}
+
+fn median(figures: &[f64]) -> Result<f64> {
+    let spread = Spread::of(figures).context("nothing was measured")?;
+    Ok(spread.median)
+}
+
+/// What a daemon as it is installed takes while nothing happens.
+fn idle(store: Store, lab: &Lab) -> Result<()> {
+    let toml = format!(
+        "[source]\n{}\n{}",
+        store.toml(),
+        catalog::policy(catalog::WIDE)
+    );
+    let service = Service::started(lab, &toml)?;
+    thread::sleep(SETTLE);
+    let pid = service.pid()?;
+    let before = cpu_seconds(pid)?;
+    let start = Instant::now();
+    thread::sleep(WATCH);
+    let share = (cpu_seconds(pid)? - before) / start.elapsed().as_secs_f64() * 100.0;
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kib = |field: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        line.map(|kib| kib.trim().to_owned()).unwrap_or_default()
+    };
+    println!(
+        "{}: an idle daemon: {share:.2} % of a CPU, {} resident, {} of them its own",
+        store.label(),
+        kib("VmRSS:"),
+        kib("RssAnon:")
+    );
+    Ok(())
+}
+
+/// The time that all threads of a process were on CPUs for.
+#[expect(clippy::cast_precision_loss, reason = "days are exact")]
+fn cpu_seconds(pid: u32) -> Result<f64> {
+    let mut nanos = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = fs::read_to_string(task?.path().join("schedstat"))?;
+        let first = text.split_whitespace().next();
+        nanos += first
+            .context("schedstat has no figure")?
+            .parse::<u64>()
+            .context("reading schedstat")?;
+    }
+    Ok(nanos as f64 / 1e9)
+}
