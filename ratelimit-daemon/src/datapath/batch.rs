@@ -12,6 +12,27 @@ use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_3, bpf_cmd};
 /// Elements asked for at first; more where a bucket of a hash map holds more.
 const ELEMENTS: usize = 4096;
 
+/// Where a walk through a map goes on: at the front by default.
+#[derive(Clone, Debug, Default)]
+pub struct Place(Option<Vec<u8>>);
+
+impl Place {
+    /// The kernel's place in the map: a bucket's number, or a key.
+    pub(super) fn at(bytes: Vec<u8>) -> Self {
+        Self(Some(bytes))
+    }
+
+    /// Whether the walk begins there: anew, when it was answered.
+    pub fn is_front(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The same; `None` at the front.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        self.0.as_deref()
+    }
+}
+
 /// Calls `visit` with every element. Elements that come or go meanwhile may be missed; none is seen torn but for LRU maps,
 /// whose words are each whole.
 ///
@@ -22,28 +43,74 @@ pub fn for_each<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
     mut visit: impl FnMut(K, V),
 ) -> io::Result<()> {
-    let mut elements = ELEMENTS;
-    // The kernel's place in the map: a bucket's number, or a key.
-    let mut place = vec![0u8; size_of::<K>().max(size_of::<u32>())];
-    let mut started = false;
+    let mut place = Place::default();
+    loop {
+        place = for_some(map, &place, ELEMENTS, &mut visit)?;
+        if place.bytes().is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Calls `visit` with up to `elements` from a place on, or as many more as a bucket has, and answers where to go on: at the
+/// front after the last one.
+///
+/// # Errors
+///
+/// What the kernel answers.
+pub fn for_some<K: Pod, V: Pod>(
+    map: BorrowedFd<'_>,
+    place: &Place,
+    mut elements: usize,
+    mut visit: impl FnMut(K, V),
+) -> io::Result<Place> {
     loop {
         let mut keys = Vec::<K>::with_capacity(elements);
         let mut values = Vec::<V>::with_capacity(elements);
-        let mut next = vec![0u8; place.len()];
-        let answer = lookup(
-            map,
-            started.then_some(&place),
-            &mut next,
-            &mut keys,
-            &mut values,
-        );
+        let mut next = vec![0u8; size_of::<K>().max(size_of::<u32>())];
+        let answer = lookup(map, place.bytes(), &mut next, &mut keys, &mut values);
         for (key, value) in keys.into_iter().zip(values) {
             visit(key, value);
         }
         match answer {
-            Ok(()) => (place, started) = (next, true),
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+            Ok(()) => return Ok(Place::at(next)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(Place::default()),
             // The next bucket does not fit.
+            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => elements *= 2,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The same where a value is so many `words`.
+///
+/// # Errors
+///
+/// What the kernel answers.
+pub fn for_some_words<K: Pod>(
+    map: BorrowedFd<'_>,
+    place: &Place,
+    mut elements: usize,
+    words: usize,
+    mut visit: impl FnMut(K, &[u64]),
+) -> io::Result<Place> {
+    loop {
+        let mut keys = Vec::<K>::with_capacity(elements);
+        let mut values = vec![0u64; elements * words];
+        let mut next = vec![0u8; size_of::<K>().max(size_of::<u32>())];
+        let answer = lookup_into(
+            map,
+            place.bytes(),
+            &mut next,
+            &mut keys,
+            values.as_mut_ptr(),
+        );
+        for (key, value) in keys.into_iter().zip(values.chunks_exact(words)) {
+            visit(key, value);
+        }
+        match answer {
+            Ok(()) => return Ok(Place::at(next)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(Place::default()),
             Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => elements *= 2,
             Err(error) => return Err(error),
         }
@@ -94,26 +161,38 @@ pub fn delete<K: Pod>(map: BorrowedFd<'_>, mut keys: &[K]) -> io::Result<()> {
 /// Fills `keys` and `values` up to their capacity. `ENOENT` is the end of the map: what was read before it counts.
 fn lookup<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
-    place: Option<&Vec<u8>>,
+    place: Option<&[u8]>,
     next: &mut [u8],
     keys: &mut Vec<K>,
     values: &mut Vec<V>,
 ) -> io::Result<()> {
-    let capacity = keys.capacity().min(values.capacity());
+    values.reserve_exact(keys.capacity());
+    let answer = lookup_into(map, place, next, keys, values.as_mut_ptr());
+    // SAFETY: there is room for a value of each key, and the kernel wrote as many, which are valid for any bytes.
+    unsafe { values.set_len(keys.len()) };
+    answer
+}
+
+/// Fills `keys` up to their capacity, and as many values at `values`, where there is room for them.
+fn lookup_into<K: Pod, V>(
+    map: BorrowedFd<'_>,
+    place: Option<&[u8]>,
+    next: &mut [u8],
+    keys: &mut Vec<K>,
+    values: *mut V,
+) -> io::Result<()> {
+    let capacity = keys.capacity();
     let (filled, error) = call(bpf_cmd::BPF_MAP_LOOKUP_BATCH, map, |batch| {
         batch.in_batch = place.map_or(0, |place| place.as_ptr() as u64);
         batch.out_batch = next.as_mut_ptr() as u64;
         batch.keys = keys.as_mut_ptr() as u64;
-        batch.values = values.as_mut_ptr() as u64;
+        batch.values = values as u64;
         batch.count = count(capacity);
     });
     let errno = error.as_ref().and_then(io::Error::raw_os_error);
     if matches!(errno, None | Some(libc::ENOENT)) {
         // SAFETY: the kernel wrote the number of elements that it filled, which are valid for any bytes.
-        unsafe {
-            keys.set_len(filled.min(capacity));
-            values.set_len(filled.min(capacity));
-        }
+        unsafe { keys.set_len(filled.min(capacity)) };
     }
     error.map_or(Ok(()), Err)
 }

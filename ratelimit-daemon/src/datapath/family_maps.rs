@@ -14,7 +14,12 @@ use ratelimit_common::{
     ListEntry, Record, SourceKey, Strikes, layout::LISTED_MAX, list::PrefixKey,
 };
 
-use super::{DatapathError, IpAddress, SourceRow, batch, load::Maps, mapped::Mapped};
+use super::{
+    DatapathError, IpAddress, SourceRow,
+    batch::{self, Place},
+    load::Maps,
+    mapped::Mapped,
+};
 use crate::prefix::Prefix;
 
 /// The names of a family's maps.
@@ -139,6 +144,24 @@ where
             });
         })
         .map_err(unreadable(self.names.sources))
+    }
+
+    /// Shows some sources from a place on.
+    pub fn for_some_sources(
+        &self,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(SourceRow),
+    ) -> Result<Place, DatapathError> {
+        let visit = |key: SourceKey<A>, record| {
+            visit(SourceRow {
+                source: key.address().to_std(),
+                scope: key.scope(),
+                record,
+            });
+        };
+        batch::for_some(self.sources_fd.as_fd(), place, count, visit)
+            .map_err(unreadable(self.names.sources))
     }
 
     pub fn strikes(&self, source: A) -> Result<Option<Strikes>, DatapathError> {

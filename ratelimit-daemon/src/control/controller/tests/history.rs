@@ -45,6 +45,87 @@ fn a_full_window_says_that_the_limit_is_too_small_to_tell() {
 }
 
 #[test]
+fn a_walk_in_parts_counts_each_source_once() {
+    const SOURCES: u64 = 10_000;
+    let mut config = config();
+    config.default_policy.limits = vec![slow(1_000, Algorithm::FixedWindow)];
+    let mut lab = Lab::new(config);
+    windows(&lab, 0..10_000, 3, Duration::from_mins(570));
+    for _ in 0..40 {
+        lab.controller.look();
+        if let Ok(told) = lab.controller.suggest(&request()) {
+            assert!(told.limits[0].sources <= SOURCES, "{told:?}");
+        }
+    }
+    let told = lab.controller.suggest(&request()).unwrap();
+    let limit = &told.limits[0];
+    assert_eq!(limit.sources, SOURCES);
+    assert!(limit.windows > SOURCES, "{limit:?}");
+}
+
+#[test]
+fn what_is_in_a_sliding_log_is_counted() {
+    let mut config = config();
+    config.default_policy.limits = vec![limit(10), slow(700, Algorithm::SlidingLog)];
+    let mut lab = Lab::new(config);
+    let now = clock::now().as_nanos();
+    let (within, before) = (now - 1_000_000_000, now - 40_000_000_000_000);
+    let scope = lab
+        .controller
+        .policies
+        .get("default")
+        .unwrap()
+        .policy
+        .scope();
+    for source in 0..1_000_u32 {
+        let source = std::net::Ipv4Addr::from(0x0a00_0000 + source).into();
+        let ring = [vec![0, before], vec![within; 600]].concat();
+        lab.memory
+            .lock()
+            .unwrap()
+            .logs
+            .insert((source, scope, 1), ring);
+    }
+    lab.controller.look();
+    while lab.controller.suggest(&request()).is_err() {
+        lab.controller.look();
+    }
+    let told = lab.controller.suggest(&request()).unwrap();
+    let log = &told.limits[1];
+    assert!((600..=606).contains(&log.at), "{log:?}");
+    assert_eq!(told.limits[0].windows, 0);
+    // Twice as much is more than a log may have.
+    assert_eq!(log.proposed.as_ref().unwrap().amount(), 1024);
+}
+
+#[test]
+fn what_the_node_has_used_is_counted() {
+    let mut config = config();
+    config.node.limits = vec![slow(5_000, Algorithm::SlidingWindow)];
+    let mut lab = Lab::new(config);
+    let node = lab.controller.policies.get("[node]").unwrap();
+    let limit = node.policy.limits().next().unwrap().algorithm();
+    let word = limit.step(0, clock::now(), 700).unwrap();
+    let mut record = Record::default();
+    record.words[0] = word;
+    let scope = node.policy.scope() % ratelimit_common::layout::NODE_POLICIES;
+    lab.memory.lock().unwrap().node.insert(scope, record);
+    for _ in 0..20 {
+        lab.controller.look();
+    }
+    let request = SuggestRequest {
+        percentile: 50.0,
+        ..request()
+    };
+    let told = lab.controller.suggest(&request).unwrap();
+    let node = told.limits.iter().find(|it| it.policy == "[node]").unwrap();
+    assert_eq!((node.windows, node.sources), (20, 1));
+    assert!((700..=707).contains(&node.at), "{node:?}");
+    let proposed = node.proposed.as_ref().unwrap().amount();
+    assert!((1_400..=1_500).contains(&proposed), "{proposed}");
+}
+
+#[test]
 fn a_figure_that_makes_no_sense_is_refused() {
     let lab = Lab::new(config());
     for (percentile, headroom) in [(100.0, 2.0), (0.0, 2.0), (f64::NAN, 2.0), (99.0, 0.5)] {
@@ -74,6 +155,12 @@ fn windows(lab: &Lab, sources: std::ops::Range<u32>, packets: u64, ago: Duration
             .records
             .insert((source, named.policy.scope()), record);
     }
+}
+
+/// A limit of packets in ten hours.
+fn slow(amount: u64, algorithm: Algorithm) -> LimitSpec {
+    let window = Duration::from_hours(10);
+    LimitSpec::new(amount, LimitUnit::Packets, window, algorithm).unwrap()
 }
 
 fn request() -> SuggestRequest {
