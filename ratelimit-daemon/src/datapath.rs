@@ -227,7 +227,9 @@ pub trait Datapath: Send {
     fn clear_region(&mut self, region: Region) -> Result<(), DatapathError>;
 
     /// Shows the slots of a region of that table that are not empty, in both families.
-    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow));
+    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) {
+        self.some_slots(region, 0..region.sets(), visit);
+    }
 
     /// The same of some sets of the region.
     fn some_slots(&self, region: Region, sets: Range<u32>, visit: &mut dyn FnMut(SlotRow));

@@ -1,7 +1,6 @@
 //! Acknowledgements of no connection are a flood, and those of real connections are none, however many.
 
 use std::{
-    fs,
     io::{Read, Write},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     thread,
@@ -12,13 +11,7 @@ use ratelimit_daemon::{
     api::{AttackView, Status},
     detection::Kind,
 };
-use ratelimit_tests::{
-    Frame, Lab,
-    lab::{INTERFACE, Sender},
-    packet::ACK,
-    require_root,
-    service::Service,
-};
+use ratelimit_tests::{Frame, Lab, lab::Sender, packet::ACK, require_root, service::Service};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PORT: u16 = 8080;
@@ -29,7 +22,6 @@ const NEAR: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1)),
 ];
-const FAR: [&str; 2] = ["10.77.0.2/24", "fd77::2/64"];
 const TOML: &str = "[policy.default]\nlimits = []\n\
                     [detection.ack_flood]\nabove = 200\n[detection.syn_flood]\n[detection.heavy_hitter]\n";
 
@@ -37,7 +29,10 @@ const TOML: &str = "[policy.default]\nlimits = []\n\
 fn downloads_are_not_named_and_a_flood_beside_them_is() {
     require_root!();
     for near in NEAR {
-        let lab = connected_lab();
+        let lab = Lab::new().unwrap();
+        let ends = ["10.77.0.1/24", "fd77::1/64"];
+        lab.add_addresses(&ends, &["10.77.0.2/24", "fd77::2/64"])
+            .unwrap();
         let service = Service::started(&lab, TOML).unwrap();
         let sender = Sender::new(&lab.far).unwrap();
         let listener = lab
@@ -139,24 +134,4 @@ fn download(mut stream: TcpStream) {
 fn attacks(service: &Service) -> Vec<AttackView> {
     let json = service.rlctl_ok(&["--json", "status"]).unwrap();
     serde_json::from_str::<Status>(&json).unwrap().attacks
-}
-
-/// A lab whose ends have addresses.
-fn connected_lab() -> Lab {
-    let lab = Lab::new().unwrap();
-    let near = [format!("{}/24", NEAR[0]), format!("{}/64", NEAR[1])];
-    for (namespace, addresses) in [(&lab.near, near), (&lab.far, FAR.map(str::to_owned))] {
-        let sysctl = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6");
-        namespace.enter(|| fs::write(sysctl, "0")).unwrap();
-        for address in addresses {
-            let add = ["address", "add", &address, "dev", INTERFACE];
-            let nodad: &[&str] = if address.contains(':') {
-                &["nodad"]
-            } else {
-                &[]
-            };
-            namespace.ip(&[&add, nodad].concat()).unwrap();
-        }
-    }
-    lab
 }

@@ -136,14 +136,8 @@ where
     }
 
     pub fn for_each_source(&self, mut visit: impl FnMut(SourceRow)) -> Result<(), DatapathError> {
-        batch::for_each(self.sources_fd.as_fd(), |key: SourceKey<A>, record| {
-            visit(SourceRow {
-                source: key.address().to_std(),
-                scope: key.scope(),
-                record,
-            });
-        })
-        .map_err(unreadable(self.names.sources))
+        let visit = |key, record| visit(source_row::<A>(key, record));
+        batch::for_each(self.sources_fd.as_fd(), visit).map_err(unreadable(self.names.sources))
     }
 
     /// Shows some sources from a place on.
@@ -153,13 +147,7 @@ where
         count: usize,
         visit: &mut dyn FnMut(SourceRow),
     ) -> Result<Place, DatapathError> {
-        let visit = |key: SourceKey<A>, record| {
-            visit(SourceRow {
-                source: key.address().to_std(),
-                scope: key.scope(),
-                record,
-            });
-        };
+        let visit = |key, record| visit(source_row::<A>(key, record));
         batch::for_some(self.sources_fd.as_fd(), place, count, visit)
             .map_err(unreadable(self.names.sources))
     }
@@ -182,6 +170,14 @@ where
 /// The key of a prefix, where it is one of this family.
 fn key<A: IpAddress>(prefix: Prefix) -> Option<PrefixKey<A>> {
     Some(PrefixKey::new(A::of(prefix.address())?, prefix.len()))
+}
+
+fn source_row<A: IpAddress>(key: SourceKey<A>, record: Record) -> SourceRow {
+    SourceRow {
+        source: key.address().to_std(),
+        scope: key.scope(),
+        record,
+    }
 }
 
 /// Names the map in an error, and tells a full one.

@@ -233,12 +233,6 @@ impl Datapath for Kernel {
         Ok(())
     }
 
-    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) {
-        if let Some(table) = &self.compact {
-            table.some_slots(region, 0..region.sets(), visit);
-        }
-    }
-
     fn some_slots(&self, region: Region, sets: Range<u32>, visit: &mut dyn FnMut(SlotRow)) {
         if let Some(table) = &self.compact {
             table.some_slots(region, sets, visit);

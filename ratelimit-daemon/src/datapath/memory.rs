@@ -68,7 +68,7 @@ pub struct Memory {
 }
 
 /// Logs that are shown at once.
-const LOGS_AT_ONCE: usize = 10;
+const LOGS_AT_ONCE: usize = 100;
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,8 +190,6 @@ impl Datapath for Shared {
         }
         Ok(())
     }
-
-    fn for_each_slot(&self, _: Region, _: &mut dyn FnMut(SlotRow)) {}
 
     fn some_slots(&self, _: Region, _: Range<u32>, _: &mut dyn FnMut(SlotRow)) {}
 

@@ -123,7 +123,7 @@ fn content(upper: UpperLayer, frame: Cursor<'_>, front: &[u8]) -> Content {
                 Content::OddFlags
             } else if transport.kind.is_syn() {
                 Content::Request
-            } else if flags & (FIN | SYN | RST | ACK) == ACK {
+            } else if flags & (FIN | SYN | RST | ACK) == ACK && upper.fragment == Fragment::Whole {
                 let port = u16::try_from(transport.destination_port);
                 port.map_or(Content::Acknowledging, |port| Content::Stray { port })
             } else {

@@ -106,13 +106,28 @@ fn flags_tell_an_acknowledgement() {
     }
 }
 
-/// A segment from a port to another, with these flags.
+#[test]
+fn of_a_fragment_the_kernel_does_not_know_the_connection() {
+    let mut frame = frame(16);
+    frame[20] = 0x20;
+    assert_eq!(read(&frame).content, Content::Acknowledging);
+}
+
 fn segment(flags: u8) -> Sample {
+    read(&frame(flags))
+}
+
+fn read(frame: &[u8]) -> Sample {
+    Sample::read(Instant::from_nanos(START_NS), 1, frame, 60).unwrap()
+}
+
+/// A segment from a port to another, with these flags.
+fn frame(flags: u8) -> Vec<u8> {
     let mut frame = vec![0; 60];
     frame[12] = 8;
     frame[14] = 0x45;
     frame[23] = 6;
     frame[34..38].copy_from_slice(&[0xc0, 1, 1, 0xbb]);
     frame[46..48].copy_from_slice(&[0x50, flags]);
-    Sample::read(Instant::from_nanos(START_NS), 1, &frame, 60).unwrap()
+    frame
 }
