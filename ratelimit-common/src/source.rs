@@ -40,8 +40,11 @@ impl<A: Address> SourceKey<A> {
 }
 
 /// The key of a sliding log: its source and scope, and which limit of the policy it is.
+///
+/// Aligned to a word: the program may read packets at any alignment, and LLVM then writes words at any, which the verifier
+/// refuses on the stack.
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Hash, Immutable, IntoBytes, KnownLayout, PartialEq)]
-#[repr(C)]
+#[repr(C, align(8))]
 pub struct LogKey {
     /// The masked address, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
     address: [u8; 16],

@@ -10,6 +10,7 @@ use aya::{
     Pod,
     maps::{HashMap, MapData, MapError},
 };
+use aya_obj::generated::BPF_F_NO_PREALLOC;
 use ratelimit_common::{
     ListEntry, Record, SourceKey, Strikes, layout::LISTED_MAX, list::PrefixKey,
 };
@@ -17,6 +18,7 @@ use ratelimit_common::{
 use super::{
     DatapathError, IpAddress, SourceRow,
     batch::{self, Place},
+    count::Count,
     load::Maps,
     mapped::Mapped,
 };
@@ -56,6 +58,7 @@ where
     names: &'static Names,
     guard: Mapped,
     lists: OwnedFd,
+    lists_count: Option<Count>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     sources_fd: OwnedFd,
     strikes: HashMap<MapData, A, Strikes>,
@@ -73,6 +76,7 @@ where
             names,
             guard: maps.mapped(names.guard, A::LEVELS.words() as usize)?,
             lists: maps.descriptor(names.lists)?,
+            lists_count: Count::learn::<PrefixKey<A>, ListEntry>(BPF_F_NO_PREALLOC, LISTED_MAX),
             sources_fd: maps.descriptor(names.sources)?,
             strikes_fd: maps.descriptor(names.strikes)?,
             sources: maps.take(names.sources)?,
@@ -120,14 +124,36 @@ where
         mut visit: impl FnMut(Prefix, ListEntry),
     ) -> Result<(), DatapathError> {
         batch::for_each(self.lists.as_fd(), |key: PrefixKey<A>, entry| {
-            let prefix = key
-                .length()
-                .and_then(|length| Prefix::around(key.address().to_std(), length));
-            if let Some(prefix) = prefix {
+            if let Some(prefix) = prefix(key) {
                 visit(prefix, entry);
             }
         })
         .map_err(unreadable(self.names.lists))
+    }
+
+    /// Shows some entries from a place on.
+    pub fn for_some_entries(
+        &self,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(Prefix, ListEntry),
+    ) -> Result<Place, DatapathError> {
+        batch::for_some(
+            self.lists.as_fd(),
+            place,
+            count,
+            |key: PrefixKey<A>, entry| {
+                if let Some(prefix) = prefix(key) {
+                    visit(prefix, entry);
+                }
+            },
+        )
+        .map_err(unreadable(self.names.lists))
+    }
+
+    /// How many entries the kernel counts, where it does.
+    pub fn count_entries(&self) -> Option<u64> {
+        self.lists_count?.elements(self.lists.as_fd())
     }
 
     pub fn record(&self, source: A, scope: u32) -> Result<Option<Record>, DatapathError> {
@@ -178,6 +204,11 @@ fn source_row<A: IpAddress>(key: SourceKey<A>, record: Record) -> SourceRow {
         scope: key.scope(),
         record,
     }
+}
+
+/// The prefix of a key; `None` for what is no key of ours.
+fn prefix<A: IpAddress>(key: PrefixKey<A>) -> Option<Prefix> {
+    Prefix::around(key.address().to_std(), key.length()?)
 }
 
 /// Names the map in an error, and tells a full one.
