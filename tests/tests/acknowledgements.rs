@@ -123,7 +123,7 @@ fn connection(lab: &Lab, listener: &TcpListener) -> (TcpStream, TcpStream) {
 }
 
 fn serve(mut stream: TcpStream) {
-    while stream.write_all(&[7; 1 << 16]).is_ok() {}
+    while stream.write_all(&[7; 1 << 14]).is_ok() {}
 }
 
 fn download(mut stream: TcpStream) {

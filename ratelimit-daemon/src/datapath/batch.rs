@@ -23,6 +23,7 @@ impl Place {
     }
 
     /// Whether the walk begins there: anew, when it was answered.
+    #[must_use]
     pub fn is_front(&self) -> bool {
         self.0.is_none()
     }

@@ -160,9 +160,10 @@ fn read(
                     let used = counted(&limit.algorithm, row.word, clock::now());
                     held.entry(*key).or_default().extend(used);
                 });
-                Some(match end < limit.region.sets() {
-                    true => Part::Slots(*key, end),
-                    false => Part::Slots((key.0, key.1 + 1), 0),
+                Some(if end < limit.region.sets() {
+                    Part::Slots(*key, end)
+                } else {
+                    Part::Slots((key.0, key.1 + 1), 0)
                 })
             }
         },
