@@ -6,7 +6,7 @@ use crate::{Family, Verdict, algorithm::sliding_log::TIMES_MAX, verdict::VERDICT
 
 /// The version of everything in this crate that lies in a map. Pins stand under `v<VERSION>`: a daemon with another layout
 /// never reads them.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The entry point for frames that fit into one buffer.
 pub const PROGRAM: &str = "ratelimit";
@@ -45,7 +45,7 @@ pub const EVENTS_BYTES: u32 = 1 << 17;
 /// Bytes of the ring of captured packets: 340 of the longest that are usual, or 4,600 of the shortest.
 pub const CAPTURED_BYTES: u32 = 1 << 19;
 
-/// Bytes of the ring of samples: 6,800 of them. User space looks 20 times a second.
+/// Bytes of the ring of samples: 6,500 of them. User space looks 20 times a second.
 pub const SAMPLES_BYTES: u32 = 1 << 20;
 
 /// Counters, one for each interface, family and verdict.

@@ -22,10 +22,12 @@ pub struct Front {
     pub packets: u32,
     /// The bytes of its frame.
     pub frame_bytes: u32,
+    /// Not 0 when it is one of a TCP connection with this host whose handshake was completed.
+    pub is_connected: u64,
     /// The first of them. Behind the end of a frame that is shorter stands anything.
     pub bytes: [u8; FRONT_BYTES as usize],
 }
-const _: () = assert!(size_of::<Front>() == 144);
+const _: () = assert!(size_of::<Front>() == 152);
 
 impl Front {
     /// The bytes of the frame that are there.
@@ -103,6 +105,7 @@ mod tests {
             at_ns: 0,
             packets: 1,
             frame_bytes: 60,
+            is_connected: 0,
             bytes: [7; FRONT_BYTES as usize],
         };
         assert_eq!(front.frame().len(), 60);

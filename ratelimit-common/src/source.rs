@@ -73,6 +73,18 @@ impl LogKey {
             ..self
         }
     }
+
+    /// The scope of its policy.
+    #[must_use]
+    pub const fn scope(&self) -> u32 {
+        self.scope
+    }
+
+    /// The index of its limit.
+    #[must_use]
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
 }
 
 /// One word of state for each limit of the source's policy.

@@ -20,7 +20,7 @@ mod object;
 mod pins;
 mod room;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, ops::Range};
 
 pub use batch::Place;
 pub use compact::{HeldTable, held_table};
@@ -154,6 +154,17 @@ pub struct SlotRow {
     pub word: u64,
 }
 
+/// A sliding log of a source under one policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogRow {
+    /// The scope of the policy.
+    pub scope: u32,
+    /// The index of the limit.
+    pub limit: u32,
+    /// The words of its ring.
+    pub words: Vec<u64>,
+}
+
 /// How much the maps are to hold that are as large as the configuration needs them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sizes {
@@ -217,7 +228,12 @@ pub trait Datapath: Send {
     fn clear_region(&mut self, region: Region) -> Result<(), DatapathError>;
 
     /// Shows the slots of a region of that table that are not empty, in both families.
-    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow));
+    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) {
+        self.some_slots(region, 0..region.sets(), visit);
+    }
+
+    /// The same of some sets of the region.
+    fn some_slots(&self, region: Region, sets: Range<u32>, visit: &mut dyn FnMut(SlotRow));
 
     /// The source that a tag of that table stands for.
     fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr;
@@ -311,6 +327,22 @@ pub trait Datapath: Send {
 
     /// Shows the state of all sources of all scopes, but for those in a `compact` table.
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError>;
+
+    /// Shows up to `count` of a family from a place on, or some more, and answers where to go on: at the front after the last one.
+    fn some_sources(
+        &self,
+        family: IpFamily,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(SourceRow),
+    ) -> Result<Place, DatapathError>;
+
+    /// Shows some of the sliding logs likewise, of both families.
+    fn some_logs(
+        &self,
+        place: &Place,
+        visit: &mut dyn FnMut(LogRow),
+    ) -> Result<Place, DatapathError>;
 
     /// What is summed over the CPUs.
     fn totals(&self) -> Result<Totals, DatapathError>;

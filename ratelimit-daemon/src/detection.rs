@@ -9,6 +9,7 @@ mod distinct;
 mod kind;
 mod rule;
 mod sample;
+mod services;
 mod space_saving;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,12 @@
 //! The tables of the datapath in memory: the other implementation of [`Tables`], for simulations and tests.
 //!
-//! It decides as the kernel does, except that it forgets nothing where the store is `lru`: sources are never evicted, and there
-//! is always room.
+//! It decides as the kernel does. Where the store is `lru` it forgets nothing unless it is told how many sources there is room
+//! for; of sliding logs and strikes it forgets nothing.
 
 mod compact;
 mod family;
 mod node;
+mod recent;
 
 use std::{cell::Cell, net::IpAddr};
 
@@ -91,6 +92,20 @@ impl MemoryTables {
         self.ipv4.set_compact(MemoryCompact::new(sets, mix));
         self.ipv6.set_compact(MemoryCompact::new(sets, mix));
         self
+    }
+
+    /// Keeps the state of so many sources of a family, and forgets those that were not seen for longest.
+    #[must_use]
+    pub fn lru(self, capacity: u32) -> Self {
+        self.ipv4.set_capacity(capacity);
+        self.ipv6.set_capacity(capacity);
+        self
+    }
+
+    /// How often a source lost its state to another: was forgotten, or gave its slot, with what it had used, to a newcomer.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.ipv4.evicted() + self.ipv6.evicted()
     }
 
     /// Sets the arrays by which the classes of a packet are looked up.

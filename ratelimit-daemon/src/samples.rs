@@ -66,6 +66,10 @@ fn read(samples: &mut Events, detector: &mut Detector) -> Step {
         if let Ok(front) = Front::read_from_bytes(&item) {
             let at = Instant::from_nanos(front.at_ns);
             let sample = Sample::read(at, front.packets, front.frame(), front.frame_bytes);
+            let sample = sample.map(|sample| match front.is_connected {
+                0 => sample,
+                _ => sample.connected(),
+            });
             step.extend(sample.map_or_else(Step::default, |sample| detector.take(&sample)));
         }
     }

@@ -1,7 +1,9 @@
 //! What a configuration would have done to the packets of a capture: [`decide`](ratelimit_common::decide), over tables in
 //! memory, with the capture's own times.
 //!
-//! It needs no daemon, no kernel, and reads no clock. Unlike the kernel it forgets no source, and one CPU sees all packets.
+//! It needs no daemon, no kernel, and reads no clock. One CPU sees all packets, and no source has a connection. Of more sources
+//! than there is room for it forgets exactly those that were not seen for longest, and the kernel nearly those; sliding logs
+//! and strikes are all kept.
 
 pub mod answer;
 mod clock;
@@ -94,6 +96,9 @@ impl Simulation {
             time: self.clock.answer(),
             sources_seen: self.new.sources().len(),
             sources_capacity: self.new.config().source.capacity,
+            store: self.new.config().source.store,
+            evicted: self.new.evicted(),
+            bans_connected: self.new.bans_connected(),
             observe: self.new.config().observe,
             verdicts: self.new.verdicts(),
             sources_dropped: self.new.sources().count_refused(),

@@ -10,6 +10,7 @@ use ratelimit_common::sample::{FRONT_BYTES, Front};
 use crate::{
     clock,
     maps::{COUNTDOWN, SAMPLES, SETTINGS},
+    subprograms,
 };
 
 /// Counts a packet, and sends its front if it is its turn.
@@ -38,6 +39,9 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
     };
     // SAFETY: the helper takes nothing and cannot fail.
     countdown.choose(unsafe { bpf_get_prandom_u32() });
+    // Each looks at packets of its family alone. Before there is an entry: the verifier wants no call while one is held.
+    let is_connected =
+        subprograms::is_connected_v4(context) || subprograms::is_connected_v6(context);
     let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {
         return 0;
     };
@@ -52,6 +56,7 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
         (*front).at_ns = clock::now().as_nanos();
         (*front).packets = packets;
         (*front).frame_bytes = frame_bytes;
+        (*front).is_connected = is_connected.into();
         let place = (&raw mut (*front).bytes).cast::<c_void>();
         bpf_xdp_load_bytes(context, 0, place, bytes.wrapping_add(1)) == 0
     };

@@ -45,6 +45,24 @@ impl Lab {
         Self::with_mtu(MTU_JUMBO)
     }
 
+    /// Gives each end addresses, with the lengths of their networks, that can be used at once.
+    pub fn add_addresses(&self, near: &[&str], far: &[&str]) -> Result<()> {
+        for (namespace, addresses) in [(&self.near, near), (&self.far, far)] {
+            let sysctl = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6");
+            namespace.enter(|| fs::write(sysctl, "0"))?;
+            for address in addresses {
+                let add = ["address", "add", address, "dev", INTERFACE];
+                let of_ipv6: &[&str] = if address.contains(':') {
+                    &["nodad"]
+                } else {
+                    &[]
+                };
+                namespace.ip(&[&add, of_ipv6].concat())?;
+            }
+        }
+        Ok(())
+    }
+
     fn with_mtu(mtu: &str) -> Result<Self> {
         static LABS: AtomicU32 = AtomicU32::new(0);
         let unique = format!("rl-{}-{}", process::id(), LABS.fetch_add(1, Relaxed));

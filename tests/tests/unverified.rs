@@ -140,16 +140,14 @@ const ENDS: [[IpAddr; 2]; 2] = [
 /// A lab whose ends have addresses.
 fn connected_lab() -> Lab {
     let lab = Lab::new().unwrap();
-    for (end, namespace) in [&lab.near, &lab.far].into_iter().enumerate() {
-        let sysctl = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/disable_ipv6");
-        namespace.enter(|| std::fs::write(sysctl, "0")).unwrap();
-        for (ends, length) in ENDS.iter().zip([24, 64]) {
-            let address = format!("{}/{length}", ends[end]);
-            let add = ["address", "add", &address, "dev", INTERFACE];
-            let nodad: &[&str] = if length == 64 { &["nodad"] } else { &[] };
-            namespace.ip(&[&add, nodad].concat()).unwrap();
-        }
-    }
+    let ends = [0, 1].map(|end| {
+        let [ipv4, ipv6] = ENDS.map(|ends| ends[end]);
+        [format!("{ipv4}/24"), format!("{ipv6}/64")]
+    });
+    let [near, far] = ends
+        .each_ref()
+        .map(|ends| ends.each_ref().map(String::as_str));
+    lab.add_addresses(&near, &far).unwrap();
     lab
 }
 

@@ -21,17 +21,20 @@ use super::{
     enforcer::Tables,
     intent::{Intent, WantedPolicy},
     policies::{DEFAULT, NODE, Named, Policies, Role, TooManyPolicies},
-    regions::{NoRoom, Regions, is_whole, sources_of},
+    regions::{NoRoom, Regions, is_whole, sources_of, table_sets},
     rules::Rules,
 };
 use crate::{
     class::{Selected, UnknownClass},
     class_tables::ClassTables,
-    config::Config,
+    config::{Config, StateStore},
     datapath::{HeldTable, IpAddress, IpFamily},
     memory_tables::MemoryTables,
     prefix::Prefix,
 };
+
+/// What tags are mixed with in a simulation, which is to say the same each time. The daemon draws others.
+const SEEDS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
 
 /// Why the datapath cannot hold what is intended.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -261,6 +264,8 @@ pub struct Compiled {
     policies: Policies,
     classes: ClassNumbers,
     rules: Rules,
+    /// The sets of the table, where the store is `compact`.
+    sets: Option<u32>,
 }
 
 impl Compiled {
@@ -273,11 +278,13 @@ impl Compiled {
         let intent = Intent::new(config);
         let mut policies = Policies::default();
         let mut classes = ClassNumbers::default();
+        let is_compact = intent.config.source.store == StateStore::Compact;
+        let sets = is_compact.then(|| table_sets(&intent));
         let nothing = Held {
             policies: &BTreeMap::new(),
             classes: &ClassTables::default(),
             settings: Settings::default(),
-            sets: None,
+            sets,
             moving: BTreeSet::new(),
         };
         compile_policies(&mut policies, &mut classes, &intent, &nothing, 1)?;
@@ -287,6 +294,7 @@ impl Compiled {
             policies,
             classes,
             rules,
+            sets,
         })
     }
 
@@ -294,6 +302,17 @@ impl Compiled {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.intent.config
+    }
+
+    /// Whether a policy bans sources with connections alone.
+    #[must_use]
+    pub fn bans_connected(&self) -> bool {
+        let mut policies = self.policies.iter();
+        policies.any(|(_, named)| {
+            named
+                .ban
+                .is_some_and(|ban| !ban.compile().bans_unverified())
+        })
     }
 
     /// The tables, in memory, of which no source is known yet.
@@ -305,7 +324,11 @@ impl Compiled {
             IpAddress::source_mask(source),
         );
         let settings = settings(&self.policies, &self.intent);
-        let mut tables = MemoryTables::new(settings, self.policies_in_order(), masks);
+        let tables = MemoryTables::new(settings, self.policies_in_order(), masks);
+        let mut tables = match self.sets {
+            Some(sets) => tables.compact(sets, SEEDS),
+            None => tables.lru(source.capacity),
+        };
         tables.set_classes(self.classes.tables());
         let [ipv4, ipv6] = IpFamily::ALL.map(|family| aggregates(&self.policies, family));
         tables.set_aggregates(ipv4, ipv6);

@@ -1,14 +1,17 @@
 //! What sources have sent: for each limit of a policy, how much the windows of sources held, by the hour.
 //!
-//! The tables are looked at from time to time, and nothing is asked of packets. A fixed window is counted where its last tenth
+//! The tables are looked at from time to time, a part of them at a time (`walk.rs`), and nothing is asked of packets. A fixed window is counted where its last tenth
 //! is running: which windows a look finds there depends on nothing that they hold, so they are a fair sample of all, and
-//! what is still to come is at most the last tenth. Of sliding windows and token buckets, what is in use at the look counts.
+//! what is still to come is at most the last tenth. Of sliding windows, sliding logs and token buckets, what is in use at the
+//! look counts.
 //! Samples of packets would not do: one of 32 of them misses most sources that are slow.
 //!
 //! What a limit refused is in no window, so none holds more than its limit: those that are full are counted.
 
+mod walk;
+
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     hash::{BuildHasher, RandomState},
     time::{Duration, Instant as Moment},
 };
@@ -18,13 +21,9 @@ use jiff::Timestamp;
 use ratelimit_common::{Instant, algorithm::Algorithm};
 use tracing::warn;
 
-use super::{
-    controller::Controller,
-    limited,
-    policies::{Named, Role},
-    store::Store,
-};
-use crate::{clock, datapath::DatapathError, limit::LimitSpec};
+use self::walk::Walk;
+use super::{controller::Controller, store::Store};
+use crate::limit::LimitSpec;
 
 /// Two digits: a figure is at most 1 % too large (`HdrHistogram`, Gil Tene).
 const DIGITS: u8 = 2;
@@ -55,7 +54,7 @@ pub struct Seen {
     pub held: Histogram<u64>,
     /// How many of them were full.
     pub full: u64,
-    /// The most sources in one look.
+    /// The most sources in one walk through the tables.
     pub sources: u64,
 }
 
@@ -65,6 +64,8 @@ pub struct History {
     hour: i64,
     seen: BTreeMap<Measured, Seen>,
     flushed: Option<Moment>,
+    /// Where the look at the tables goes on.
+    walk: Walk,
 }
 
 impl Seen {
@@ -119,10 +120,12 @@ impl History {
             hour,
             seen: rows.map(|(_, measured, seen)| (measured, seen)).collect(),
             flushed: None,
+            walk: Walk::default(),
         })
     }
 
-    fn add(&mut self, measured: Measured, used: &[u64], capacity: u64) {
+    /// Adds what windows held, the last of those of so many sources.
+    fn add(&mut self, measured: Measured, used: &[u64], capacity: u64, sources: u64) {
         if self.seen.len() >= LIMITS_MAX && !self.seen.contains_key(&measured) {
             return;
         }
@@ -131,17 +134,17 @@ impl History {
             seen.held.record(*used).expect("it grows");
         }
         seen.full += used.iter().filter(|used| **used >= capacity).count() as u64;
-        seen.sources = seen.sources.max(used.len() as u64);
+        seen.sources = seen.sources.max(sources);
     }
 }
 
 impl Controller {
-    /// Looks at what sources have in use, and answers how long to wait before the next look. While an attack is going on there is
+    /// Looks at what some sources have in use, and answers how long to wait before the next look. While an attack is going on there is
     /// none: its sources are not those that limits are for.
     pub fn look(&mut self) -> Duration {
         let start = Moment::now();
         if self.attack_views().is_empty()
-            && let Err(error) = self.count_windows()
+            && let Err(error) = self.walk_on()
         {
             let error = format!("{:#}", anyhow::Error::from(error));
             warn!(error, "what sources have sent could not be read");
@@ -193,68 +196,6 @@ impl Controller {
         }
         Ok((first, all))
     }
-
-    fn count_windows(&mut self) -> Result<(), DatapathError> {
-        let mut used: HashMap<(u32, usize), Vec<u64>> = HashMap::new();
-        let datapath = self.enforcer.datapath();
-        let is_of_sources = |named: &Named| named.role != Role::Node;
-        let measured: Vec<(&str, &Named)> = self
-            .policies
-            .iter()
-            .filter(|(name, named)| is_of_sources(named) && !limited::is_name(name))
-            .collect();
-        if datapath.table_sets().is_some() {
-            for (_, named) in &measured {
-                for (index, limit) in named.policy.limits().enumerate() {
-                    let key = (named.policy.scope(), index);
-                    datapath.for_each_slot(limit.region(), &mut |row| {
-                        let now = clock::now();
-                        used.entry(key).or_default().extend(counted(
-                            &limit.algorithm(),
-                            row.word,
-                            now,
-                        ));
-                    });
-                }
-            }
-        } else {
-            let by_scope: HashMap<u32, &Named> = measured
-                .iter()
-                .map(|(_, named)| (named.policy.scope(), *named))
-                .collect();
-            datapath.for_each_source(&mut |row| {
-                let Some(named) = by_scope.get(&row.scope) else {
-                    return;
-                };
-                let now = clock::now();
-                for (index, limit) in named.policy.limits().enumerate() {
-                    let counted = counted(&limit.algorithm(), row.record.words[index], now);
-                    if let Some(counted) = counted {
-                        used.entry((row.scope, index)).or_default().push(counted);
-                    }
-                }
-            })?;
-        }
-        let mut found = Vec::new();
-        for (name, named) in measured {
-            for (index, limit) in named.limits.iter().enumerate() {
-                let what = Measured::new(name, limit);
-                let earlier = named.limits.iter().take(index);
-                let is_repeated = earlier
-                    .map(|it| Measured::new(name, it))
-                    .any(|it| it == what);
-                if let Some(used) = used.remove(&(named.policy.scope(), index))
-                    && !is_repeated
-                {
-                    found.push((what, used, limit.capacity()));
-                }
-            }
-        }
-        for (what, used, capacity) in found {
-            self.history.add(what, &used, capacity);
-        }
-        Ok(())
-    }
 }
 
 /// What a look counts of a word.
@@ -265,7 +206,7 @@ fn counted(algorithm: &Algorithm, word: u64, now: Instant) -> Option<u64> {
             algorithm.counts_for_ns(word, now) <= window.window_ns() / 10
         }
         Algorithm::SlidingWindow(_) | Algorithm::TokenBucket(_) => true,
-        // It has no word.
+        // It has no word: its ring is looked at.
         Algorithm::SlidingLog(_) => false,
     };
     (used > 0 && is_counted).then_some(used)

@@ -1,11 +1,11 @@
 //! `rlctl suggest`: limits from what sources have sent.
 
 use jiff::Timestamp;
+use ratelimit_common::algorithm::sliding_log::TIMES_MAX;
 
 use super::{
     controller::Controller,
     history::{HOURS_KEPT, Measured, Seen, this_hour},
-    policies::Role,
 };
 use crate::{
     api::{Refused, SuggestRequest, Suggested, SuggestedLimit},
@@ -35,8 +35,7 @@ impl Controller {
         let needed = (BEYOND * 100.0 / (100.0 - request.percentile)).ceil() as u64;
         let mut limits = Vec::new();
         for view in self.limits() {
-            let named = self.policies.get(&view.name);
-            let is_measured = named.is_some_and(|named| named.role != Role::Node);
+            let is_measured = self.policies.get(&view.name).is_some();
             if !is_measured || super::limited::is_name(&view.name) {
                 continue;
             }
@@ -143,6 +142,7 @@ fn with_capacity(limit: &LimitSpec, capacity: u64) -> Option<LimitSpec> {
         Algorithm::TokenBucket { .. } => {
             (limit.amount(), Algorithm::TokenBucket { burst: capacity })
         }
+        Algorithm::SlidingLog => (capacity.min(TIMES_MAX.into()), Algorithm::SlidingLog),
         other => (capacity, other),
     };
     let spec = LimitSpec::new(amount, limit.unit(), limit.window(), algorithm).ok()?;

@@ -22,6 +22,12 @@ impl Place {
         Self(Some(bytes))
     }
 
+    /// Whether the walk begins there: anew, when it was answered.
+    #[must_use]
+    pub fn is_front(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// The same; `None` at the front.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         self.0.as_deref()
@@ -77,6 +83,41 @@ pub fn for_some<K: Pod, V: Pod>(
     }
 }
 
+/// The same where a value is so many `words`.
+///
+/// # Errors
+///
+/// What the kernel answers.
+pub fn for_some_words<K: Pod>(
+    map: BorrowedFd<'_>,
+    place: &Place,
+    mut elements: usize,
+    words: usize,
+    mut visit: impl FnMut(K, &[u64]),
+) -> io::Result<Place> {
+    loop {
+        let mut keys = Vec::<K>::with_capacity(elements);
+        let mut values = vec![0u64; elements * words];
+        let mut next = vec![0u8; size_of::<K>().max(size_of::<u32>())];
+        let answer = lookup_into(
+            map,
+            place.bytes(),
+            &mut next,
+            &mut keys,
+            values.as_mut_ptr(),
+        );
+        for (key, value) in keys.into_iter().zip(values.chunks_exact(words)) {
+            visit(key, value);
+        }
+        match answer {
+            Ok(()) => return Ok(Place::at(next)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(Place::default()),
+            Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => elements *= 2,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// Puts elements into a hash map, or replaces them.
 ///
 /// # Errors
@@ -126,21 +167,33 @@ fn lookup<K: Pod, V: Pod>(
     keys: &mut Vec<K>,
     values: &mut Vec<V>,
 ) -> io::Result<()> {
-    let capacity = keys.capacity().min(values.capacity());
+    values.reserve_exact(keys.capacity());
+    let answer = lookup_into(map, place, next, keys, values.as_mut_ptr());
+    // SAFETY: there is room for a value of each key, and the kernel wrote as many, which are valid for any bytes.
+    unsafe { values.set_len(keys.len()) };
+    answer
+}
+
+/// Fills `keys` up to their capacity, and as many values at `values`, where there is room for them.
+fn lookup_into<K: Pod, V>(
+    map: BorrowedFd<'_>,
+    place: Option<&[u8]>,
+    next: &mut [u8],
+    keys: &mut Vec<K>,
+    values: *mut V,
+) -> io::Result<()> {
+    let capacity = keys.capacity();
     let (filled, error) = call(bpf_cmd::BPF_MAP_LOOKUP_BATCH, map, |batch| {
         batch.in_batch = place.map_or(0, |place| place.as_ptr() as u64);
         batch.out_batch = next.as_mut_ptr() as u64;
         batch.keys = keys.as_mut_ptr() as u64;
-        batch.values = values.as_mut_ptr() as u64;
+        batch.values = values as u64;
         batch.count = count(capacity);
     });
     let errno = error.as_ref().and_then(io::Error::raw_os_error);
     if matches!(errno, None | Some(libc::ENOENT)) {
         // SAFETY: the kernel wrote the number of elements that it filled, which are valid for any bytes.
-        unsafe {
-            keys.set_len(filled.min(capacity));
-            values.set_len(filled.min(capacity));
-        }
+        unsafe { keys.set_len(filled.min(capacity)) };
     }
     error.map_or(Ok(()), Err)
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io,
+    ops::Range,
     os::fd::AsFd,
     path::Path,
     slice,
@@ -80,10 +81,12 @@ impl CompactTable {
         }
     }
 
-    /// Shows the slots of a region that are not empty.
-    pub fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) {
+    /// Shows the slots of some sets of a region that are not empty.
+    pub fn some_slots(&self, region: Region, sets: Range<u32>, visit: &mut dyn FnMut(SlotRow)) {
         for (family, mapped) in IpFamily::ALL.into_iter().zip(&self.families) {
-            for set in SharedSet::of_region(mapped, region) {
+            let all = SharedSet::of_region(mapped, region);
+            let end = all.len().min(sets.end as usize);
+            for set in all.get(sets.start as usize..end).unwrap_or_default() {
                 for slot in 0..SLOTS {
                     let (tag, word) = (set.tag(slot), set.word(slot));
                     if word != 0 {

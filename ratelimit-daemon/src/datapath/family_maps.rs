@@ -162,14 +162,20 @@ where
     }
 
     pub fn for_each_source(&self, mut visit: impl FnMut(SourceRow)) -> Result<(), DatapathError> {
-        batch::for_each(self.sources_fd.as_fd(), |key: SourceKey<A>, record| {
-            visit(SourceRow {
-                source: key.address().to_std(),
-                scope: key.scope(),
-                record,
-            });
-        })
-        .map_err(unreadable(self.names.sources))
+        let visit = |key, record| visit(source_row::<A>(key, record));
+        batch::for_each(self.sources_fd.as_fd(), visit).map_err(unreadable(self.names.sources))
+    }
+
+    /// Shows some sources from a place on.
+    pub fn for_some_sources(
+        &self,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(SourceRow),
+    ) -> Result<Place, DatapathError> {
+        let visit = |key, record| visit(source_row::<A>(key, record));
+        batch::for_some(self.sources_fd.as_fd(), place, count, visit)
+            .map_err(unreadable(self.names.sources))
     }
 
     pub fn strikes(&self, source: A) -> Result<Option<Strikes>, DatapathError> {
@@ -190,6 +196,14 @@ where
 /// The key of a prefix, where it is one of this family.
 fn key<A: IpAddress>(prefix: Prefix) -> Option<PrefixKey<A>> {
     Some(PrefixKey::new(A::of(prefix.address())?, prefix.len()))
+}
+
+fn source_row<A: IpAddress>(key: SourceKey<A>, record: Record) -> SourceRow {
+    SourceRow {
+        source: key.address().to_std(),
+        scope: key.scope(),
+        record,
+    }
 }
 
 /// The prefix of a key; `None` for what is no key of ours.

@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::IpAddr,
+    ops::Range,
     os::fd::{AsFd, OwnedFd},
 };
 
@@ -22,7 +23,7 @@ use ratelimit_common::{
 
 use super::{
     Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpAddress,
-    IpFamily, Log, LogSize, Pins, Place, Sizes, SlotRow, SourceRow, Totals, batch,
+    IpFamily, Log, LogRow, LogSize, Pins, Place, Sizes, SlotRow, SourceRow, Totals, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
     detected_maps::DetectedMaps,
@@ -232,9 +233,9 @@ impl Datapath for Kernel {
         Ok(())
     }
 
-    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) {
+    fn some_slots(&self, region: Region, sets: Range<u32>, visit: &mut dyn FnMut(SlotRow)) {
         if let Some(table) = &self.compact {
-            table.for_each_slot(region, visit);
+            table.some_slots(region, sets, visit);
         }
     }
 
@@ -415,6 +416,33 @@ impl Datapath for Kernel {
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
         self.v4.for_each_source(&mut *visit)?;
         self.v6.for_each_source(visit)
+    }
+
+    fn some_sources(
+        &self,
+        family: IpFamily,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(SourceRow),
+    ) -> Result<Place, DatapathError> {
+        match family {
+            IpFamily::V4 => self.v4.for_some_sources(place, count, visit),
+            IpFamily::V6 => self.v6.for_some_sources(place, count, visit),
+        }
+    }
+
+    fn some_logs(
+        &self,
+        place: &Place,
+        visit: &mut dyn FnMut(LogRow),
+    ) -> Result<Place, DatapathError> {
+        self.logs.for_some(place, |key, words| {
+            visit(LogRow {
+                scope: key.scope(),
+                limit: key.limit(),
+                words: words.to_vec(),
+            });
+        })
     }
 
     fn totals(&self) -> Result<Totals, DatapathError> {

@@ -17,13 +17,22 @@ use aya_obj::{
 use ratelimit_common::source::LogKey;
 use zerocopy::IntoBytes;
 
-use super::{DatapathError, Pins, family_maps::unreadable, room};
+use super::{
+    DatapathError, Pins,
+    batch::{self, Place},
+    family_maps::unreadable,
+    room,
+};
 
 const LOGS: &str = "LOGS";
 const EMPTY_LOG: &str = "EMPTY_LOG";
 
 /// Sliding logs that are remembered unless the configuration says otherwise.
 pub const LOGS_DEFAULT: u32 = 1 << 14;
+
+/// How much of the logs is read in one call, and how many at least.
+const AT_ONCE_BYTES: u32 = 1 << 20;
+const LOGS_MIN: u32 = 16;
 
 /// What the sliding logs can hold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -137,6 +146,24 @@ impl Logs {
     /// What they can hold.
     pub const fn size(&self) -> LogSize {
         self.size
+    }
+
+    /// Shows some logs from a place on, and answers where to go on: at the front after the last one.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub fn for_some(
+        &self,
+        place: &Place,
+        visit: impl FnMut(LogKey, &[u64]),
+    ) -> Result<Place, DatapathError> {
+        if self.size.times == 0 {
+            return Ok(Place::default());
+        }
+        let words = self.size.words() as usize;
+        let logs = (AT_ONCE_BYTES / self.size.value_bytes()).max(LOGS_MIN) as usize;
+        batch::for_some_words(self.map.as_fd(), place, logs, words, visit).map_err(unreadable(LOGS))
     }
 
     /// The words of a log; `None` when nothing was logged.

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -16,8 +17,8 @@ use ratelimit_common::{
 };
 
 use super::{
-    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogSize, Place,
-    SlotRow, SourceRow, Totals,
+    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogRow, LogSize,
+    Place, SlotRow, SourceRow, Totals,
 };
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
 
@@ -67,6 +68,9 @@ pub struct Memory {
     /// Whether a change of the settings is refused.
     pub settings_refused: bool,
 }
+
+/// Logs that are shown at once.
+const LOGS_AT_ONCE: usize = 100;
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,7 +193,7 @@ impl Datapath for Shared {
         Ok(())
     }
 
-    fn for_each_slot(&self, _: Region, _: &mut dyn FnMut(SlotRow)) {}
+    fn some_slots(&self, _: Region, _: Range<u32>, _: &mut dyn FnMut(SlotRow)) {}
 
     fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
         match family {
@@ -380,6 +384,37 @@ impl Datapath for Shared {
         Ok(())
     }
 
+    fn some_sources(
+        &self,
+        family: IpFamily,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(SourceRow),
+    ) -> Result<Place, DatapathError> {
+        let mut rows = self.memory().records.clone();
+        rows.retain(|(source, _), _| IpFamily::of(*source) == family);
+        let rows = rows.into_iter().map(|((source, scope), record)| SourceRow {
+            source,
+            scope,
+            record,
+        });
+        Ok(some(rows, place, count, visit))
+    }
+
+    fn some_logs(
+        &self,
+        place: &Place,
+        visit: &mut dyn FnMut(LogRow),
+    ) -> Result<Place, DatapathError> {
+        let logs = self.memory().logs.clone();
+        let rows = logs.into_iter().map(|((_, scope, limit), words)| LogRow {
+            scope,
+            limit,
+            words,
+        });
+        Ok(some(rows, place, LOGS_AT_ONCE, visit))
+    }
+
     fn totals(&self) -> Result<Totals, DatapathError> {
         Ok(Totals::default())
     }
@@ -398,5 +433,25 @@ impl Datapath for Shared {
 
     fn detach(&mut self) -> anyhow::Result<Detachment> {
         Ok(Detachment::default())
+    }
+}
+
+/// Shows some rows from a place on, which is how many were shown before.
+fn some<T>(
+    rows: impl Iterator<Item = T>,
+    place: &Place,
+    count: usize,
+    visit: &mut dyn FnMut(T),
+) -> Place {
+    let shown = place.bytes().map_or(0, |bytes| {
+        usize::from_le_bytes(bytes.try_into().expect("a number"))
+    });
+    let mut rows = rows.skip(shown).peekable();
+    for _ in 0..count {
+        rows.next().into_iter().for_each(&mut *visit);
+    }
+    match rows.peek() {
+        Some(_) => Place::at((shown + count).to_le_bytes().to_vec()),
+        None => Place::default(),
     }
 }

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub enum Kind {
     /// Requests for connections that nobody goes on with (RFC 4987).
     SynFlood,
+    /// Acknowledgements of no connection, to a port at which this host has connections (RFC 9293, section 3.10.7.1: each
+    /// costs an answer).
+    AckFlood,
     /// TCP segments with flags that nobody sends, or requests with both congestion flags (RFC 3168) that nobody goes on
     /// with.
     TcpFlags,
@@ -23,8 +26,9 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::SynFlood,
+        Self::AckFlood,
         Self::TcpFlags,
         Self::Reflection,
         Self::HeavyHitter,
@@ -36,6 +40,7 @@ impl Kind {
     pub const fn label(self) -> &'static str {
         match self {
             Self::SynFlood => "syn-flood",
+            Self::AckFlood => "ack-flood",
             Self::TcpFlags => "tcp-flags",
             Self::Reflection => "reflection",
             Self::HeavyHitter => "heavy-hitter",
@@ -48,6 +53,7 @@ impl Kind {
     pub const fn key(self) -> &'static str {
         match self {
             Self::SynFlood => "syn_flood",
+            Self::AckFlood => "ack_flood",
             Self::TcpFlags => "tcp_flags",
             Self::Reflection => "reflection",
             Self::HeavyHitter => "heavy_hitter",
@@ -63,7 +69,7 @@ impl Kind {
         }
         match self {
             Self::SynFlood | Self::TcpFlags => const { above(500) },
-            Self::Reflection => const { above(1_000) },
+            Self::AckFlood | Self::Reflection => const { above(1_000) },
             Self::HeavyHitter | Self::Spread => const { above(20_000) },
         }
     }

@@ -15,7 +15,9 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Where the flags stand in a TCP header.
 const FLAGS_AT: usize = 13;
+const FIN: u8 = 1 << 0;
 const SYN: u8 = 1 << 1;
+const RST: u8 = 1 << 2;
 const ACK: u8 = 1 << 4;
 /// Both flags of congestion notification.
 const CONGESTION: u8 = 0xc0;
@@ -42,8 +44,18 @@ pub enum Content {
     Request,
     /// A TCP segment with flags that nobody sends, or a request that has both congestion flags.
     OddFlags,
-    /// A TCP segment of a connection.
+    /// A TCP segment that opens or ends a connection, or of which no more is known than that it may be of one.
     Acknowledging,
+    /// An acknowledgement, with or without data, of a connection with this host.
+    Connected {
+        /// The port that it goes to.
+        port: u16,
+    },
+    /// An acknowledgement of no connection with this host: it may be of one that is forwarded.
+    Stray {
+        /// The port that it goes to.
+        port: u16,
+    },
     /// A UDP datagram from a port of a service that amplifies.
     Answer {
         /// The port.
@@ -87,6 +99,15 @@ impl Sample {
             content: content(upper, frame, front),
         })
     }
+
+    /// The same, of a connection with this host.
+    #[must_use]
+    pub fn connected(mut self) -> Self {
+        if let Content::Stray { port } = self.content {
+            self.content = Content::Connected { port };
+        }
+        self
+    }
 }
 
 fn content(upper: UpperLayer, frame: Cursor<'_>, front: &[u8]) -> Content {
@@ -102,6 +123,9 @@ fn content(upper: UpperLayer, frame: Cursor<'_>, front: &[u8]) -> Content {
                 Content::OddFlags
             } else if transport.kind.is_syn() {
                 Content::Request
+            } else if flags & (FIN | SYN | RST | ACK) == ACK && upper.fragment == Fragment::Whole {
+                let port = u16::try_from(transport.destination_port);
+                port.map_or(Content::Acknowledging, |port| Content::Stray { port })
             } else {
                 Content::Acknowledging
             }

@@ -1,5 +1,7 @@
 //! What is an attack, and what is not.
 
+mod acknowledgements;
+
 use std::net::{IpAddr, Ipv4Addr};
 
 use ratelimit_common::Instant;

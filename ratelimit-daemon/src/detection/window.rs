@@ -6,6 +6,7 @@ use super::{
     Kind, Rules, Sample, Subject,
     distinct::Distinct,
     sample::Content,
+    services::Services,
     space_saving::{Counter, SpaceSaving},
 };
 use crate::prefix::Prefix;
@@ -24,6 +25,9 @@ const MEMBERS_MIN: u64 = 8;
 const FAR_OVER: u64 = 10;
 /// A client that means it goes on with its connection by more segments than so many: it acknowledges, asks, and closes.
 const SEGMENTS_MIN: u64 = 2;
+/// Acknowledgements of no connection for each request, that are none of an attack: the last of the handshake, and what of the
+/// question comes with it, before the network stack has seen it.
+const STRAYS_MAX: u64 = 3;
 /// A source has much of an attack from a tenth of what makes one.
 const MUCH: u64 = 10;
 
@@ -44,6 +48,8 @@ pub struct Window {
     unasked: u64,
     crowd: Crowd,
     crowd_of_subnets: Crowd,
+    /// Where connections are. It outlives the window.
+    services: Services,
 }
 
 /// What a window shows.
@@ -66,6 +72,7 @@ impl Window {
             unasked: 0,
             crowd: Crowd::default(),
             crowd_of_subnets: Crowd::default(),
+            services: Services::default(),
         }
     }
 
@@ -77,8 +84,8 @@ impl Window {
         let packets = u64::from(sample.packets);
         let (source, subnet) = origins(sample.source);
         let (kind, source_port) = match sample.content {
-            Content::Acknowledging => {
-                self.acknowledging.add(sample.target, packets);
+            Content::Acknowledging | Content::Connected { .. } | Content::Stray { .. } => {
+                self.acknowledge(sample);
                 return;
             }
             Content::Request => (Some(Kind::SynFlood), None),
@@ -87,13 +94,7 @@ impl Window {
             Content::Other => (None, None),
         };
         if let Some(kind) = kind {
-            let subject = Subject::Target {
-                address: sample.target,
-                source_port,
-            };
-            let crowd = self.attacked.add((kind, subject), packets);
-            crowd.add(source, &self.key);
-            self.sources.add((kind, source), packets);
+            self.attack(kind, source_port, sample);
         }
         self.unasked += packets;
         self.crowd.add(source, &self.key);
@@ -101,6 +102,33 @@ impl Window {
         self.sources.add((Kind::HeavyHitter, source), packets);
         let members = self.subnets.add(subnet, packets);
         members.add(source, &self.key);
+    }
+
+    /// Counts a segment that is no request.
+    fn acknowledge(&mut self, sample: &Sample) {
+        let packets = u64::from(sample.packets);
+        self.acknowledging.add(sample.target, packets);
+        match sample.content {
+            Content::Connected { port } => self.services.note((sample.target, port), sample.at),
+            Content::Stray { port } if self.services.has(&(sample.target, port)) => {
+                self.attack(Kind::AckFlood, None, sample);
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts a packet that may be one of an attack on its target.
+    fn attack(&mut self, kind: Kind, source_port: Option<u16>, sample: &Sample) {
+        let packets = u64::from(sample.packets);
+        let (source, _) = origins(sample.source);
+        let address = sample.target;
+        let subject = Subject::Target {
+            address,
+            source_port,
+        };
+        let crowd = self.attacked.add((kind, subject), packets);
+        crowd.add(source, &self.key);
+        self.sources.add((kind, source), packets);
     }
 
     /// The attacks of the window, by `rules`.
@@ -162,6 +190,13 @@ impl Window {
     fn is_attack(&self, seen: &Seen) -> bool {
         match (seen.kind, seen.subject) {
             (Kind::Reflection, _) => seen.sources >= REFLECTORS_MIN,
+            (Kind::AckFlood, subject) => {
+                let requests = [Kind::SynFlood, Kind::TcpFlags].map(|kind| {
+                    let counter = self.attacked.get(&(kind, subject));
+                    counter.map_or(0, |counter| counter.count)
+                });
+                seen.packets > requests.iter().sum::<u64>() * STRAYS_MAX
+            }
             (_, Subject::Target { address, .. }) => {
                 let acknowledging = self.acknowledging.get(&address);
                 let acknowledging = acknowledging.map_or(0, |counter| counter.count);

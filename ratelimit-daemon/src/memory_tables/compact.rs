@@ -42,6 +42,13 @@ impl MemoryCompact {
         self.claims.get()
     }
 
+    /// How often the slot of a source was claimed for another.
+    pub(super) fn evicted(&self) -> u64 {
+        let slots = self.sets.iter().flat_map(|set| &set.0);
+        let in_use = slots.filter(|slot| slot.get().tag != 0).count();
+        self.claims().saturating_sub(in_use as u64)
+    }
+
     /// The state of the source with this address.
     pub(super) fn source<A: Address>(&self, address: A) -> CompactSource<'_> {
         CompactSource {

@@ -2,7 +2,7 @@
 
 use std::{
     cell::{Cell, Ref, RefCell},
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     hash::Hash,
     rc::Rc,
 };
@@ -20,7 +20,10 @@ use ratelimit_common::{
     tables::InsertError,
 };
 
-use super::compact::{CompactSource, MemoryCompact};
+use super::{
+    compact::{CompactSource, MemoryCompact},
+    recent::Recent,
+};
 
 /// The words of the narrower levels of the guard, as a power of two.
 const GUARD_WIDTH: u8 = 12;
@@ -35,7 +38,7 @@ pub struct MemoryFamily<A: Address + Hash> {
     guard: Vec<u64>,
     lists: HashMap<PrefixKey<A>, ListEntry>,
     aggregates: Aggregates,
-    sources: RefCell<HashMap<SourceKey<A>, Cells>>,
+    sources: RefCell<Recent<SourceKey<A>, Cells>>,
     compact: Option<MemoryCompact>,
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
     strikes: RefCell<HashMap<A, Strikes>>,
@@ -101,6 +104,17 @@ impl<A: Address + Hash> MemoryFamily<A> {
         logs.iter().map(|(key, ring)| (*key, words(ring))).collect()
     }
 
+    pub(super) fn set_capacity(&self, capacity: u32) {
+        self.sources.borrow_mut().set_capacity(capacity as usize);
+    }
+
+    pub(super) fn evicted(&self) -> u64 {
+        match &self.compact {
+            Some(table) => table.evicted(),
+            None => self.sources.borrow().forgotten(),
+        }
+    }
+
     pub(super) fn set_compact(&mut self, table: MemoryCompact) {
         self.compact = Some(table);
     }
@@ -155,7 +169,7 @@ impl<A: Address + Hash> MemoryFamily<A> {
     pub(super) fn is_known(&self, address: A, policy: &Policy, arrival: &Arrival) -> bool {
         let key = SourceKey::new(address, policy.scope());
         let Some(table) = &self.compact else {
-            return self.sources.borrow().contains_key(&key);
+            return self.sources.borrow().contains(&key);
         };
         let Some((index, limit)) = policy.first_counting(arrival) else {
             return true;
@@ -169,13 +183,8 @@ impl<A: Address + Hash> MemoryFamily<A> {
     }
 
     pub(super) fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
-        match self.sources.borrow_mut().entry(*key) {
-            Entry::Occupied(_) => Err(InsertError::Exists),
-            Entry::Vacant(vacant) => {
-                vacant.insert(Cells::default());
-                Ok(())
-            }
-        }
+        let is_new = self.sources.borrow_mut().insert(*key);
+        is_new.then_some(()).ok_or(InsertError::Exists)
     }
 
     pub(super) fn count_strike(&self, source: A, rule: Option<&BanRule>, now: Instant) -> bool {

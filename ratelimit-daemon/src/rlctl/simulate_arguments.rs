@@ -43,9 +43,10 @@ Examples:
   rlctl simulate attack.pcapng --config new.toml --interval 1s --json | jq .timeline
   tcpdump -i eth0 -Q in -c 100000 -w - | rlctl simulate - --config new.toml
 
-The packets are judged as the kernel judges them, at the times of the capture. Unlike in the
-kernel, no source is forgotten where there are more than `[source] capacity`. A capture that
-is cut is simulated up to there, and ends with 1.";
+The packets are judged as the kernel judges them, at the times of the capture. Where there are
+more sources than `[source] capacity`, sources lose their state as in the store that is
+configured, and a note says how often; of `lru` the kernel chooses them nearly so. No source
+has a connection. A capture that is cut is simulated up to there, and ends with 1.";
 
 const SIMULATE_JSON: &str = "\
 With --json:
@@ -55,6 +56,8 @@ With --json:
   verdicts   action, reason, packets, bytes; a row for each verdict that was given
   sources_dropped
              how many sources lost a packet, or would have but for a dry run
+  sources_capacity, sources_evicted
+             sources of a family for which there is room; how often one lost its state to another
   sources    source, passed, dropped, observed, first: reason, policy, limit; --top of them
   timeline   interval_seconds, intervals: start_seconds, passed, dropped, observed
   compare    null, or file, verdicts_old and timeline_old (as above), verdicts: old and new (action,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 pub use super::{clock::Times, tally::Tally};
-use crate::prefix::Prefix;
+use crate::{config::StateStore, prefix::Prefix};
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,8 +16,14 @@ pub struct Answer {
     pub time: Times,
     /// Sources that they came from.
     pub sources_seen: usize,
-    /// Sources of a family that the kernel would remember.
+    /// Sources of a family that are remembered.
     pub sources_capacity: u32,
+    /// Where the state of sources is.
+    pub store: StateStore,
+    /// How often a source lost its state to another.
+    pub evicted: u64,
+    /// Whether a policy bans sources with connections alone, of which a simulation knows none.
+    pub bans_connected: bool,
     /// Whether everything is a dry run.
     pub observe: bool,
     /// What happened to them; verdicts that were not given are left out.

@@ -61,6 +61,16 @@ impl Side {
         self.compiled.config()
     }
 
+    /// How often a source lost its state to another.
+    pub fn evicted(&self) -> u64 {
+        self.tables.evicted()
+    }
+
+    /// Whether a policy bans sources with connections alone.
+    pub fn bans_connected(&self) -> bool {
+        self.compiled.bans_connected()
+    }
+
     pub fn sources(&self) -> &Sources {
         &self.sources
     }

@@ -1,5 +1,7 @@
 //! Configurations at work on packets that the tests write by hand.
 
+mod eviction;
+
 use std::fs;
 
 use super::{

@@ -13,6 +13,7 @@ use tracing::error;
 use super::{
     super::intent::Edit,
     Store,
+    history::{HISTORY, read_history},
     limited::{LIMITED, read_limited},
     lists::{LISTS, read_list},
     offences::{OFFENCES, read_offence},
@@ -21,7 +22,10 @@ use super::{
     text::Texts,
     wal,
 };
-use crate::control::timekeeper::Timekeeper;
+use crate::control::{
+    history::{Measured, Seen},
+    timekeeper::Timekeeper,
+};
 
 /// What a database is called that was put aside, before the time.
 const ASIDE: &str = "state.db.damaged-";
@@ -114,13 +118,8 @@ impl Store {
     /// Takes over what is sound in a file that was put aside, and answers how many rows that are.
     pub(super) fn salvage(&mut self, file: &Path) -> usize {
         let boot = self.timekeeper.boot().to_owned();
-        let edits = match sound_rows(file, &boot) {
-            Ok((timekeeper, edits)) => {
-                if let Some(timekeeper) = timekeeper {
-                    self.timekeeper = timekeeper;
-                }
-                edits
-            }
+        let rows = match sound_rows(file, &boot) {
+            Ok(rows) => rows,
             Err(error) => {
                 error!(
                     error = format!("{error:#}"),
@@ -129,10 +128,21 @@ impl Store {
                 return 0;
             }
         };
-        let written =
-            self.transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)));
+        let SoundRows {
+            timekeeper,
+            edits,
+            history,
+        } = rows;
+        if let Some(timekeeper) = timekeeper {
+            self.timekeeper = timekeeper;
+        }
+        let written = self.transaction(|writer| {
+            edits.iter().try_for_each(|edit| writer.write(edit))?;
+            let mut history = history.iter();
+            history.try_for_each(|(hour, measured, seen)| writer.put_history(*hour, measured, seen))
+        });
         match written {
-            Ok(()) => edits.len(),
+            Ok(()) => edits.len() + history.len(),
             Err(error) => {
                 error!(
                     error = format!("{error:#}"),
@@ -144,8 +154,15 @@ impl Store {
     }
 }
 
-/// The clock and the rows whose checksum is right, as far as SQLite gets.
-fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<(Option<Timekeeper>, Vec<Edit>)> {
+/// The clock and the rows whose checksum is right.
+struct SoundRows {
+    timekeeper: Option<Timekeeper>,
+    edits: Vec<Edit>,
+    history: Vec<(i64, Measured, Seen)>,
+}
+
+/// What is sound, as far as SQLite gets.
+fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags)?;
     let now = crate::control::timekeeper::Reading::now();
@@ -186,7 +203,16 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<(Option<Timekeeper>, Ve
         edits.push(Edit::Limits(target, Some(limits)));
         Ok(())
     });
-    Ok((timekeeper, edits))
+    let mut history = Vec::new();
+    sound(&connection, HISTORY, |row| {
+        history.push(read_history(row)?);
+        Ok(())
+    });
+    Ok(SoundRows {
+        timekeeper,
+        edits,
+        history,
+    })
 }
 
 /// Reads rows until SQLite fails, and skips those that are not sound.

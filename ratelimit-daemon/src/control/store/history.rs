@@ -20,7 +20,9 @@ const TABLE: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-const HISTORY: &str = "SELECT hour, policy, measure, held, full, sources, checksum FROM history";
+/// All rows.
+pub const HISTORY: &str =
+    "SELECT hour, policy, measure, held, full, sources, checksum FROM history";
 
 /// Makes the table, if there is none.
 ///
@@ -41,7 +43,7 @@ impl Store {
         let mut history = Vec::new();
         self.each(HISTORY, |row| {
             if row.get::<_, i64>(0)? >= since {
-                history.push(read(row)?);
+                history.push(read_history(row)?);
             }
             Ok(())
         })?;
@@ -49,7 +51,8 @@ impl Store {
     }
 }
 
-fn read(row: &Row<'_>) -> anyhow::Result<(i64, Measured, Seen)> {
+/// A row of [`HISTORY`].
+pub fn read_history(row: &Row<'_>) -> anyhow::Result<(i64, Measured, Seen)> {
     let (hour, full, sources) = (row.get(0)?, row.get(4)?, row.get(5)?);
     let text = |column| anyhow::Ok(row.get_ref(column)?.as_str()?);
     let (policy, measure, held) = (text(1)?, text(2)?, text(3)?);

@@ -1,6 +1,7 @@
 //! The database in a directory of its own.
 
 mod damage;
+mod history;
 mod migration;
 
 use std::time::Duration;

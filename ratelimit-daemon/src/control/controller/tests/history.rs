@@ -5,9 +5,14 @@ use ratelimit_common::Record;
 use super::*;
 use crate::api::SuggestRequest;
 
+/// In the last tenth of [`slow`], with time to look.
+const LATE: Duration = Duration::from_secs(220);
+
 #[test]
 fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
-    let mut lab = Lab::new(config());
+    let mut config = config();
+    config.default_policy.limits = vec![slow(10, Algorithm::FixedWindow)];
+    let mut lab = Lab::new(config);
     lab.controller.look();
     assert!(
         lab.controller
@@ -17,7 +22,7 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
             .contains("too little was seen: 0 windows")
     );
     // Of the second kind of source the window has just begun.
-    windows(&lab, 0..1_000, 7, Duration::from_millis(950));
+    windows(&lab, 0..1_000, 7, LATE);
     windows(&lab, 1_000..3_000, 2, Duration::from_millis(100));
     lab.controller.look();
     let told = lab.controller.suggest(&request()).unwrap();
@@ -35,13 +40,98 @@ fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
 
 #[test]
 fn a_full_window_says_that_the_limit_is_too_small_to_tell() {
-    let mut lab = Lab::new(config());
+    let mut config = config();
+    config.default_policy.limits = vec![slow(10, Algorithm::FixedWindow)];
+    let mut lab = Lab::new(config);
     let most = lab.controller.limits()[0].limits[0].amount();
-    windows(&lab, 0..1_000, most, Duration::from_millis(950));
+    windows(&lab, 0..1_000, most, LATE);
     lab.controller.look();
     let told = lab.controller.suggest(&request()).unwrap();
     assert!(told.limits[0].at_least);
     assert_eq!(told.limits[0].proposed.as_ref().unwrap().amount(), 2 * most);
+}
+
+#[test]
+fn a_walk_in_parts_counts_each_source_once() {
+    const SOURCES: u64 = 10_000;
+    let mut config = config();
+    config.default_policy.limits = vec![slow(1_000, Algorithm::FixedWindow)];
+    let mut lab = Lab::new(config);
+    windows(&lab, 0..10_000, 3, LATE);
+    for _ in 0..40 {
+        lab.controller.look();
+        if let Ok(told) = lab.controller.suggest(&request()) {
+            assert!(told.limits[0].sources <= SOURCES, "{told:?}");
+        }
+    }
+    let told = lab.controller.suggest(&request()).unwrap();
+    let limit = &told.limits[0];
+    assert_eq!(limit.sources, SOURCES);
+    assert!(limit.windows > SOURCES, "{limit:?}");
+}
+
+#[test]
+fn what_is_in_a_sliding_log_is_counted() {
+    let mut config = config();
+    config.default_policy.limits = vec![limit(10), slow(700, Algorithm::SlidingLog)];
+    let mut lab = Lab::new(config);
+    let now = clock::now().as_nanos();
+    let (within, before) = (now, now - 250_000_000_000);
+    let scope = lab
+        .controller
+        .policies
+        .get("default")
+        .unwrap()
+        .policy
+        .scope();
+    for source in 0..1_000_u32 {
+        let source = std::net::Ipv4Addr::from(0x0a00_0000 + source).into();
+        let ring = [vec![0, before], vec![within; 600]].concat();
+        lab.memory
+            .lock()
+            .unwrap()
+            .logs
+            .insert((source, scope, 1), ring);
+    }
+    for _ in 0..1_000 {
+        lab.controller.look();
+        if lab.controller.suggest(&request()).is_ok() {
+            break;
+        }
+    }
+    let told = lab.controller.suggest(&request()).unwrap();
+    let log = &told.limits[1];
+    assert!((600..=606).contains(&log.at), "{log:?}");
+    assert_eq!(told.limits[0].windows, 0);
+    // Twice as much is more than a log may have.
+    assert_eq!(log.proposed.as_ref().unwrap().amount(), 1024);
+}
+
+#[test]
+fn what_the_node_has_used_is_counted() {
+    let mut config = config();
+    config.node.limits = vec![slow(5_000, Algorithm::SlidingWindow)];
+    let mut lab = Lab::new(config);
+    let node = lab.controller.policies.get("[node]").unwrap();
+    let limit = node.policy.limits().next().unwrap().algorithm();
+    let word = limit.step(0, clock::now(), 700).unwrap();
+    let mut record = Record::default();
+    record.words[0] = word;
+    let scope = node.policy.scope() % ratelimit_common::layout::NODE_POLICIES;
+    lab.memory.lock().unwrap().node.insert(scope, record);
+    for _ in 0..20 {
+        lab.controller.look();
+    }
+    let request = SuggestRequest {
+        percentile: 50.0,
+        ..request()
+    };
+    let told = lab.controller.suggest(&request).unwrap();
+    let node = told.limits.iter().find(|it| it.policy == "[node]").unwrap();
+    assert_eq!((node.windows, node.sources), (20, 1));
+    assert!((700..=707).contains(&node.at), "{node:?}");
+    let proposed = node.proposed.as_ref().unwrap().amount();
+    assert!((1_400..=1_500).contains(&proposed), "{proposed}");
 }
 
 #[test]
@@ -74,6 +164,12 @@ fn windows(lab: &Lab, sources: std::ops::Range<u32>, packets: u64, ago: Duration
             .records
             .insert((source, named.policy.scope()), record);
     }
+}
+
+/// A limit of packets in four minutes.
+fn slow(amount: u64, algorithm: Algorithm) -> LimitSpec {
+    let window = Duration::from_mins(4);
+    LimitSpec::new(amount, LimitUnit::Packets, window, algorithm).unwrap()
 }
 
 fn request() -> SuggestRequest {

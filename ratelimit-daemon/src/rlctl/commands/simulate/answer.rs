@@ -66,6 +66,8 @@ impl SimulateJson<'_> {
             "config": self.config,
             "verdicts": answer.verdicts,
             "sources_dropped": answer.sources_dropped,
+            "sources_capacity": answer.sources_capacity,
+            "sources_evicted": answer.evicted,
             "sources": answer.sources,
             "timeline": answer.timeline,
             "compare": compare,
