@@ -1,6 +1,8 @@
 //! The control plane at size: how long a million prefixes take into the kernel, a start with a million bans, one ban; what
 //! the daemon's part costs in memory; and whether packets are slower while a list is replaced.
 
+mod api;
+
 use std::{
     fs,
     net::{IpAddr, Ipv4Addr},
@@ -28,6 +30,8 @@ const MILLION: usize = 1_000_000;
 /// Bans one by one, and those of them whose time is told.
 const SINGLE: u32 = 100_000;
 const TIMED: usize = 1_000;
+/// The first of the addresses that are banned one by one.
+const FIRST: u32 = 0x0b00_0000;
 /// Packets of which the mean is taken while a list is replaced.
 const BATCH: u32 = 1_000;
 /// Seconds of which the mean is taken.
@@ -91,7 +95,7 @@ fn seconds(what: &str, installation: &mut Installation) -> Result<()> {
 }
 
 fn singles(installation: &mut Installation) -> Result<()> {
-    let address = |number: u32| Prefix::from(IpAddr::V4(Ipv4Addr::from_bits(0x0b00_0000 + number)));
+    let address = |number: u32| Prefix::from(IpAddr::V4(Ipv4Addr::from_bits(FIRST + number)));
     let mut nanos = Vec::with_capacity(TIMED);
     let start = (Instant::now(), thread_nanos()?);
     for number in 0..SINGLE {
@@ -108,8 +112,10 @@ fn singles(installation: &mut Installation) -> Result<()> {
         nanos[TIMED / 2] / 1_000,
         nanos[TIMED * 99 / 100] / 1_000
     );
-    let prefixes = (0..SINGLE).map(address).collect();
-    installation.unban(prefixes)
+    let prefixes = || (0..SINGLE).map(address).collect();
+    installation.unban(prefixes())?;
+    api::measure(installation, FIRST, SINGLE)?;
+    installation.unban(prefixes())
 }
 
 /// Replaces the list while packets are judged on another CPU, and tells the slowest of their batches.

@@ -130,12 +130,17 @@ fn waited_nanos() -> Result<f64> {
 }
 
 /// The time that this thread was on a CPU for.
-#[expect(clippy::cast_precision_loss, reason = "days are exact")]
 pub fn thread_nanos() -> Result<f64> {
+    cpu_nanos(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The time that this thread, or this process, was on CPUs for.
+#[expect(clippy::cast_precision_loss, reason = "days are exact")]
+pub fn cpu_nanos(clock: libc::clockid_t) -> Result<f64> {
     let mut time = MaybeUninit::<libc::timespec>::uninit();
     // SAFETY: the kernel writes the time there.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr()) };
-    ensure!(result == 0, "reading the time of a thread");
+    let result = unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
+    ensure!(result == 0, "reading the time of a thread or process");
     // SAFETY: the kernel wrote it.
     let time = unsafe { time.assume_init() };
     Ok(time.tv_sec as f64 * 1e9 + time.tv_nsec as f64)

@@ -17,11 +17,14 @@ use ratelimit_daemon::{
     datapath::{Kernel, Pins},
     exposition::Format,
     metrics,
+    http::{control_router, serve_control},
     prefix::Prefix,
     protected::Protected,
 };
 use ratelimit_tests::lab::{INTERFACE, Lab};
 use tempfile::TempDir;
+use tokio::{net::UnixListener, runtime::Runtime};
+use tokio_util::sync::CancellationToken;
 
 use crate::scenario::Scenario;
 
@@ -92,6 +95,28 @@ impl Installation {
             .unban(request, AUTHOR)
             .map_err(refused)
             .map(drop)
+    }
+
+    /// Serves the control API while `work` runs, which is told the socket.
+    pub fn serve(&mut self, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        let socket = self.directory.path().join("control.sock");
+        let controller = self.controller.take().context("it did not start")?;
+        let (handle, thread) = controller.spawn()?;
+        let runtime = Runtime::new()?;
+        let stop = CancellationToken::new();
+        let listener = {
+            let _inside = runtime.enter();
+            UnixListener::bind(&socket)?
+        };
+        let server = serve_control(listener, control_router(handle), stop.clone());
+        let server = runtime.spawn(server);
+        let answer = work(&socket);
+        stop.cancel();
+        runtime.block_on(server)?;
+        let controller = thread.join().expect("the controller does not panic");
+        self.controller = Some(controller);
+        fs::remove_file(&socket)?;
+        answer
     }
 
     /// Does what is due each second.

@@ -9,6 +9,7 @@
 mod adopt;
 mod apply;
 mod attacks;
+mod ban_budget;
 mod check;
 mod class_numbers;
 mod clock_choice;
@@ -58,7 +59,7 @@ pub use controller::{Controller, Reloads};
 pub use detected::{Detections, Offence};
 pub use enforcer::verify::{ByKind, Kind};
 pub use export::Export;
-pub use handle::{Handle, Stopped};
+pub use handle::{Handle, Unanswered};
 pub use intent::Edit;
 pub use journal::Journal;
 pub use list_files::ListFile;
@@ -82,7 +83,7 @@ use crate::{
 ///
 /// When the database cannot be read.
 pub fn sizes(config: &Config, store: &Store) -> anyhow::Result<Sizes> {
-    let intent = Intent::restore(config.clone(), store)?;
+    let intent = Intent::restore_policies(config.clone(), store)?;
     let before = trial::before(&config.paths.state);
     let logs = intent.log_size();
     let times = before.as_ref().map_or(0, intent::log_times);

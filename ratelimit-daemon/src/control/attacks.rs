@@ -1,13 +1,10 @@
 //! The attacks that are going on, and what is done about their sources.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, time::Instant};
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
-use super::{controller::Controller, intent::Edit, store::BanRow};
+use super::{ban_budget::BanBudget, controller::Controller, intent::Edit, store::BanRow};
 use crate::{
     api::AttackView,
     clock,
@@ -24,8 +21,8 @@ pub struct Attacks {
     pub found: BTreeMap<Kind, u64>,
     /// How many sources were limited, by the attack, since the daemon started.
     pub limited: BTreeMap<Kind, u64>,
-    /// The bans and further limits of this minute: when it began, and how many.
-    minute: Option<(Instant, u32)>,
+    /// Bans and further limits, with those of policies.
+    pub(super) budget: BanBudget,
 }
 
 impl Controller {
@@ -49,8 +46,18 @@ impl Controller {
             info!(kind, %subject, packets_per_second, sources, "an attack has ended");
         }
         self.attacks.going_on = going_on;
+        if self.intent.config.observe {
+            for (kind, source) in &step.to_blame {
+                let kind = kind.label();
+                debug!(%source, kind, "a source has part in an attack: in a dry run nothing is done about it");
+            }
+            return;
+        }
         self.ban_attackers(&step.to_blame);
         self.limit_attackers(&step.to_blame);
+        if !step.to_blame.is_empty() {
+            self.share_budget();
+        }
     }
 
     /// The attacks that are going on.
@@ -105,13 +112,14 @@ impl Controller {
     /// Whether there is room for one more ban or limit in this minute, which is then taken.
     pub(super) fn may_answer(&mut self) -> bool {
         let most = self.intent.config.bans_per_minute.get();
-        let minute = self.attacks.minute;
-        let minute = minute.filter(|(began, _)| began.elapsed() < Duration::from_mins(1));
-        let (began, count) = minute.unwrap_or((Instant::now(), 0));
-        if count >= most {
-            return false;
+        self.attacks.budget.take(most, Instant::now())
+    }
+
+    /// Leaves the kernel what is left of the bans of this minute.
+    pub(super) fn share_budget(&mut self) {
+        if let Err(error) = self.enforce_settings() {
+            let error = format!("{error:#}");
+            warn!(error, "the kernel could not be told how many bans are left");
         }
-        self.attacks.minute = Some((began, count + 1));
-        true
     }
 }

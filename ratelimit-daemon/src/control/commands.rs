@@ -67,7 +67,7 @@ impl Controller {
         changed.added -= changed.removed;
         changed.updated += std::mem::take(&mut changed.removed);
         changed.until = (until != FOREVER).then(|| clock::to_wall(until));
-        info!(prefixes = request.prefixes.len(), author, until = ?changed.until, "banned");
+        self.tell_banned(request.prefixes.len(), author, changed.until);
         Ok(changed)
     }
 
@@ -300,6 +300,8 @@ impl Controller {
             .map_err(|refused| {
                 refused.hint("restart ratelimitd: limits and bans go on being enforced meanwhile")
             })?;
+        // What was banned in a dry run is not kept when that ends.
+        self.take_missed();
         let clock = self.clock();
         let mut changes = reload::changes(&self.intent.config, &config);
         self.replace_config(config)?;

@@ -5,6 +5,7 @@ mod policy;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    num::NonZeroU32,
 };
 
 use ratelimit_common::{
@@ -191,10 +192,9 @@ pub fn compile_prefix(rules: &mut Rules, policies: &Policies, intent: &Intent, p
     let policy = policy
         .and_then(|name| policies.get(&name))
         .map(|named| named.index);
-    rules.set_allowed(prefix, intent.is_allowed(prefix));
-    rules.set_ban(prefix, intent.banned_until(prefix));
+    let (allowed, banned_until) = (intent.is_allowed(prefix), intent.banned_until(prefix));
+    rules.set(prefix, allowed, banned_until, policy);
     rules.set_forced_ban(prefix, intent.forced_until(prefix));
-    rules.set_policy(prefix, policy);
 }
 
 /// The settings of an intent whose policies are compiled.
@@ -239,7 +239,15 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
 }
 
 fn detection_limit(config: &Config) -> FixedWindow {
-    bans_per_minute(config.bans_per_minute).expect("the configuration refuses more")
+    limit_of_bans(config.bans_per_minute.get())
+}
+
+/// A limit of so many bans a minute. All of them read the same word with the same meaning.
+pub fn limit_of_bans(count: u32) -> FixedWindow {
+    // Nothing is admitted by what it is by default.
+    NonZeroU32::new(count).map_or_else(FixedWindow::default, |count| {
+        bans_per_minute(count).expect("the configuration refuses more")
+    })
 }
 
 fn new_sources(config: &Config, cpus: u32) -> FixedWindow {

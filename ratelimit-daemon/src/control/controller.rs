@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use anyhow::Context;
 use jiff::Timestamp;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::{
     apply::Trials,
@@ -77,6 +77,8 @@ pub struct Controller {
     pub(super) pass_all: PassAll,
     pub(super) trials: Trials,
     pub(super) filling: Filling,
+    /// How many prefixes the commands of this group banned; `None` outside of one.
+    banned_in_group: Option<usize>,
 }
 
 /// What became of the configuration so far.
@@ -131,6 +133,7 @@ impl Controller {
             journal: Journal::default(),
             crowdsec: Connection::new(crowdsec),
             filling: Filling::default(),
+            banned_in_group: None,
         };
         controller.drop_ended_bans()?;
         controller.compile_all()?;
@@ -187,6 +190,9 @@ impl Controller {
         self.tick_pass_all();
         self.tick_trial();
         self.take_missed();
+        if self.attacks.budget.is_in_use(std::time::Instant::now()) {
+            self.share_budget();
+        }
         if let Err(refused) = self.forget_offences() {
             warn!(
                 error = refused.error,
@@ -239,6 +245,55 @@ impl Controller {
         let changed = self.edit_all(&all, count, cause)?;
         self.note_given_way(count);
         Ok(changed)
+    }
+
+    /// From here on changes share a transaction, until [`end_group`](Self::end_group).
+    pub(super) fn begin_group(&mut self) {
+        self.store.begin_group();
+        self.banned_in_group = Some(0);
+    }
+
+    /// Logs a ban, or where there are many commands at once, how many prefixes they banned together.
+    pub(super) fn tell_banned(&mut self, prefixes: usize, author: &str, until: Option<Timestamp>) {
+        if let Some(banned) = &mut self.banned_in_group {
+            *banned += prefixes;
+        } else {
+            info!(prefixes, author, ?until, "banned");
+        }
+    }
+
+    /// Keeps the changes of a group, or takes all of them back.
+    ///
+    /// # Errors
+    ///
+    /// Why they were taken back.
+    pub(super) fn end_group(&mut self) -> anyhow::Result<()> {
+        let prefixes = self.banned_in_group.take().unwrap_or_default();
+        let answer = self.store.end_group();
+        if answer.is_ok() && prefixes > 0 {
+            info!(prefixes, "banned by several commands");
+        }
+        if let Err(error) = &answer {
+            let error = format!("{error:#}");
+            error!(
+                error,
+                "changes could not be written to the database: those of the last moment are taken back"
+            );
+            if let Err(error) = self.restore_intent() {
+                warn!(
+                    error = format!("{error:#}"),
+                    "changes that failed could not be taken back"
+                );
+            }
+        }
+        answer
+    }
+
+    /// Brings memory and datapath to what the database says.
+    fn restore_intent(&mut self) -> anyhow::Result<usize> {
+        self.intent = Intent::restore(self.intent.config.clone(), &self.store)?;
+        self.compile_all()?;
+        self.enforce_all()
     }
 
     /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
@@ -441,7 +496,11 @@ impl Controller {
             &self.intent,
             self.online_cpus,
         );
+        let bans = self.intent.config.bans_per_minute.get();
+        let budget = &self.attacks.budget;
+        let left = budget.left_for_kernel(bans, std::time::Instant::now());
         Tables {
+            detection_limit: compile::limit_of_bans(left),
             settings: clock_choice::apply(tables.settings, self.clock().clock)
                 .with_pass_all(self.pass_all.status().is_some()),
             ..tables
@@ -479,9 +538,7 @@ impl Controller {
         if !self.store.keep_time(now) {
             return Ok(());
         }
-        self.intent = Intent::restore(self.intent.config.clone(), &self.store)?;
-        self.compile_all()?;
-        let different = self.enforce_all()?;
+        let different = self.restore_intent()?;
         info!(
             different,
             "the machine slept, or it is known how long it was off: bans end when they would have"

@@ -70,10 +70,17 @@ impl Controller {
                 continue;
             }
             let sentence = self.sentence(source, ban);
+            if self.intent.config.observe {
+                let policy = &sentence.policy;
+                info!(%source, policy, "a policy would have banned a source: nothing is kept of a dry run");
+                continue;
+            }
             edits.extend(sentence.edits(source, now));
             taken.push((source, sentence));
         }
-        self.edit(&edits)?;
+        if !edits.is_empty() {
+            self.edit(&edits)?;
+        }
         for (source, sentence) in &taken {
             let count = self.detections.by_policy.entry(sentence.policy.clone());
             *count.or_default() += 1;
@@ -83,6 +90,8 @@ impl Controller {
         let sources: Vec<IpAddr> = detected.iter().map(|(address, _)| *address).collect();
         let datapath = self.enforcer.datapath_mut();
         datapath.forget_detected(&sources).map_err(unreadable)?;
+        let budget = &mut self.attacks.budget;
+        budget.charge_kernel(sources.len(), std::time::Instant::now());
         self.detections.seen = seen;
         Ok(taken.len())
     }

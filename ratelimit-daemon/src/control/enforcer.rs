@@ -50,6 +50,9 @@ pub struct Tables {
 /// Entries that are written at once.
 const CHUNK: usize = 4096;
 
+/// As many new ones as this part of those that are held are merged with them.
+const MERGED_PART: usize = 4;
+
 /// Entries to be: with a value, or gone.
 pub type Changes = Vec<(Prefix, Option<ListEntry>)>;
 
@@ -300,8 +303,12 @@ impl Enforcer {
             .collect();
         self.guards
             .reserve(&coming, &self.entries, &mut *self.datapath);
-        for entries in present.chunks(CHUNK) {
-            self.put(entries, undo)?;
+        if present.len() >= CHUNK && present.len() >= self.entries.len() / MERGED_PART {
+            self.put_many(present, undo)?;
+        } else {
+            for entries in present.chunks(CHUNK) {
+                self.put(entries, undo)?;
+            }
         }
         for prefixes in gone.chunks(CHUNK) {
             self.take_away(prefixes, undo)?;
@@ -325,6 +332,37 @@ impl Enforcer {
         }
         // Where it fails, some of them are there. All of them are taken back: to take away what is not there is no error.
         self.datapath.set_entries(entries)
+    }
+
+    /// The same for many, which are merged into those that are held: the tree is made anew, faster than entry by entry, and full.
+    fn put_many(
+        &mut self,
+        mut entries: Vec<(Prefix, ListEntry)>,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        // A prefix that several changes are about stands in there more than once.
+        entries.sort_unstable_by_key(|(prefix, _)| *prefix);
+        entries.dedup_by_key(|(prefix, _)| *prefix);
+        let mut answer = Ok(());
+        let mut done = 0;
+        for chunk in entries.chunks(CHUNK) {
+            for (prefix, _) in chunk {
+                let before = self.entry(*prefix);
+                if before.is_none() {
+                    self.guards.add(*prefix, &mut *self.datapath);
+                    self.counts[IpFamily::of(prefix.address()) as usize] += 1;
+                }
+                undo.push(Undo::Entry(*prefix, before));
+            }
+            done += chunk.len();
+            answer = self.datapath.set_entries(chunk);
+            if answer.is_err() {
+                break;
+            }
+        }
+        entries.truncate(done);
+        self.entries.append(&mut entries.into_iter().collect());
+        answer
     }
 
     /// Takes away entries that are held. The guard is told after.

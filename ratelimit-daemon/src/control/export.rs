@@ -1,13 +1,13 @@
 //! `rlctl export`: bans, allows and lists as lines of text.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, ops::Bound, sync::Arc};
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 
 use super::{
     controller::Controller,
-    list::List,
+    list::{List, ListEntry},
     store::{AllowRow, BanRow, FOREVER},
 };
 use crate::{
@@ -18,11 +18,18 @@ use crate::{
     prefix::Prefix,
 };
 
-/// What is to be written: the controller gives it away, and goes on.
+/// Entries that are written at once.
+const PART: usize = 4096;
+
+/// A ban with its key.
+pub type BanEntry = (Prefix, Origin, BanRow);
+
+/// What is to be written beside bans, which are asked for part by part: those that are there all the while are in it once.
 #[derive(Clone, Debug)]
 pub struct Export {
     format: ExportFormat,
-    bans: Vec<(Prefix, Origin, BanRow)>,
+    /// Whether bans are asked for.
+    pub has_bans: bool,
     allows: Vec<(Prefix, AllowRow)>,
     lists: Vec<(Arc<str>, Arc<List>)>,
 }
@@ -48,14 +55,11 @@ impl Controller {
             Exported::List => its_name == name,
             Exported::Bans | Exported::Allows => false,
         };
-        let bans = self.intent.bans().iter().filter(|_| has_bans);
         let allows = self.intent.allows().iter().filter(|_| has_allows);
         let lists = self.intent.lists().iter();
         Ok(Export {
             format: request.format,
-            bans: bans
-                .map(|((prefix, origin), row)| (*prefix, origin.clone(), row.clone()))
-                .collect(),
+            has_bans,
             allows: allows.map(|(prefix, row)| (*prefix, row.clone())).collect(),
             lists: lists
                 .filter(|(name, list)| has_list(name, list))
@@ -63,14 +67,24 @@ impl Controller {
                 .collect(),
         })
     }
+
+    /// The next bans behind one, in the order of prefixes; none behind the last.
+    #[must_use]
+    pub fn some_bans(&self, behind: Option<&(Prefix, Origin)>) -> Vec<BanEntry> {
+        let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let bans = self.intent.bans().range((behind, Bound::Unbounded));
+        bans.take(PART)
+            .map(|((prefix, origin), row)| (*prefix, origin.clone(), row.clone()))
+            .collect()
+    }
 }
 
 impl Export {
-    /// The lines.
+    /// The lines of bans.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn of_bans(&self, bans: &[BanEntry]) -> String {
         let mut text = String::new();
-        for (prefix, origin, row) in &self.bans {
+        for (prefix, origin, row) in bans {
             self.line(
                 &mut text,
                 &Line {
@@ -84,7 +98,22 @@ impl Export {
                 },
             );
         }
-        for (prefix, row) in &self.allows {
+        text
+    }
+
+    /// The lines of all that are no bans, part by part.
+    pub fn others(&self) -> impl Iterator<Item = String> + '_ {
+        let allows = self.allows.chunks(PART).map(|part| self.of_allows(part));
+        let lists = self.lists.iter().flat_map(|(name, list)| {
+            let parts = list.entries().chunks(PART);
+            parts.map(|part| self.of_list(name, list, part))
+        });
+        allows.chain(lists)
+    }
+
+    fn of_allows(&self, allows: &[(Prefix, AllowRow)]) -> String {
+        let mut text = String::new();
+        for (prefix, row) in allows {
             self.line(
                 &mut text,
                 &Line {
@@ -98,17 +127,15 @@ impl Export {
                 },
             );
         }
-        for (name, list) in &self.lists {
-            self.list(&mut text, name, list);
-        }
         text
     }
 
-    fn list(&self, text: &mut String, name: &str, list: &List) {
+    fn of_list(&self, name: &str, list: &List, entries: &[ListEntry]) -> String {
+        let mut text = String::new();
         let origin = Origin::list(name).to_string();
-        for entry in list.entries() {
+        for entry in entries {
             self.line(
-                text,
+                &mut text,
                 &Line {
                     prefix: entry.prefix.to_string().into(),
                     action: Some(list.action),
@@ -120,6 +147,7 @@ impl Export {
                 },
             );
         }
+        text
     }
 
     fn line(&self, text: &mut String, line: &Line<'_>) {

@@ -1,4 +1,7 @@
 //! The thread that the controller runs on, and how others reach it: they send it closures.
+//!
+//! Commands that wait at the same time share a transaction: a commit takes longer than most changes. Each of them is made
+//! whole or not at all, and none is answered before it is kept.
 
 use std::{io, thread};
 
@@ -8,8 +11,23 @@ use super::controller::Controller;
 
 /// Requests that may wait for their turn.
 const QUEUE: usize = 64;
+/// Commands that share a transaction at most: the first of them waits for the last.
+const GROUP: usize = 64;
 
-type Job = Box<dyn FnOnce(&mut Controller) + Send>;
+enum Job {
+    Alone(Alone),
+    /// One whose changes may be kept with those of others. It is answered when it is known whether they are.
+    Grouped(Grouped),
+}
+
+type Alone = Box<dyn FnOnce(&mut Controller) + Send>;
+
+type Grouped = Box<dyn FnOnce(&mut Controller) -> Answer + Send>;
+
+type Answer = Box<dyn FnOnce(Kept) + Send>;
+
+/// Whether the changes of a group were kept.
+type Kept = Result<(), Unanswered>;
 
 /// Sends the controller requests.
 #[derive(Clone)]
@@ -17,10 +35,18 @@ pub struct Handle {
     jobs: mpsc::Sender<Job>,
 }
 
-/// The controller has stopped.
+/// Why the controller has no answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the daemon is stopping")]
-pub struct Stopped;
+pub enum Unanswered {
+    /// It has stopped.
+    #[error("the daemon is stopping")]
+    Stopped,
+    /// It made changes, and took them back.
+    #[error(
+        "the change could not be written to the database and was taken back: the log of the daemon says why"
+    )]
+    NotKept,
+}
 
 impl Handle {
     /// Runs `request` when its turn comes.
@@ -31,14 +57,34 @@ impl Handle {
     pub async fn call<T: Send + 'static>(
         &self,
         request: impl FnOnce(&mut Controller) -> T + Send + 'static,
-    ) -> Result<T, Stopped> {
+    ) -> Result<T, Unanswered> {
         let (sender, answer) = oneshot::channel();
-        let job: Job = Box::new(move |controller| {
+        let job = Job::Alone(Box::new(move |controller| {
             // Nobody may wait any more: the client hung up.
             let _ = sender.send(request(controller));
-        });
-        self.jobs.send(job).await.map_err(|_| Stopped)?;
-        answer.await.map_err(|_| Stopped)
+        }));
+        self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)?;
+        answer.await.map_err(|_| Unanswered::Stopped)
+    }
+
+    /// Runs a `request` that is short, makes its changes by [`Controller::edit`] alone, and may share a transaction with others.
+    ///
+    /// # Errors
+    ///
+    /// When the controller has stopped, or the changes could not be kept.
+    pub async fn call_grouped<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&mut Controller) -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let (sender, answer) = oneshot::channel();
+        let job = Job::Grouped(Box::new(move |controller| {
+            let value = request(controller);
+            Box::new(move |kept: Kept| {
+                let _ = sender.send(kept.map(|()| value));
+            })
+        }));
+        self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)?;
+        answer.await.map_err(|_| Unanswered::Stopped)?
     }
 }
 
@@ -54,10 +100,46 @@ impl Controller {
             .name("controller".into())
             .spawn(move || {
                 while let Some(job) = queue.blocking_recv() {
-                    job(&mut self);
+                    self.run(job, &mut queue);
                 }
                 self
             })?;
         Ok((Handle { jobs }, thread))
+    }
+
+    fn run(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>) {
+        match job {
+            Job::Alone(job) => job(self),
+            // Nobody else waits: its change is a transaction by itself.
+            Job::Grouped(job) if queue.is_empty() => job(self)(Ok(())),
+            Job::Grouped(first) => {
+                let next = self.run_group(first, queue);
+                if let Some(next) = next {
+                    next(self);
+                }
+            }
+        }
+    }
+
+    /// Runs a command together with those that wait behind it, and answers the first request that is to run alone.
+    fn run_group(&mut self, first: Grouped, queue: &mut mpsc::Receiver<Job>) -> Option<Alone> {
+        self.begin_group();
+        let mut answers = vec![first(self)];
+        let mut alone = None;
+        while answers.len() < GROUP {
+            match queue.try_recv() {
+                Ok(Job::Grouped(job)) => answers.push(job(self)),
+                Ok(Job::Alone(job)) => {
+                    alone = Some(job);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        let kept = self.end_group().map_err(|_| Unanswered::NotKept);
+        for answer in answers {
+            answer(kept);
+        }
+        alone
     }
 }

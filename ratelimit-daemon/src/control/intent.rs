@@ -39,8 +39,8 @@ pub struct Intent {
     pub(super) limited: BTreeMap<Prefix, LimitedRow>,
     /// How many bans are of detection.
     detected: usize,
-    /// The bans that end, the soonest first.
-    ends: BTreeSet<(Instant, Prefix, Origin)>,
+    /// The prefixes of the bans that end, the soonest first.
+    ends: BTreeSet<(Instant, Prefix)>,
 }
 
 /// A change: a row to be, or to be gone.
@@ -118,26 +118,50 @@ impl Intent {
     ///
     /// When the database cannot be read.
     pub fn restore(config: Config, store: &Store) -> anyhow::Result<Self> {
-        let mut intent = Self::new(config);
-        for (prefix, origin, row) in store.bans()? {
-            intent.edit(Edit::Ban(prefix, origin, Some(row)));
-        }
+        let mut intent = Self::restore_policies(config, store)?;
+        intent.take_bans(store.bans()?);
         for (prefix, row) in store.allows()? {
             intent.edit(Edit::Allow(prefix, Some(row)));
         }
         for (name, list) in store.lists()? {
             intent.lists.insert(name, Arc::new(list));
         }
+        for (source, offence) in store.offences()? {
+            intent.edit(Edit::Offence(source, Some(offence)));
+        }
+        Ok(intent)
+    }
+
+    /// The same of policies alone, with neither bans nor allows nor lists.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be read.
+    pub fn restore_policies(config: Config, store: &Store) -> anyhow::Result<Self> {
+        let mut intent = Self::new(config);
         for (target, row) in store.limits()? {
             intent.edit(Edit::Limits(target, Some(row)));
         }
         for (prefix, row) in store.limited()? {
             intent.edit(Edit::Limited(prefix, Some(row)));
         }
-        for (source, offence) in store.offences()? {
-            intent.edit(Edit::Offence(source, Some(offence)));
-        }
         Ok(intent)
+    }
+
+    /// Takes all bans at once: trees that are made of what is in order are made faster, and are full.
+    fn take_bans(&mut self, bans: Vec<(Prefix, Origin, BanRow)>) {
+        let ending = bans.iter().filter(|(_, _, row)| row.until != FOREVER);
+        self.ends = ending
+            .map(|(prefix, _, row)| (row.until, *prefix))
+            .collect();
+        let detected = bans
+            .iter()
+            .filter(|(_, origin, _)| *origin == Origin::Detected);
+        self.detected = detected.count();
+        let bans = bans.into_iter();
+        self.bans = bans
+            .map(|(prefix, origin, row)| ((prefix, origin), row))
+            .collect();
     }
 
     /// What the sliding logs must hold: the times of the largest limit that the configuration has or that was set by hand.
@@ -178,7 +202,7 @@ impl Intent {
 
     fn edit_ban(&mut self, prefix: Prefix, origin: &Origin, row: Option<BanRow>) -> Option<BanRow> {
         if let Some(row) = row.as_ref().filter(|row| row.until != FOREVER) {
-            self.ends.insert((row.until, prefix, origin.clone()));
+            self.ends.insert((row.until, prefix));
         }
         let until = row.as_ref().map(|row| row.until);
         if *origin == Origin::Detected {
@@ -188,8 +212,10 @@ impl Intent {
         if *origin == Origin::Detected {
             self.detected -= usize::from(before.is_some());
         }
-        if let Some(before) = before.as_ref().filter(|before| Some(before.until) != until) {
-            self.ends.remove(&(before.until, prefix, origin.clone()));
+        if let Some(before) = before.as_ref().filter(|before| Some(before.until) != until)
+            && self.ending_at(before.until, prefix).next().is_none()
+        {
+            self.ends.remove(&(before.until, prefix));
         }
         before
     }
@@ -262,18 +288,24 @@ impl Intent {
 
     /// The bans that end, the soonest first.
     pub fn ends(&self) -> impl Iterator<Item = (Prefix, &Origin)> {
-        self.ends
-            .iter()
-            .map(|(_, prefix, origin)| (*prefix, origin))
+        let ends = self.ends.iter();
+        ends.flat_map(|(until, prefix)| self.ending_at(*until, *prefix))
     }
 
     /// The bans that have ended at `now`.
     pub fn ended(&self, now: Instant) -> Vec<(Prefix, Origin)> {
-        self.ends
-            .iter()
-            .take_while(|(until, ..)| *until <= now)
-            .map(|(_, prefix, origin)| (*prefix, origin.clone()))
+        let ends = self.ends.iter().take_while(|(until, _)| *until <= now);
+        let ended = ends.flat_map(|(until, prefix)| self.ending_at(*until, *prefix));
+        ended
+            .map(|(prefix, origin)| (prefix, origin.clone()))
             .collect()
+    }
+
+    /// The bans of a prefix that end at just this time.
+    fn ending_at(&self, until: Instant, prefix: Prefix) -> impl Iterator<Item = (Prefix, &Origin)> {
+        let bans = self.bans_of(prefix);
+        let ending = bans.filter(move |(_, row)| row.until == until);
+        ending.map(move |(origin, _)| (prefix, origin))
     }
 
     /// Whether a prefix is on the allow list.

@@ -48,8 +48,7 @@ impl Controller {
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
         let mut changed = self.edit(&edits)?;
         changed.until = (until != FOREVER).then(|| clock::to_wall(until));
-        let program = request.program;
-        info!(prefixes = edits.len(), %program, until = ?changed.until, "banned");
+        self.tell_banned(edits.len(), &request.program, changed.until);
         Ok(changed)
     }
 

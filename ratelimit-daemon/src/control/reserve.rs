@@ -36,10 +36,12 @@ impl Controller {
     /// When not enough of them can give way.
     pub(super) fn make_room(&self, edits: &[Edit]) -> Result<Vec<Edit>, Refused> {
         let mut ends = Vec::new();
+        let coming = edits.iter().filter(|edit| edit.adds());
+        let coming = coming.flat_map(Edit::prefixes).count() as u64;
         for family in IpFamily::ALL {
             let capacity = u64::from(self.enforcer.datapath().list_capacity(family));
             // Counting is dear, and mostly there is room for everything.
-            let most = self.enforcer.len() + edits.len() as u64;
+            let most = self.enforcer.len() + coming;
             if most <= capacity - capacity / RESERVED {
                 continue;
             }

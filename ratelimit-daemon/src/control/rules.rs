@@ -20,7 +20,22 @@ struct Said {
     policy: Option<u32>,
 }
 
+impl From<ListEntry> for Said {
+    fn from(kept: ListEntry) -> Self {
+        Self {
+            allowed: kept.is_allowed(),
+            banned_until: kept.banned_until(),
+            policy: kept.policy(),
+        }
+    }
+}
+
 impl Said {
+    /// The same in half of the memory.
+    fn kept(self) -> ListEntry {
+        ListEntry::new(self.allowed, self.banned_until, self.policy)
+    }
+
     /// The same with what is said about a prefix inside.
     fn with(self, inner: &Self) -> Self {
         Self {
@@ -68,7 +83,8 @@ impl Statement {
 /// protected prefix always has an entry: a ban around it, or inside, stops at it, unless it is forced.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    said: BTreeMap<Prefix, Said>,
+    /// Entries only in form: what prefixes around them say is not in there.
+    said: BTreeMap<Prefix, ListEntry>,
     /// How many prefixes of each length there are: only those lengths are looked for around a prefix.
     lengths: BTreeMap<(IpFamily, u8), usize>,
     spared: Spared,
@@ -87,7 +103,7 @@ impl Rules {
             let said = about
                 .iter()
                 .fold(Said::default(), |said, (_, statement)| statement.said(said));
-            (about[0].0, said)
+            (about[0].0, said.kept())
         });
         rules.said = said.collect();
         for prefix in rules.said.keys() {
@@ -97,17 +113,36 @@ impl Rules {
         rules
     }
 
+    /// Says all that is said about a prefix by its own name, but for forced bans.
+    pub fn set(
+        &mut self,
+        prefix: Prefix,
+        allowed: bool,
+        banned_until: Option<Instant>,
+        policy: Option<u32>,
+    ) {
+        self.change(prefix, |said| {
+            *said = Said {
+                allowed,
+                banned_until,
+                policy,
+            };
+        });
+    }
+
     /// Puts a prefix on the allow list, or takes it off.
+    #[cfg(test)]
     pub fn set_allowed(&mut self, prefix: Prefix, allowed: bool) {
         self.change(prefix, |said| said.allowed = allowed);
     }
 
     /// Bans a prefix until a time, or ends its ban.
+    #[cfg(test)]
     pub fn set_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
         self.change(prefix, |said| said.banned_until = until);
     }
 
-    /// Says until when a prefix is banned by a ban that was forced, which is one of those of [`set_ban`](Self::set_ban).
+    /// Says until when a prefix is banned by a ban that was forced, which is one of those of [`set`](Self::set).
     pub fn set_forced_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
         self.spared.set_forced(prefix, until);
     }
@@ -133,6 +168,7 @@ impl Rules {
     }
 
     /// Puts the sources of a prefix under a policy, or under that of the prefix around it.
+    #[cfg(test)]
     pub fn set_policy(&mut self, prefix: Prefix, policy: Option<u32>) {
         self.change(prefix, |said| said.policy = policy);
     }
@@ -179,7 +215,7 @@ impl Rules {
         for (prefix, said) in &self.said {
             while around.pop_if(|(outer, _)| !outer.covers(*prefix)).is_some() {}
             let outer = around.last().map(|(_, sum)| *sum).unwrap_or_default();
-            let sum = outer.with(said);
+            let sum = outer.with(&Said::from(*said));
             around.push((*prefix, sum));
             entries.push((*prefix, self.entry_of(*prefix, sum)));
         }
@@ -189,7 +225,7 @@ impl Rules {
 
     fn compile(&self, prefix: Prefix) -> ListEntry {
         let around = self.around(prefix);
-        let sum = around.fold(Said::default(), |sum, (_, said)| sum.with(said));
+        let sum = around.fold(Said::default(), |sum, (_, said)| sum.with(&said));
         self.entry_of(prefix, sum)
     }
 
@@ -213,18 +249,18 @@ impl Rules {
     }
 
     /// What is said about `prefix` and the prefixes around it, the widest first.
-    fn around(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, &Said)> {
+    fn around(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, Said)> {
         let family = IpFamily::of(prefix.address());
         let lengths = self.lengths.range((family, 0)..=(family, prefix.len()));
         lengths.filter_map(move |((_, length), _)| {
             let outer = Prefix::around(prefix.address(), *length)?;
-            self.said.get(&outer).map(|said| (outer, said))
+            self.said.get(&outer).map(|said| (outer, Said::from(*said)))
         })
     }
 
     fn change(&mut self, prefix: Prefix, change: impl FnOnce(&mut Said)) {
         let before = self.said.get(&prefix).copied();
-        let mut said = before.unwrap_or_default();
+        let mut said = Said::from(before.unwrap_or_default());
         change(&mut said);
         let length = (IpFamily::of(prefix.address()), prefix.len());
         match (before.is_some(), said != Said::default()) {
@@ -238,7 +274,7 @@ impl Rules {
             }
             (false, false) => {}
             (existed, true) => {
-                self.said.insert(prefix, said);
+                self.said.insert(prefix, said.kept());
                 if !existed {
                     *self.lengths.entry(length).or_default() += 1;
                 }

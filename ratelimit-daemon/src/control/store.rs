@@ -4,6 +4,7 @@
 mod checksum;
 mod damage;
 mod flush;
+mod group;
 mod history;
 mod limited;
 mod lists;
@@ -15,7 +16,10 @@ mod wal;
 mod witness;
 mod writer;
 
-use std::path::{Path, PathBuf};
+use std::{
+    cell::RefCell,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, ensure};
 use jiff::Timestamp;
@@ -25,6 +29,7 @@ use tracing::{error, warn};
 use self::{
     checksum::Checksum,
     flush::Flusher,
+    group::Group,
     text::Texts,
     witness::Witness,
     writer::{allow_sum, ban_sum, changes_sum, limits_sum, note_sum},
@@ -51,6 +56,9 @@ pub struct Store {
     changes: u64,
     witness: Witness,
     flusher: Flusher,
+    group: Group,
+    /// The bans as they were read when the file was opened, until they are asked for or something changes.
+    read: RefCell<Option<Vec<(Prefix, Origin, BanRow)>>>,
 }
 
 /// What was found where the database is to be.
@@ -138,6 +146,8 @@ impl Store {
             changes,
             witness: Witness::beside(path),
             flusher: Flusher::of(path),
+            group: Group::default(),
+            read: RefCell::default(),
         };
         store.note_time(now)?;
         Ok(store)
@@ -159,6 +169,9 @@ impl Store {
     /// then they are to be read again.
     pub fn keep_time(&mut self, now: Reading) -> bool {
         let moved = self.timekeeper.advance(now);
+        if moved {
+            self.read.take();
+        }
         if (moved || self.timekeeper.should_note(now))
             && let Err(error) = self.note_time(now)
         {
@@ -178,40 +191,26 @@ impl Store {
         self.transaction(|writer| writer.write_clock(&note))
     }
 
-    /// Runs `change` in a transaction: all of it is kept, or nothing.
-    ///
-    /// # Errors
-    ///
-    /// Those of `change`, and of the database.
-    pub fn transaction<T>(
-        &mut self,
-        change: impl FnOnce(&Writer<'_>) -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
-        let transaction = self
-            .connection
-            .transaction()
-            .context("beginning a transaction")?;
-        let writer = Writer {
-            connection: &transaction,
-            timekeeper: &self.timekeeper,
-        };
-        let answer = change(&writer)?;
-        writer.write_changes(self.changes + 1)?;
-        transaction.commit().context("writing to the database")?;
-        self.changes += 1;
-        self.witness.see(self.changes);
-        Ok(answer)
-    }
-
     /// All bans, in the order of their prefixes.
     ///
     /// # Errors
     ///
     /// When the database cannot be read.
     pub fn bans(&self) -> anyhow::Result<Vec<(Prefix, Origin, BanRow)>> {
+        if let Some(read) = self.read.take() {
+            return Ok(read);
+        }
         let mut texts = Texts::default();
         let mut bans = Vec::new();
+        let mut before = Vec::new();
+        let mut key = Vec::new();
         self.each(BANS, |row| {
+            // As SQLite orders them.
+            key.clear();
+            key.extend_from_slice(row.get_ref(0)?.as_blob()?);
+            key.extend_from_slice(row.get_ref(4)?.as_bytes()?);
+            ensure!(before < key, "it is out of order");
+            std::mem::swap(&mut before, &mut key);
             bans.push(read_ban(row, &self.timekeeper, &mut texts)?);
             Ok(())
         })?;
@@ -248,14 +247,8 @@ impl Store {
 
     /// Fails where a row is not sound.
     fn check_rows(&self) -> anyhow::Result<()> {
-        let mut before = None;
-        self.each(BANS, |row| {
-            let (prefix, origin, _) = ban_values(row)?;
-            let key = Some((prefix, origin));
-            ensure!(before < key, "it is out of order");
-            before = key;
-            Ok(())
-        })?;
+        let bans = self.bans()?;
+        self.read.replace(Some(bans));
         self.each(ALLOWS, |row| read_allow(row).map(drop))?;
         self.each(LIMITS, |row| read_limits(row).map(drop))?;
         self.lists()?;

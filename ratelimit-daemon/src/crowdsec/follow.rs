@@ -13,7 +13,7 @@ use super::{
 use crate::{
     clock,
     config::Crowdsec,
-    control::{Controller, Handle, Stopped},
+    control::{Controller, Handle, Unanswered},
 };
 
 /// How often all decisions are asked for, in case that a change was not told.
@@ -41,7 +41,7 @@ pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Resu
 }
 
 /// Follows one API, or none, for as long as the controller runs.
-async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Stopped {
+async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Unanswered {
     let answer = match config {
         Some(config) => poll(controller, &config).await,
         None => controller.call(Controller::end_crowdsec_bans).await,
@@ -52,7 +52,7 @@ async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Stopped {
     }
 }
 
-async fn poll(controller: &Handle, config: &Crowdsec) -> Result<(), Stopped> {
+async fn poll(controller: &Handle, config: &Crowdsec) -> Result<(), Unanswered> {
     let client = Client::new(config.address.clone(), config.key.clone());
     let mut decisions = Decisions::default();
     // When all decisions were asked for; what was missed since a failure can only be told by all of them.

@@ -34,7 +34,7 @@ pub async fn begin(
     };
     let wanted = Wanted {
         request,
-        author: peer.author(),
+        author: peer.author.to_string(),
         interfaces,
         writer,
     };

@@ -1,6 +1,6 @@
 //! The control API: each route is one method of the controller. `api.rs` has the table.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     Extension, Json, Router,
@@ -21,7 +21,7 @@ use crate::{
         APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER,
         SuggestRequest,
     },
-    control::{Controller, Handle},
+    control::{Controller, Handle, Unanswered},
     lists,
 };
 
@@ -39,12 +39,13 @@ pub fn router(controller: Handle) -> Router {
         .route(
             "/v1/bans",
             get(bans)
-                .merge(posts(Controller::ban))
+                .merge(posts_grouped(Controller::ban))
                 .merge(deletes(Controller::unban)),
         )
         .route(
             "/v1/bans/program",
-            posts(Controller::ban_by_program).merge(deletes(Controller::unban_by_program)),
+            posts_grouped(Controller::ban_by_program)
+                .merge(deletes_grouped(Controller::unban_by_program)),
         )
         .route(
             "/v1/allows",
@@ -101,6 +102,8 @@ pub fn router(controller: Handle) -> Router {
 pub struct Peer {
     uid: Option<u32>,
     gid: Option<u32>,
+    /// The name of the user.
+    pub(super) author: Arc<str>,
 }
 
 impl Peer {
@@ -109,9 +112,11 @@ impl Peer {
     pub fn of(stream: &UnixStream) -> Self {
         let credentials = stream.peer_cred().ok();
         let credentials = credentials.as_ref();
+        let uid = credentials.map(UCred::uid);
         Self {
-            uid: credentials.map(UCred::uid),
+            uid,
             gid: credentials.map(UCred::gid),
+            author: name(uid).into(),
         }
     }
 
@@ -122,25 +127,24 @@ impl Peer {
         let (own_uid, own_gid) = unsafe { (libc::geteuid(), libc::getegid()) };
         self.uid.is_some_and(|uid| uid == 0 || uid == own_uid) || self.gid == Some(own_gid)
     }
+}
 
-    /// The name of the user.
-    pub(super) fn author(&self) -> String {
-        let Some(uid) = self.uid else {
-            return "unknown".to_owned();
-        };
-        let user = uzers::get_user_by_uid(uid);
-        user.map_or_else(
-            || format!("uid {uid}"),
-            |user| user.name().to_string_lossy().into_owned(),
-        )
-    }
+fn name(uid: Option<u32>) -> String {
+    let Some(uid) = uid else {
+        return "unknown".to_owned();
+    };
+    let user = uzers::get_user_by_uid(uid);
+    user.map_or_else(
+        || format!("uid {uid}"),
+        |user| user.name().to_string_lossy().into_owned(),
+    )
 }
 
 async fn permitted(Extension(peer): Extension<Peer>, request: Request, next: Next) -> Response {
     if peer.is_permitted() {
         return next.run(request).await;
     }
-    let refused = Refused::because(format!("{} may not command ratelimitd", peer.author()))
+    let refused = Refused::because(format!("{} may not command ratelimitd", peer.author))
         .hint("ask as root, or as a member of the group of the socket");
     answer(StatusCode::FORBIDDEN, refused)
 }
@@ -164,14 +168,14 @@ async fn protected(State(controller): State<Handle>) -> Response {
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
     read(&controller, move |controller| {
-        controller.confirm(&peer.author())
+        controller.confirm(&peer.author)
     })
     .await
 }
 
 async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
     read(&controller, move |controller| {
-        controller.roll_back(&peer.author())
+        controller.roll_back(&peer.author)
     })
     .await
 }
@@ -246,13 +250,48 @@ where
     })
 }
 
+/// The same for a command that may share a transaction with others.
+fn posts_grouped<Q, T>(command: Command<Q, T>) -> MethodRouter<Handle>
+where
+    Q: DeserializeOwned + Send + 'static,
+    T: Serialize + Send + 'static,
+{
+    post(move |State(controller), Extension(peer), Body(request)| {
+        run_grouped(controller, peer, request, command)
+    })
+}
+
+fn deletes_grouped<Q, T>(command: Command<Q, T>) -> MethodRouter<Handle>
+where
+    Q: DeserializeOwned + Send + 'static,
+    T: Serialize + Send + 'static,
+{
+    delete(move |State(controller), Extension(peer), Body(request)| {
+        run_grouped(controller, peer, request, command)
+    })
+}
+
+async fn run_grouped<Q, T>(
+    controller: Handle,
+    peer: Peer,
+    request: Q,
+    command: Command<Q, T>,
+) -> Response
+where
+    Q: Send + 'static,
+    T: Serialize + Send + 'static,
+{
+    let request = move |controller: &mut Controller| command(controller, request, &peer.author);
+    answered(controller.call_grouped(with_pass_all(request)).await)
+}
+
 async fn run<Q, T>(controller: Handle, peer: Peer, request: Q, command: Command<Q, T>) -> Response
 where
     Q: Send + 'static,
     T: Serialize + Send + 'static,
 {
     read(&controller, move |controller| {
-        command(controller, request, &peer.author())
+        command(controller, request, &peer.author)
     })
     .await
 }
@@ -263,7 +302,7 @@ async fn reload(State(controller): State<Handle>) -> Response {
 
 async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
     read(&controller, move |controller| {
-        controller.detach(&peer.author())
+        controller.detach(&peer.author)
     })
     .await
 }
@@ -279,17 +318,27 @@ pub(super) async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
     request: impl FnOnce(&mut Controller) -> Result<T, Refused> + Send + 'static,
 ) -> Response {
-    let answered = controller
-        .call(|controller| (request(controller), controller.pass_all().cloned()))
-        .await;
+    answered(controller.call(with_pass_all(request)).await)
+}
+
+/// What the controller answers, and whether everything passes.
+type Answered<T> = (Result<T, Refused>, Option<PassAllStatus>);
+
+fn with_pass_all<T>(
+    request: impl FnOnce(&mut Controller) -> Result<T, Refused>,
+) -> impl FnOnce(&mut Controller) -> Answered<T> {
+    |controller| (request(controller), controller.pass_all().cloned())
+}
+
+fn answered<T: Serialize>(answered: Result<Answered<T>, Unanswered>) -> Response {
     match answered {
         Ok((Ok(value), opened)) => (told(opened), Json(value)).into_response(),
         Ok((Err(refused), opened)) => {
             (told(opened), answer(StatusCode::CONFLICT, refused)).into_response()
         }
-        Err(stopped) => answer(
+        Err(unanswered) => answer(
             StatusCode::SERVICE_UNAVAILABLE,
-            Refused::because(stopped.to_string()),
+            Refused::because(unanswered.to_string()),
         ),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Extension, Json,
+    Extension,
     body::Bytes,
     extract::{Query, State, rejection::QueryRejection},
     http::{StatusCode, header},
@@ -11,10 +11,13 @@ use axum::{
 };
 use jiff::Timestamp;
 
-use super::control_api::{Peer, answer, read};
+use super::{
+    control_api::{Peer, answer, read},
+    pieces::{self, Pieces},
+};
 use crate::{
     api::{ExportRequest, ImportRequest, Imported, Refused},
-    control::{Controller, Export, Handle, Stopped},
+    control::{Controller, Export, Handle},
     lists::{self, Acceptance, Reading, Source, Vetting},
 };
 
@@ -49,7 +52,7 @@ pub async fn import(
         }
     };
     let import = move |controller: &mut Controller| -> Result<Imported, Refused> {
-        controller.import(&request, reading, &peer.author())
+        controller.import(&request, reading, &peer.author)
     };
     super::control_api::read(&controller, import).await
 }
@@ -88,21 +91,46 @@ pub async fn export(
     };
     let export = controller.call(move |controller| controller.export(&request));
     match export.await {
-        Ok(Ok(export)) => written(export).await,
+        Ok(Ok(export)) => {
+            let (pieces, body) = pieces::channel();
+            tokio::spawn(write(controller, export, pieces));
+            ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], body).into_response()
+        }
         Ok(Err(refused)) => answer(StatusCode::CONFLICT, refused),
-        Err(stopped @ Stopped) => answer(
+        Err(unanswered) => answer(
             StatusCode::SERVICE_UNAVAILABLE,
-            Refused::because(stopped.to_string()),
+            Refused::because(unanswered.to_string()),
         ),
     }
 }
 
-async fn written(export: Export) -> Response {
-    match tokio::task::spawn_blocking(move || export.text()).await {
-        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response(),
-        Err(error) => {
-            let refused = Refused::because(format!("writing the list: {error}"));
-            (StatusCode::INTERNAL_SERVER_ERROR, Json(refused)).into_response()
+/// Writes all of an export, unless the client or the controller goes away before its end.
+async fn write(controller: Handle, export: Export, pieces: Pieces) {
+    if export.has_bans && !write_bans(&controller, &export, &pieces).await {
+        return;
+    }
+    for lines in export.others() {
+        if !pieces.write(lines).await {
+            return;
+        }
+    }
+    pieces.end().await;
+}
+
+/// Writes the bans, and answers whether that was all of them.
+async fn write_bans(controller: &Handle, export: &Export, pieces: &Pieces) -> bool {
+    let mut behind = None;
+    loop {
+        let request = move |controller: &mut Controller| controller.some_bans(behind.as_ref());
+        let Ok(bans) = controller.call(request).await else {
+            return false;
+        };
+        let Some((prefix, origin, _)) = bans.last() else {
+            return true;
+        };
+        behind = Some((*prefix, origin.clone()));
+        if !pieces.write(export.of_bans(&bans)).await {
+            return false;
         }
     }
 }

@@ -22,10 +22,19 @@ use super::{control_api::Peer, stream::Streams};
 const CONNECTIONS_MAX: usize = 64;
 /// How long a client may take to send the head of a request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may last whose answer is no stream.
+/// How long a connection may last of which no answer is a stream.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long an error of `accept` (too many open files) is waited out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether a client may ask more than once on a connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum KeepAlive {
+    /// Programs that ban thousands do so; it takes a good part of the time to connect.
+    Yes,
+    /// Whoever comes from the network asks once and hangs up: a connection that is kept holds a slot.
+    No,
+}
 
 /// A listener of either kind.
 trait Accept: Send + 'static {
@@ -58,17 +67,19 @@ pub async fn serve_control(listener: UnixListener, router: Router, stop: Cancell
         let router = router.clone().layer(Extension(Peer::of(stream)));
         (router.layer(Extension(streams.clone())), Some(streams))
     };
-    serve(listener, for_peer, stop).await;
+    serve(listener, for_peer, KeepAlive::Yes, stop).await;
 }
 
 /// Serves metrics until `stop`.
 pub async fn serve_observe(listener: TcpListener, router: Router, stop: CancellationToken) {
-    serve(listener, move |_: &TcpStream| (router.clone(), None), stop).await;
+    let service = move |_: &TcpStream| (router.clone(), None);
+    serve(listener, service, KeepAlive::No, stop).await;
 }
 
 async fn serve<L: Accept>(
     listener: L,
     service: impl Fn(&L::Stream) -> (Router, Option<Streams>) + Send,
+    keep_alive: KeepAlive,
     stop: CancellationToken,
 ) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -86,8 +97,9 @@ async fn serve<L: Accept>(
         match accepted {
             Ok(stream) => {
                 let (router, streams) = service(&stream);
+                let stop = stop.clone();
                 connections.spawn(async move {
-                    connection(stream, router, streams).await;
+                    connection(stream, router, streams, keep_alive, stop).await;
                     drop(slot);
                 });
             }
@@ -101,15 +113,19 @@ async fn serve<L: Accept>(
     connections.wait().await;
 }
 
-async fn connection<S>(stream: S, router: Router, streams: Option<Streams>)
-where
+async fn connection<S>(
+    stream: S,
+    router: Router,
+    streams: Option<Streams>,
+    keep_alive: KeepAlive,
+    stop: CancellationToken,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
-        // A client asks once and hangs up; one that keeps its connection would hold its slot, and the daemon's end, up.
-        .keep_alive(false)
+        .keep_alive(keep_alive == KeepAlive::Yes)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let too_long = async {
         sleep(CONNECTION_TIMEOUT).await;
@@ -117,10 +133,26 @@ where
             streams.end().await;
         }
     };
-    tokio::select! {
-        ended = connection => if let Err(error) = ended {
-            debug!(%error, "a connection failed");
-        },
-        () = too_long => debug!("a connection took too long and was closed"),
+    let mut connection = std::pin::pin!(connection);
+    let mut too_long = std::pin::pin!(too_long);
+    let mut is_stopping = false;
+    loop {
+        tokio::select! {
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    debug!(%error, "a connection failed");
+                }
+                return;
+            }
+            () = &mut too_long => {
+                debug!("a connection took too long and was closed");
+                return;
+            }
+            () = stop.cancelled(), if !is_stopping => {
+                is_stopping = true;
+                // After the answer that is under way, if there is one.
+                connection.as_mut().graceful_shutdown();
+            }
+        }
     }
 }

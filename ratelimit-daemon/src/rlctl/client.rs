@@ -104,18 +104,6 @@ impl Client {
         understand(&self.ask(request, LIST_TIMEOUT)?)
     }
 
-    /// Asks for a text, with a query.
-    pub fn download(&self, path: &str, query: &impl Serialize) -> Result<String, Failure> {
-        let path = with_query(path, query);
-        let request = self.build(Method::GET, &path, "text/plain", Vec::new());
-        let response = self.ask(request, LIST_TIMEOUT)?;
-        if !response.status().is_success() {
-            return Err(refusal(response.status(), response.body()));
-        }
-        String::from_utf8(response.into_body().into())
-            .map_err(|_| Failure::refused("the daemon's answer is no text"))
-    }
-
     fn send<T: DeserializeOwned>(
         &self,
         method: Method,

@@ -33,6 +33,15 @@ pub fn printable_lines(text: &str) -> String {
     text.replace(is_command, "?")
 }
 
+/// Prints a piece of a text that is for programs too, as it is; `false` when nobody reads any more.
+pub fn piece(piece: &[u8]) -> Result<bool, Failure> {
+    match anstream::stdout().lock().write_all(piece) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(unwritten(&error)),
+    }
+}
+
 /// Prints in one of the two forms.
 pub struct Output {
     json: bool,
@@ -63,7 +72,7 @@ impl Output {
 
     /// Prints what a command has to say, and says how it ended.
     pub fn report(&self, report: &Report) -> ExitCode {
-        let printed = if self.json && !report.verbatim && !report.json.is_null() {
+        let printed = if self.json && !report.json.is_null() {
             print(&pretty(&report.json))
         } else {
             print(&report.text)

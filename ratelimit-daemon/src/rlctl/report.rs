@@ -17,8 +17,6 @@ pub struct Report {
     pub code: ExitCode,
     /// Why it counts as refused although there is an answer.
     pub failure: Option<Failure>,
-    /// Whether `text` is for programs too, and printed as it is.
-    pub verbatim: bool,
 }
 
 impl Report {
@@ -35,15 +33,6 @@ impl Report {
             notes: Vec::new(),
             code: ExitCode::Done,
             failure: None,
-            verbatim: false,
-        }
-    }
-
-    /// The report of a text that is the result itself.
-    pub fn verbatim(text: String) -> Self {
-        Self {
-            verbatim: true,
-            ..Self::from_json(Value::Null, text)
         }
     }
 

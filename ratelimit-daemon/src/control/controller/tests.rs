@@ -5,6 +5,7 @@ mod clock_changes;
 mod crowdsec;
 mod damage;
 mod detections;
+mod groups;
 mod history;
 mod lists;
 mod lockout;

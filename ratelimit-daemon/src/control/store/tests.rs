@@ -10,6 +10,40 @@ use super::{super::intent::Edit, *};
 use crate::limit::{Algorithm, LimitSpec, LimitUnit};
 
 #[test]
+fn a_prefix_with_bans_of_several_origins_is_no_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let ban = BanRow {
+        until: FOREVER,
+        since: now(),
+        reason: None,
+        author: "root".into(),
+    };
+    // As texts they have another order than as they are written here.
+    let origins = [
+        Origin::Manual,
+        Origin::Forced,
+        Origin::Detected,
+        Origin::Crowdsec,
+    ];
+    let mut store = Store::open(directory.path()).unwrap();
+    let write = |origin: &Origin, writer: &Writer<'_>| {
+        writer.write(&Edit::Ban(
+            prefix("192.0.2.1"),
+            origin.clone(),
+            Some(ban.clone()),
+        ))
+    };
+    store
+        .transaction(|writer| origins.iter().try_for_each(|origin| write(origin, writer)))
+        .unwrap();
+    drop(store);
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!(*store.found(), Found::Sound);
+    assert_eq!(store.bans().unwrap().len(), origins.len());
+    assert_eq!(store.bans().unwrap().len(), origins.len(), "asked again");
+}
+
+#[test]
 fn what_was_written_is_there_after_opening_the_file_again() {
     let directory = tempfile::tempdir().unwrap();
     let ban = BanRow {

@@ -1,8 +1,18 @@
-//! `rlctl export`: bans, allows and lists as lines of text.
+//! `rlctl export`: bans, allows and lists as lines of text, which are printed as they come.
+
+use hyper::Method;
+use serde_json::Value;
 
 use crate::{
     api::{ExportRequest, Exported},
-    rlctl::{client::Client, failure::Failure, list_arguments::ExportArguments, report::Report},
+    rlctl::{
+        client::{self, Client},
+        failure::Failure,
+        list_arguments::ExportArguments,
+        output,
+        report::Report,
+        stream::Ended,
+    },
 };
 
 /// Exports what is asked for; with `--json` too, lines are lines.
@@ -19,9 +29,17 @@ pub fn run(arguments: &ExportArguments, client: &Client) -> Result<Report, Failu
         list: arguments.list.clone(),
         format: arguments.format,
     };
-    let text = client.download("/v1/export", &request)?;
-    let report = Report::verbatim(text);
-    if report.text.is_empty() {
+    let path = client::with_query("/v1/export", &request);
+    let mut is_empty = true;
+    let ended = client.stream(Method::GET, &path, None::<&Value>, None, |piece| {
+        is_empty = false;
+        output::piece(piece)
+    })?;
+    if ended == Ended::User {
+        return Err(Failure::refused("the export was stopped before its end"));
+    }
+    let report = Report::printed();
+    if is_empty {
         return Ok(report.note("there is nothing to export"));
     }
     Ok(report)

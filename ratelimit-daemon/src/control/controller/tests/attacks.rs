@@ -78,6 +78,35 @@ fn there_are_no_more_bans_in_a_minute_than_the_configuration_says() {
 }
 
 #[test]
+fn policies_and_attacks_share_the_bans_of_a_minute() {
+    let mut config = answering(Answer::Ban);
+    config.bans_per_minute = NonZeroU32::new(3).unwrap();
+    config.default_policy.ban = detections::banning().default_policy.ban;
+    let mut lab = Lab::new(config);
+    let left = |lab: &Lab| lab.memory.lock().unwrap().detection_limit.amount();
+    assert_eq!(left(&lab), 3);
+    lab.detect("198.51.100.1", clock::now());
+    lab.controller.take_missed();
+    let blamed = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
+    lab.controller.note_attacks(&blaming(&blamed), vec![]);
+    assert_eq!(lab.bans().len(), 3, "one by the kernel, two by the daemon");
+    assert_eq!(left(&lab), 1, "and the kernel has made that one");
+}
+
+#[test]
+fn in_a_dry_run_nothing_is_banned_or_limited() {
+    for answer in [Answer::Ban, Answer::Limit] {
+        let mut config = answering(answer);
+        config.observe = true;
+        let mut lab = Lab::new(config);
+        lab.controller
+            .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+        assert_eq!(lab.bans(), []);
+        assert_eq!(lab.controller.status().limited, 0);
+    }
+}
+
+#[test]
 fn the_kernel_samples_while_something_is_looked_for() {
     let mut lab = Lab::new(config());
     assert!(!lab.memory.lock().unwrap().settings.has_samples());

@@ -29,6 +29,30 @@ fn a_ban_of_a_policy_is_taken_over() {
 }
 
 #[test]
+fn of_a_dry_run_no_ban_is_kept() {
+    let observing = Config {
+        observe: true,
+        ..banning()
+    };
+    let mut lab = Lab::new(observing);
+    lab.detect(SOURCE, clock::now());
+    lab.controller.take_missed();
+    assert_eq!(lab.bans(), []);
+    lab.detect(SOURCE, clock::now());
+    let earnest = Config {
+        observe: false,
+        ..lab.controller.intent.config.clone()
+    };
+    lab.controller.replace_checked(earnest).unwrap();
+    lab.controller.tick();
+    assert_eq!(lab.bans(), [], "what was banned just before it ended");
+    assert!(lab.memory.lock().unwrap().detected.is_empty());
+    lab.detect(SOURCE, clock::now());
+    lab.controller.tick();
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 600)], "it is the first");
+}
+
+#[test]
 fn the_source_of_ipv6_is_its_network() {
     let mut lab = Lab::new(banning());
     lab.detect("2001:db8:0:7::", clock::now());
@@ -192,7 +216,7 @@ fn the_tables_say_that_policies_ban_and_how_often() {
     assert!(!memory.lock().unwrap().settings.has_detection());
 }
 
-fn banning() -> Config {
+pub(super) fn banning() -> Config {
     with_ban(Duration::from_mins(10), Duration::from_hours(1))
 }
 
@@ -214,7 +238,7 @@ impl Lab {
     }
 
     /// Bans a source as the program does.
-    fn detect(&self, source: &str, at: Instant) {
+    pub(super) fn detect(&self, source: &str, at: Instant) {
         let named = self.controller.policies.get("default").unwrap();
         let rule = named.policy.ban().unwrap();
         let ban = Detected {

@@ -317,7 +317,15 @@ impl Lab {
             what,
             ..ExportRequest::default()
         };
-        self.controller.export(&request).unwrap().text()
+        let export = self.controller.export(&request).unwrap();
+        let mut text = String::new();
+        let mut bans = self.controller.some_bans(None);
+        while let Some((prefix, origin, _)) = bans.last().filter(|_| export.has_bans) {
+            text += &export.of_bans(&bans);
+            bans = self.controller.some_bans(Some(&(*prefix, origin.clone())));
+        }
+        text.extend(export.others());
+        text
     }
 
     /// Reads the files that are due, as the daemon does.

@@ -1,7 +1,13 @@
 //! The lists are full.
 
 use super::*;
-use crate::control::{BanRow, FOREVER};
+use crate::{
+    control::{
+        BanRow, FOREVER,
+        list::{List, ListEntry},
+    },
+    lists::{Action, ReasonId, Reasons},
+};
 
 #[test]
 fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
@@ -58,6 +64,32 @@ fn an_automatic_ban_takes_nothing_of_what_is_kept_for_those_by_hand() {
     lab.check_bans("192.0.2.0 192.0.2.1");
     // A prefix that has an entry needs no other.
     lab.edit(&[automatic("192.0.2.0", 60)]);
+}
+
+#[test]
+fn a_list_counts_with_each_of_its_entries() {
+    let mut lab = full_of(&[(Origin::Detected, 50), (Origin::Manual, 30)]);
+    let list = |prefixes: &[&str]| {
+        let entries = prefixes.iter().map(|text| ListEntry {
+            prefix: prefix(text),
+            until: FOREVER,
+            reason: ReasonId::NONE,
+        });
+        let list = List::new(Action::Ban, None, Timestamp::now(), "test".into());
+        let list = list.with_entries(entries.collect(), Reasons::default());
+        let touched = prefixes.iter().map(|text| prefix(text)).collect();
+        Edit::List("bad".into(), Some(list.into()), touched)
+    };
+    let two = list(&["198.51.100.1", "198.51.100.2"]);
+    let refused = lab.controller.edit(&[two]).unwrap_err();
+    assert!(
+        refused.error.contains("1 of the new ones find no room"),
+        "{}",
+        refused.error
+    );
+    lab.edit(&[list(&["198.51.100.1"])]);
+    lab.check_bans("192.0.2.1");
+    assert_eq!(lab.entries().len(), 18);
 }
 
 #[test]

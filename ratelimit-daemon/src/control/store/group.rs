@@ -1,0 +1,124 @@
+//! Transactions, and groups of changes that share one: each change of a group is made whole or not at all, and all of them
+//! are kept by one commit.
+
+use anyhow::{Context, ensure};
+
+use super::{Store, Writer};
+
+/// Where a group stands.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Group {
+    /// There is none: each change is a transaction.
+    #[default]
+    None,
+    /// The first change begins the transaction.
+    Empty,
+    /// Its transaction has begun.
+    Begun,
+}
+
+impl Store {
+    /// Runs `change` in a transaction, or as one of the changes of a group: all of it is kept, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of `change`, and of the database.
+    pub fn transaction<T>(
+        &mut self,
+        change: impl FnOnce(&Writer<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        self.read.take();
+        if self.group != Group::None {
+            return self.change_in_group(change);
+        }
+        self.run("BEGIN")?;
+        let answer = change(&self.writer());
+        match answer.and_then(|answer| self.commit().map(|()| answer)) {
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                self.roll_back();
+                Err(error)
+            }
+        }
+    }
+
+    /// From here on changes are kept together, by [`end_group`](Self::end_group).
+    pub fn begin_group(&mut self) {
+        self.group = Group::Empty;
+    }
+
+    /// Keeps the changes since the group began.
+    ///
+    /// # Errors
+    ///
+    /// When the database refuses: then none of them is kept.
+    pub fn end_group(&mut self) -> anyhow::Result<()> {
+        let group = std::mem::take(&mut self.group);
+        if group != Group::Begun {
+            return Ok(());
+        }
+        let answer = self.require_group().and_then(|()| self.commit());
+        if answer.is_err() {
+            self.roll_back();
+        }
+        answer
+    }
+
+    fn change_in_group<T>(
+        &mut self,
+        change: impl FnOnce(&Writer<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        if self.group == Group::Empty {
+            self.run("BEGIN")?;
+            self.group = Group::Begun;
+        }
+        self.require_group()?;
+        self.run("SAVEPOINT one")?;
+        let answer = change(&self.writer());
+        if answer.is_err() {
+            self.run("ROLLBACK TO one")?;
+        }
+        self.run("RELEASE one")?;
+        answer
+    }
+
+    /// Where the disk is full, among others, `SQLite` rolls back more than the change that failed.
+    fn require_group(&self) -> anyhow::Result<()> {
+        ensure!(
+            !self.connection.is_autocommit(),
+            "the database has taken back the changes before"
+        );
+        Ok(())
+    }
+
+    /// Ends the transaction that has begun, with the number that it has.
+    fn commit(&mut self) -> anyhow::Result<()> {
+        self.writer().write_changes(self.changes + 1)?;
+        self.run("COMMIT")?;
+        self.changes += 1;
+        self.witness.see(self.changes);
+        Ok(())
+    }
+
+    fn roll_back(&self) {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.run("ROLLBACK")
+        {
+            let error = format!("{error:#}");
+            tracing::error!(error, "a transaction that failed could not be taken back");
+        }
+    }
+
+    fn run(&self, statement: &str) -> anyhow::Result<()> {
+        self.writer()
+            .run(statement, [])
+            .with_context(|| format!("writing to the database ({statement})"))
+    }
+
+    const fn writer(&self) -> Writer<'_> {
+        Writer {
+            connection: &self.connection,
+            timekeeper: &self.timekeeper,
+        }
+    }
+}
