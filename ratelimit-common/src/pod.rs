@@ -64,4 +64,6 @@ unsafe impl Pod for SourceKey<Ipv6> {}
 // SAFETY: as above.
 unsafe impl Pod for Strikes {}
 // SAFETY: as above.
+unsafe impl Pod for crate::strikes::pending::Pending {}
+// SAFETY: as above.
 unsafe impl Pod for Tally {}

@@ -18,6 +18,7 @@ mod memory;
 mod object;
 mod pins;
 mod room;
+mod strike_maps;
 
 use std::net::IpAddr;
 

@@ -27,6 +27,7 @@ use ratelimit_common::{
     node::Shares,
     sample::Countdown,
     source::LogKey,
+    strikes::pending::{self, Pending},
 };
 
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
@@ -40,6 +41,7 @@ type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>
 type Compact = Array<Set, 1, MAPPED>;
 type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
 type StrikesBySource<A> = LruHashMap<A, Strikes, { STRIKES_MAX as usize }>;
+type PendingStrikes = PerCpuArray<[Pending; pending::SLOTS], 1>;
 
 /// Index 0 → what holds for all packets.
 #[btf_map]
@@ -124,6 +126,12 @@ static STRIKES_V4: StrikesBySource<Ipv4> = LruHashMap::new();
 #[btf_map]
 static STRIKES_V6: StrikesBySource<Ipv6> = LruHashMap::new();
 
+/// Index 0 → strikes that this CPU keeps back.
+#[btf_map]
+static PENDING_V4: PendingStrikes = PerCpuArray::new();
+#[btf_map]
+static PENDING_V6: PendingStrikes = PerCpuArray::new();
+
 /// Index 0 → the strikes of a source that had none.
 #[btf_map]
 pub static EMPTY_STRIKES: Array<Strikes, 1> = Array::new();
@@ -205,6 +213,7 @@ pub trait FamilyMaps: Address {
     const SOURCES: &'static Sources<Self>;
     const COMPACT: &'static Compact;
     const STRIKES: &'static StrikesBySource<Self>;
+    const PENDING: &'static PendingStrikes;
     const DETECTED: &'static DetectedBySource<Self>;
     /// A word of the guard in front of the lists.
     fn guard_word(index: u32) -> Option<&'static u64>;
@@ -215,6 +224,7 @@ impl FamilyMaps for Ipv4 {
     const SOURCES: &'static Sources<Self> = &SOURCES_V4;
     const COMPACT: &'static Compact = &COMPACT_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
+    const PENDING: &'static PendingStrikes = &PENDING_V4;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
 
     #[inline(always)]
@@ -228,6 +238,7 @@ impl FamilyMaps for Ipv6 {
     const SOURCES: &'static Sources<Self> = &SOURCES_V6;
     const COMPACT: &'static Compact = &COMPACT_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
+    const PENDING: &'static PendingStrikes = &PENDING_V6;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
 
     #[inline(always)]

@@ -5,11 +5,14 @@ use std::{hash::Hash, os::fd::AsFd, sync::atomic::Ordering::Relaxed};
 use anyhow::{Context, Result};
 use aya::{
     Ebpf, Pod,
-    maps::{Array, HashMap, Map, MapData, MapError},
+    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues},
 };
 use ratelimit_common::{
-    Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes, compact::Set,
-    guard::WIDTHS, list::PrefixKey,
+    Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes,
+    compact::Set,
+    guard::WIDTHS,
+    list::PrefixKey,
+    strikes::pending::{self, Pending},
 };
 use ratelimit_daemon::datapath::Mapped;
 
@@ -41,6 +44,7 @@ where
     sources: HashMap<MapData, SourceKey<A>, Record>,
     compact: Array<MapData, Set>,
     strikes: HashMap<MapData, A, Strikes>,
+    pending: PerCpuArray<MapData, [Pending; pending::SLOTS]>,
     detected: HashMap<MapData, A, Detected>,
 }
 
@@ -57,6 +61,7 @@ where
             sources: map("SOURCES")?.try_into()?,
             compact: map("COMPACT")?.try_into()?,
             strikes: map("STRIKES")?.try_into()?,
+            pending: map("PENDING")?.try_into()?,
             detected: map("DETECTED")?.try_into()?,
         })
     }
@@ -90,7 +95,10 @@ where
 
     /// How often a source was refused, and when last.
     pub fn strikes_of(&self, source: &A) -> Result<Strikes> {
-        Ok(self.strikes.get(source, 0)?)
+        let all = self.strikes()?.into_iter();
+        let own = all.into_iter().find(|(struck, _)| struck == source);
+        own.map(|(_, strikes)| strikes)
+            .context("it was never refused")
     }
 
     /// Overwrites the state of a source.
@@ -98,8 +106,21 @@ where
         Ok(self.sources.insert(key, record, 0)?)
     }
 
-    /// Every source that was refused, and how often.
+    /// Every source that was refused, and how often, with what the CPUs keep back.
     pub fn strikes(&self) -> Result<Vec<(A, Strikes)>> {
+        let mut all: std::collections::HashMap<A, Strikes> =
+            self.strikes.iter().collect::<Result<_, _>>()?;
+        for pending in self.pending.get(&0, 0)?.iter().flatten() {
+            if let Some(source) = pending.source() {
+                let strikes = all.entry(source).or_default();
+                *strikes = strikes.with(pending);
+            }
+        }
+        Ok(all.into_iter().collect())
+    }
+
+    /// The sources of which all CPUs see strikes, and how many.
+    pub fn shared_strikes(&self) -> Result<Vec<(A, Strikes)>> {
         Ok(self.strikes.iter().collect::<Result<_, _>>()?)
     }
 
@@ -124,6 +145,9 @@ where
         clear(&mut self.lists)?;
         clear(&mut self.sources)?;
         clear(&mut self.detected)?;
+        let cpus = self.pending.get(&0, 0)?.len();
+        let free = PerCpuValues::try_from(vec![[Pending::default(); pending::SLOTS]; cpus])?;
+        self.pending.set(0, free, 0)?;
         Ok(clear(&mut self.strikes)?)
     }
 }

@@ -1,8 +1,8 @@
 //! The maps of one address family.
 
 use std::{
+    hash::Hash,
     io,
-    net::IpAddr,
     os::fd::{AsFd, OwnedFd},
 };
 
@@ -10,11 +10,14 @@ use aya::{
     Pod,
     maps::{HashMap, MapData, MapError},
 };
-use ratelimit_common::{
-    ListEntry, Record, SourceKey, Strikes, layout::LISTED_MAX, list::PrefixKey,
-};
+use ratelimit_common::{ListEntry, Record, SourceKey, layout::LISTED_MAX, list::PrefixKey};
 
-use super::{DatapathError, IpAddress, SourceRow, batch, load::Maps, mapped::Mapped};
+use super::{
+    DatapathError, IpAddress, SourceRow, batch,
+    load::Maps,
+    mapped::Mapped,
+    strike_maps::{self, StrikeMaps},
+};
 use crate::prefix::Prefix;
 
 /// The names of a family's maps.
@@ -22,7 +25,7 @@ pub(super) struct Names {
     guard: &'static str,
     lists: &'static str,
     sources: &'static str,
-    strikes: &'static str,
+    strikes: &'static strike_maps::Names,
 }
 
 /// The IPv4 maps.
@@ -30,7 +33,7 @@ pub(super) const V4: Names = Names {
     guard: "GUARD_V4",
     lists: "LISTS_V4",
     sources: "SOURCES_V4",
-    strikes: "STRIKES_V4",
+    strikes: &strike_maps::V4,
 };
 
 /// The IPv6 maps.
@@ -38,13 +41,13 @@ pub(super) const V6: Names = Names {
     guard: "GUARD_V6",
     lists: "LISTS_V6",
     sources: "SOURCES_V6",
-    strikes: "STRIKES_V6",
+    strikes: &strike_maps::V6,
 };
 
 /// The maps of the family of `A`.
 pub(super) struct FamilyMaps<A>
 where
-    A: IpAddress,
+    A: IpAddress + Hash,
     PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
 {
@@ -53,13 +56,12 @@ where
     lists: OwnedFd,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     sources_fd: OwnedFd,
-    strikes: HashMap<MapData, A, Strikes>,
-    strikes_fd: OwnedFd,
+    strikes: StrikeMaps<A>,
 }
 
 impl<A> FamilyMaps<A>
 where
-    A: IpAddress,
+    A: IpAddress + Hash,
     PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
 {
@@ -69,9 +71,8 @@ where
             guard: maps.mapped(names.guard, A::LEVELS.words() as usize)?,
             lists: maps.descriptor(names.lists)?,
             sources_fd: maps.descriptor(names.sources)?,
-            strikes_fd: maps.descriptor(names.strikes)?,
             sources: maps.take(names.sources)?,
-            strikes: maps.take(names.strikes)?,
+            strikes: StrikeMaps::new(maps, names.strikes)?,
         })
     }
 
@@ -141,18 +142,8 @@ where
         .map_err(unreadable(self.names.sources))
     }
 
-    pub fn strikes(&self, source: A) -> Result<Option<Strikes>, DatapathError> {
-        present(self.strikes.get(&source, 0)).map_err(failed("reading", self.names.strikes, 0))
-    }
-
-    pub fn for_each_struck(
-        &self,
-        mut visit: impl FnMut(IpAddr, Strikes),
-    ) -> Result<(), DatapathError> {
-        batch::for_each(self.strikes_fd.as_fd(), |address: A, strikes| {
-            visit(address.to_std(), strikes);
-        })
-        .map_err(unreadable(self.names.strikes))
+    pub const fn strikes(&self) -> &StrikeMaps<A> {
+        &self.strikes
     }
 }
 
