@@ -42,6 +42,8 @@ unsafe impl Pod for LogKey {}
 // SAFETY: as above.
 unsafe impl Pod for Policy {}
 // SAFETY: as above.
+unsafe impl Pod for crate::list::remembered::Remembered {}
+// SAFETY: as above.
 unsafe impl Pod for PrefixKey<Ipv4> {}
 // SAFETY: as above.
 unsafe impl Pod for PrefixKey<Ipv6> {}

@@ -11,7 +11,7 @@ use ratelimit_common::{
     Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes,
     compact::Set,
     guard::WIDTHS,
-    list::PrefixKey,
+    list::{PrefixKey, remembered::GENERATION},
     strikes::pending::{self, Pending},
 };
 use ratelimit_daemon::datapath::Mapped;
@@ -73,9 +73,30 @@ where
         A::LEVELS.marks(address, length, widths, |index, mark| {
             self.guard.store(index, self.guard.load(index) | mark);
         });
-        Ok(self
-            .lists
-            .insert(PrefixKey::new(address, length), entry, 0)?)
+        self.set_list_entry_unnoticed(address, length, entry)?;
+        self.set_generation(self.generation().wrapping_add(2));
+        Ok(())
+    }
+
+    /// Sets the list entry of a prefix that has its bits, and lets the CPUs remember what the lists said before.
+    pub fn set_list_entry_unnoticed(
+        &mut self,
+        address: A,
+        length: u8,
+        entry: ListEntry,
+    ) -> Result<()> {
+        let key = PrefixKey::new(address, length);
+        Ok(self.lists.insert(key, entry, 0)?)
+    }
+
+    /// The generation of the lists.
+    pub fn generation(&self) -> u64 {
+        self.guard.load(GENERATION)
+    }
+
+    /// Tells the CPUs that a list changes, or that it has.
+    pub fn set_generation(&self, generation: u64) {
+        self.guard.store(GENERATION, generation);
     }
 
     /// The state of every source.
@@ -136,6 +157,7 @@ where
 
     /// Empties the lists, and forgets the sources.
     pub fn clear(&mut self) -> Result<()> {
+        let generation = self.generation();
         for word in self.guard.words() {
             word.store(0, Relaxed);
         }
@@ -143,6 +165,7 @@ where
             self.compact.set(index, Set::default(), 0)?;
         }
         clear(&mut self.lists)?;
+        self.set_generation(generation.wrapping_add(2));
         clear(&mut self.sources)?;
         clear(&mut self.detected)?;
         let cpus = self.pending.get(&0, 0)?.len();

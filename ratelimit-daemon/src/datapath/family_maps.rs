@@ -4,13 +4,18 @@ use std::{
     hash::Hash,
     io,
     os::fd::{AsFd, OwnedFd},
+    sync::atomic::{Ordering::SeqCst, fence},
 };
 
 use aya::{
     Pod,
     maps::{HashMap, MapData, MapError},
 };
-use ratelimit_common::{ListEntry, Record, SourceKey, layout::LISTED_MAX, list::PrefixKey};
+use ratelimit_common::{
+    ListEntry, Record, SourceKey,
+    layout::LISTED_MAX,
+    list::{PrefixKey, remembered::GENERATION},
+};
 
 use super::{
     DatapathError, IpAddress, SourceRow, batch,
@@ -66,9 +71,12 @@ where
     SourceKey<A>: Pod,
 {
     pub fn new(maps: &mut Maps<'_>, names: &'static Names) -> anyhow::Result<Self> {
+        let guard = maps.mapped(names.guard, A::LEVELS.words() as usize)?;
+        // Another daemon may have died while it changed a list.
+        forget_answers(&guard);
         Ok(Self {
             names,
-            guard: maps.mapped(names.guard, A::LEVELS.words() as usize)?,
+            guard,
             lists: maps.descriptor(names.lists)?,
             sources_fd: maps.descriptor(names.sources)?,
             sources: maps.take(names.sources)?,
@@ -86,7 +94,7 @@ where
             .iter()
             .filter_map(|(prefix, entry)| Some((key(*prefix)?, *entry)));
         let (keys, values): (Vec<PrefixKey<A>>, Vec<ListEntry>) = own.unzip();
-        let answer = batch::update(self.lists.as_fd(), &keys, &values);
+        let answer = self.change(&keys, || batch::update(self.lists.as_fd(), &keys, &values));
         answer.map_err(|source| match source.raw_os_error() {
             Some(libc::E2BIG) => DatapathError::Full {
                 map: self.names.lists,
@@ -100,8 +108,26 @@ where
     pub fn remove_entries(&self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
         let own = prefixes.iter().filter_map(|prefix| key(*prefix));
         let keys: Vec<PrefixKey<A>> = own.collect();
-        let answer = batch::delete(self.lists.as_fd(), &keys);
+        let answer = self.change(&keys, || batch::delete(self.lists.as_fd(), &keys));
         answer.map_err(|source| self.unwritten(source))
+    }
+
+    /// Changes the entries of `keys`, while no CPU remembers what the lists say, and lets all forget what they said before.
+    fn change(
+        &self,
+        keys: &[PrefixKey<A>],
+        change: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.guard
+            .store(GENERATION, self.guard.load(GENERATION) | 1);
+        fence(SeqCst);
+        let answer = change();
+        fence(SeqCst);
+        forget_answers(&self.guard);
+        answer
     }
 
     fn unwritten(&self, source: io::Error) -> DatapathError {
@@ -145,6 +171,12 @@ where
     pub const fn strikes(&self) -> &StrikeMaps<A> {
         &self.strikes
     }
+}
+
+/// Begins a generation in which no CPU has asked the lists yet. Its number is even.
+fn forget_answers(guard: &Mapped) {
+    let odd = guard.load(GENERATION) | 1;
+    guard.store(GENERATION, odd.wrapping_add(1));
 }
 
 /// The key of a prefix, where it is one of this family.
