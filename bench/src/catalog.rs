@@ -33,12 +33,14 @@ const LAYERS: [&str; 8] = [
 
 const CONFORMING: &str = "conforming";
 const LIMITED: &str = "limited";
+const NEW_SOURCES: &str = "new-sources";
 
 /// The scenarios of a store.
 pub fn scenarios(store: Store) -> Vec<Scenario> {
     let mut scenarios = vec![
         pass(store),
         flood(store),
+        new_sources(store),
         roomy(store, "pass", WIDE, CONFORMING),
         limited(store),
         roomy(store, "limited", NARROW, LIMITED),
@@ -110,6 +112,14 @@ fn flood(store: Store) -> Scenario {
         });
     }
     scenario
+}
+
+/// A flood of which nearly no source gets state.
+fn new_sources(store: Store) -> Scenario {
+    let budget = "new_sources = { count = 1_000, per = \"1s\", beyond = \"drop\" }";
+    let toml = format!("{budget}\n{}", policy(WIDE));
+    let traffic = Traffic::new(IpFamily::V4, Sources::Flood);
+    Scenario::new(store, "new-sources", toml).case(Case::new(traffic, NEW_SOURCES))
 }
 
 fn roomy(store: Store, name: &str, limit: &str, reason: &'static str) -> Scenario {

@@ -30,6 +30,8 @@ const SINGLE: u32 = 100_000;
 const TIMED: usize = 1_000;
 /// Packets of which the mean is taken while a list is replaced.
 const BATCH: u32 = 1_000;
+/// Seconds of which the mean is taken.
+const SECONDS: u32 = 100;
 /// The list that is replaced.
 const LIST: &str = "big";
 
@@ -46,6 +48,7 @@ pub fn measure(object: &[u8], lab: &Lab) -> Result<()> {
     );
     let scenario = Scenario::new(Store::ALL[0], "control", toml);
     let mut installation = Installation::new(lab, &scenario)?;
+    seconds("a second of an idle daemon", &mut installation)?;
     singles(&mut installation)?;
     let before = resident_bytes()?;
     write(&file, &first)?;
@@ -53,6 +56,7 @@ pub fn measure(object: &[u8], lab: &Lab) -> Result<()> {
         installation.reload()
     })?;
     tell_memory("a million entries of a list", before)?;
+    seconds("a second of comparing a million entries", &mut installation)?;
     write(&file, &second)?;
     replace(object, &mut installation)?;
     write(&file, &first[..1])?;
@@ -75,6 +79,15 @@ fn bans(lab: &Lab, mut installation: Installation) -> Result<()> {
     timed("a start with a million bans after a reboot", || {
         installation.restart(lab)
     })
+}
+
+/// What is due each second while nothing happens.
+fn seconds(what: &str, installation: &mut Installation) -> Result<()> {
+    let start = thread_nanos()?;
+    (0..SECONDS).for_each(|_| installation.tick());
+    let millis = (thread_nanos()? - start) / 1e6 / f64::from(SECONDS);
+    println!("{what}: {millis:.2} ms on a CPU");
+    Ok(())
 }
 
 fn singles(installation: &mut Installation) -> Result<()> {

@@ -91,6 +91,11 @@ impl Installation {
             .map(drop)
     }
 
+    /// Does what is due each second.
+    pub fn tick(&mut self) {
+        self.controller().tick();
+    }
+
     /// Reads the configuration and the lists that it names.
     pub fn reload(&mut self) -> Result<()> {
         self.controller().reload().map_err(refused).map(drop)

@@ -146,7 +146,10 @@ mod tests {
     fn a_budget_that_a_word_cannot_keep_is_none() {
         let most = NonZeroU32::new(COUNT_MAX).unwrap();
         assert!(share(most, PER_MIN, 1).is_some());
-        assert_eq!(share(most, PER_MIN - Duration::from_micros(66), 1), None);
+        assert_eq!(
+            share(most, PER_MIN.saturating_sub(Duration::from_micros(66)), 1),
+            None
+        );
         let more = most.checked_add(1).unwrap();
         assert_eq!(share(more, Duration::from_secs(1), 1), None);
     }

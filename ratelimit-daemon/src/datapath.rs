@@ -5,6 +5,7 @@
 mod batch;
 mod class_maps;
 mod compact;
+mod count;
 mod detected_maps;
 mod family_maps;
 mod interface;
@@ -22,6 +23,7 @@ mod strike_maps;
 
 use std::net::IpAddr;
 
+pub use batch::Place;
 pub use compact::{HeldTable, held_table};
 pub use interface::{InterfaceState, XdpMode};
 pub use ip_address::IpAddress;
@@ -246,6 +248,22 @@ pub trait Datapath: Send {
 
     /// All entries of both families.
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError>;
+
+    /// Shows up to `count` entries of a family from a place on, or some more, and answers where to go on: at the front
+    /// after the last one.
+    fn some_entries(
+        &self,
+        family: IpFamily,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(Prefix, ListEntry),
+    ) -> Result<Place, DatapathError>;
+
+    /// How many entries of a family there are, told without looking at them; `None` where the kernel does not count (before 6.4).
+    fn count_entries(&self, family: IpFamily) -> Option<u64>;
+
+    /// The policy at an index; empty where there is none.
+    fn policy(&self, index: u32) -> Result<Policy, DatapathError>;
 
     /// The policies that are not empty, by index.
     fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError>;

@@ -29,6 +29,10 @@ pub const BEYOND: [(&str, Beyond); 3] = [
 
 impl NewSources {
     /// The share that each of `cpus` CPUs has.
+    ///
+    /// # Panics
+    ///
+    /// When count and time are none that the configuration takes.
     #[must_use]
     pub fn share(&self, cpus: u32) -> FixedWindow {
         let share = new_sources::share(self.count, self.per, cpus);

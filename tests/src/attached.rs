@@ -73,7 +73,9 @@ pub fn settings(service: &Service) -> Result<Settings> {
     Ok(Array::try_from(map)?.get(&0, 0)?)
 }
 
-fn pin(service: &Service, name: &str) -> PathBuf {
+/// Where a map of `service` is pinned.
+#[must_use]
+pub fn pin(service: &Service, name: &str) -> PathBuf {
     let layout = format!("v{}", layout::VERSION);
     service.pins().join(layout).join("maps").join(name)
 }

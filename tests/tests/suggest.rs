@@ -12,7 +12,9 @@ use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
 
 const PATIENCE: Duration = Duration::from_mins(2);
 const SOURCES: u32 = 100;
-const TOML: &str = "[policy.default]\nlimits = [{ packets = 1000, per = \"1s\" }]\n";
+
+/// Of a sliding window, each look counts what is in it.
+const TOML: &str = "[policy.default]\nlimits = [{ packets = 1000, per = \"1h\", algorithm = \"sliding-window\" }]\n";
 
 #[test]
 fn what_sources_sent_is_proposed_with_headroom() {
@@ -23,19 +25,20 @@ fn what_sources_sent_is_proposed_with_headroom() {
     assert_eq!(early.code, 1, "{early:?}");
     assert!(early.stderr.contains("too little was seen"), "{early:?}");
     let sender = Sender::new(&lab.far).unwrap();
+    // Source n sends n packets at once: nearly every look of the next hour finds all of them.
+    for source in 1..=SOURCES {
+        let address = Ipv4Addr::from(0x0a01_0000 + source);
+        let frame = Frame::ethernet().ipv4(address).udp(9).pad_to(60).build();
+        for _ in 0..source {
+            sender.send(&frame).unwrap();
+        }
+    }
     let start = Instant::now();
     let found = loop {
         assert!(start.elapsed() < PATIENCE, "{}", service.log());
-        // Source n sends n packets at once, and the next ones in its next window.
-        for source in 1..=SOURCES {
-            let address = Ipv4Addr::from(0x0a01_0000 + source);
-            let frame = Frame::ethernet().ipv4(address).udp(9).pad_to(60).build();
-            for _ in 0..source {
-                sender.send(&frame).unwrap();
-            }
-        }
-        thread::sleep(Duration::from_millis(1_050));
-        if let Some(found) = suggested(&service) {
+        thread::sleep(Duration::from_millis(200));
+        let enough = |found: &Suggested| found.limits[0].windows > 3 * u64::from(SOURCES);
+        if let Some(found) = suggested(&service).filter(enough) {
             break found;
         }
     };
@@ -55,16 +58,15 @@ fn what_sources_sent_is_proposed_with_headroom() {
     service.rlctl_ok(&["config", "check", file]).unwrap();
     assert!(text.contains("[policy.default]"), "{text}");
     let table = service.rlctl_ok(&["suggest", "--percentile", "90"]);
-    assert!(table.unwrap().contains("1000 packets per 1s"));
+    assert!(table.unwrap().contains("1000 packets per 1h"));
 }
 
-/// Of sources that send 1 to 100, nine in ten send 90 at most. Bins are 1 % wide, and a look that comes while a source sends finds
-/// less of it.
+/// Of sources that send 1 to 100, nine in ten send 90 at most. Bins are 1 % wide, and one look of four may have found a part.
 fn check(found: &Suggested) {
     let limit = &found.limits[0];
     assert_eq!(limit.policy, "default");
     assert!((86..=91).contains(&limit.at), "{limit:?}");
-    assert!((48..=52).contains(&limit.median), "{limit:?}");
+    assert!((43..=52).contains(&limit.median), "{limit:?}");
     assert!((98..=101).contains(&limit.most), "{limit:?}");
     assert!(limit.sources <= u64::from(SOURCES), "{limit:?}");
     let proposed = limit.proposed.as_ref().unwrap().amount();

@@ -78,7 +78,7 @@ pub fn slot_of<A: Address>(address: &A) -> usize {
 #[must_use]
 #[inline(always)]
 pub const fn is_kept(now: Instant) -> bool {
-    now.as_nanos() >> 12 & 7 == 0
+    now.as_nanos() & 0x7000 == 0
 }
 
 #[cfg(test)]

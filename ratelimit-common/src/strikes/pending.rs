@@ -53,6 +53,7 @@ impl Pending {
     }
 
     /// Whose strikes they are; `None` where there are none.
+    #[must_use]
     #[inline(always)]
     pub fn source<A: Address>(&self) -> Option<A> {
         (self.packets != 0).then(|| A::from_octets(self.source))

@@ -35,12 +35,12 @@ pub fn read(value: Value<'_>, source: &Source, report: &mut Report) -> Option<At
         Some(value) => read_per(value, report),
         None => lacks(&section, "per", "per = \"1s\"", report),
     };
-    let beyond = match section.take("beyond") {
-        Some(value) => value.choice(&BEYOND, report),
-        None => {
-            let hint = "beyond = \"drop\", \"pass\" or \"aggregate\": what becomes of packets of more sources";
-            lacks(&section, "beyond", hint, report)
-        }
+    let beyond = if let Some(value) = section.take("beyond") {
+        value.choice(&BEYOND, report)
+    } else {
+        let hint =
+            "beyond = \"drop\", \"pass\" or \"aggregate\": what becomes of packets of more sources";
+        lacks(&section, "beyond", hint, report)
     };
     let spot = section.spot.clone();
     section.finish(report);

@@ -12,7 +12,7 @@ use ratelimit_common::{
 use super::guards::GuardCounts;
 use crate::{
     class_tables::ClassTables,
-    datapath::{Datapath, DatapathError, IpFamily},
+    datapath::{Datapath, DatapathError, IpFamily, Place},
     prefix::Prefix,
 };
 
@@ -24,6 +24,10 @@ pub struct Enforcer {
     counts: [u64; 2],
     held: Tables,
     guards: GuardCounts,
+    /// Where the comparison of each family goes on.
+    walks: [Place; 2],
+    /// Whether entries could not be taken back when a change failed.
+    is_in_doubt: bool,
 }
 
 /// What the tables hold, or are to hold, besides the entries.
@@ -62,6 +66,8 @@ impl Enforcer {
             counts: [0; 2],
             held: Tables::default(),
             guards: GuardCounts::default(),
+            walks: <[Place; 2]>::default(),
+            is_in_doubt: false,
         };
         enforcer.reread()?;
         Ok(enforcer)
@@ -87,6 +93,35 @@ impl Enforcer {
         Ok(Tables {
             policies: self.datapath.policies()?.into_iter().collect(),
             classes: self.datapath.classes()?,
+            aggregates,
+            detection_limit: self.datapath.detection_limit()?,
+            new_sources: self.datapath.new_sources()?,
+            settings: self.datapath.settings()?,
+        })
+    }
+
+    /// The same of what packets are judged by. Of policies that nothing names, and of arrays of classes that no packet asks
+    /// for, it is taken that they are as they were written.
+    fn read_tables_in_use(&self) -> Result<Tables, DatapathError> {
+        let mut aggregates = BTreeMap::new();
+        for family in IpFamily::ALL {
+            aggregates.insert(family, self.datapath.aggregates(family)?);
+        }
+        let mut policies = BTreeMap::new();
+        for index in self.held.policies.keys() {
+            let policy = self.datapath.policy(*index)?;
+            if policy != Policy::default() {
+                policies.insert(*index, policy);
+            }
+        }
+        let classes = if self.held.settings.has_classes() {
+            self.datapath.classes()?
+        } else {
+            self.held.classes.clone()
+        };
+        Ok(Tables {
+            policies,
+            classes,
             aggregates,
             detection_limit: self.datapath.detection_limit()?,
             new_sources: self.datapath.new_sources()?,
@@ -450,6 +485,7 @@ impl Enforcer {
                 }
             };
             if let Err(error) = answer {
+                self.is_in_doubt = true;
                 tracing::error!(%error, "a change that failed could not be taken back");
             }
         }

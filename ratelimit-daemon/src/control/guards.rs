@@ -53,6 +53,16 @@ impl GuardCounts {
         }
     }
 
+    /// Whether packets are sent on to look a prefix up.
+    pub fn admit(prefix: Prefix, datapath: &dyn Datapath) -> bool {
+        let family = IpFamily::of(prefix.address());
+        let mut admit = true;
+        marks(prefix, widths(family, datapath), |index, mark| {
+            admit &= datapath.guard_word(family, index) & mark == mark;
+        });
+        admit
+    }
+
     /// Sets the bits of a prefix that was not there before.
     pub fn add(&mut self, prefix: Prefix, datapath: &mut dyn Datapath) {
         let family = IpFamily::of(prefix.address());

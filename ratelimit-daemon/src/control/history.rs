@@ -275,3 +275,27 @@ fn counted(algorithm: &Algorithm, word: u64, now: Instant) -> Option<u64> {
 pub(super) fn this_hour() -> i64 {
     Timestamp::now().as_second() / 3600
 }
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_common::algorithm::FixedWindow;
+
+    use super::*;
+
+    #[test]
+    fn a_fixed_window_is_counted_in_its_last_tenth() {
+        let second = Duration::from_secs(1);
+        let window = FixedWindow::new(10, second).unwrap();
+        let start = Instant::from_nanos(7_000_000_000);
+        let word = window.step(0, start, 3).unwrap();
+        let algorithm = Algorithm::FixedWindow(window);
+        let counted_after = |ms: u64| {
+            let now = Instant::from_nanos(start.as_nanos() + ms * 1_000_000);
+            counted(&algorithm, word, now)
+        };
+        assert_eq!(
+            [0, 890, 910, 990, 1010].map(counted_after),
+            [None, None, Some(3), Some(3), None]
+        );
+    }
+}

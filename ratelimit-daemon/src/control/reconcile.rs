@@ -1,8 +1,15 @@
 //! Brings the kernel's tables back to what is intended when somebody else changed them.
 //!
-//! Each second the tables are compared with what was written into them: small tables and lists of up to [`ENTRIES_QUICK`]
-//! entries whole, longer lists only every [`WHOLE`], as reading a million entries takes a good part of a second. Only where
-//! something is different are the entries compiled anew and put back.
+//! Each second what packets are judged by is compared with what was written, and lists of up to [`ENTRIES_QUICK`] entries whole.
+//! Slots of policies that nothing names, and arrays of classes while no limit has one, are as many, and no packet reads them: they
+//! are compared every [`SPARE`].
+//! Reading a million entries takes a good part of a second. So of longer lists the kernel is asked how many entries there
+//! are, and [`PART`] of them are read: what was put in or taken out is found within a second, what was changed in place or swapped
+//! when its turn comes: of a million entries within two minutes. A list in which something is found is
+//! compared whole and put right at once. Own writes need no comparison: the kernel answers each, and one that fails and cannot be
+//! taken back has everything compared in the next second.
+//!
+//! A kernel before 6.4 does not say how many entries there are. There what was taken out is found every [`WHOLE`].
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +17,19 @@ use tracing::warn;
 
 use super::{
     controller::Controller,
-    enforcer::verify::{ByKind, Kind},
+    enforcer::verify::{ByKind, Extent, Kind},
 };
 
-/// Lists with more entries are not read each second.
+/// Lists with more entries are not read whole each second.
 const ENTRIES_QUICK: u64 = 8192;
-/// How often everything is compared.
+/// How many of their entries are, of each family.
+const PART: usize = 8192;
+/// How often all are read where the kernel does not count them.
 const WHOLE: Duration = Duration::from_mins(5);
+/// How often what no packet reads is compared.
+const SPARE: Duration = Duration::from_mins(1);
+/// How often where something is wrong that could not be put right.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// How what is enforced stands to what is intended.
 #[derive(Clone, Debug)]
@@ -35,6 +48,7 @@ pub(super) struct Comparisons {
     missing: ByKind,
     repaired: ByKind,
     whole: Instant,
+    spare: Instant,
 }
 
 impl Default for Comparisons {
@@ -43,6 +57,7 @@ impl Default for Comparisons {
             missing: ByKind::default(),
             repaired: ByKind::default(),
             whole: Instant::now(),
+            spare: Instant::now(),
         }
     }
 }
@@ -50,19 +65,49 @@ impl Default for Comparisons {
 impl Controller {
     /// Compares what the kernel holds with what is intended, as far as that is cheap, and puts right what is different.
     pub fn reconcile_quickly(&mut self) {
-        let long = self.enforcer.written().of(Kind::Entry) > ENTRIES_QUICK;
-        if !long || self.comparisons.whole.elapsed() >= WHOLE {
-            return self.reconcile();
+        let extent = if self.comparisons.spare.elapsed() < SPARE {
+            Extent::InUse
+        } else {
+            Extent::All
+        };
+        if self.is_whole_due() {
+            return self.reconcile_whole(extent);
         }
-        let different = self.enforcer.verify_tables();
+        self.note_extent(extent);
+        let different = self.enforcer.verify_tables(extent);
         self.repair(different.map_err(Into::into), false);
+    }
+
+    /// Whether long lists are to be compared whole, or are short.
+    fn is_whole_due(&mut self) -> bool {
+        if self.enforcer.written().of(Kind::Entry) <= ENTRIES_QUICK {
+            return true;
+        }
+        let since = self.comparisons.whole.elapsed();
+        if self.comparisons.missing.sum() > 0 {
+            return since >= AGAIN;
+        }
+        // What cannot be read says so in the comparison.
+        self.enforcer.is_suspicious(PART).unwrap_or(true)
+            || (since >= WHOLE && !self.enforcer.is_counted())
     }
 
     /// Compares all that the kernel holds with what is intended, and puts right what is different.
     pub fn reconcile(&mut self) {
+        self.reconcile_whole(Extent::All);
+    }
+
+    fn reconcile_whole(&mut self, extent: Extent) {
         self.comparisons.whole = Instant::now();
-        let different = self.enforcer.verify();
+        self.note_extent(extent);
+        let different = self.enforcer.verify(extent);
         self.repair(different.map_err(Into::into), true);
+    }
+
+    fn note_extent(&mut self, extent: Extent) {
+        if extent == Extent::All {
+            self.comparisons.spare = Instant::now();
+        }
     }
 
     /// How what is enforced stands to what is intended.

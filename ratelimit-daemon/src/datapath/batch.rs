@@ -12,6 +12,22 @@ use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_3, bpf_cmd};
 /// Elements asked for at first; more where a bucket of a hash map holds more.
 const ELEMENTS: usize = 4096;
 
+/// Where a walk through a map goes on: at the front by default.
+#[derive(Clone, Debug, Default)]
+pub struct Place(Option<Vec<u8>>);
+
+impl Place {
+    /// The kernel's place in the map: a bucket's number, or a key.
+    pub(super) fn at(bytes: Vec<u8>) -> Self {
+        Self(Some(bytes))
+    }
+
+    /// The same; `None` at the front.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        self.0.as_deref()
+    }
+}
+
 /// Calls `visit` with every element. Elements that come or go meanwhile may be missed; none is seen torn but for LRU maps,
 /// whose words are each whole.
 ///
@@ -22,27 +38,38 @@ pub fn for_each<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
     mut visit: impl FnMut(K, V),
 ) -> io::Result<()> {
-    let mut elements = ELEMENTS;
-    // The kernel's place in the map: a bucket's number, or a key.
-    let mut place = vec![0u8; size_of::<K>().max(size_of::<u32>())];
-    let mut started = false;
+    let mut place = Place::default();
+    loop {
+        place = for_some(map, &place, ELEMENTS, &mut visit)?;
+        if place.bytes().is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Calls `visit` with up to `elements` from a place on, or as many more as a bucket has, and answers where to go on: at the
+/// front after the last one.
+///
+/// # Errors
+///
+/// What the kernel answers.
+pub fn for_some<K: Pod, V: Pod>(
+    map: BorrowedFd<'_>,
+    place: &Place,
+    mut elements: usize,
+    mut visit: impl FnMut(K, V),
+) -> io::Result<Place> {
     loop {
         let mut keys = Vec::<K>::with_capacity(elements);
         let mut values = Vec::<V>::with_capacity(elements);
-        let mut next = vec![0u8; place.len()];
-        let answer = lookup(
-            map,
-            started.then_some(&place),
-            &mut next,
-            &mut keys,
-            &mut values,
-        );
+        let mut next = vec![0u8; size_of::<K>().max(size_of::<u32>())];
+        let answer = lookup(map, place.bytes(), &mut next, &mut keys, &mut values);
         for (key, value) in keys.into_iter().zip(values) {
             visit(key, value);
         }
         match answer {
-            Ok(()) => (place, started) = (next, true),
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(()),
+            Ok(()) => return Ok(Place::at(next)),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(Place::default()),
             // The next bucket does not fit.
             Err(error) if error.raw_os_error() == Some(libc::ENOSPC) => elements *= 2,
             Err(error) => return Err(error),
@@ -94,7 +121,7 @@ pub fn delete<K: Pod>(map: BorrowedFd<'_>, mut keys: &[K]) -> io::Result<()> {
 /// Fills `keys` and `values` up to their capacity. `ENOENT` is the end of the map: what was read before it counts.
 fn lookup<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
-    place: Option<&Vec<u8>>,
+    place: Option<&[u8]>,
     next: &mut [u8],
     keys: &mut Vec<K>,
     values: &mut Vec<V>,

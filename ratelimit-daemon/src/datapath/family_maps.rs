@@ -11,6 +11,7 @@ use aya::{
     Pod,
     maps::{HashMap, MapData, MapError},
 };
+use aya_obj::generated::BPF_F_NO_PREALLOC;
 use ratelimit_common::{
     ListEntry, Record, SourceKey,
     layout::LISTED_MAX,
@@ -18,7 +19,9 @@ use ratelimit_common::{
 };
 
 use super::{
-    DatapathError, IpAddress, SourceRow, batch,
+    DatapathError, IpAddress, SourceRow,
+    batch::{self, Place},
+    count::Count,
     load::Maps,
     mapped::Mapped,
     strike_maps::{self, StrikeMaps},
@@ -59,6 +62,7 @@ where
     names: &'static Names,
     guard: Mapped,
     lists: OwnedFd,
+    lists_count: Option<Count>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     sources_fd: OwnedFd,
     strikes: StrikeMaps<A>,
@@ -78,6 +82,7 @@ where
             names,
             guard,
             lists: maps.descriptor(names.lists)?,
+            lists_count: Count::learn::<PrefixKey<A>, ListEntry>(BPF_F_NO_PREALLOC, LISTED_MAX),
             sources_fd: maps.descriptor(names.sources)?,
             sources: maps.take(names.sources)?,
             strikes: StrikeMaps::new(maps, names.strikes)?,
@@ -142,14 +147,36 @@ where
         mut visit: impl FnMut(Prefix, ListEntry),
     ) -> Result<(), DatapathError> {
         batch::for_each(self.lists.as_fd(), |key: PrefixKey<A>, entry| {
-            let prefix = key
-                .length()
-                .and_then(|length| Prefix::around(key.address().to_std(), length));
-            if let Some(prefix) = prefix {
+            if let Some(prefix) = prefix(key) {
                 visit(prefix, entry);
             }
         })
         .map_err(unreadable(self.names.lists))
+    }
+
+    /// Shows some entries from a place on.
+    pub fn for_some_entries(
+        &self,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(Prefix, ListEntry),
+    ) -> Result<Place, DatapathError> {
+        batch::for_some(
+            self.lists.as_fd(),
+            place,
+            count,
+            |key: PrefixKey<A>, entry| {
+                if let Some(prefix) = prefix(key) {
+                    visit(prefix, entry);
+                }
+            },
+        )
+        .map_err(unreadable(self.names.lists))
+    }
+
+    /// How many entries the kernel counts, where it does.
+    pub fn count_entries(&self) -> Option<u64> {
+        self.lists_count?.elements(self.lists.as_fd())
     }
 
     pub fn record(&self, source: A, scope: u32) -> Result<Option<Record>, DatapathError> {
@@ -182,6 +209,11 @@ fn forget_answers(guard: &Mapped) {
 /// The key of a prefix, where it is one of this family.
 fn key<A: IpAddress>(prefix: Prefix) -> Option<PrefixKey<A>> {
     Some(PrefixKey::new(A::of(prefix.address())?, prefix.len()))
+}
+
+/// The prefix of a key; `None` for what is no key of ours.
+fn prefix<A: IpAddress>(key: PrefixKey<A>) -> Option<Prefix> {
+    Prefix::around(key.address().to_std(), key.length()?)
 }
 
 /// Names the map in an error, and tells a full one.

@@ -22,7 +22,7 @@ use ratelimit_common::{
 
 use super::{
     Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpAddress,
-    IpFamily, Log, LogSize, Pins, Sizes, SlotRow, SourceRow, Totals, batch,
+    IpFamily, Log, LogSize, Pins, Place, Sizes, SlotRow, SourceRow, Totals, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
     detected_maps::DetectedMaps,
@@ -288,6 +288,32 @@ impl Datapath for Kernel {
         self.v6
             .for_each_entry(|prefix, entry| entries.push((prefix, entry)))?;
         Ok(entries)
+    }
+
+    fn some_entries(
+        &self,
+        family: IpFamily,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(Prefix, ListEntry),
+    ) -> Result<Place, DatapathError> {
+        match family {
+            IpFamily::V4 => self.v4.for_some_entries(place, count, visit),
+            IpFamily::V6 => self.v6.for_some_entries(place, count, visit),
+        }
+    }
+
+    fn count_entries(&self, family: IpFamily) -> Option<u64> {
+        match family {
+            IpFamily::V4 => self.v4.count_entries(),
+            IpFamily::V6 => self.v6.count_entries(),
+        }
+    }
+
+    fn policy(&self, index: u32) -> Result<Policy, DatapathError> {
+        self.policies
+            .get(&index, 0)
+            .map_err(failed("reading", "POLICIES", POLICIES_MAX))
     }
 
     fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {

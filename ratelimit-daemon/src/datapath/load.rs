@@ -1,9 +1,6 @@
 //! Loading the program: once for each interface, on the same maps, with the interface's slot as a constant.
 
-use std::{
-    fs,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
-};
+use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, anyhow, bail};
 use aya::{
@@ -19,7 +16,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    IpAddress, OBJECT, Pins, Sizes, compact, interface, link, logs,
+    IpAddress, OBJECT, Pins, Sizes, compact, count, interface, link, logs,
     mapped::Mapped,
     pins::{self, LinkPin},
     room,
@@ -228,7 +225,7 @@ pub fn statuses(ebpf: &Ebpf) -> anyhow::Result<Vec<MapStatus>> {
         let info = data
             .info()
             .with_context(|| format!("asking for the size of {name}"))?;
-        let memory_bytes = memory_bytes(data).unwrap_or_default();
+        let memory_bytes = count::memory_bytes(data.fd().as_fd()).unwrap_or_default();
         let capacity = if compact::TABLES.contains(&name) {
             info.max_entries() * u32::try_from(SLOTS)?
         } else {
@@ -244,15 +241,6 @@ pub fn statuses(ebpf: &Ebpf) -> anyhow::Result<Vec<MapStatus>> {
     }
     statuses.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(statuses)
-}
-
-fn memory_bytes(map: &MapData) -> Option<u64> {
-    let path = format!("/proc/self/fdinfo/{}", map.fd().as_fd().as_raw_fd());
-    let text = fs::read_to_string(path).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("memlock:"))?;
-    line.trim().parse().ok()
 }
 
 fn data_of(map: &Map) -> anyhow::Result<&MapData> {

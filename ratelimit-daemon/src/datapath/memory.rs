@@ -16,8 +16,8 @@ use ratelimit_common::{
 };
 
 use super::{
-    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogSize, SlotRow,
-    SourceRow, Totals,
+    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogSize, Place,
+    SlotRow, SourceRow, Totals,
 };
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
 
@@ -30,6 +30,8 @@ pub struct Memory {
     pub entries_max: usize,
     /// The most entries of a family, as it is told; 0 stands for no end.
     pub capacity: u32,
+    /// Whether nobody counts the entries, as kernels before 6.4.
+    pub does_not_count: bool,
     /// What was written, in its order.
     pub writes: Vec<Write>,
     /// The policies that are not empty.
@@ -259,6 +261,36 @@ impl Datapath for Shared {
             .iter()
             .map(|(prefix, entry)| (*prefix, *entry))
             .collect())
+    }
+
+    fn some_entries(
+        &self,
+        family: IpFamily,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(Prefix, ListEntry),
+    ) -> Result<Place, DatapathError> {
+        let first = place.bytes().and_then(Prefix::from_bytes);
+        let mut own = self.memory().entries.clone();
+        own.retain(|prefix, _| IpFamily::of(prefix.address()) == family && Some(*prefix) >= first);
+        let mut own = own.into_iter();
+        for (prefix, entry) in own.by_ref().take(count) {
+            visit(prefix, entry);
+        }
+        let next = own.next().map(|(prefix, _)| prefix.to_bytes().to_vec());
+        Ok(next.map_or_else(Place::default, Place::at))
+    }
+
+    fn count_entries(&self, family: IpFamily) -> Option<u64> {
+        let memory = self.memory();
+        let own = memory.entries.keys();
+        let own = own.filter(|prefix| IpFamily::of(prefix.address()) == family);
+        (!memory.does_not_count).then(|| own.count() as u64)
+    }
+
+    fn policy(&self, index: u32) -> Result<Policy, DatapathError> {
+        let policy = self.memory().policies.get(&index).copied();
+        Ok(policy.unwrap_or_default())
     }
 
     fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {

@@ -17,6 +17,9 @@ use super::{INTERFACE, Namespace};
 /// Bytes of frames that wait to be received.
 const BUFFER_BYTES: libc::c_int = 8 << 20;
 
+/// How long a link can stay full.
+const FULL_MAX: Duration = Duration::from_secs(10);
+
 /// Sends frames out of the interface of a namespace.
 #[derive(Debug)]
 pub struct Sender(OwnedFd);
@@ -28,16 +31,22 @@ impl Sender {
         namespace.enter(|| socket(0)).map(Self)
     }
 
-    /// Sends a frame.
+    /// Sends a frame, when the queue of the link has room for it.
     pub fn send(&self, frame: &[u8]) -> Result<()> {
-        // SAFETY: the frame outlives the call.
-        let sent = unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-        ensure!(
-            usize::try_from(sent).ok() == Some(frame.len()),
-            "sending: {}",
-            Error::last_os_error()
-        );
-        Ok(())
+        let deadline = Instant::now() + FULL_MAX;
+        loop {
+            // SAFETY: the frame outlives the call.
+            let sent =
+                unsafe { libc::send(self.0.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+            if usize::try_from(sent).ok() == Some(frame.len()) {
+                return Ok(());
+            }
+            let error = Error::last_os_error();
+            // The queue was full, and the frame is not in it.
+            let is_full = error.raw_os_error() == Some(libc::ENOBUFS);
+            ensure!(is_full && Instant::now() < deadline, "sending: {error}");
+            thread::yield_now();
+        }
     }
 
     /// Sends `frame` as often as `per_second` demands, for so long; answers how often that was.

@@ -3,6 +3,7 @@
 use ratelimit_common::ListEntry;
 
 use super::{Enforcer, Tables};
+use crate::control::guards::GuardCounts;
 use crate::{
     datapath::{DatapathError, IpFamily},
     prefix::Prefix,
@@ -75,6 +76,15 @@ impl ByKind {
     }
 }
 
+/// Which tables besides the entries are compared.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Extent {
+    /// What packets are judged by.
+    InUse,
+    /// Also what no packet asks for.
+    All,
+}
+
 impl Enforcer {
     /// How much the tables hold, as they were written.
     #[must_use]
@@ -93,13 +103,16 @@ impl Enforcer {
         written
     }
 
-    /// Compares all tables but the entries with what was written. From then on what they hold counts as written.
+    /// Compares the tables but for the entries with what was written. From then on what they hold counts as written.
     ///
     /// # Errors
     ///
     /// When a table cannot be read.
-    pub fn verify_tables(&mut self) -> Result<ByKind, DatapathError> {
-        let actual = self.read_tables()?;
+    pub fn verify_tables(&mut self, extent: Extent) -> Result<ByKind, DatapathError> {
+        let actual = match extent {
+            Extent::InUse => self.read_tables_in_use()?,
+            Extent::All => self.read_tables()?,
+        };
         let mut different = ByKind::default();
         if actual != self.held {
             different.set(Kind::Policy, different_keys(&self.held, &actual));
@@ -111,22 +124,25 @@ impl Enforcer {
                 .iter()
                 .filter(|family| self.held.aggregates.get(family) != actual.aggregates.get(family));
             different.set(Kind::Aggregate, aggregates.count());
-            different.set(
-                Kind::Settings,
-                usize::from(self.held.settings != actual.settings),
-            );
+            let settings = [
+                self.held.settings != actual.settings,
+                self.held.detection_limit != actual.detection_limit,
+                self.held.new_sources != actual.new_sources,
+            ];
+            let settings = settings.iter().filter(|is_other| **is_other);
+            different.set(Kind::Settings, settings.count());
             self.held = actual;
         }
         Ok(different)
     }
 
-    /// Compares all tables with what was written. From then on what they hold counts as written.
+    /// Compares the tables and all entries with what was written. From then on what they hold counts as written.
     ///
     /// # Errors
     ///
     /// When a table cannot be read.
-    pub fn verify(&mut self) -> Result<ByKind, DatapathError> {
-        let mut different = self.verify_tables()?;
+    pub fn verify(&mut self, extent: Extent) -> Result<ByKind, DatapathError> {
+        let mut different = self.verify_tables(extent)?;
         let actual = self.datapath.entries()?;
         let entries = self.different_entries(&actual);
         let words = if entries > 0 {
@@ -137,7 +153,37 @@ impl Enforcer {
             self.restore_guards()
         };
         different.set(Kind::Entry, entries + words);
+        self.is_in_doubt = false;
         Ok(different)
+    }
+
+    /// Whether a part of the entries, the next `count` of each family, or how many there are, is not as it was written.
+    /// One call after the other, all of them are seen.
+    ///
+    /// # Errors
+    ///
+    /// When the lists cannot be read.
+    pub fn is_suspicious(&mut self, count: usize) -> Result<bool, DatapathError> {
+        let mut different = self.is_in_doubt;
+        for family in IpFamily::ALL {
+            let counted = self.datapath.count_entries(family);
+            different |= counted.is_some_and(|counted| counted != self.count(family));
+            let visit = &mut |prefix, entry| {
+                different |= self.entries.get(&prefix) != Some(&entry)
+                    || !GuardCounts::admit(prefix, &*self.datapath);
+            };
+            let place = &self.walks[family as usize];
+            let next = self.datapath.some_entries(family, place, count, visit)?;
+            self.walks[family as usize] = next;
+        }
+        Ok(different)
+    }
+
+    /// Whether the kernel says how many entries there are: then a walk through them misses none.
+    #[must_use]
+    pub fn is_counted(&self) -> bool {
+        let mut families = IpFamily::ALL.into_iter();
+        families.all(|family| self.datapath.count_entries(family).is_some())
     }
 
     fn different_entries(&self, actual: &[(Prefix, ListEntry)]) -> usize {

@@ -1,5 +1,6 @@
 //! The database in a directory of its own.
 
+mod damage;
 mod migration;
 
 use std::time::Duration;

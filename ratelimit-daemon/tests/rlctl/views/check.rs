@@ -1,0 +1,255 @@
+//! What `rlctl check` prints.
+
+use std::time::Duration;
+
+use ratelimit_daemon::{
+    api::{Check, Covering, Dropped, Entry, Event, LimitState, Origin, What, WiderLimits},
+    class::Match,
+    limit::{Algorithm, LimitSpec, LimitUnit},
+};
+
+use super::{ban, check_view, limits};
+use crate::{
+    Expected, check,
+    daemon::{Daemon, answers},
+    moment,
+};
+
+#[test]
+fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
+    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let mut ban = ban("203.0.113.0/24", since);
+    ban.until = Some(until);
+    let mut beneath = ban.clone();
+    beneath.prefix = "203.0.0.0/16".parse().unwrap();
+    (beneath.until, beneath.reason) = (None, None);
+    beneath.origin = Origin::Crowdsec;
+    let entry = |entry, decides| Covering { entry, decides };
+    let policy = |prefix: Option<&str>| Entry::Policy {
+        policy: "partner".to_owned(),
+        prefix: prefix.map(|prefix| prefix.parse().unwrap()),
+    };
+    let covering = vec![
+        entry(Entry::Ban(ban.clone()), true),
+        entry(Entry::Ban(beneath), false),
+        entry(policy(Some("203.0.113.0/24")), false),
+        entry(policy(None), false),
+    ];
+    let drop = Event {
+        number: 7,
+        at: since,
+        what: What::Drop(Dropped {
+            source: [203, 0, 113, 7].into(),
+            reason: "banned".to_owned(),
+            observed: false,
+            policy: None,
+            limit: None,
+            interface: "eth0".to_owned(),
+        }),
+    };
+    let answer = Check {
+        covering,
+        last_drops: vec![drop],
+        action: "drop".to_owned(),
+        reason: "banned".to_owned(),
+        rule: Some(ban.prefix),
+        until: Some(until),
+        ban: Some(ban),
+        refused_packets: 12,
+        refused_last: Some(since),
+        ..passing("203.0.113.7")
+    };
+    let stdout = format!(
+        "packets from 203.0.113.7 are dropped (banned)
+rule: the ban of 203.0.113.0/24
+until: {until_told} (10d 12h left)
+banned: by alice, since {since_told}
+why: port scan
+beneath: the ban of 203.0.0.0/16 by CrowdSec (alice), forever: nobody said why
+beneath: the policy `partner`, which is for 203.0.113.0/24
+limit: 1000 packets per 1s: 37 used, the window closes in 0.4s
+limit: 50MB per 1s: nothing used
+refused: 12 packets by limits, the last at {since_told}
+seen: {since_told} dropped 203.0.113.7 on eth0: banned"
+    );
+    check_blocked(answers(&answer), &stdout);
+}
+
+#[test]
+fn check_tells_the_limits_that_a_source_shares() {
+    let mut limits = limits();
+    limits.truncate(1);
+    let syn = limits[0].limit.clone();
+    let mut of_syn = limits.clone();
+    of_syn[0].limit = syn.of_class(Match::Named("tcp-syn".to_owned()));
+    let prefix = "203.0.113.0/24".parse().unwrap();
+    let wider = |prefix, observe, limits| WiderLimits {
+        prefix,
+        observe,
+        limits,
+    };
+    let answer = Check {
+        action: "drop".to_owned(),
+        reason: "aggregate-limited".to_owned(),
+        limits: Vec::new(),
+        wider: vec![
+            wider(Some(prefix), false, limits),
+            wider(None, true, of_syn),
+        ],
+        ..passing("203.0.113.7")
+    };
+    let stdout = "packets from 203.0.113.7 are dropped (aggregate-limited)
+rule: the limits that a prefix around it has, for all of its sources
+limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, the window closes in 0.4s
+limit of the node, with what CPUs have drawn ahead (dry run): 1000 packets per 1s of tcp-syn: 37 used, the window closes in 0.4s
+refused: nothing that is remembered";
+    check_blocked(answers(&answer), stdout);
+}
+
+#[test]
+fn check_of_a_limited_address_ends_with_3_and_tells_the_full_limit() {
+    let mut answer = Check {
+        action: "drop".to_owned(),
+        reason: "limited".to_owned(),
+        refused_packets: 7,
+        ..passing("203.0.113.7")
+    };
+    answer.limits[0].used = 1000;
+    answer.limits[0].room_in_seconds = 0.4;
+    let stdout = "\
+packets from 203.0.113.7 are dropped (limited)
+rule: the policy `default`, as for every source without one of its own
+limit: 1000 packets per 1s: 1000 used, room in 0.4s, the window closes in 0.4s
+limit: 50MB per 1s: nothing used
+refused: 7 packets by limits";
+    check_blocked(answers(&answer), stdout);
+}
+
+#[test]
+fn check_tells_the_level_of_each_algorithm() {
+    let state = |unit, algorithm, used, room| LimitState {
+        limit: LimitSpec::new(50_000, unit, Duration::from_secs(1), algorithm).unwrap(),
+        used,
+        room_in_seconds: room,
+        clears_in_seconds: 1.5,
+    };
+    let bucket = Algorithm::TokenBucket { burst: 100_000 };
+    let answer = Check {
+        limits: vec![
+            state(LimitUnit::Packets, Algorithm::SlidingWindow, 7, 0.0),
+            state(LimitUnit::Packets, Algorithm::SlidingWindow, 50_000, 0.2),
+            state(LimitUnit::Bytes, bucket, 60_000, 0.0),
+            LimitState {
+                limit: LimitSpec::new(
+                    5,
+                    LimitUnit::Packets,
+                    Duration::from_mins(1),
+                    Algorithm::SlidingLog,
+                )
+                .unwrap(),
+                ..state(LimitUnit::Packets, bucket, 5, 12.0)
+            },
+            state(LimitUnit::Bytes, bucket, 99_000, 0.1),
+        ],
+        ..passing("203.0.113.7")
+    };
+    let stdout = "\
+packets from 203.0.113.7 pass (conforming)
+rule: the policy `default`, as for every source without one of its own
+limit: 50000 packets per 1s (sliding-window): 7 used, all forgotten in 1.5s
+limit: 50000 packets per 1s (sliding-window): 50000 used, room in 0.2s, all forgotten in 1.5s
+limit: 50kB per 1s (token-bucket, burst 100kB): 60kB of 100kB used, the bucket is full again in 1.5s
+limit: 5 packets per 1m (sliding-log): 5 used, room in 12.0s, all forgotten in 1.5s
+limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, room in 0.1s, the bucket is full again in 1.5s
+refused: nothing that is remembered";
+    let request = "GET /v1/check/203.0.113.7";
+    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+}
+
+#[test]
+fn check_of_an_address_that_passes_ends_with_0() {
+    let answer = Check {
+        source: "2001:db8::/64".parse().unwrap(),
+        rule: Some("2001:db8::/48".parse().unwrap()),
+        policy: "partner".to_owned(),
+        limits: Vec::new(),
+        ..passing("2001:db8::1")
+    };
+    let stdout = "\
+packets from 2001:db8::1 pass (conforming)
+source: it counts as one of 2001:db8::/64
+rule: the policy `partner`, which is for 2001:db8::/48
+refused: nothing that is remembered";
+    let request = "GET /v1/check/2001:db8::1";
+    check_view(&["check", "2001:db8::1"], answers(&answer), request, stdout);
+}
+
+#[test]
+fn check_of_an_allowed_address_tells_the_entry() {
+    let answer = Check {
+        reason: "allowed".to_owned(),
+        rule: Some("203.0.113.0/24".parse().unwrap()),
+        limits: Vec::new(),
+        ..passing("203.0.113.7")
+    };
+    let stdout = "\
+packets from 203.0.113.7 pass (allowed)
+rule: the allow list has 203.0.113.0/24
+refused: nothing that is remembered";
+    let request = "GET /v1/check/203.0.113.7";
+    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+}
+
+#[test]
+fn check_under_a_dry_run_ends_with_0() {
+    let answer = Check {
+        action: "observe".to_owned(),
+        reason: "limited".to_owned(),
+        limits: Vec::new(),
+        ..passing("203.0.113.7")
+    };
+    let stdout = "\
+packets from 203.0.113.7 pass, but only because of the dry run: they would be dropped (limited)
+rule: the policy `default`, as for every source without one of its own
+refused: nothing that is remembered";
+    let request = "GET /v1/check/203.0.113.7";
+    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+}
+
+fn check_blocked(daemon: Daemon, stdout: &str) {
+    let request = "GET /v1/check/203.0.113.7";
+    let (stderr, code) = ("", 3);
+    check(
+        &["check", "203.0.113.7"],
+        daemon,
+        &Expected {
+            request,
+            stdout,
+            stderr,
+            code,
+        },
+    );
+}
+
+fn passing(address: &str) -> Check {
+    Check {
+        limited: None,
+        address: address.parse().unwrap(),
+        source: address.parse().unwrap(),
+        action: "pass".to_owned(),
+        reason: "conforming".to_owned(),
+        rule: None,
+        until: None,
+        ban: None,
+        lists: Vec::new(),
+        policy: "default".to_owned(),
+        limits: limits(),
+        wider: Vec::new(),
+        covering: Vec::new(),
+        last_drops: Vec::new(),
+        strikes: None,
+        new_sources: None,
+        refused_packets: 0,
+        refused_last: None,
+    }
+}

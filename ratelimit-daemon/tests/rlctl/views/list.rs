@@ -1,0 +1,114 @@
+//! What `rlctl list` prints.
+
+use ratelimit_daemon::api::{Allow, Origin};
+
+use super::{ban, check_view, policies};
+use crate::{Expected, check, daemon::answers, moment};
+
+#[test]
+fn list_bans_shows_until_when_by_whom_and_why() {
+    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let mut forever = ban("2001:db8::/48", since);
+    forever.origin = Origin::list("spamhaus");
+    forever.author = "ratelimitd".into();
+    forever.reason = None;
+    let mut ten_days = ban("203.0.113.7", since);
+    ten_days.until = Some(until);
+    let stdout = format!(
+        "PREFIX         UNTIL                LEFT     SINCE                ORIGIN         BY          REASON
+203.0.113.7    {until_told}  10d 12h  {since_told}  manual         alice       port scan
+2001:db8::/48  forever                       {since_told}  list:spamhaus  ratelimitd"
+    );
+    check_view(
+        &["list", "bans"],
+        answers(&[ten_days, forever]),
+        "GET /v1/bans",
+        &stdout,
+    );
+}
+
+#[test]
+fn an_empty_list_is_no_line_on_stdout() {
+    check_empty("bans", "note: nobody is banned");
+    check_empty("allows", "note: nobody is on the allow list");
+}
+
+#[test]
+fn list_allows_and_allow_list_show_the_same() {
+    let (since, told) = moment(-1);
+    let allows = [
+        allow("192.0.2.10", None),
+        Allow {
+            since: Some(since),
+            reason: Some("monitoring".to_owned()),
+            author: Some("alice".to_owned()),
+            origin: Origin::Manual,
+            ..allow("198.51.100.0/24", None)
+        },
+    ];
+    let stdout = format!(
+        "PREFIX           SINCE                BY      REASON
+192.0.2.10                            config
+198.51.100.0/24  {told}  alice   monitoring"
+    );
+    check_view(
+        &["list", "allows"],
+        answers(&allows),
+        "GET /v1/allows",
+        &stdout,
+    );
+    check_view(
+        &["allow", "list"],
+        answers(&allows),
+        "GET /v1/allows",
+        &stdout,
+    );
+}
+
+#[test]
+fn list_limits_shows_prefixes_and_limits_side_by_side() {
+    let stdout = "\
+POLICY   PREFIX          LIMIT                MODE     BY
+default  all others      1000 packets per 1s  enforce  config
+                         50MB per 1s
+partner  203.0.113.0/24  unlimited            observe  rlctl
+         2001:db8::/48";
+    check_view(
+        &["list", "limits"],
+        answers(&policies()),
+        "GET /v1/limits",
+        stdout,
+    );
+    check_view(
+        &["limit", "list"],
+        answers(&policies()),
+        "GET /v1/limits",
+        stdout,
+    );
+}
+
+fn check_empty(list: &str, stderr: &str) {
+    let request = &format!("GET /v1/{list}");
+    let (stdout, code) = ("", 0);
+    let nothing: [(); 0] = [];
+    check(
+        &["list", list],
+        answers(&nothing),
+        &Expected {
+            request,
+            stdout,
+            stderr,
+            code,
+        },
+    );
+}
+
+fn allow(prefix: &str, since: Option<jiff::Timestamp>) -> Allow {
+    Allow {
+        prefix: prefix.parse().unwrap(),
+        since,
+        reason: None,
+        author: None,
+        origin: Origin::Config,
+    }
+}

@@ -1,0 +1,197 @@
+//! What `rlctl status` prints.
+
+use std::collections::BTreeMap;
+
+use ratelimit_daemon::{
+    api::{ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus, Status},
+    config::ClockWish,
+};
+
+use super::{check_view, clock, status};
+use crate::{
+    daemon::{ScriptedDaemon, answers},
+    moment,
+};
+
+#[test]
+fn status_shows_interfaces_configuration_and_maps() {
+    let (past, told) = moment(-1);
+    let stdout = format!(
+        "ratelimitd 0.1.0, process 812, running for 10d 12h
+configuration: /etc/ratelimit/config.toml, applied {told}
+clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
+1 ban, 3 allows, 2 policies
+
+INTERFACE  STATE         MODE
+eth0       attached      generic (slower: the driver has no native mode)
+eth1       NOT ATTACHED
+
+MAP        ENTRIES  CAPACITY  FULL   MEMORY
+BANS_IPV4      512      1024   50%  1.5 MiB
+STATES           -   1000000     -    640 B"
+    );
+    check_view(
+        &["status"],
+        answers(&status(past)),
+        "GET /v1/status",
+        &stdout,
+    );
+}
+
+#[test]
+fn status_shows_a_dry_run_and_a_refused_reload() {
+    let (past, told) = moment(-1);
+    let status = Status {
+        observe: true,
+        config_files: Vec::new(),
+        config_error: Some("config.toml:3:1: unknown key `limit`\n3 | limit = 1".to_owned()),
+        interfaces: Vec::new(),
+        maps: Vec::new(),
+        clock: ClockStatus {
+            wish: ClockWish::Coarse,
+            suits: false,
+            ..clock()
+        },
+        ..status(past)
+    };
+    let stdout = format!(
+        "ratelimitd 0.1.0, process 812, running for 10d 12h
+configuration: from the command line, applied {told}
+the last reload was refused, the configuration before it holds:
+config.toml:3:1: unknown key `limit`
+3 | limit = 1
+dry run: what would be dropped is counted and passes
+clock: coarse as configured, which does not suit: a tick of 4ms makes 1000 packets per 1s in policy default wrong by up to 0.4%
+1 ban, 3 allows, 2 policies
+
+INTERFACE  STATE  MODE
+
+MAP  ENTRIES  CAPACITY  FULL  MEMORY"
+    );
+    check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+}
+
+#[test]
+fn status_shows_a_damaged_database() {
+    let (past, told) = moment(-1);
+    let check_database = |database, lines: &str| {
+        let status = Status {
+            database,
+            interfaces: Vec::new(),
+            maps: Vec::new(),
+            ..status(past)
+        };
+        let stdout = format!(
+            "ratelimitd 0.1.0, process 812, running for 10d 12h
+configuration: /etc/ratelimit/config.toml, applied {told}
+{lines}
+clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
+1 ban, 3 allows, 2 policies
+
+INTERFACE  STATE  MODE
+
+MAP  ENTRIES  CAPACITY  FULL  MEMORY"
+        );
+        check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+    };
+    let damaged = DamagedDatabase {
+        file: "/var/lib/ratelimit/state.db.damaged-20260302T142207Z".to_owned(),
+        error: "it is empty".to_owned(),
+    };
+    check_database(
+        DatabaseStatus {
+            damaged: Some(damaged),
+            aside: 1,
+        },
+        "the database was damaged at the start: it is empty
+it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound of it holds, and every ban and allow of the kernel",
+    );
+    check_database(
+        DatabaseStatus {
+            damaged: None,
+            aside: 2,
+        },
+        "2 damaged databases of earlier starts beside the database",
+    );
+}
+
+#[test]
+fn status_shows_classes_and_what_has_limits_besides_sources() {
+    let (past, told) = moment(-1);
+    let class = r#"{"protocol": ["udp"], "source_ports": ["53"]}"#;
+    let status = Status {
+        config_files: Vec::new(),
+        interfaces: Vec::new(),
+        maps: Vec::new(),
+        classes: vec![ClassView {
+            name: "dns".to_owned(),
+            class: serde_json::from_str(class).unwrap(),
+        }],
+        aggregates: vec!["ipv4/24".to_owned(), "ipv6/56".to_owned()],
+        node: true,
+        ..status(past)
+    };
+    let stdout = format!(
+        "ratelimitd 0.1.0, process 812, running for 10d 12h
+configuration: from the command line, applied {told}
+clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
+1 ban, 3 allows, 2 policies
+classes: dns (udp from port 53)
+wider prefixes with limits: ipv4/24 and ipv6/56
+the node has limits
+
+INTERFACE  STATE  MODE
+
+MAP  ENTRIES  CAPACITY  FULL  MEMORY"
+    );
+    check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+}
+
+#[test]
+fn status_says_whether_crowdsec_answers() {
+    let (past, told) = moment(-1);
+    let crowdsec = |connected, error: Option<&str>| CrowdsecStatus {
+        url: "http://127.0.0.1:8080".to_owned(),
+        connected,
+        since: past,
+        pulled: None,
+        error: error.map(str::to_owned),
+        bans: 7,
+        decisions: 8,
+        pulls: 1,
+        failures: 0,
+        ignored: BTreeMap::new(),
+    };
+    let cases = [
+        (crowdsec(None, None), "asking http://127.0.0.1:8080; 7 bans from before".to_owned()),
+        (
+            crowdsec(Some(true), None),
+            format!("http://127.0.0.1:8080 answers since {told}; 7 bans"),
+        ),
+        (
+            crowdsec(Some(true), Some("the map is full")),
+            "http://127.0.0.1:8080 answers, its decisions cannot be put in force: the map is full; 7 bans".to_owned(),
+        ),
+        (
+            crowdsec(Some(false), Some("connecting: Connection refused")),
+            format!(
+                "no answer from http://127.0.0.1:8080 since {told}: connecting: Connection refused; 7 bans stay"
+            ),
+        ),
+    ];
+    for (crowdsec, line) in cases {
+        let status = Status {
+            crowdsec: Some(crowdsec),
+            ..status(past)
+        };
+        let output = crate::run(
+            &ScriptedDaemon::start(answers(&status)),
+            &["status"],
+            "",
+            &[],
+        );
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        let line = format!("CrowdSec: {line}");
+        assert!(stdout.lines().any(|it| it == line), "{line}\n{stdout}");
+    }
+}

@@ -1,0 +1,61 @@
+//! What `rlctl top` and `stats` print.
+
+use ratelimit_daemon::api::{LimitState, StatsRow, TopSource};
+
+use super::{check_view, limits};
+use crate::daemon::answers;
+
+#[test]
+fn top_shows_how_much_of_their_limits_sources_have_used() {
+    let sources = [
+        top("203.0.113.7", Some(limits().remove(0)), 12),
+        top("2001:db8::/64", None, 0),
+    ];
+    let stdout = "\
+SOURCE         POLICY   LIMIT                USED  %  REFUSED
+203.0.113.7    default  1000 packets per 1s    37  3       12
+2001:db8::/64  default                                      0";
+    check_view(&["top"], answers(&sources), "GET /v1/top?count=20", stdout);
+    let request = "GET /v1/top?count=2";
+    check_view(&["top", "--count", "2"], answers(&sources), request, stdout);
+}
+
+#[test]
+fn stats_hides_what_did_not_happen_unless_asked() {
+    let rows = [
+        counter("pass", "conforming", 123_456),
+        counter("drop", "banned", 0),
+        counter("drop", "limited", 7),
+    ];
+    let short = "\
+INTERFACE  FAMILY  ACTION  REASON      PACKETS     BYTES
+eth0       ipv4    pass    conforming   123456  12345600
+eth0       ipv4    drop    limited           7       700";
+    check_view(&["stats"], answers(&rows), "GET /v1/stats", short);
+    let long = "\
+INTERFACE  FAMILY  ACTION  REASON      PACKETS     BYTES
+eth0       ipv4    pass    conforming   123456  12345600
+eth0       ipv4    drop    banned            0         0
+eth0       ipv4    drop    limited           7       700";
+    check_view(&["stats", "--all"], answers(&rows), "GET /v1/stats", long);
+}
+
+fn top(source: &str, limit: Option<LimitState>, refused_packets: u64) -> TopSource {
+    TopSource {
+        source: source.parse().unwrap(),
+        policy: "default".to_owned(),
+        limit,
+        refused_packets,
+    }
+}
+
+fn counter(action: &str, reason: &str, packets: u64) -> StatsRow {
+    StatsRow {
+        interface: "eth0".to_owned(),
+        family: "ipv4".to_owned(),
+        action: action.to_owned(),
+        reason: reason.to_owned(),
+        packets,
+        bytes: packets * 100,
+    }
+}

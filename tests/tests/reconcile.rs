@@ -1,0 +1,60 @@
+//! Somebody changes the kernel's lists behind the daemon's back.
+
+use std::{
+    fmt::Write as _,
+    thread,
+    time::{Duration, Instant},
+};
+
+use aya::maps::{HashMap, Map, MapData};
+use ratelimit_common::{Ipv4, ListEntry, list::PrefixKey};
+use ratelimit_tests::{Lab, attached, require_root, service::Service};
+
+const CONFIG: &str = "[policy.default]\nlimits = []\n";
+/// More entries than are read each second.
+const ENTRIES: u32 = 20_000;
+/// The machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_ban_that_somebody_takes_out_of_a_long_list_is_back_after_a_second() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    let mut addresses = String::new();
+    for number in 0..ENTRIES {
+        writeln!(addresses, "198.18.{}.{}", number / 256, number % 256).unwrap();
+    }
+    let file = service.path("list.txt");
+    std::fs::write(&file, addresses).unwrap();
+    service
+        .rlctl_ok(&["import", file.to_str().unwrap(), "--list", "long"])
+        .unwrap();
+    let mut lists = lists(&service);
+    let [gone, allowed] =
+        [[198, 18, 7, 7], [198, 18, 9, 9]].map(|address| PrefixKey::new(Ipv4::new(address), 32));
+    let ban = lists.get(&gone, 0).unwrap();
+    lists.remove(&gone).unwrap();
+    service.wait_for_log("are again").unwrap();
+    assert_eq!(lists.get(&gone, 0).unwrap(), ban);
+    lists
+        .insert(allowed, ListEntry::new(true, None, None), 0)
+        .unwrap();
+    // Its turn comes within three seconds: 8,192 entries are read in each.
+    let deadline = Instant::now() + PATIENCE;
+    while lists.get(&allowed, 0).unwrap() != ban {
+        assert!(Instant::now() < deadline, "it stays: {}", service.log());
+        thread::sleep(Duration::from_millis(10));
+    }
+    let metrics = service.get("/metrics", "*/*").unwrap();
+    assert!(
+        metrics.contains("ratelimit_repaired_total{kind=\"entry\"} 2\n"),
+        "{metrics}"
+    );
+}
+
+fn lists(service: &Service) -> HashMap<MapData, PrefixKey<Ipv4>, ListEntry> {
+    let map = MapData::from_pin(attached::pin(service, "LISTS_V4"));
+    let map = Map::HashMap(map.unwrap());
+    map.try_into().unwrap()
+}
