@@ -90,6 +90,7 @@ where
     }
 
     /// The generation of the lists.
+    #[must_use]
     pub fn generation(&self) -> u64 {
         self.guard.load(GENERATION)
     }
