@@ -87,6 +87,9 @@ pub trait Address: Copy + Eq + 'static {
 
     /// The address in 16 bytes, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
     fn octets(self) -> [u8; 16];
+
+    /// The address that these are the octets of.
+    fn from_octets(octets: [u8; 16]) -> Self;
 }
 
 /// An IPv4 address, 4 bytes in network order.
@@ -252,6 +255,12 @@ impl Address for Ipv4 {
         let [a, b, c, d] = self.0;
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
     }
+
+    #[inline(always)]
+    fn from_octets(octets: [u8; 16]) -> Self {
+        let [.., a, b, c, d] = octets;
+        Self([a, b, c, d])
+    }
 }
 
 impl Address for Ipv6 {
@@ -336,6 +345,11 @@ impl Address for Ipv6 {
     #[inline(always)]
     fn octets(self) -> [u8; 16] {
         self.0
+    }
+
+    #[inline(always)]
+    fn from_octets(octets: [u8; 16]) -> Self {
+        Self(octets)
     }
 }
 

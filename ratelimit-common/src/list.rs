@@ -3,6 +3,8 @@
 //! Allows, bans and policy prefixes are compiled by the daemon into one entry for each prefix, which also carries what the
 //! wider prefixes around it say. So one lookup, of the longest match, is the whole answer.
 
+pub mod remembered;
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{Address, Instant};
@@ -126,8 +128,7 @@ impl ListEntry {
     #[must_use]
     #[inline(always)]
     pub fn to_bits(self, now: Instant) -> u64 {
-        let banned = if self.is_banned(now) { BANNED } else { 0 };
-        u64::from(self.flags | FOUND | banned) << 32 | u64::from(self.policy)
+        Answer::of(self).to_bits(now)
     }
 
     /// The entry of [`Self::to_bits`], banned for ever or not at all; `None` for 0.
@@ -144,6 +145,47 @@ impl ListEntry {
             policy: bits as u32,
             flags: flags & !(FOUND | BANNED),
         })
+    }
+}
+
+/// What the lists say, an entry or none, for all times.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct Answer {
+    /// Nanoseconds since boot; 0 without a ban.
+    banned_until_ns: u64,
+    /// The entry without its ban, or 0.
+    bits: u64,
+}
+
+impl Answer {
+    /// That there is no entry.
+    pub const NONE: Self = Self {
+        banned_until_ns: 0,
+        bits: 0,
+    };
+
+    /// That there is this one.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of(entry: ListEntry) -> Self {
+        Self {
+            banned_until_ns: entry.banned_until_ns,
+            bits: ((entry.flags | FOUND) as u64) << 32 | entry.policy as u64,
+        }
+    }
+
+    /// [`ListEntry::to_bits`], or 0.
+    #[must_use]
+    #[inline(always)]
+    pub const fn to_bits(self, now: Instant) -> u64 {
+        if now.as_nanos() < self.banned_until_ns {
+            self.bits | (BANNED as u64) << 32
+        } else {
+            self.bits
+        }
     }
 }
 

@@ -42,6 +42,8 @@ unsafe impl Pod for LogKey {}
 // SAFETY: as above.
 unsafe impl Pod for Policy {}
 // SAFETY: as above.
+unsafe impl Pod for crate::list::remembered::Remembered {}
+// SAFETY: as above.
 unsafe impl Pod for PrefixKey<Ipv4> {}
 // SAFETY: as above.
 unsafe impl Pod for PrefixKey<Ipv6> {}
@@ -63,5 +65,7 @@ unsafe impl Pod for SourceKey<Ipv4> {}
 unsafe impl Pod for SourceKey<Ipv6> {}
 // SAFETY: as above.
 unsafe impl Pod for Strikes {}
+// SAFETY: as above.
+unsafe impl Pod for crate::strikes::pending::Pending {}
 // SAFETY: as above.
 unsafe impl Pod for Tally {}

@@ -4,6 +4,8 @@
 //! CPUs exactly one makes the last strike. With it the source is banned, before user space knows; see
 //! [`detected`](crate::detected).
 
+pub mod pending;
+
 use core::{num::NonZeroU32, time::Duration};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -24,7 +26,7 @@ use crate::{
 pub struct Strikes {
     /// Packets over a limit of the source's policy, dropped or observed.
     pub packets: u64,
-    /// When the last of them came, in nanoseconds since boot.
+    /// When the latest of them came, in nanoseconds since boot.
     pub last_ns: u64,
     /// Those that may lead to a ban, as a word of [`BanRule`].
     pub word: u64,
@@ -166,8 +168,14 @@ pub fn count<A: Address>(
     strike: &Strike<'_>,
     tables: &impl FamilyTables<A>,
 ) -> bool {
-    let rule = policy.and_then(Policy::ban).filter(|_| strike.may_ban);
-    tables.count_strike(source, rule, strike.at)
+    tables.count_strike(source, rule(policy, strike), strike.at)
+}
+
+/// The rule by which a strike may lead to a ban.
+#[must_use]
+#[inline(always)]
+pub fn rule<'a>(policy: Option<&'a Policy>, strike: &Strike<'_>) -> Option<&'a BanRule> {
+    policy.and_then(Policy::ban).filter(|_| strike.may_ban)
 }
 
 /// Bans `source` by the rule of `policy`: from the next packet on, unless the source may be forged, or there are too many

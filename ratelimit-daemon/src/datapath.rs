@@ -19,6 +19,7 @@ mod memory;
 mod object;
 mod pins;
 mod room;
+mod strike_maps;
 
 use std::{net::IpAddr, ops::Range};
 

@@ -48,6 +48,18 @@ pub unsafe fn compare_exchange(word: *mut u64, current: u64, new: u64) -> Result
     }
 }
 
+/// Reads a word that other CPUs change, before anything that is read after it: the atomic operations that answer what stood
+/// there are full barriers.
+///
+/// # Safety
+///
+/// `word` points into a live map value and is aligned.
+#[inline(always)]
+pub unsafe fn load_first(word: *mut u64) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(word, 0) }
+}
+
 /// Adds to a word.
 ///
 /// # Safety

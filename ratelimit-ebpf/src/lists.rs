@@ -3,7 +3,10 @@
 use ratelimit_common::{
     Instant, Ipv4, Ipv6, ListEntry,
     guard::{self, Level},
-    list::PrefixKey,
+    list::{
+        Answer, PrefixKey,
+        remembered::{self, GENERATION, Remembered},
+    },
 };
 
 use crate::{atomic, maps::FamilyMaps, subprograms::unknown};
@@ -31,11 +34,36 @@ fn longest_match<A: FamilyMaps>(address: A, word: u64, level: u64) -> Option<Lis
     })
 }
 
+/// The answer that this CPU remembers, as [`LevelCode::listed`] gives it.
+#[inline(always)]
+fn remembered<A: FamilyMaps>(address: &A, level: u64, at_ns: u64) -> Option<u64> {
+    // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
+    let generation = unsafe { atomic::load(A::guard_word(GENERATION)?) };
+    let question = remembered::question(generation, level)?;
+    slot(address)?.answer(address, question, Instant::from_nanos(at_ns))
+}
+
+#[inline(always)]
+fn generation_first<A: FamilyMaps>() -> u64 {
+    // SAFETY: as above.
+    A::guard_word_mut(GENERATION).map_or(u64::MAX, |word| unsafe { atomic::load_first(word) })
+}
+
+#[inline(always)]
+fn slot<A: FamilyMaps>(address: &A) -> Option<&'static mut Remembered> {
+    let slots = A::REMEMBERED.get_ptr_mut(0)?.cast::<Remembered>();
+    // SAFETY: the index is below the number of slots, which belong to this CPU: XDP programs do not interrupt each other on one.
+    Some(unsafe { &mut *slots.add(remembered::slot_of(address)) })
+}
+
 macro_rules! of_family {
     ($address:ty, $subprogram:ident) => {
         impl LevelCode for $address {
             #[inline(always)]
             fn listed(&self, word: u64, level: u64, at_ns: u64) -> u64 {
+                if let Some(answer) = remembered(self, level, at_ns) {
+                    return answer;
+                }
                 unknown($subprogram(self, word, level, at_ns))
             }
         }
@@ -52,8 +80,21 @@ macro_rules! of_family {
             let Some(address) = (unsafe { address.as_ref() }) else {
                 return 0;
             };
+            let now = Instant::from_nanos(at_ns);
+            // The generation comes first: what is found is then as new, or newer.
+            let question = if remembered::is_kept(now) {
+                remembered::question(generation_first::<$address>(), level)
+            } else {
+                None
+            };
             let entry = longest_match(*address, word, level);
-            entry.map_or(0, |entry| entry.to_bits(Instant::from_nanos(at_ns)))
+            let answer = entry.map_or(Answer::NONE, Answer::of);
+            if let Some(question) = question
+                && let Some(slot) = slot(address)
+            {
+                *slot = Remembered::new(address, question, answer);
+            }
+            answer.to_bits(now)
         }
     };
 }

@@ -22,11 +22,15 @@ use ratelimit_common::{
         CAPTURED_BYTES, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, INTERFACES_MAX, LISTED_MAX,
         LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
     },
-    list::PrefixKey,
+    list::{
+        PrefixKey,
+        remembered::{self, Remembered},
+    },
     new_sources::Budgets,
     node::Shares,
     sample::Countdown,
     source::LogKey,
+    strikes::pending::{self, Pending},
 };
 
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
@@ -40,6 +44,8 @@ type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>
 type Compact = Array<Set, 1, MAPPED>;
 type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
 type StrikesBySource<A> = LruHashMap<A, Strikes, { STRIKES_MAX as usize }>;
+type Answers = PerCpuArray<[Remembered; remembered::SLOTS], 1>;
+type PendingStrikes = PerCpuArray<[Pending; pending::SLOTS], 1>;
 
 /// Index 0 → what holds for all packets.
 #[btf_map]
@@ -94,6 +100,12 @@ static LISTS_V4: Lists<Ipv4> = HashMap::new();
 #[btf_map]
 static LISTS_V6: Lists<Ipv6> = HashMap::new();
 
+/// Index 0 → what the lists said, as this CPU remembers it.
+#[btf_map]
+static REMEMBERED_V4: Answers = PerCpuArray::new();
+#[btf_map]
+static REMEMBERED_V6: Answers = PerCpuArray::new();
+
 /// Source and scope → the state of its limits.
 #[btf_map]
 static SOURCES_V4: Sources<Ipv4> = LruHashMap::new();
@@ -123,6 +135,12 @@ pub static INSERTED: PerCpuArray<u64, 2> = PerCpuArray::new();
 static STRIKES_V4: StrikesBySource<Ipv4> = LruHashMap::new();
 #[btf_map]
 static STRIKES_V6: StrikesBySource<Ipv6> = LruHashMap::new();
+
+/// Index 0 → strikes that this CPU keeps back.
+#[btf_map]
+static PENDING_V4: PendingStrikes = PerCpuArray::new();
+#[btf_map]
+static PENDING_V6: PendingStrikes = PerCpuArray::new();
 
 /// Index 0 → the strikes of a source that had none.
 #[btf_map]
@@ -205,9 +223,13 @@ pub trait FamilyMaps: Address {
     const SOURCES: &'static Sources<Self>;
     const COMPACT: &'static Compact;
     const STRIKES: &'static StrikesBySource<Self>;
+    const PENDING: &'static PendingStrikes;
     const DETECTED: &'static DetectedBySource<Self>;
+    const REMEMBERED: &'static Answers;
     /// A word of the guard in front of the lists.
     fn guard_word(index: u32) -> Option<&'static u64>;
+    /// The same, to write it.
+    fn guard_word_mut(index: u32) -> Option<*mut u64>;
 }
 
 impl FamilyMaps for Ipv4 {
@@ -215,11 +237,18 @@ impl FamilyMaps for Ipv4 {
     const SOURCES: &'static Sources<Self> = &SOURCES_V4;
     const COMPACT: &'static Compact = &COMPACT_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
+    const PENDING: &'static PendingStrikes = &PENDING_V4;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
+    const REMEMBERED: &'static Answers = &REMEMBERED_V4;
 
     #[inline(always)]
     fn guard_word(index: u32) -> Option<&'static u64> {
         GUARD_V4.get(index)
+    }
+
+    #[inline(always)]
+    fn guard_word_mut(index: u32) -> Option<*mut u64> {
+        GUARD_V4.get_ptr_mut(index)
     }
 }
 
@@ -228,10 +257,17 @@ impl FamilyMaps for Ipv6 {
     const SOURCES: &'static Sources<Self> = &SOURCES_V6;
     const COMPACT: &'static Compact = &COMPACT_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
+    const PENDING: &'static PendingStrikes = &PENDING_V6;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
+    const REMEMBERED: &'static Answers = &REMEMBERED_V6;
 
     #[inline(always)]
     fn guard_word(index: u32) -> Option<&'static u64> {
         GUARD_V6.get(index)
+    }
+
+    #[inline(always)]
+    fn guard_word_mut(index: u32) -> Option<*mut u64> {
+        GUARD_V6.get_ptr_mut(index)
     }
 }

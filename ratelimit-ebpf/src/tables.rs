@@ -15,7 +15,7 @@ use ratelimit_common::{
         ipv6::Walk,
         transport::{Kind, UpperLayer},
     },
-    strikes::Strike,
+    strikes::{self, Strike},
     tables::{FamilyTables, InsertError},
 };
 
@@ -29,7 +29,7 @@ use crate::{
         POLICIES, SETTINGS, VERDICTS,
     },
     state::{MapNode, MapWords},
-    strikes,
+    strikes::keep_back,
     subprograms::{self, log_place},
 };
 
@@ -426,7 +426,7 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn count_strike(&self, source: &A, rule: Option<&BanRule>, now: Instant) -> bool {
-        strikes::count(source, rule, now)
+        crate::strikes::count(source, rule, now)
     }
 
     #[inline(always)]
@@ -439,8 +439,12 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
         detected::ban(source, &ban, INTERFACE.get())
     }
 
+    /// A strike that leads to no ban costs no call, nor a lookup.
     #[inline(always)]
     fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+        if strikes::rule(policy, strike).is_none() && keep_back(source, strike.at) {
+            return false;
+        }
         source.strike(policy, strike)
     }
 

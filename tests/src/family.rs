@@ -5,11 +5,14 @@ use std::{hash::Hash, os::fd::AsFd, sync::atomic::Ordering::Relaxed};
 use anyhow::{Context, Result};
 use aya::{
     Ebpf, Pod,
-    maps::{Array, HashMap, Map, MapData, MapError},
+    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues},
 };
 use ratelimit_common::{
-    Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes, compact::Set,
-    guard::WIDTHS, list::PrefixKey,
+    Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes,
+    compact::Set,
+    guard::WIDTHS,
+    list::{PrefixKey, remembered::GENERATION},
+    strikes::pending::{self, Pending},
 };
 use ratelimit_daemon::datapath::Mapped;
 
@@ -41,6 +44,7 @@ where
     sources: HashMap<MapData, SourceKey<A>, Record>,
     compact: Array<MapData, Set>,
     strikes: HashMap<MapData, A, Strikes>,
+    pending: PerCpuArray<MapData, [Pending; pending::SLOTS]>,
     detected: HashMap<MapData, A, Detected>,
 }
 
@@ -57,6 +61,7 @@ where
             sources: map("SOURCES")?.try_into()?,
             compact: map("COMPACT")?.try_into()?,
             strikes: map("STRIKES")?.try_into()?,
+            pending: map("PENDING")?.try_into()?,
             detected: map("DETECTED")?.try_into()?,
         })
     }
@@ -68,9 +73,31 @@ where
         A::LEVELS.marks(address, length, widths, |index, mark| {
             self.guard.store(index, self.guard.load(index) | mark);
         });
-        Ok(self
-            .lists
-            .insert(PrefixKey::new(address, length), entry, 0)?)
+        self.set_list_entry_unnoticed(address, length, entry)?;
+        self.set_generation(self.generation().wrapping_add(2));
+        Ok(())
+    }
+
+    /// Sets the list entry of a prefix that has its bits, and lets the CPUs remember what the lists said before.
+    pub fn set_list_entry_unnoticed(
+        &mut self,
+        address: A,
+        length: u8,
+        entry: ListEntry,
+    ) -> Result<()> {
+        let key = PrefixKey::new(address, length);
+        Ok(self.lists.insert(key, entry, 0)?)
+    }
+
+    /// The generation of the lists.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.guard.load(GENERATION)
+    }
+
+    /// Tells the CPUs that a list changes, or that it has.
+    pub fn set_generation(&self, generation: u64) {
+        self.guard.store(GENERATION, generation);
     }
 
     /// The state of every source.
@@ -90,7 +117,10 @@ where
 
     /// How often a source was refused, and when last.
     pub fn strikes_of(&self, source: &A) -> Result<Strikes> {
-        Ok(self.strikes.get(source, 0)?)
+        let all = self.strikes()?.into_iter();
+        let own = all.into_iter().find(|(struck, _)| struck == source);
+        own.map(|(_, strikes)| strikes)
+            .context("it was never refused")
     }
 
     /// Overwrites the state of a source.
@@ -98,8 +128,21 @@ where
         Ok(self.sources.insert(key, record, 0)?)
     }
 
-    /// Every source that was refused, and how often.
+    /// Every source that was refused, and how often, with what the CPUs keep back.
     pub fn strikes(&self) -> Result<Vec<(A, Strikes)>> {
+        let mut all: std::collections::HashMap<A, Strikes> =
+            self.strikes.iter().collect::<Result<_, _>>()?;
+        for pending in self.pending.get(&0, 0)?.iter().flatten() {
+            if let Some(source) = pending.source() {
+                let strikes = all.entry(source).or_default();
+                *strikes = strikes.with(pending);
+            }
+        }
+        Ok(all.into_iter().collect())
+    }
+
+    /// The sources of which all CPUs see strikes, and how many.
+    pub fn shared_strikes(&self) -> Result<Vec<(A, Strikes)>> {
         Ok(self.strikes.iter().collect::<Result<_, _>>()?)
     }
 
@@ -115,6 +158,7 @@ where
 
     /// Empties the lists, and forgets the sources.
     pub fn clear(&mut self) -> Result<()> {
+        let generation = self.generation();
         for word in self.guard.words() {
             word.store(0, Relaxed);
         }
@@ -122,8 +166,12 @@ where
             self.compact.set(index, Set::default(), 0)?;
         }
         clear(&mut self.lists)?;
+        self.set_generation(generation.wrapping_add(2));
         clear(&mut self.sources)?;
         clear(&mut self.detected)?;
+        let cpus = self.pending.get(&0, 0)?.len();
+        let free = PerCpuValues::try_from(vec![[Pending::default(); pending::SLOTS]; cpus])?;
+        self.pending.set(0, free, 0)?;
         Ok(clear(&mut self.strikes)?)
     }
 }

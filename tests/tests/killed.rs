@@ -8,6 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use ratelimit_common::list::remembered::GENERATION;
 use ratelimit_daemon::api::Ban;
 use ratelimit_tests::{Lab, require_command, require_root, service::Service};
 
@@ -77,7 +78,7 @@ fn a_ban_that_somebody_takes_out_of_the_kernel_is_back_within_a_second() {
     assert_eq!(before.len(), 2);
     let key = serde_json::from_str::<Vec<String>>(&before[0]["key"].to_string()).unwrap();
     let mut arguments = vec!["map", "delete", "pinned"];
-    let map = map(&service);
+    let map = map(&service, "LISTS_V4");
     arguments.extend([map.as_str(), "key", "hex"]);
     let key: Vec<&str> = key
         .iter()
@@ -212,6 +213,50 @@ fn compare(service: &Service, told: &mut BTreeMap<Ipv4Addr, Told>, delay: Durati
     );
 }
 
+#[test]
+fn with_each_change_the_cpus_forget_what_the_lists_said_and_after_a_daemon_that_died_too() {
+    require_root!();
+    require_command!("bpftool");
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    let before = generation(&service);
+    service.rlctl_ok(&["ban", "192.0.2.1"]).unwrap();
+    let banned = generation(&service);
+    service.rlctl_ok(&["unban", "192.0.2.1"]).unwrap();
+    let unbanned = generation(&service);
+    assert!(before < banned && banned < unbanned);
+    service.rlctl_ok(&["ban", "2001:db8::1"]).unwrap();
+    assert_eq!(generation(&service), unbanned, "another family");
+    service.stop("-KILL").unwrap();
+    let odd = (unbanned | 1).to_ne_bytes().map(|byte| byte.to_string());
+    let map = map(&service, "GUARD_V4");
+    let key = GENERATION.to_ne_bytes().map(|byte| byte.to_string());
+    let mut arguments = vec!["map", "update", "pinned", &map, "key"];
+    arguments.extend(key.iter().map(String::as_str));
+    arguments.push("value");
+    arguments.extend(odd.iter().map(String::as_str));
+    bpftool(&service, &arguments);
+    service.start().unwrap();
+    assert!(generation(&service) > unbanned);
+}
+
+/// The generation of the IPv4 lists, which are at rest.
+fn generation(service: &Service) -> u64 {
+    let map = map(service, "GUARD_V4");
+    let key = GENERATION.to_ne_bytes().map(|byte| byte.to_string());
+    let mut arguments = vec!["-j", "map", "lookup", "pinned", &map, "key"];
+    arguments.extend(key.iter().map(String::as_str));
+    let entry: serde_json::Value = serde_json::from_str(&bpftool(service, &arguments)).unwrap();
+    let value: Vec<String> = serde_json::from_value(entry["value"].clone()).unwrap();
+    let bytes = value.iter().map(|byte| byte.trim_start_matches("0x"));
+    let bytes: Vec<u8> = bytes
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect();
+    let generation = u64::from_ne_bytes(bytes.try_into().unwrap());
+    assert_eq!(generation % 2, 0, "a list changes");
+    generation
+}
+
 /// The metric of how many entries are intended: of bans, and of what is protected.
 fn entries(service: &Service) -> String {
     let metrics = service.get("/metrics", "text/plain").unwrap();
@@ -227,7 +272,7 @@ fn bans(service: &Service) -> Vec<Ban> {
 
 /// The bans in the kernel's list of IPv4 addresses.
 fn dump(service: &Service) -> Vec<serde_json::Value> {
-    let map = map(service);
+    let map = map(service, "LISTS_V4");
     let text = bpftool(service, &["-j", "map", "dump", "pinned", &map]);
     let mut entries: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
     entries.retain(is_ban);
@@ -240,11 +285,11 @@ fn is_ban(entry: &serde_json::Value) -> bool {
     value[..8].iter().any(|byte| byte != "0x00")
 }
 
-fn map(service: &Service) -> String {
+fn map(service: &Service, name: &str) -> String {
     let layout = service
         .pins()
         .join(format!("v{}", ratelimit_common::layout::VERSION));
-    layout.join("maps/LISTS_V4").display().to_string()
+    layout.join("maps").join(name).display().to_string()
 }
 
 fn bpftool(service: &Service, arguments: &[&str]) -> String {

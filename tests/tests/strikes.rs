@@ -8,7 +8,12 @@ use std::{
 
 use ratelimit_common::{
     Address, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6, Policy, Settings, Unit,
-    Verdict, detected::Detection, strikes::bans_per_minute,
+    Verdict,
+    detected::Detection,
+    strikes::{
+        bans_per_minute,
+        pending::{MOST, slot_of},
+    },
 };
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
@@ -193,6 +198,61 @@ fn two_cpus_ban_with_exactly_every_last_strike() {
         program.ipv6.strikes_of(&network).unwrap().packets,
         strikes.packets
     );
+}
+
+#[test]
+fn strikes_that_lead_to_no_ban_are_counted_exactly_on_two_cpus() {
+    const PACKETS: u32 = 500_000;
+    require_root!();
+    require_cpus!(2);
+    let mut scene = scene(rule(), 1000);
+    scene.policies = vec![without_ban()];
+    let program = program(&Constants::default(), &scene);
+    cpu::on_two(|_| program.run_often(&ipv4(SOURCE), PACKETS).unwrap());
+    let expected = u64::from(2 * PACKETS) - 1;
+    let strikes = program.ipv4.strikes_of(&SOURCE.into()).unwrap();
+    assert_eq!((strikes.packets, strikes.word), (expected, 0));
+    let [(source, shared)] = program.ipv4.shared_strikes().unwrap()[..] else {
+        panic!("all strikes are of one source");
+    };
+    assert_eq!(source, SOURCE.into());
+    let kept_back = expected - shared.packets;
+    assert!((1..=2 * MOST).contains(&kept_back), "{kept_back}");
+}
+
+#[test]
+fn sources_that_share_a_slot_lose_no_strike() {
+    const ROUNDS: u64 = 10;
+    require_root!();
+    let mut scene = scene(rule(), 1000);
+    scene.policies = vec![without_ban()];
+    let mut program = program(&Constants::default(), &scene);
+    let slot = |address: &Ipv4Addr| slot_of(&Ipv4::from(*address));
+    let rival = (0..=u16::MAX)
+        .map(|host| Ipv4Addr::from(0x0a00_0000 | u32::from(host)))
+        .find(|address| slot(address) == slot(&SOURCE))
+        .unwrap();
+    for round in 0..=ROUNDS {
+        for (source, packets) in [(SOURCE, 3), (rival, 1)] {
+            let verdicts = judge_often(&mut program, &ipv4(source), packets);
+            let expected = if round == 0 { CONFORMING } else { LIMITED };
+            assert_eq!(verdicts[0], expected);
+        }
+    }
+    for (source, strikes) in [(SOURCE, 3 * ROUNDS + 2), (rival, ROUNDS)] {
+        let counted = program.ipv4.strikes_of(&source.into()).unwrap();
+        assert_eq!(
+            (counted.packets, counted.last_ns),
+            (strikes, START),
+            "{source}"
+        );
+    }
+}
+
+/// One packet in two minutes, and no ban.
+fn without_ban() -> Policy {
+    let limits = [limit(1, Unit::Packets, Duration::from_mins(2))];
+    Policy::new(&limits, 77, false).unwrap()
 }
 
 /// Runs the same on the kernel and on the host.

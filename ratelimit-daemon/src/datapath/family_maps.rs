@@ -1,9 +1,10 @@
 //! The maps of one address family.
 
 use std::{
+    hash::Hash,
     io,
-    net::IpAddr,
     os::fd::{AsFd, OwnedFd},
+    sync::atomic::{Ordering::SeqCst, fence},
 };
 
 use aya::{
@@ -12,7 +13,9 @@ use aya::{
 };
 use aya_obj::generated::BPF_F_NO_PREALLOC;
 use ratelimit_common::{
-    ListEntry, Record, SourceKey, Strikes, layout::LISTED_MAX, list::PrefixKey,
+    ListEntry, Record, SourceKey,
+    layout::LISTED_MAX,
+    list::{PrefixKey, remembered::GENERATION},
 };
 
 use super::{
@@ -21,6 +24,7 @@ use super::{
     count::Count,
     load::Maps,
     mapped::Mapped,
+    strike_maps::{self, StrikeMaps},
 };
 use crate::prefix::Prefix;
 
@@ -29,7 +33,7 @@ pub(super) struct Names {
     guard: &'static str,
     lists: &'static str,
     sources: &'static str,
-    strikes: &'static str,
+    strikes: &'static strike_maps::Names,
 }
 
 /// The IPv4 maps.
@@ -37,7 +41,7 @@ pub(super) const V4: Names = Names {
     guard: "GUARD_V4",
     lists: "LISTS_V4",
     sources: "SOURCES_V4",
-    strikes: "STRIKES_V4",
+    strikes: &strike_maps::V4,
 };
 
 /// The IPv6 maps.
@@ -45,13 +49,13 @@ pub(super) const V6: Names = Names {
     guard: "GUARD_V6",
     lists: "LISTS_V6",
     sources: "SOURCES_V6",
-    strikes: "STRIKES_V6",
+    strikes: &strike_maps::V6,
 };
 
 /// The maps of the family of `A`.
 pub(super) struct FamilyMaps<A>
 where
-    A: IpAddress,
+    A: IpAddress + Hash,
     PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
 {
@@ -61,26 +65,27 @@ where
     lists_count: Option<Count>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     sources_fd: OwnedFd,
-    strikes: HashMap<MapData, A, Strikes>,
-    strikes_fd: OwnedFd,
+    strikes: StrikeMaps<A>,
 }
 
 impl<A> FamilyMaps<A>
 where
-    A: IpAddress,
+    A: IpAddress + Hash,
     PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
 {
     pub fn new(maps: &mut Maps<'_>, names: &'static Names) -> anyhow::Result<Self> {
+        let guard = maps.mapped(names.guard, A::LEVELS.words() as usize)?;
+        // Another daemon may have died while it changed a list.
+        forget_answers(&guard);
         Ok(Self {
             names,
-            guard: maps.mapped(names.guard, A::LEVELS.words() as usize)?,
+            guard,
             lists: maps.descriptor(names.lists)?,
             lists_count: Count::learn::<PrefixKey<A>, ListEntry>(BPF_F_NO_PREALLOC, LISTED_MAX),
             sources_fd: maps.descriptor(names.sources)?,
-            strikes_fd: maps.descriptor(names.strikes)?,
             sources: maps.take(names.sources)?,
-            strikes: maps.take(names.strikes)?,
+            strikes: StrikeMaps::new(maps, names.strikes)?,
         })
     }
 
@@ -94,7 +99,7 @@ where
             .iter()
             .filter_map(|(prefix, entry)| Some((key(*prefix)?, *entry)));
         let (keys, values): (Vec<PrefixKey<A>>, Vec<ListEntry>) = own.unzip();
-        let answer = batch::update(self.lists.as_fd(), &keys, &values);
+        let answer = self.change(&keys, || batch::update(self.lists.as_fd(), &keys, &values));
         answer.map_err(|source| match source.raw_os_error() {
             Some(libc::E2BIG) => DatapathError::Full {
                 map: self.names.lists,
@@ -108,8 +113,26 @@ where
     pub fn remove_entries(&self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
         let own = prefixes.iter().filter_map(|prefix| key(*prefix));
         let keys: Vec<PrefixKey<A>> = own.collect();
-        let answer = batch::delete(self.lists.as_fd(), &keys);
+        let answer = self.change(&keys, || batch::delete(self.lists.as_fd(), &keys));
         answer.map_err(|source| self.unwritten(source))
+    }
+
+    /// Changes the entries of `keys`, while no CPU remembers what the lists say, and lets all forget what they said before.
+    fn change(
+        &self,
+        keys: &[PrefixKey<A>],
+        change: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.guard
+            .store(GENERATION, self.guard.load(GENERATION) | 1);
+        fence(SeqCst);
+        let answer = change();
+        fence(SeqCst);
+        forget_answers(&self.guard);
+        answer
     }
 
     fn unwritten(&self, source: io::Error) -> DatapathError {
@@ -178,19 +201,15 @@ where
             .map_err(unreadable(self.names.sources))
     }
 
-    pub fn strikes(&self, source: A) -> Result<Option<Strikes>, DatapathError> {
-        present(self.strikes.get(&source, 0)).map_err(failed("reading", self.names.strikes, 0))
+    pub const fn strikes(&self) -> &StrikeMaps<A> {
+        &self.strikes
     }
+}
 
-    pub fn for_each_struck(
-        &self,
-        mut visit: impl FnMut(IpAddr, Strikes),
-    ) -> Result<(), DatapathError> {
-        batch::for_each(self.strikes_fd.as_fd(), |address: A, strikes| {
-            visit(address.to_std(), strikes);
-        })
-        .map_err(unreadable(self.names.strikes))
-    }
+/// Begins a generation in which no CPU has asked the lists yet. Its number is even.
+fn forget_answers(guard: &Mapped) {
+    let odd = guard.load(GENERATION) | 1;
+    guard.store(GENERATION, odd.wrapping_add(1));
 }
 
 /// The key of a prefix, where it is one of this family.

@@ -369,14 +369,14 @@ impl Datapath for Kernel {
 
     fn strikes(&self, source: IpAddr) -> Result<Option<Strikes>, DatapathError> {
         match source {
-            IpAddr::V4(address) => self.v4.strikes(address.into()),
-            IpAddr::V6(address) => self.v6.strikes(address.into()),
+            IpAddr::V4(address) => self.v4.strikes().of(address.into()),
+            IpAddr::V6(address) => self.v6.strikes().of(address.into()),
         }
     }
 
     fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError> {
-        self.v4.for_each_struck(&mut *visit)?;
-        self.v6.for_each_struck(visit)
+        self.v4.strikes().for_each(&mut *visit)?;
+        self.v6.strikes().for_each(visit)
     }
 
     fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError> {

@@ -191,7 +191,7 @@ impl<A: Address + Hash> MemoryFamily<A> {
         let mut strikes = self.strikes.borrow_mut();
         let strikes = strikes.entry(source).or_default();
         strikes.packets = strikes.packets.wrapping_add(1);
-        strikes.last_ns = now.as_nanos();
+        strikes.last_ns = strikes.last_ns.max(now.as_nanos());
         let word = Cell::new(strikes.word);
         let bans = rule.is_some_and(|rule| rule.strike(&MemoryWord(&word), now));
         strikes.word = word.get();

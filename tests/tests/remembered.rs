@@ -1,0 +1,166 @@
+//! What a CPU remembers of the lists is what they say: until they change, and until a ban ends.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
+
+use ratelimit_common::{DropReason, Instant, ListEntry, Unit, Verdict, list::remembered::is_kept};
+use ratelimit_tests::{
+    Frame, Program, Scene,
+    program::{CONFORMING, Constants},
+    require_root,
+    scene::{Judge, limit},
+};
+
+const BANNED: Verdict = Verdict::Drop(DropReason::Banned);
+const SOURCES: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(203, 0, 113, 77)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 6)),
+];
+/// A time whose answers are kept.
+const START: u64 = 1 << 40;
+const SECOND: u64 = 1_000_000_000;
+
+#[test]
+fn an_answer_is_remembered_until_the_generation_changes() {
+    require_root!();
+    let mut program = program();
+    for source in SOURCES {
+        set(&mut program, source, ban());
+        assert_eq!(judge(&mut program, source, 0), BANNED);
+        set_unnoticed(&mut program, source, ListEntry::default());
+        assert_eq!(judge(&mut program, source, 1), BANNED, "it is remembered");
+        change_generation(&program, |generation| generation + 2);
+        assert_eq!(judge(&mut program, source, 2), CONFORMING);
+    }
+}
+
+#[test]
+fn a_ban_is_in_force_at_once_though_the_entry_before_is_remembered() {
+    require_root!();
+    let mut program = program();
+    for source in SOURCES {
+        for _ in 0..3 {
+            set(&mut program, source, ListEntry::default());
+            assert_eq!(judge(&mut program, source, 0), CONFORMING);
+            set(&mut program, source, ban());
+            assert_eq!(judge(&mut program, source, 0), BANNED);
+        }
+    }
+}
+
+#[test]
+fn a_ban_that_is_remembered_ends_at_its_end() {
+    require_root!();
+    let mut program = program();
+    for source in SOURCES {
+        set(&mut program, source, ban());
+        assert_eq!(judge(&mut program, source, 0), BANNED);
+        assert_eq!(judge(&mut program, source, SECOND - 1), BANNED);
+        assert_eq!(judge(&mut program, source, SECOND), CONFORMING);
+    }
+}
+
+#[test]
+fn nothing_is_remembered_while_a_list_changes() {
+    require_root!();
+    let mut program = program();
+    for source in SOURCES {
+        set(&mut program, source, ban());
+        assert_eq!(judge(&mut program, source, 0), BANNED, "and is remembered");
+        change_generation(&program, |generation| generation | 1);
+        for (entry, verdict) in [(ListEntry::default(), CONFORMING), (ban(), BANNED)] {
+            set_unnoticed(&mut program, source, entry);
+            assert_eq!(judge(&mut program, source, 0), verdict);
+        }
+        change_generation(&program, |generation| generation + 1);
+    }
+}
+
+#[test]
+fn an_answer_is_kept_at_an_eighth_of_all_times() {
+    const OTHER: u64 = 1 << 12;
+    require_root!();
+    let mut program = program();
+    assert!(is_kept(at(0)) && !is_kept(at(OTHER)));
+    for source in SOURCES {
+        set(&mut program, source, ban());
+        assert_eq!(judge(&mut program, source, OTHER), BANNED);
+        set_unnoticed(&mut program, source, ListEntry::default());
+        assert_eq!(judge(&mut program, source, OTHER), CONFORMING);
+    }
+}
+
+#[test]
+fn an_answer_is_for_one_address_alone() {
+    require_root!();
+    let mut program = program();
+    let neighbour = |host| IpAddr::V4(Ipv4Addr::new(203, 0, 113, host));
+    set(&mut program, SOURCES[0], ban());
+    for host in 0..=255 {
+        let source = neighbour(host);
+        for asked in [source, SOURCES[0], source] {
+            let is_banned = asked == SOURCES[0];
+            let expected = if is_banned { BANNED } else { CONFORMING };
+            assert_eq!(judge(&mut program, asked, 0), expected, "{asked}");
+        }
+    }
+}
+
+fn program() -> Program {
+    let limits = [limit(1_000_000, Unit::Packets, Duration::from_secs(1))];
+    let scene = Scene::limited(&limits);
+    let mut program = Program::load(&Constants::default()).expect("the program loads");
+    scene.set_up(&mut program).unwrap();
+    program
+}
+
+/// A ban of a second.
+fn ban() -> ListEntry {
+    ListEntry::new(false, Some(at(SECOND)), None)
+}
+
+/// Lists a source by its address, as the daemon does.
+fn set(program: &mut Program, source: IpAddr, entry: ListEntry) {
+    match source {
+        IpAddr::V4(address) => program.ipv4.set_list_entry(address.into(), 32, entry),
+        IpAddr::V6(address) => program.ipv6.set_list_entry(address.into(), 128, entry),
+    }
+    .unwrap();
+}
+
+/// The same behind the back of the CPUs.
+fn set_unnoticed(program: &mut Program, source: IpAddr, entry: ListEntry) {
+    match source {
+        IpAddr::V4(address) => program
+            .ipv4
+            .set_list_entry_unnoticed(address.into(), 32, entry),
+        IpAddr::V6(address) => program
+            .ipv6
+            .set_list_entry_unnoticed(address.into(), 128, entry),
+    }
+    .unwrap();
+}
+
+fn change_generation(program: &Program, change: impl Fn(u64) -> u64) {
+    program
+        .ipv4
+        .set_generation(change(program.ipv4.generation()));
+    program
+        .ipv6
+        .set_generation(change(program.ipv6.generation()));
+}
+
+fn judge(program: &mut Program, source: IpAddr, after_ns: u64) -> Verdict {
+    let frame = match source {
+        IpAddr::V4(address) => Frame::ethernet().ipv4(address),
+        IpAddr::V6(address) => Frame::ethernet().ipv6(address),
+    };
+    let frame = frame.udp(53).pad_to(80).build();
+    Judge::judge(program, &frame, at(after_ns))
+}
+
+fn at(after_ns: u64) -> Instant {
+    Instant::from_nanos(START + after_ns)
+}
