@@ -16,8 +16,8 @@ use ratelimit_daemon::{
     control::{Controller, Store, sizes},
     datapath::{Kernel, Pins},
     exposition::Format,
-    metrics,
     http::{control_router, serve_control},
+    metrics,
     prefix::Prefix,
     protected::Protected,
 };
