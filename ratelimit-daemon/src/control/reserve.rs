@@ -72,9 +72,18 @@ impl Controller {
         let held = self.enforcer.count(family);
         let for_others = capacity - capacity / RESERVED;
         let all = held + by_hand.union(&others).count() as u64;
+        // New entries come before old ones go, for which the whole list may be used.
+        let gone = edits
+            .iter()
+            .flat_map(|edit| self.gone(edit, family))
+            .count() as u64;
         let over = match others.len() as u64 {
             0 => all.saturating_sub(capacity),
-            others => (all - capacity.min(all)).max((held + others).saturating_sub(for_others)),
+            others => {
+                let lasting = (held + others).saturating_sub(gone);
+                all.saturating_sub(capacity)
+                    .max(lasting.saturating_sub(for_others))
+            }
         };
         let edited: BTreeSet<Prefix> = edits.iter().flat_map(Edit::prefixes).collect();
         let ends = self.intent.automatic_only(family, &edited);
@@ -90,6 +99,20 @@ impl Controller {
             .hint("end bans or shorten lists; `rlctl status` shows how full the maps are"));
         }
         Ok(ends)
+    }
+
+    /// The entries that go with a list: those about which it alone said something.
+    fn gone<'a>(&'a self, edit: &'a Edit, family: IpFamily) -> impl Iterator<Item = Prefix> + 'a {
+        let (list, touched) = match edit {
+            Edit::List(_, list, touched) => (list.as_deref(), &touched[..]),
+            _ => (None, &[][..]),
+        };
+        touched.iter().copied().filter(move |prefix| {
+            IpFamily::of(prefix.address()) == family
+                && list.is_none_or(|list| list.get(*prefix).is_none())
+                && self.enforcer.entry(*prefix).is_some()
+                && self.intent.bans_of(*prefix).next().is_none()
+        })
     }
 
     /// Notes that bans gave way.

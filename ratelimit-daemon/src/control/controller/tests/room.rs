@@ -69,17 +69,6 @@ fn an_automatic_ban_takes_nothing_of_what_is_kept_for_those_by_hand() {
 #[test]
 fn a_list_counts_with_each_of_its_entries() {
     let mut lab = full_of(&[(Origin::Detected, 50), (Origin::Manual, 30)]);
-    let list = |prefixes: &[&str]| {
-        let entries = prefixes.iter().map(|text| ListEntry {
-            prefix: prefix(text),
-            until: FOREVER,
-            reason: ReasonId::NONE,
-        });
-        let list = List::new(Action::Ban, None, Timestamp::now(), "test".into());
-        let list = list.with_entries(entries.collect(), Reasons::default());
-        let touched = prefixes.iter().map(|text| prefix(text)).collect();
-        Edit::List("bad".into(), Some(list.into()), touched)
-    };
     let two = list(&["198.51.100.1", "198.51.100.2"]);
     let refused = lab.controller.edit(&[two]).unwrap_err();
     assert!(
@@ -90,6 +79,34 @@ fn a_list_counts_with_each_of_its_entries() {
     lab.edit(&[list(&["198.51.100.1"])]);
     lab.check_bans("192.0.2.1");
     assert_eq!(lab.entries().len(), 18);
+}
+
+#[test]
+fn a_list_that_takes_the_place_of_another_may_fill_what_is_kept_for_a_moment() {
+    let mut lab = Lab::new(config());
+    let entries = lab.entries().len();
+    let [first, second] = ["192.0.2", "198.51.100"].map(|front| -> Vec<String> {
+        let hosts = 1..=(20 - entries) / 2;
+        hosts.map(|host| format!("{front}.{host}")).collect()
+    });
+    let [first, second] = [&first, &second].map(|texts| texts.iter().map(String::as_str).collect());
+    let (first, second): (Vec<&str>, Vec<&str>) = (first, second);
+    {
+        let mut memory = lab.memory.lock().unwrap();
+        (memory.capacity, memory.entries_max) = (20, 20);
+    }
+    lab.edit(&[list(&first)]);
+    let both: Vec<Prefix> = first
+        .iter()
+        .chain(&second)
+        .map(|text| prefix(text))
+        .collect();
+    let Edit::List(name, replaced, _) = list(&second) else {
+        unreachable!("it is a list");
+    };
+    lab.edit(&[Edit::List(name, replaced, both.into())]);
+    assert_eq!(lab.entries().len(), entries + second.len());
+    assert!(lab.is_banned(second[0]) && !lab.is_banned(first[0]));
 }
 
 #[test]
@@ -164,4 +181,17 @@ impl Lab {
             assert!(self.is_banned(&prefix.to_string()), "{prefix}");
         }
     }
+}
+
+/// A list of these prefixes, of which there was none before.
+fn list(prefixes: &[&str]) -> Edit {
+    let entries = prefixes.iter().map(|text| ListEntry {
+        prefix: prefix(text),
+        until: FOREVER,
+        reason: ReasonId::NONE,
+    });
+    let list = List::new(Action::Ban, None, Timestamp::now(), "test".into());
+    let list = list.with_entries(entries.collect(), Reasons::default());
+    let touched = prefixes.iter().map(|text| prefix(text)).collect();
+    Edit::List("bad".into(), Some(list.into()), touched)
 }
