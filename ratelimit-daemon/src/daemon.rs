@@ -37,6 +37,15 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How often bans that ended are forgotten, and the kernel's tables compared with what is intended.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Gives the memory back that loading took, most of it for the types of the kernel (BTF): glibc would keep it.
+fn give_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointers.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Everything that needs capabilities, done; nothing runs yet.
 pub struct Daemon {
     controller: Controller,
@@ -83,6 +92,7 @@ impl Daemon {
         let socket = paths.runtime.join("control.sock");
         let control = bind_control(&socket)?;
         capabilities::drop_all()?;
+        give_back();
         Ok(Self {
             controller,
             events,

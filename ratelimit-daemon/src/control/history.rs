@@ -34,7 +34,7 @@ pub const HOURS_KEPT: i64 = 7 * 24;
 /// How often it is brought into the database.
 const FLUSH: Duration = Duration::from_mins(1);
 /// Looks take at most so small a part of the time of the controller.
-const PART: u32 = 200;
+const PART: u32 = 500;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(5);
 

@@ -134,6 +134,8 @@ fn json_has_the_same_figures_under_names_that_stay() {
             row("pass", "not-ip", 1), row("pass", "allowed", 1), row("pass", "conforming", 7), row("drop", "limited", 2),
         ],
         "sources_dropped": 2,
+        "sources_capacity": 262_144,
+        "sources_evicted": 0,
         "sources": [source("198.51.100.1", 3), source("2001:db8::/64", 2)],
         "timeline": {"interval_seconds": 1.0, "intervals": [interval(0.0, 5, 1), interval(1.0, 4, 1)]},
         "compare": {
@@ -327,8 +329,7 @@ fn more_sources_than_the_kernel_would_remember_are_told() {
     });
     let capture = [header(), frames.collect::<Vec<_>>().concat()].concat();
     let (_, stderr, _) = run(&files, &["-", "--config", "small.toml"], &capture);
-    let note =
-        "note: the capture has 1025 sources, of which the kernel would remember 1024 of a family";
+    let note = "note: the capture has 1025 sources, and there is room for 1024 of a family (`[source] capacity`): 1 time";
     assert!(stderr.contains(note), "{stderr}");
 }
 

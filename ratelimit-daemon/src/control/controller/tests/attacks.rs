@@ -195,6 +195,21 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
 }
 
 #[test]
+fn limits_of_a_dry_run_are_not_enforced_beside_a_further_one() {
+    let mut lab = Lab::new(answering(Answer::Limit));
+    let dry = LimitRequest {
+        prefix: Some(prefix("198.51.100.0/24")),
+        limits: vec![limit(2)],
+        observe: true,
+    };
+    lab.controller.set_limits(dry, "root").unwrap();
+    lab.controller
+        .note_attacks(&blaming(&["198.51.100.7"]), vec![]);
+    assert_eq!(texts(&lab, "198.51.100.7"), ["5 packets per 1s"]);
+    assert_eq!(texts(&lab, "198.51.100.8"), [limit(2).to_string()]);
+}
+
+#[test]
 fn what_is_allowed_or_protected_is_not_limited_and_the_budget_is_that_of_bans() {
     let mut protected = Protected::default();
     protected.add(prefix("203.0.113.1"), Why::Gateway("eth0".into()));
@@ -207,6 +222,20 @@ fn what_is_allowed_or_protected_is_not_limited_and_the_budget_is_that_of_bans() 
     let blamed = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
     lab.controller.note_attacks(&blaming(&blamed), vec![]);
     assert_eq!(lab.controller.status().limited, 2);
+}
+
+#[test]
+fn nothing_is_proposed_for_sources_of_an_attack() {
+    let mut config = answering(Answer::Limit);
+    config.default_policy.limits = vec![history::slow(10, Algorithm::FixedWindow)];
+    let mut lab = Lab::new(config);
+    lab.controller
+        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    history::windows(&lab, 0..1_000, 7, history::LATE);
+    lab.controller.look();
+    let told = lab.controller.suggest(&history::request()).unwrap();
+    let policies: Vec<_> = told.limits.iter().map(|it| it.policy.as_str()).collect();
+    assert_eq!(policies, ["default", "partner"]);
 }
 
 #[test]

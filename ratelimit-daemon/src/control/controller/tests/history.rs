@@ -6,7 +6,7 @@ use super::*;
 use crate::api::SuggestRequest;
 
 /// In the last tenth of [`slow`], with time to look.
-const LATE: Duration = Duration::from_secs(220);
+pub(super) const LATE: Duration = Duration::from_secs(220);
 
 #[test]
 fn windows_are_counted_in_their_last_tenth_and_kept_over_a_restart() {
@@ -149,7 +149,7 @@ fn a_figure_that_makes_no_sense_is_refused() {
 }
 
 /// Sources under the default policy that have sent so much in a window which opened some time ago.
-fn windows(lab: &Lab, sources: std::ops::Range<u32>, packets: u64, ago: Duration) {
+pub(super) fn windows(lab: &Lab, sources: std::ops::Range<u32>, packets: u64, ago: Duration) {
     let named = lab.controller.policies.get("default").unwrap();
     let limit = named.policy.limits().next().unwrap().algorithm();
     let ago = u64::try_from(ago.as_nanos()).unwrap();
@@ -167,12 +167,12 @@ fn windows(lab: &Lab, sources: std::ops::Range<u32>, packets: u64, ago: Duration
 }
 
 /// A limit of packets in four minutes.
-fn slow(amount: u64, algorithm: Algorithm) -> LimitSpec {
+pub(super) fn slow(amount: u64, algorithm: Algorithm) -> LimitSpec {
     let window = Duration::from_mins(4);
     LimitSpec::new(amount, LimitUnit::Packets, window, algorithm).unwrap()
 }
 
-fn request() -> SuggestRequest {
+pub(super) fn request() -> SuggestRequest {
     SuggestRequest {
         percentile: 99.0,
         headroom: 2.0,
