@@ -57,7 +57,7 @@ impl Remembered {
         }
     }
 
-    /// The answer as [`ListEntry::to_bits`] tells it, 0 for no entry; `None` where it is not remembered.
+    /// The answer as [`ListEntry::to_bits`](super::ListEntry::to_bits) tells it, 0 for no entry; `None` where it is not remembered.
     #[inline(always)]
     pub fn answer<A: Address>(&self, address: &A, question: u64, now: Instant) -> Option<u64> {
         if self.question != question || self.address != address.octets() {
