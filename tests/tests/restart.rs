@@ -1,6 +1,7 @@
 //! The daemon dies and comes back: what was forbidden stays forbidden, and what was set by hand is there.
 
 use std::{
+    fs,
     net::Ipv4Addr,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
@@ -8,10 +9,11 @@ use std::{
 };
 
 use jiff::Unit;
+use ratelimit_common::layout;
 use ratelimit_daemon::api::Ban;
 use ratelimit_tests::{
     Frame, Lab,
-    lab::{Receiver, Sender},
+    lab::{INTERFACE, Receiver, Sender},
     program::has_records,
     require_root,
     service::Service,
@@ -138,6 +140,32 @@ fn pinned_maps_of_another_size_are_made_anew_without_losing_a_ban() {
 
 /// What is intended, as `rlctl` lists it. The ends of bans are on the kernel's clock, and shown on the wall's to a millisecond:
 /// they are compared to the second, the nearest one.
+#[test]
+fn a_daemon_with_another_layout_takes_over_in_each_mode() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let config = |mode: &str| {
+        format!(
+            "[policy.default]\nlimits = []\n[[interface]]\nname = \"{INTERFACE}\"\nmode = \"{mode}\"\n"
+        )
+    };
+    let mut service = Service::started(&lab, &config("native")).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    let own = service.pins().join(format!("v{}", layout::VERSION));
+    let older = service.pins().join("v1");
+    for mode in ["native", "generic"] {
+        service.stop("-KILL").unwrap();
+        fs::rename(&own, &older).unwrap();
+        service.configure(&config(mode)).unwrap();
+        service.start().unwrap();
+        assert!(!passes(&lab, BANNED), "{mode}");
+        assert!(passes(&lab, LIMITED), "{mode}");
+        let told = service.rlctl_ok(&["status"]).unwrap();
+        assert!(told.contains(mode), "{told}");
+        assert!(!older.exists(), "{mode}");
+    }
+}
+
 fn intent(service: &Service) -> Vec<serde_json::Value> {
     let list = |list| service.rlctl_ok(&["--json", "list", list]).unwrap();
     let mut bans: Vec<Ban> = serde_json::from_str(&list("bans")).unwrap();

@@ -511,7 +511,7 @@ impl Datapath for Kernel {
         for pin in links.iter().filter(|pin| !configured(pin)) {
             link::detach(pin)?;
         }
-        Ok(())
+        self.pins.remove_other_layouts()
     }
 
     fn detach(&mut self) -> anyhow::Result<Detachment> {

@@ -61,6 +61,8 @@ pub fn attach(
         Some(pin) => adopt(program, interface, pin, &state)?,
         None => None,
     };
+    // The pin of a link that does not fit is gone already.
+    let replaced = pinned.filter(|_| adopted.is_some());
     let link = match adopted {
         Some(link) => link,
         None => attach_anew(program, interface, &state)?,
@@ -70,7 +72,7 @@ pub fn attach(
         link.pin(&path)
             .with_context(|| format!("pinning the link of {name} at {}", path.display()))?;
     }
-    if let Some(pin) = pinned.filter(|pin| pin.path != path) {
+    if let Some(pin) = replaced.filter(|pin| pin.path != path) {
         remove(pin)?;
     }
     let link = PinnedLink::from_pin(&path)

@@ -166,6 +166,26 @@ impl Pins {
         Ok(())
     }
 
+    /// Removes the pins of other layouts, whose maps nobody reads any more once all links run a program of this one.
+    ///
+    /// # Errors
+    ///
+    /// The first directory that cannot be removed.
+    pub fn remove_other_layouts(&self) -> anyhow::Result<()> {
+        let is_layout = |path: &PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let version = name.and_then(|name| name.strip_prefix('v'));
+            version.is_some_and(|version| version.parse::<u32>().is_ok())
+        };
+        for layout in directory(&self.root)?.into_iter().filter(is_layout) {
+            if layout != self.layout() {
+                fs::remove_dir_all(&layout)
+                    .with_context(|| format!("removing {}", layout.display()))?;
+            }
+        }
+        Ok(())
+    }
+
     fn layout(&self) -> PathBuf {
         self.root.join(format!("v{}", layout::VERSION))
     }
