@@ -146,6 +146,10 @@ where
         &self,
         mut visit: impl FnMut(Prefix, ListEntry),
     ) -> Result<(), DatapathError> {
+        // The kernel walks through millions of buckets, empty or not.
+        if self.count_entries() == Some(0) {
+            return Ok(());
+        }
         batch::for_each(self.lists.as_fd(), |key: PrefixKey<A>, entry| {
             if let Some(prefix) = prefix(key) {
                 visit(prefix, entry);
