@@ -39,29 +39,29 @@ pub fn router(controller: Handle) -> Router {
         .route(
             "/v1/bans",
             get(bans)
-                .merge(posts_grouped(Controller::ban))
-                .merge(deletes(Controller::unban)),
+                .merge(posts(Transaction::Shared, Controller::ban))
+                .merge(deletes(Transaction::Own, Controller::unban)),
         )
         .route(
             "/v1/bans/program",
-            posts_grouped(Controller::ban_by_program)
-                .merge(deletes_grouped(Controller::unban_by_program)),
+            posts(Transaction::Shared, Controller::ban_by_program)
+                .merge(deletes(Transaction::Shared, Controller::unban_by_program)),
         )
         .route(
             "/v1/allows",
             get(allows)
-                .merge(posts(Controller::allow))
-                .merge(deletes(Controller::disallow)),
+                .merge(posts(Transaction::Own, Controller::allow))
+                .merge(deletes(Transaction::Own, Controller::disallow)),
         )
         .route(
             "/v1/limits",
             get(limits)
-                .merge(posts(Controller::set_limits))
-                .merge(deletes(Controller::remove_limits)),
+                .merge(posts(Transaction::Own, Controller::set_limits))
+                .merge(deletes(Transaction::Own, Controller::remove_limits)),
         )
         .route(
             "/v1/lists",
-            get(list_api::lists).merge(deletes(Controller::remove_list)),
+            get(list_api::lists).merge(deletes(Transaction::Own, Controller::remove_list)),
         )
         .route(
             "/v1/import",
@@ -82,11 +82,15 @@ pub fn router(controller: Handle) -> Router {
         .route("/v1/protected", get(protected))
         .route(
             "/v1/apply",
-            posts(Controller::apply).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
+            posts(Transaction::Own, Controller::apply)
+                .layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
         )
         .route("/v1/confirm", post(confirm))
         .route("/v1/rollback", post(roll_back))
-        .route("/v1/pass-all", posts(Controller::set_pass_all))
+        .route(
+            "/v1/pass-all",
+            posts(Transaction::Own, Controller::set_pass_all),
+        )
         .fallback(unknown)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .route_layer(middleware::from_fn_with_state(
@@ -230,51 +234,40 @@ async fn suggest(
 /// A command with a body: a method of the controller, which is told who asks.
 type Command<Q, T> = fn(&mut Controller, Q, &str) -> Result<T, Refused>;
 
-fn posts<Q, T>(command: Command<Q, T>) -> MethodRouter<Handle>
+/// Whose transaction the changes of a command are in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Transaction {
+    /// One of its own.
+    Own,
+    /// One that it may share with commands that wait at the same time.
+    Shared,
+}
+
+fn posts<Q, T>(transaction: Transaction, command: Command<Q, T>) -> MethodRouter<Handle>
 where
     Q: DeserializeOwned + Send + 'static,
     T: Serialize + Send + 'static,
 {
     post(move |State(controller), Extension(peer), Body(request)| {
-        run(controller, peer, request, command)
+        run(controller, peer, request, transaction, command)
     })
 }
 
-fn deletes<Q, T>(command: Command<Q, T>) -> MethodRouter<Handle>
+fn deletes<Q, T>(transaction: Transaction, command: Command<Q, T>) -> MethodRouter<Handle>
 where
     Q: DeserializeOwned + Send + 'static,
     T: Serialize + Send + 'static,
 {
     delete(move |State(controller), Extension(peer), Body(request)| {
-        run(controller, peer, request, command)
+        run(controller, peer, request, transaction, command)
     })
 }
 
-/// The same for a command that may share a transaction with others.
-fn posts_grouped<Q, T>(command: Command<Q, T>) -> MethodRouter<Handle>
-where
-    Q: DeserializeOwned + Send + 'static,
-    T: Serialize + Send + 'static,
-{
-    post(move |State(controller), Extension(peer), Body(request)| {
-        run_grouped(controller, peer, request, command)
-    })
-}
-
-fn deletes_grouped<Q, T>(command: Command<Q, T>) -> MethodRouter<Handle>
-where
-    Q: DeserializeOwned + Send + 'static,
-    T: Serialize + Send + 'static,
-{
-    delete(move |State(controller), Extension(peer), Body(request)| {
-        run_grouped(controller, peer, request, command)
-    })
-}
-
-async fn run_grouped<Q, T>(
+async fn run<Q, T>(
     controller: Handle,
     peer: Peer,
     request: Q,
+    transaction: Transaction,
     command: Command<Q, T>,
 ) -> Response
 where
@@ -282,18 +275,11 @@ where
     T: Serialize + Send + 'static,
 {
     let request = move |controller: &mut Controller| command(controller, request, &peer.author);
-    answered(controller.call_grouped(with_pass_all(request)).await)
-}
-
-async fn run<Q, T>(controller: Handle, peer: Peer, request: Q, command: Command<Q, T>) -> Response
-where
-    Q: Send + 'static,
-    T: Serialize + Send + 'static,
-{
-    read(&controller, move |controller| {
-        command(controller, request, &peer.author)
+    let request = with_pass_all(request);
+    answered(match transaction {
+        Transaction::Own => controller.call(request).await,
+        Transaction::Shared => controller.call_grouped(request).await,
     })
-    .await
 }
 
 async fn reload(State(controller): State<Handle>) -> Response {

@@ -3,8 +3,8 @@
 use ratelimit_common::ListEntry;
 
 use super::{Enforcer, Tables};
-use crate::control::guards::GuardCounts;
 use crate::{
+    control::guards::GuardCounts,
     datapath::{DatapathError, IpFamily},
     prefix::Prefix,
 };
