@@ -6,7 +6,7 @@ use crate::{Family, Verdict, algorithm::sliding_log::TIMES_MAX, verdict::VERDICT
 
 /// The version of everything in this crate that lies in a map. Pins stand under `v<VERSION>`: a daemon with another layout
 /// never reads them.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The entry point for frames that fit into one buffer.
 pub const PROGRAM: &str = "ratelimit";
@@ -26,7 +26,7 @@ pub const LISTED_MAX: u32 = 1 << 21;
 /// Sources with state, of each family, unless the configuration says otherwise.
 pub const SOURCES_DEFAULT: u32 = 1 << 18;
 
-/// Sources of each family whose refusals are remembered.
+/// Sources of each family whose strikes are counted.
 pub const STRIKES_MAX: u32 = 1 << 16;
 
 /// Sources of each family that policies have banned and user space has not taken over.

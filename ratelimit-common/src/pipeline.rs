@@ -111,6 +111,7 @@ where
         });
     };
     if refusal.reason.is_of_source() {
+        tables.count_refusal(&source, now);
         let strike = Strike {
             at: now,
             frame,
@@ -215,7 +216,7 @@ mod tests {
         check(&opened(Fake::new(1, false).listed(false, ban)), &[passed]);
         let limited = opened(Fake::new(1, false));
         check(&limited, &[passed; 3]);
-        assert_eq!(limited.strikes.get(), 0);
+        assert_eq!(limited.refusals.get(), 0);
         assert!(limited.record.borrow().is_none());
         let closed = limited.settings.with_pass_all(false);
         assert_eq!(closed, Fake::new(1, false).settings);
@@ -244,13 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn each_refusal_is_a_strike_and_a_ban_is_none() {
+    fn each_refusal_is_counted_and_a_ban_is_none() {
         let limited = Fake::new(1, false);
         check(&limited, &[CONFORMING, LIMITED, LIMITED]);
-        assert_eq!(limited.strikes.get(), 2);
+        assert_eq!(limited.refusals.get(), 2);
         let banned = Fake::new(1, false).listed(false, Some(LATER));
         check(&banned, &[BANNED]);
-        assert_eq!(banned.strikes.get(), 0);
+        assert_eq!(banned.refusals.get(), 0);
     }
 
     #[test]
@@ -276,13 +277,13 @@ mod tests {
     }
 
     #[test]
-    fn a_source_for_which_there_is_no_room_is_refused_without_a_strike() {
+    fn a_source_for_which_there_is_no_room_is_not_at_fault() {
         let fake = Fake {
             race: Race::NoRoom,
             ..Fake::new(2, false)
         };
         check(&fake, &[Verdict::Drop(DropReason::NoState); 2]);
-        assert_eq!(fake.strikes.get(), 0);
+        assert_eq!(fake.refusals.get(), 0);
     }
 
     #[test]
@@ -294,6 +295,7 @@ mod tests {
         assert_eq!((ban.at_ns, ban.until_ns), (NOW.as_nanos(), 6_000_000_000));
         assert_eq!((ban.strikes, ban.limit, ban.scope), (2, 0, 0));
         assert_eq!(fake.strikes.get(), 2, "a ban is no strike");
+        assert_eq!(fake.refusals.get(), 2, "a ban is no refusal by a limit");
     }
 
     #[test]
@@ -351,7 +353,7 @@ mod tests {
         let observed = Verdict::Observe(DropReason::Limited);
         check(&fake, &[CONFORMING, observed, observed, observed]);
         assert_eq!(*fake.detections.borrow(), []);
-        assert_eq!(fake.strikes.get(), 3);
+        assert_eq!((fake.refusals.get(), fake.strikes.get()), (3, 0));
     }
 
     #[test]
@@ -413,7 +415,7 @@ mod tests {
             check(&fake, &[verdict; 3]);
             assert!(fake.record.borrow().is_none());
             assert_eq!(
-                fake.strikes.get(),
+                fake.refusals.get(),
                 0,
                 "a source that comes late is not at fault"
             );
@@ -425,7 +427,7 @@ mod tests {
         let fake = Fake::new(2, false).with_budget(Beyond::Aggregate, [0, 1]);
         check(&fake, &[BEYOND, BEYOND, DROPPED]);
         assert_eq!(fake.recorded.get(), Ipv4::new([255, 192, 0, 2]));
-        assert_eq!(fake.strikes.get(), 0, "its neighbours are not its fault");
+        assert_eq!(fake.refusals.get(), 0, "its neighbours are not its fault");
     }
 
     #[test]
@@ -506,6 +508,7 @@ mod tests {
         entry: Option<ListEntry>,
         race: Race,
         record: RefCell<Option<Record>>,
+        refusals: Cell<u64>,
         strikes: Cell<u64>,
         detected: Cell<Option<Detected>>,
         is_connected: bool,
@@ -529,6 +532,7 @@ mod tests {
                 entry: None,
                 race: Race::Won,
                 record: RefCell::default(),
+                refusals: Cell::default(),
                 strikes: Cell::default(),
                 detected: Cell::default(),
                 is_connected: true,
@@ -662,10 +666,15 @@ mod tests {
             self.detected.get()
         }
 
+        fn count_refusal(&self, _: &Ipv4, now: Instant) {
+            assert_eq!(now, NOW);
+            self.refusals.set(self.refusals.get() + 1);
+        }
+
         /// Every `after`-th strike bans, whenever the others came.
-        fn count_strike(&self, _: &Ipv4, rule: Option<&BanRule>, _: Instant) -> bool {
+        fn count_strike(&self, _: &Ipv4, rule: &BanRule, _: Instant) -> bool {
             self.strikes.set(self.strikes.get() + 1);
-            rule.is_some_and(|rule| self.strikes.get().is_multiple_of(rule.after()))
+            self.strikes.get().is_multiple_of(rule.after())
         }
 
         fn is_connected(&self, strike: &Strike<'_>) -> bool {
@@ -713,7 +722,11 @@ mod tests {
             unreachable!()
         }
 
-        fn count_strike(&self, _: &Ipv6, _: Option<&BanRule>, _: Instant) -> bool {
+        fn count_refusal(&self, _: &Ipv6, _: Instant) {
+            unreachable!()
+        }
+
+        fn count_strike(&self, _: &Ipv6, _: &BanRule, _: Instant) -> bool {
             unreachable!()
         }
 

@@ -3,7 +3,7 @@
 use aya::Pod;
 
 use crate::{
-    ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey, Strikes,
+    ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Set,
@@ -12,6 +12,7 @@ use crate::{
     layout::Counter,
     list::PrefixKey,
     node::Share,
+    refused::Refused,
     source::LogKey,
 };
 
@@ -56,6 +57,10 @@ unsafe impl Pod for Set {}
 // SAFETY: as above.
 unsafe impl Pod for crate::sample::Countdown {}
 // SAFETY: as above.
+unsafe impl Pod for Refused<Ipv4> {}
+// SAFETY: as above.
+unsafe impl Pod for Refused<Ipv6> {}
+// SAFETY: as above.
 unsafe impl Pod for Settings {}
 // SAFETY: as above.
 unsafe impl Pod for Share {}
@@ -63,9 +68,5 @@ unsafe impl Pod for Share {}
 unsafe impl Pod for SourceKey<Ipv4> {}
 // SAFETY: as above.
 unsafe impl Pod for SourceKey<Ipv6> {}
-// SAFETY: as above.
-unsafe impl Pod for Strikes {}
-// SAFETY: as above.
-unsafe impl Pod for crate::strikes::pending::Pending {}
 // SAFETY: as above.
 unsafe impl Pod for Tally {}

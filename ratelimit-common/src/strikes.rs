@@ -1,10 +1,8 @@
-//! Strikes: how often a source was refused, and the strike that bans it.
+//! Strikes: refusals that may lead to a ban, and the strike that bans.
 //!
-//! The strikes that may lead to a ban are counted in a fixed window, in one word that is changed by compare-and-swap: of all
-//! CPUs exactly one makes the last strike. With it the source is banned, before user space knows; see
-//! [`detected`](crate::detected).
-
-pub mod pending;
+//! They are counted in a fixed window, in one word that is changed by compare-and-swap: of all CPUs exactly one makes the last
+//! strike. With it the source is banned, before user space knows; see [`detected`](crate::detected). All refusals, whether they
+//! may lead to a ban or not, are counted in [`refused`](crate::refused).
 
 use core::{num::NonZeroU32, time::Duration};
 
@@ -17,20 +15,6 @@ use crate::{
     detected::Detection,
     tables::FamilyTables,
 };
-
-/// How often a source was refused.
-#[derive(
-    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
-)]
-#[repr(C)]
-pub struct Strikes {
-    /// Packets over a limit of the source's policy, dropped or observed.
-    pub packets: u64,
-    /// When the latest of them came, in nanoseconds since boot.
-    pub last_ns: u64,
-    /// Those that may lead to a ban, as a word of [`BanRule`].
-    pub word: u64,
-}
 
 /// The bits of the count in a word of strikes. They do not depend on the rule, so a word keeps its meaning when the rule
 /// changes, and when the source comes under another policy.
@@ -160,7 +144,7 @@ pub struct Strike<'a> {
     pub may_ban: bool,
 }
 
-/// Counts a strike of `source`, whose policy is `policy`, and answers whether it is the one that bans.
+/// Counts a strike of `source`, whose policy is `policy`, where it may lead to a ban, and answers whether it is the one that bans.
 #[inline(always)]
 pub fn count<A: Address>(
     source: &A,
@@ -168,7 +152,7 @@ pub fn count<A: Address>(
     strike: &Strike<'_>,
     tables: &impl FamilyTables<A>,
 ) -> bool {
-    tables.count_strike(source, rule(policy, strike), strike.at)
+    rule(policy, strike).is_some_and(|rule| tables.count_strike(source, rule, strike.at))
 }
 
 /// The rule by which a strike may lead to a ban.

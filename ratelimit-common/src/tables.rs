@@ -167,9 +167,11 @@ pub trait FamilyTables<A: Address> {
     /// The ban that a policy made of `source`, if it did; it may have ended.
     fn detected(&self, source: &A) -> Option<Detected>;
 
-    /// Counts that a limit refused a packet of `source`, and by `rule` if there is one. Answers what
-    /// [`BanRule::strike`] does.
-    fn count_strike(&self, source: &A, rule: Option<&BanRule>, now: Instant) -> bool;
+    /// Counts that a limit refused a packet of `source`, for people to see.
+    fn count_refusal(&self, source: &A, now: Instant);
+
+    /// Counts a strike of `source` by `rule`. Answers what [`BanRule::strike`] does.
+    fn count_strike(&self, source: &A, rule: &BanRule, now: Instant) -> bool;
 
     /// Whether the packet is one of a TCP connection with this host that has been established.
     fn is_connected(&self, strike: &Strike<'_>) -> bool;

@@ -18,8 +18,8 @@ mod mapped;
 mod memory;
 mod object;
 mod pins;
+mod refused_map;
 mod room;
-mod strike_maps;
 
 use std::{net::IpAddr, ops::Range};
 
@@ -35,7 +35,7 @@ pub use memory::{Memory, Shared, Write};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{
-    Detected, Family, Instant, ListEntry, Policy, Record, Settings, Strikes, Verdict,
+    Detected, Family, Instant, ListEntry, Policy, Record, Refusals, Settings, Verdict,
     aggregate::Aggregates, algorithm::FixedWindow, compact::Region, detected::Tally,
     layout::Counter,
 };
@@ -296,11 +296,17 @@ pub trait Datapath: Send {
         now: Instant,
     ) -> Result<Option<Record>, DatapathError>;
 
-    /// How often a source was refused.
-    fn strikes(&self, source: IpAddr) -> Result<Option<Strikes>, DatapathError>;
+    /// How often a source was refused; `None` where it is not known to have been.
+    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError>;
 
-    /// Shows all sources that were refused.
-    fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError>;
+    /// Shows the sources that were refused last, as many as have room.
+    fn for_each_refused(
+        &self,
+        visit: &mut dyn FnMut(IpAddr, Refusals),
+    ) -> Result<(), DatapathError>;
+
+    /// The strikes of a source, as a word of [`BanRule`](ratelimit_common::BanRule).
+    fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError>;
 
     /// Sets how many bans policies may make.
     fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError>;

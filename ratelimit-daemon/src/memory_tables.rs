@@ -323,7 +323,11 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         A::family(self.tables).detected(*source)
     }
 
-    fn count_strike(&self, source: &A, rule: Option<&BanRule>, now: Instant) -> bool {
+    fn count_refusal(&self, source: &A, now: Instant) {
+        A::family(self.tables).count_refusal(*source, now);
+    }
+
+    fn count_strike(&self, source: &A, rule: &BanRule, now: Instant) -> bool {
         A::family(self.tables).count_strike(*source, rule, now)
     }
 

@@ -17,17 +17,6 @@ pub unsafe fn load(word: *const u64) -> u64 {
     unsafe { word.read_volatile() }
 }
 
-/// Writes a word that other CPUs read.
-///
-/// # Safety
-///
-/// `word` points into a live map value and is aligned.
-#[inline(always)]
-pub unsafe fn store(word: *mut u64, value: u64) {
-    // SAFETY: the caller's.
-    unsafe { word.write_volatile(value) }
-}
-
 /// Puts `new` in place of `current`, or answers what stands there in truth.
 ///
 /// # Safety
@@ -58,17 +47,6 @@ pub unsafe fn compare_exchange(word: *mut u64, current: u64, new: u64) -> Result
 pub unsafe fn load_first(word: *mut u64) -> u64 {
     // SAFETY: the caller's.
     unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(word, 0) }
-}
-
-/// Adds to a word.
-///
-/// # Safety
-///
-/// `word` points into a live map value and is aligned.
-#[inline(always)]
-pub unsafe fn add(word: *mut u64, value: u64) {
-    // SAFETY: the caller's. The sum before is not used, which lets LLVM emit the cheaper form without a fetch.
-    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(word, value) };
 }
 
 /// Sets bits of a word.

@@ -21,6 +21,7 @@ mod frame;
 mod lists;
 mod maps;
 mod new_sources;
+mod refused;
 mod samples;
 mod state;
 mod strikes;

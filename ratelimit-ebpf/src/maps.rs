@@ -10,7 +10,6 @@ use aya_ebpf::{
 };
 use ratelimit_common::{
     Address, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
-    Strikes,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     capture::{self, Capture, Room},
@@ -28,24 +27,24 @@ use ratelimit_common::{
     },
     new_sources::Budgets,
     node::Shares,
+    refused::{Refused, SETS, WAYS},
     sample::Countdown,
     source::LogKey,
-    strikes::pending::{self, Pending},
 };
 
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
 
-/// User space reads and writes where the program does, without a system call.
+/// User space may read and write where the program does, without a system call. It begins at a page.
 const MAPPED: usize = BPF_F_MMAPABLE as usize;
 
 type Lists<A> = HashMap<PrefixKey<A>, ListEntry, { LISTED_MAX as usize }, ON_DEMAND>;
 type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>;
 type Compact = Array<Set, 1, MAPPED>;
 type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
-type StrikesBySource<A> = LruHashMap<A, Strikes, { STRIKES_MAX as usize }>;
+type RefusedSources<A> = Array<[Refused<A>; WAYS], { SETS as usize }, MAPPED>;
+type StrikesBySource<A> = LruHashMap<A, u64, { STRIKES_MAX as usize }>;
 type Answers = PerCpuArray<[Remembered; remembered::SLOTS], 1>;
-type PendingStrikes = PerCpuArray<[Pending; pending::SLOTS], 1>;
 
 /// Index 0 → what holds for all packets.
 #[btf_map]
@@ -130,21 +129,21 @@ pub static EMPTY_RECORD: Array<Record, 1> = Array::new();
 #[btf_map]
 pub static INSERTED: PerCpuArray<u64, 2> = PerCpuArray::new();
 
-/// Source → how often it was refused. Only sources that are refused enter, so a forged flood does not churn it.
+/// CPU and index of a set → sources that were refused, and how often.
+#[btf_map]
+static REFUSED_V4: RefusedSources<Ipv4> = Array::new();
+#[btf_map]
+static REFUSED_V6: RefusedSources<Ipv6> = Array::new();
+
+/// Source → its strikes, as a word of `BanRule`. Only sources that are refused enter, so a forged flood does not churn it.
 #[btf_map]
 static STRIKES_V4: StrikesBySource<Ipv4> = LruHashMap::new();
 #[btf_map]
 static STRIKES_V6: StrikesBySource<Ipv6> = LruHashMap::new();
 
-/// Index 0 → strikes that this CPU keeps back.
-#[btf_map]
-static PENDING_V4: PendingStrikes = PerCpuArray::new();
-#[btf_map]
-static PENDING_V6: PendingStrikes = PerCpuArray::new();
-
 /// Index 0 → the strikes of a source that had none.
 #[btf_map]
-pub static EMPTY_STRIKES: Array<Strikes, 1> = Array::new();
+pub static EMPTY_STRIKES: Array<u64, 1> = Array::new();
 
 /// Source → the ban that a policy made of it, until user space takes it over.
 #[btf_map]
@@ -222,8 +221,8 @@ pub trait FamilyMaps: Address {
     const LISTS: &'static Lists<Self>;
     const SOURCES: &'static Sources<Self>;
     const COMPACT: &'static Compact;
+    const REFUSED: &'static RefusedSources<Self>;
     const STRIKES: &'static StrikesBySource<Self>;
-    const PENDING: &'static PendingStrikes;
     const DETECTED: &'static DetectedBySource<Self>;
     const REMEMBERED: &'static Answers;
     /// A word of the guard in front of the lists.
@@ -236,8 +235,8 @@ impl FamilyMaps for Ipv4 {
     const LISTS: &'static Lists<Self> = &LISTS_V4;
     const SOURCES: &'static Sources<Self> = &SOURCES_V4;
     const COMPACT: &'static Compact = &COMPACT_V4;
+    const REFUSED: &'static RefusedSources<Self> = &REFUSED_V4;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V4;
-    const PENDING: &'static PendingStrikes = &PENDING_V4;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V4;
     const REMEMBERED: &'static Answers = &REMEMBERED_V4;
 
@@ -256,8 +255,8 @@ impl FamilyMaps for Ipv6 {
     const LISTS: &'static Lists<Self> = &LISTS_V6;
     const SOURCES: &'static Sources<Self> = &SOURCES_V6;
     const COMPACT: &'static Compact = &COMPACT_V6;
+    const REFUSED: &'static RefusedSources<Self> = &REFUSED_V6;
     const STRIKES: &'static StrikesBySource<Self> = &STRIKES_V6;
-    const PENDING: &'static PendingStrikes = &PENDING_V6;
     const DETECTED: &'static DetectedBySource<Self> = &DETECTED_V6;
     const REMEMBERED: &'static Answers = &REMEMBERED_V6;
 

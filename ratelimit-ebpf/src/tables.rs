@@ -28,8 +28,8 @@ use crate::{
         AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, INSERTED,
         POLICIES, SETTINGS, VERDICTS,
     },
+    refused,
     state::{MapNode, MapWords},
-    strikes::keep_back,
     subprograms::{self, log_place},
 };
 
@@ -425,7 +425,12 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn count_strike(&self, source: &A, rule: Option<&BanRule>, now: Instant) -> bool {
+    fn count_refusal(&self, source: &A, now: Instant) {
+        refused::count(source, now);
+    }
+
+    #[inline(always)]
+    fn count_strike(&self, source: &A, rule: &BanRule, now: Instant) -> bool {
         crate::strikes::count(source, rule, now)
     }
 
@@ -439,13 +444,10 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
         detected::ban(source, &ban, INTERFACE.get())
     }
 
-    /// A strike that leads to no ban costs no call, nor a lookup.
+    /// A refusal that leads to no ban costs no call.
     #[inline(always)]
     fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
-        if strikes::rule(policy, strike).is_none() && keep_back(source, strike.at) {
-            return false;
-        }
-        source.strike(policy, strike)
+        strikes::rule(policy, strike).is_some() && source.strike(policy, strike)
     }
 
     #[inline(always)]

@@ -5,19 +5,21 @@ use std::{hash::Hash, os::fd::AsFd, sync::atomic::Ordering::Relaxed};
 use anyhow::{Context, Result};
 use aya::{
     Ebpf, Pod,
-    maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuValues},
+    maps::{Array, HashMap, Map, MapData, MapError},
+    util::nr_cpus,
 };
 use ratelimit_common::{
-    Address, Detected, Ipv4, Ipv6, ListEntry, Record, SourceKey, Strikes,
+    Address, Detected, Ipv4, Ipv6, ListEntry, Record, Refusals, SourceKey,
     compact::Set,
     guard::WIDTHS,
     list::{PrefixKey, remembered::GENERATION},
-    strikes::pending::{self, Pending},
+    refused::{Refused, WAYS},
 };
 use ratelimit_daemon::datapath::Mapped;
+use zerocopy::{FromBytes, IntoBytes};
 
 /// An address family as the kernel has it.
-pub trait KernelFamily: Address + Pod + Hash {
+pub trait KernelFamily: Address + Pod + Hash + FromBytes {
     /// What the names of its maps end in.
     const SUFFIX: &'static str;
 }
@@ -33,18 +35,34 @@ impl KernelFamily for Ipv6 {
 /// The words of a guard, as a power of two: some that few prefixes share.
 const GUARD_WIDTH: u8 = 5;
 
+/// The sets of refused sources that each CPU has: so many that ten thousand sources know nothing of each other.
+pub(crate) const REFUSED_SETS: u32 = 1 << 14;
+
+/// Those of all CPUs.
+pub(crate) fn refused_sets() -> Result<u32> {
+    let cpus = nr_cpus().map_err(|(path, error)| anyhow::Error::from(error).context(path))?;
+    Ok(REFUSED_SETS * u32::try_from(cpus)?)
+}
+
+/// An element of an array takes whole words.
+fn words_of_set<A>() -> u32 {
+    let words = size_of::<[Refused<A>; WAYS]>().div_ceil(size_of::<u64>());
+    u32::try_from(words).expect("a set is small")
+}
+
 /// The lists and sources of one address family.
 pub struct FamilyMaps<A: KernelFamily>
 where
     PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
+    Refused<A>: Pod,
 {
     guard: Mapped,
     lists: HashMap<MapData, PrefixKey<A>, ListEntry>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     compact: Array<MapData, Set>,
-    strikes: HashMap<MapData, A, Strikes>,
-    pending: PerCpuArray<MapData, [Pending; pending::SLOTS]>,
+    refused: Mapped,
+    strikes: HashMap<MapData, A, u64>,
     detected: HashMap<MapData, A, Detected>,
 }
 
@@ -52,6 +70,7 @@ impl<A: KernelFamily> FamilyMaps<A>
 where
     PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
+    Refused<A>: Pod,
 {
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         let mut map = |name| take_map(ebpf, &format!("{name}_{}", A::SUFFIX));
@@ -60,8 +79,8 @@ where
             lists: map("LISTS")?.try_into()?,
             sources: map("SOURCES")?.try_into()?,
             compact: map("COMPACT")?.try_into()?,
+            refused: mapped(&map("REFUSED")?, refused_sets()? * words_of_set::<A>())?,
             strikes: map("STRIKES")?.try_into()?,
-            pending: map("PENDING")?.try_into()?,
             detected: map("DETECTED")?.try_into()?,
         })
     }
@@ -116,10 +135,10 @@ where
     }
 
     /// How often a source was refused, and when last.
-    pub fn strikes_of(&self, source: &A) -> Result<Strikes> {
-        let all = self.strikes()?.into_iter();
-        let own = all.into_iter().find(|(struck, _)| struck == source);
-        own.map(|(_, strikes)| strikes)
+    pub fn refusals_of(&self, source: &A) -> Result<Refusals> {
+        let all = self.refusals()?.into_iter();
+        let own = all.into_iter().find(|(refused, _)| refused == source);
+        own.map(|(_, refusals)| refusals)
             .context("it was never refused")
     }
 
@@ -128,21 +147,33 @@ where
         Ok(self.sources.insert(key, record, 0)?)
     }
 
-    /// Every source that was refused, and how often, with what the CPUs keep back.
-    pub fn strikes(&self) -> Result<Vec<(A, Strikes)>> {
-        let mut all: std::collections::HashMap<A, Strikes> =
-            self.strikes.iter().collect::<Result<_, _>>()?;
-        for pending in self.pending.get(&0, 0)?.iter().flatten() {
-            if let Some(source) = pending.source() {
-                let strikes = all.entry(source).or_default();
-                *strikes = strikes.with(pending);
+    /// Every source that was refused, and how often.
+    pub fn refusals(&self) -> Result<Vec<(A, Refusals)>> {
+        let mut all = std::collections::HashMap::<A, Refusals>::new();
+        let words: Vec<u64> = self
+            .refused
+            .words()
+            .iter()
+            .map(|word| word.load(Relaxed))
+            .collect();
+        for set in words.chunks_exact(words_of_set::<A>() as usize) {
+            for known in set
+                .as_bytes()
+                .chunks_exact(size_of::<Refused<A>>())
+                .take(WAYS)
+            {
+                let known = Refused::<A>::read_from_bytes(known).expect("as many bytes");
+                if let Some(source) = known.source() {
+                    let sum = all.entry(source).or_default();
+                    *sum = sum.and(known.refusals());
+                }
             }
         }
         Ok(all.into_iter().collect())
     }
 
-    /// The sources of which all CPUs see strikes, and how many.
-    pub fn shared_strikes(&self) -> Result<Vec<(A, Strikes)>> {
+    /// Every source under a policy that bans, and its strikes, as a word of the rule.
+    pub fn strikes(&self) -> Result<Vec<(A, u64)>> {
         Ok(self.strikes.iter().collect::<Result<_, _>>()?)
     }
 
@@ -169,9 +200,9 @@ where
         self.set_generation(generation.wrapping_add(2));
         clear(&mut self.sources)?;
         clear(&mut self.detected)?;
-        let cpus = self.pending.get(&0, 0)?.len();
-        let free = PerCpuValues::try_from(vec![[Pending::default(); pending::SLOTS]; cpus])?;
-        self.pending.set(0, free, 0)?;
+        for word in self.refused.words() {
+            word.store(0, Relaxed);
+        }
         Ok(clear(&mut self.strikes)?)
     }
 }

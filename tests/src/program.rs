@@ -25,7 +25,7 @@ use ratelimit_common::{
 use ratelimit_daemon::{class_tables::ClassTables, datapath::OBJECT, prefix::Prefix};
 use zerocopy::FromBytes;
 
-use crate::family::{FamilyMaps, take_map};
+use crate::family::{FamilyMaps, REFUSED_SETS, refused_sets, take_map};
 
 /// What is fixed when the program is loaded.
 #[derive(Clone, Copy, Debug)]
@@ -194,6 +194,7 @@ pub struct Program {
 impl Program {
     /// Loads the program.
     pub fn load(constants: &Constants) -> Result<Self> {
+        let refused_sets = refused_sets()?;
         let mut ebpf = EbpfLoader::new()
             .override_global("CLOCK", &constants.clock, true)
             .override_global("INTERFACE", &constants.interface, true)
@@ -202,6 +203,9 @@ impl Program {
             .map_max_entries("SOURCES_V4", constants.sources)
             .map_max_entries("SOURCES_V6", constants.sources)
             .override_global("STORE", &constants.store, true)
+            .override_global("REFUSED_SETS", &REFUSED_SETS, true)
+            .map_max_entries("REFUSED_V4", refused_sets)
+            .map_max_entries("REFUSED_V6", refused_sets)
             .override_global("COMPACT_SEED_0", &constants.seeds[0], true)
             .override_global("COMPACT_SEED_1", &constants.seeds[1], true)
             .map_max_entries("COMPACT_V4", constants.sets)

@@ -263,6 +263,16 @@ impl Duel {
             assert_eq!(kernel.ipv6.sets().unwrap(), ipv6.sets(), "IPv6 slots");
         }
         same(
+            "IPv4 refusals",
+            kernel.ipv4.refusals().unwrap(),
+            host.ipv4().refusals(),
+        );
+        same(
+            "IPv6 refusals",
+            kernel.ipv6.refusals().unwrap(),
+            host.ipv6().refusals(),
+        );
+        same(
             "IPv4 strikes",
             kernel.ipv4.strikes().unwrap(),
             host.ipv4().strikes(),

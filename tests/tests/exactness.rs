@@ -106,8 +106,8 @@ fn two_cpus_take_each_token_that_flows_in_and_no_other() {
     let charged = larger.step(empty, start, admitted).unwrap();
     assert_eq!(record.words[0], charged, "{admitted} were admitted");
     // Every token was taken: at the time of a packet that was refused there was none.
-    let (_, strikes) = program.ipv4.strikes().unwrap()[0];
-    let refused_at = ratelimit_common::Instant::from_nanos(strikes.last_ns);
+    let (_, refusals) = program.ipv4.refusals().unwrap()[0];
+    let refused_at = ratelimit_common::Instant::from_nanos(refusals.last_ns);
     assert_eq!(bucket.used(record.words[0], refused_at), 600 * RATE);
     is_every_packet_counted(&program, 2 * u64::from(PACKETS));
 }
@@ -171,15 +171,15 @@ fn of_several_limits_none_is_exceeded_and_at_most_a_packet_a_cpu_is_lost() {
 }
 
 #[test]
-fn a_refusal_is_a_strike() {
+fn every_refusal_is_counted() {
     const ROUNDS: usize = 2_000;
     require_root!();
     require_cpus!(2);
     let program = program(&[limit(3, Unit::Packets, WINDOW)], ROOM);
     race(&program, ROUNDS, 5, |_, source| ipv4_frame(source, 60));
-    let strikes = program.ipv4.strikes().unwrap();
-    assert_eq!(strikes.len(), ROUNDS);
-    assert!(strikes.iter().all(|(_, strikes)| strikes.packets == 7));
+    let refused = program.ipv4.refusals().unwrap();
+    assert_eq!(refused.len(), ROUNDS);
+    assert!(refused.iter().all(|(_, refusals)| refusals.packets == 7));
 }
 
 #[test]

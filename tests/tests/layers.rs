@@ -212,7 +212,7 @@ fn neighbours_and_the_node_are_no_fault_of_a_source() {
     scene.set_up(&mut program).unwrap();
     let frame = Frame::ethernet().ipv4(source(1)).udp(53).build();
     program.run_often(&frame, 10).unwrap();
-    assert_eq!(program.ipv4.strikes().unwrap(), []);
+    assert_eq!(program.ipv4.refusals().unwrap(), []);
 }
 
 #[test]

@@ -7,13 +7,8 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6, Policy, Settings, Unit,
-    Verdict,
-    detected::Detection,
-    strikes::{
-        bans_per_minute,
-        pending::{MOST, slot_of},
-    },
+    Address, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6, Policy, Refusals,
+    Settings, Unit, Verdict, detected::Detection, refused::WAYS, strikes::bans_per_minute,
 };
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
@@ -188,65 +183,71 @@ fn two_cpus_ban_with_exactly_every_last_strike() {
         let strikes = u64::from(2 * PACKETS) - 1;
         assert_eq!(tally(&program)[0] - before, strikes / u64::from(AFTER));
     }
-    let source = Ipv4::from(SOURCE);
-    let strikes = program.ipv4.strikes_of(&source).unwrap();
-    assert_eq!(strikes.packets, u64::from(2 * PACKETS) - 1);
-    let left = strikes.packets % u64::from(AFTER);
-    assert_eq!(rule.strikes(strikes.word, at(0)), left);
+    let refused = program.ipv4.refusals_of(&SOURCE.into()).unwrap().packets;
+    assert_eq!(refused, u64::from(2 * PACKETS) - 1);
+    let [(source, word)] = program.ipv4.strikes().unwrap()[..] else {
+        panic!("all strikes are of one source");
+    };
+    assert_eq!(source, SOURCE.into());
+    assert_eq!(rule.strikes(word, at(0)), refused % u64::from(AFTER));
     let network = Ipv6::from(Ipv6Addr::UNSPECIFIED);
-    assert_eq!(
-        program.ipv6.strikes_of(&network).unwrap().packets,
-        strikes.packets
-    );
+    let of_network = program.ipv6.refusals_of(&network).unwrap();
+    assert_eq!(of_network.packets, refused);
 }
 
 #[test]
-fn strikes_that_lead_to_no_ban_are_counted_exactly_on_two_cpus() {
+fn refusals_that_lead_to_no_ban_are_counted_exactly_on_two_cpus_and_are_no_strikes() {
     const PACKETS: u32 = 500_000;
     require_root!();
     require_cpus!(2);
     let mut scene = scene(rule(), 1000);
     scene.policies = vec![without_ban()];
     let program = program(&Constants::default(), &scene);
-    cpu::on_two(|_| program.run_often(&ipv4(SOURCE), PACKETS).unwrap());
+    for frame in [ipv4(SOURCE), ipv6(Ipv6Addr::LOCALHOST)] {
+        cpu::on_two(|_| program.run_often(&frame, PACKETS).unwrap());
+    }
     let expected = u64::from(2 * PACKETS) - 1;
-    let strikes = program.ipv4.strikes_of(&SOURCE.into()).unwrap();
-    assert_eq!((strikes.packets, strikes.word), (expected, 0));
-    let [(source, shared)] = program.ipv4.shared_strikes().unwrap()[..] else {
-        panic!("all strikes are of one source");
-    };
-    assert_eq!(source, SOURCE.into());
-    let kept_back = expected - shared.packets;
-    assert!((1..=2 * MOST).contains(&kept_back), "{kept_back}");
+    let refusals = program.ipv4.refusals_of(&SOURCE.into()).unwrap();
+    assert_eq!((refusals.packets, refusals.last_ns), (expected, START));
+    let network = Ipv6::from(Ipv6Addr::UNSPECIFIED);
+    let of_network = program.ipv6.refusals_of(&network).unwrap();
+    assert_eq!(of_network, refusals);
+    assert_eq!(program.ipv4.strikes().unwrap(), []);
 }
 
 #[test]
-fn sources_that_share_a_slot_lose_no_strike() {
-    const ROUNDS: u64 = 10;
+fn of_more_sources_than_a_set_has_room_for_those_are_told_that_were_refused_last() {
     require_root!();
     let mut scene = scene(rule(), 1000);
     scene.policies = vec![without_ban()];
     let mut program = program(&Constants::default(), &scene);
-    let slot = |address: &Ipv4Addr| slot_of(&Ipv4::from(*address));
-    let rival = (0..=u16::MAX)
-        .map(|host| Ipv4Addr::from(0x0a00_0000 | u32::from(host)))
-        .find(|address| slot(address) == slot(&SOURCE))
-        .unwrap();
-    for round in 0..=ROUNDS {
-        for (source, packets) in [(SOURCE, 3), (rival, 1)] {
-            let verdicts = judge_often(&mut program, &ipv4(source), packets);
-            let expected = if round == 0 { CONFORMING } else { LIMITED };
-            assert_eq!(verdicts[0], expected);
+    let own = |address: &Ipv4Addr| Ipv4::from(*address).filter_bit();
+    let rivals: Vec<Ipv4Addr> = (0x0a00_0000..)
+        .map(Ipv4Addr::from)
+        .filter(|address| own(address) == own(&SOURCE))
+        .take(WAYS)
+        .collect();
+    cpu::pin(0);
+    for (second, source) in (0..).zip([&[SOURCE], &rivals[..]].concat()) {
+        let now = at(second * SECOND);
+        let verdicts = [CONFORMING, LIMITED, LIMITED];
+        for verdict in verdicts {
+            assert_eq!(program.judge_at(&ipv4(source), now), verdict);
         }
     }
-    for (source, strikes) in [(SOURCE, 3 * ROUNDS + 2), (rival, ROUNDS)] {
-        let counted = program.ipv4.strikes_of(&source.into()).unwrap();
-        assert_eq!(
-            (counted.packets, counted.last_ns),
-            (strikes, START),
-            "{source}"
-        );
-    }
+    let mut told = program.ipv4.refusals().unwrap();
+    told.sort_by_key(|(_, refusals)| refusals.last_ns);
+    let expected = (1..).zip(&rivals).map(|(second, source)| {
+        let last_ns = at(second * SECOND).as_nanos();
+        (
+            Ipv4::from(*source),
+            Refusals {
+                packets: 2,
+                last_ns,
+            },
+        )
+    });
+    assert_eq!(told, expected.collect::<Vec<_>>());
 }
 
 /// One packet in two minutes, and no ban.

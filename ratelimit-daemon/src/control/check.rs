@@ -45,18 +45,15 @@ impl Controller {
             .and_then(|(_, entry)| entry.policy())
             .and_then(|index| self.policies.at(index));
         let named = named.or_else(|| Some((DEFAULT, self.policies.get(DEFAULT)?)));
-        let strikes = self
-            .enforcer
-            .datapath()
-            .strikes(source.address())
-            .map_err(unreadable)?;
+        let datapath = self.enforcer.datapath();
+        let refusals = datapath.refusals(source.address()).map_err(unreadable)?;
+        let strikes = datapath.strikes(source.address()).map_err(unreadable)?;
         let limits = match named {
             Some((_, named)) => self.limit_states(source, named, now).map_err(unreadable)?,
             None => Vec::new(),
         };
-        let now_word = strikes.map_or(0, |strikes| strikes.word);
         let strikes_view =
-            named.and_then(|(_, named)| self.strikes_view(source, named, now_word, now));
+            named.and_then(|(_, named)| self.strikes_view(source, named, strikes, now));
         let wider = self.wider(source, now).map_err(unreadable)?;
         Ok(Check {
             address,
@@ -77,9 +74,9 @@ impl Controller {
             new_sources: self
                 .new_sources()
                 .filter(|_| verdict == Verdict::Pass(PassReason::Conforming)),
-            refused_packets: strikes.map_or(0, |strikes| strikes.packets),
-            refused_last: strikes
-                .map(|strikes| clock::to_wall(Instant::from_nanos(strikes.last_ns))),
+            refused_packets: refusals.map_or(0, |refusals| refusals.packets),
+            refused_last: refusals
+                .map(|refusals| clock::to_wall(Instant::from_nanos(refusals.last_ns))),
         })
     }
 

@@ -168,7 +168,9 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         datapath.detected(source.to_std()).ok().flatten()
     }
 
-    fn count_strike(&self, _: &A, _: Option<&BanRule>, _: Instant) -> bool {
+    fn count_refusal(&self, _: &A, _: Instant) {}
+
+    fn count_strike(&self, _: &A, _: &BanRule, _: Instant) -> bool {
         false
     }
 

@@ -4,7 +4,7 @@ mod compact;
 
 use std::{collections::HashMap, net::IpAddr};
 
-use ratelimit_common::{Instant, Strikes};
+use ratelimit_common::{Instant, Refusals};
 
 use super::{controller::Controller, limit_state::SourceState, policies::Named, views::unreadable};
 use crate::{
@@ -22,16 +22,16 @@ impl Controller {
     /// When the kernel's tables cannot be read.
     pub fn top(&self, count: usize) -> Result<Vec<TopSource>, Refused> {
         let now = clock::now();
-        let mut struck: HashMap<IpAddr, Strikes> = HashMap::new();
+        let mut refused: HashMap<IpAddr, Refusals> = HashMap::new();
         let datapath = self.enforcer.datapath();
         datapath
-            .for_each_struck(&mut |source, strikes| {
-                struck.insert(source, strikes);
+            .for_each_refused(&mut |source, refusals| {
+                refused.insert(source, refusals);
             })
             .map_err(unreadable)?;
         let busy = match datapath.table_sets() {
-            None => self.busiest_records(count, now, &struck),
-            Some(_) => self.busiest_slots(count, now, &struck),
+            None => self.busiest_records(count, now, &refused),
+            Some(_) => self.busiest_slots(count, now, &refused),
         };
         let mut busy = busy.map_err(unreadable)?;
         keep_busiest(&mut busy, count);
@@ -53,7 +53,7 @@ impl Controller {
         &self,
         count: usize,
         now: Instant,
-        struck: &HashMap<IpAddr, Strikes>,
+        refused: &HashMap<IpAddr, Refusals>,
     ) -> Result<Vec<Busy<'_>>, DatapathError> {
         let by_scope: HashMap<u32, (&str, &Named)> = self
             .policies
@@ -83,7 +83,7 @@ impl Controller {
             let prefix = named.role.prefix_around(row.source);
             let source = prefix.unwrap_or_else(|| self.told_as(row.source));
             // The refusals of wider prefixes are not remembered.
-            let refused = struck.get(&row.source).filter(|_| prefix.is_none());
+            let refused = refused.get(&row.source).filter(|_| prefix.is_none());
             busy.push(Busy {
                 fill,
                 source,
@@ -91,7 +91,7 @@ impl Controller {
                 named,
                 limit,
                 state,
-                refused_packets: refused.map_or(0, |strikes| strikes.packets),
+                refused_packets: refused.map_or(0, |refusals| refusals.packets),
             });
             if busy.len() >= 2 * count.max(1024) {
                 keep_busiest(&mut busy, count);

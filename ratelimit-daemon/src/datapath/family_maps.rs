@@ -16,6 +16,7 @@ use ratelimit_common::{
     ListEntry, Record, SourceKey,
     layout::LISTED_MAX,
     list::{PrefixKey, remembered::GENERATION},
+    refused::Refused,
 };
 
 use super::{
@@ -24,7 +25,7 @@ use super::{
     count::Count,
     load::Maps,
     mapped::Mapped,
-    strike_maps::{self, StrikeMaps},
+    refused_map::{self, RefusedMap},
 };
 use crate::prefix::Prefix;
 
@@ -33,7 +34,8 @@ pub(super) struct Names {
     guard: &'static str,
     lists: &'static str,
     sources: &'static str,
-    strikes: &'static strike_maps::Names,
+    refused: &'static str,
+    strikes: &'static str,
 }
 
 /// The IPv4 maps.
@@ -41,7 +43,8 @@ pub(super) const V4: Names = Names {
     guard: "GUARD_V4",
     lists: "LISTS_V4",
     sources: "SOURCES_V4",
-    strikes: &strike_maps::V4,
+    refused: refused_map::MAPS[0],
+    strikes: "STRIKES_V4",
 };
 
 /// The IPv6 maps.
@@ -49,7 +52,8 @@ pub(super) const V6: Names = Names {
     guard: "GUARD_V6",
     lists: "LISTS_V6",
     sources: "SOURCES_V6",
-    strikes: &strike_maps::V6,
+    refused: refused_map::MAPS[1],
+    strikes: "STRIKES_V6",
 };
 
 /// The maps of the family of `A`.
@@ -58,6 +62,7 @@ where
     A: IpAddress + Hash,
     PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
+    Refused<A>: Pod,
 {
     names: &'static Names,
     guard: Mapped,
@@ -65,7 +70,8 @@ where
     lists_count: Option<Count>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     sources_fd: OwnedFd,
-    strikes: StrikeMaps<A>,
+    refused: RefusedMap<A>,
+    strikes: HashMap<MapData, A, u64>,
 }
 
 impl<A> FamilyMaps<A>
@@ -73,6 +79,7 @@ where
     A: IpAddress + Hash,
     PrefixKey<A>: Pod,
     SourceKey<A>: Pod,
+    Refused<A>: Pod,
 {
     pub fn new(maps: &mut Maps<'_>, names: &'static Names) -> anyhow::Result<Self> {
         let guard = maps.mapped(names.guard, A::LEVELS.words() as usize)?;
@@ -85,7 +92,8 @@ where
             lists_count: Count::learn::<PrefixKey<A>, ListEntry>(BPF_F_NO_PREALLOC, LISTED_MAX),
             sources_fd: maps.descriptor(names.sources)?,
             sources: maps.take(names.sources)?,
-            strikes: StrikeMaps::new(maps, names.strikes)?,
+            refused: RefusedMap::new(maps, names.refused)?,
+            strikes: maps.take(names.strikes)?,
         })
     }
 
@@ -205,8 +213,15 @@ where
             .map_err(unreadable(self.names.sources))
     }
 
-    pub const fn strikes(&self) -> &StrikeMaps<A> {
-        &self.strikes
+    pub const fn refused(&self) -> &RefusedMap<A> {
+        &self.refused
+    }
+
+    /// The strikes of a source, as a word of [`BanRule`](ratelimit_common::BanRule).
+    pub fn strikes(&self, source: A) -> Result<u64, DatapathError> {
+        let word = present(self.strikes.get(&source, 0));
+        let word = word.map_err(failed("reading", self.names.strikes, 0))?;
+        Ok(word.unwrap_or_default())
     }
 }
 

@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    Address, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
-    Strikes, Verdict,
+    Address, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record, Refusals, Settings,
+    SourceKey, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Region,
@@ -367,16 +367,26 @@ impl Datapath for Kernel {
         }
     }
 
-    fn strikes(&self, source: IpAddr) -> Result<Option<Strikes>, DatapathError> {
+    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError> {
         match source {
-            IpAddr::V4(address) => self.v4.strikes().of(address.into()),
-            IpAddr::V6(address) => self.v6.strikes().of(address.into()),
+            IpAddr::V4(address) => self.v4.refused().of(address.into()),
+            IpAddr::V6(address) => self.v6.refused().of(address.into()),
         }
     }
 
-    fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError> {
-        self.v4.strikes().for_each(&mut *visit)?;
-        self.v6.strikes().for_each(visit)
+    fn for_each_refused(
+        &self,
+        visit: &mut dyn FnMut(IpAddr, Refusals),
+    ) -> Result<(), DatapathError> {
+        self.v4.refused().for_each(&mut *visit)?;
+        self.v6.refused().for_each(visit)
+    }
+
+    fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError> {
+        match source {
+            IpAddr::V4(address) => self.v4.strikes(address.into()),
+            IpAddr::V6(address) => self.v6.strikes(address.into()),
+        }
     }
 
     fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError> {

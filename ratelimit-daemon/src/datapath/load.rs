@@ -13,13 +13,14 @@ use ratelimit_common::{
     Ipv4, Ipv6,
     compact::SLOTS,
     layout::{INTERFACES_MAX, PROGRAM, PROGRAM_FRAGS, clock, store},
+    refused::WAYS,
 };
 
 use super::{
     IpAddress, OBJECT, Pins, Sizes, compact, count, interface, link, logs,
     mapped::Mapped,
     pins::{self, LinkPin},
-    room,
+    refused_map, room,
 };
 use crate::{
     api::MapStatus,
@@ -62,7 +63,7 @@ impl Loaded {
 pub fn programs(config: &Config, sizes: Sizes, pins: &Pins) -> anyhow::Result<Vec<Loaded>> {
     let links = pins.all_links()?;
     let mut object = Object::parse(OBJECT).context("parsing the BPF object")?;
-    for (name, entries) in entries(config, sizes) {
+    for (name, entries) in entries(config, sizes)? {
         let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
         map.set_max_entries(entries);
     }
@@ -98,16 +99,21 @@ pub fn programs(config: &Config, sizes: Sizes, pins: &Pins) -> anyhow::Result<Ve
 }
 
 /// The maps that are as large as the configuration needs them. Those of the store that is not used have one entry.
-fn entries(config: &Config, sizes: Sizes) -> impl Iterator<Item = (&'static str, u32)> {
+fn entries(
+    config: &Config,
+    sizes: Sizes,
+) -> anyhow::Result<impl Iterator<Item = (&'static str, u32)>> {
     let sources = match config.source.store {
         StateStore::Lru => config.source.capacity,
         StateStore::Compact => 1,
     };
     let sets = sizes.sets.unwrap_or(1);
+    let (_, refused) = refused_map::sets()?;
     let of_lru = SOURCE_MAPS.map(|name| (name, sources));
-    of_lru
+    Ok(of_lru
         .into_iter()
         .chain(compact::TABLES.map(|name| (name, sets)))
+        .chain(refused_map::MAPS.map(|name| (name, refused))))
 }
 
 /// The maps of a loaded object, to be taken out by name and type.
@@ -164,6 +170,7 @@ fn make_maps(
         StateStore::Lru => store::LRU,
         StateStore::Compact => store::COMPACT,
     };
+    let (refused_sets, _) = refused_map::sets()?;
     let (mask_v4, mask_v6) = (Ipv4::source_mask(source), Ipv6::source_mask(source));
     let mut loader = EbpfLoader::new();
     loader
@@ -171,11 +178,12 @@ fn make_maps(
         .override_global("CLOCK", &clock::KERNEL, true)
         .override_global("LOG_WORDS", &log_words, true)
         .override_global("STORE", &store, true)
+        .override_global("REFUSED_SETS", &refused_sets, true)
         .override_global("COMPACT_SEED_0", &seeds[0], true)
         .override_global("COMPACT_SEED_1", &seeds[1], true)
         .override_global("SOURCE_MASK_V4", &mask_v4, true)
         .override_global("SOURCE_MASK_V6", &mask_v6, true);
-    for (name, entries) in entries(config, sizes) {
+    for (name, entries) in entries(config, sizes)? {
         loader.map_max_entries(name, entries);
     }
     for (name, _) in pins::pinnable(object) {
@@ -226,16 +234,18 @@ pub fn statuses(ebpf: &Ebpf) -> anyhow::Result<Vec<MapStatus>> {
             .info()
             .with_context(|| format!("asking for the size of {name}"))?;
         let memory_bytes = count::memory_bytes(data.fd().as_fd()).unwrap_or_default();
-        let capacity = if compact::TABLES.contains(&name) {
-            info.max_entries() * u32::try_from(SLOTS)?
+        let of_element = if compact::TABLES.contains(&name) {
+            SLOTS
+        } else if refused_map::MAPS.contains(&name) {
+            WAYS
         } else {
-            info.max_entries()
+            1
         };
         let name = name.to_owned();
         statuses.push(MapStatus {
             name,
             entries: None,
-            capacity,
+            capacity: info.max_entries() * u32::try_from(of_element)?,
             memory_bytes,
         });
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, ClassSet, Detected, Instant, Ipv4, ListEntry, Policy, Record, Settings, Strikes,
+    Address, ClassSet, Detected, Instant, Ipv4, ListEntry, Policy, Record, Refusals, Settings,
     aggregate::Aggregates,
     algorithm::{FixedWindow, sliding_log::TIMES_MAX},
     compact::Region,
@@ -56,7 +56,7 @@ pub struct Memory {
     /// The state of sources.
     pub records: BTreeMap<(IpAddr, u32), Record>,
     /// Sources that were refused.
-    pub strikes: BTreeMap<IpAddr, Strikes>,
+    pub refusals: BTreeMap<IpAddr, Refusals>,
     /// Sources that policies banned.
     pub detected: BTreeMap<IpAddr, Detected>,
     /// How many bans policies may make.
@@ -320,16 +320,23 @@ impl Datapath for Shared {
         Ok(self.memory().records.get(&key).copied())
     }
 
-    fn strikes(&self, source: IpAddr) -> Result<Option<Strikes>, DatapathError> {
-        Ok(self.memory().strikes.get(&source).copied())
+    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError> {
+        Ok(self.memory().refusals.get(&source).copied())
     }
 
-    fn for_each_struck(&self, visit: &mut dyn FnMut(IpAddr, Strikes)) -> Result<(), DatapathError> {
+    fn for_each_refused(
+        &self,
+        visit: &mut dyn FnMut(IpAddr, Refusals),
+    ) -> Result<(), DatapathError> {
         self.memory()
-            .strikes
+            .refusals
             .iter()
-            .for_each(|(source, strikes)| visit(*source, *strikes));
+            .for_each(|(source, refusals)| visit(*source, *refusals));
         Ok(())
+    }
+
+    fn strikes(&self, _: IpAddr) -> Result<u64, DatapathError> {
+        Ok(0)
     }
 
     fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError> {

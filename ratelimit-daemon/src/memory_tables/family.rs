@@ -8,8 +8,8 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, Arrival, BanRule, Detected, Instant, Limit, ListEntry, Policy, Record, SourceKey,
-    Strikes,
+    Address, Arrival, BanRule, Detected, Instant, Limit, ListEntry, Policy, Record, Refusals,
+    SourceKey,
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
     charge::{self, Outcome, Words},
@@ -41,7 +41,8 @@ pub struct MemoryFamily<A: Address + Hash> {
     sources: RefCell<Recent<SourceKey<A>, Cells>>,
     compact: Option<MemoryCompact>,
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
-    strikes: RefCell<HashMap<A, Strikes>>,
+    refusals: RefCell<HashMap<A, Refusals>>,
+    strikes: RefCell<HashMap<A, Cell<u64>>>,
     detected: RefCell<HashMap<A, Detected>>,
 }
 
@@ -55,6 +56,7 @@ impl<A: Address + Hash> MemoryFamily<A> {
             sources: RefCell::default(),
             compact: None,
             logs: RefCell::default(),
+            refusals: RefCell::default(),
             strikes: RefCell::default(),
             detected: RefCell::default(),
         }
@@ -78,11 +80,21 @@ impl<A: Address + Hash> MemoryFamily<A> {
 
     /// Every source that was refused, and how often.
     #[must_use]
-    pub fn strikes(&self) -> Vec<(A, Strikes)> {
+    pub fn refusals(&self) -> Vec<(A, Refusals)> {
+        let refusals = self.refusals.borrow();
+        refusals
+            .iter()
+            .map(|(source, refusals)| (*source, *refusals))
+            .collect()
+    }
+
+    /// Every source under a policy that bans, and its strikes, as a word of [`BanRule`].
+    #[must_use]
+    pub fn strikes(&self) -> Vec<(A, u64)> {
         let strikes = self.strikes.borrow();
         strikes
             .iter()
-            .map(|(source, strikes)| (*source, *strikes))
+            .map(|(source, word)| (*source, word.get()))
             .collect()
     }
 
@@ -187,15 +199,19 @@ impl<A: Address + Hash> MemoryFamily<A> {
         is_new.then_some(()).ok_or(InsertError::Exists)
     }
 
-    pub(super) fn count_strike(&self, source: A, rule: Option<&BanRule>, now: Instant) -> bool {
+    pub(super) fn count_refusal(&self, source: A, now: Instant) {
+        let mut refusals = self.refusals.borrow_mut();
+        let refusals = refusals.entry(source).or_default();
+        *refusals = refusals.and(Refusals {
+            packets: 1,
+            last_ns: now.as_nanos(),
+        });
+    }
+
+    pub(super) fn count_strike(&self, source: A, rule: &BanRule, now: Instant) -> bool {
         let mut strikes = self.strikes.borrow_mut();
-        let strikes = strikes.entry(source).or_default();
-        strikes.packets = strikes.packets.wrapping_add(1);
-        strikes.last_ns = strikes.last_ns.max(now.as_nanos());
-        let word = Cell::new(strikes.word);
-        let bans = rule.is_some_and(|rule| rule.strike(&MemoryWord(&word), now));
-        strikes.word = word.get();
-        bans
+        let word = strikes.entry(source).or_default();
+        rule.strike(&MemoryWord(word), now)
     }
 
     /// The ban that a policy made of a source.
@@ -326,9 +342,7 @@ pub(super) fn exchange(word: &Cell<u64>, current: u64, new: u64) -> Result<(), u
 }
 
 fn record(cells: &Cells) -> Record {
-    Record {
-        words: cells.each_ref().map(Cell::get),
-    }
+    Record::new(cells.each_ref().map(Cell::get))
 }
 
 #[cfg(test)]

@@ -25,9 +25,7 @@ impl MemoryNode {
     /// The state of the limits under each scope, modulo their number.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
-        let record = |words: &Rc<Cells>| Record {
-            words: words.each_ref().map(Cell::get),
-        };
+        let record = |words: &Rc<Cells>| Record::new(words.each_ref().map(Cell::get));
         self.words.iter().map(record).collect()
     }
 

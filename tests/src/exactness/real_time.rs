@@ -129,7 +129,7 @@ impl Witness {
     /// When the last packet with this answer was judged.
     fn testify(&self, program: &Program, bracket: Bracket, is_admitted: bool) -> Result<u64> {
         if !is_admitted {
-            return Ok(program.ipv4.strikes_of(&self.source.into())?.last_ns);
+            return Ok(program.ipv4.refusals_of(&self.source.into())?.last_ns);
         }
         let record = program
             .ipv4

@@ -7,7 +7,7 @@ use std::{
     net::IpAddr,
 };
 
-use ratelimit_common::{Instant, Strikes, policy::LIMITS_MAX};
+use ratelimit_common::{Instant, Refusals, policy::LIMITS_MAX};
 
 use super::{Busy, Controller};
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Of the sources that were refused, those that were refused most are looked at, so many for each that is told.
-const STRUCK_FOR_EACH: usize = 16;
+const REFUSED_FOR_EACH: usize = 16;
 
 /// A slot, and how full its limit is.
 struct Full<'a> {
@@ -35,7 +35,7 @@ impl Controller {
         &self,
         count: usize,
         now: Instant,
-        struck: &HashMap<IpAddr, Strikes>,
+        refused: &HashMap<IpAddr, Refusals>,
     ) -> Result<Vec<Busy<'_>>, DatapathError> {
         let datapath = self.enforcer.datapath();
         let mut busy = Vec::new();
@@ -44,12 +44,12 @@ impl Controller {
             let source = datapath.source_of_tag(full.row.family, full.row.tag);
             if seen.insert((source, full.policy.0)) {
                 let place = (full.fill, full.limit);
-                busy.push(self.busy(source, full.policy, place, now, struck)?);
+                busy.push(self.busy(source, full.policy, place, now, refused)?);
             }
         }
-        let mut refused: Vec<_> = struck.iter().collect();
-        refused.sort_unstable_by_key(|(_, strikes)| Reverse(strikes.packets));
-        for (source, _) in refused.into_iter().take(STRUCK_FOR_EACH * count) {
+        let mut most: Vec<_> = refused.iter().collect();
+        most.sort_unstable_by_key(|(_, refusals)| Reverse(refusals.packets));
+        for (source, _) in most.into_iter().take(REFUSED_FOR_EACH * count) {
             let Some(policy) = self.policy_of(*source) else {
                 continue;
             };
@@ -63,7 +63,7 @@ impl Controller {
             if let Some(place) = state.fullest(policy.1, now)?
                 && seen.insert((*source, policy.0))
             {
-                busy.push(self.busy(*source, policy, place, now, struck)?);
+                busy.push(self.busy(*source, policy, place, now, refused)?);
             }
         }
         Ok(busy)
@@ -108,11 +108,11 @@ impl Controller {
         (policy, named): (&'a str, &'a Named),
         (fill, limit): (f64, usize),
         now: Instant,
-        struck: &HashMap<IpAddr, Strikes>,
+        refused: &HashMap<IpAddr, Refusals>,
     ) -> Result<Busy<'a>, DatapathError> {
         let datapath = self.enforcer.datapath();
         let prefix = named.role.prefix_around(source);
-        let refused = struck.get(&source).filter(|_| prefix.is_none());
+        let refused = refused.get(&source).filter(|_| prefix.is_none());
         let record = datapath.record(source, &named.policy, now)?;
         Ok(Busy {
             fill,
@@ -125,7 +125,7 @@ impl Controller {
                 source,
                 record: record.unwrap_or_default(),
             },
-            refused_packets: refused.map_or(0, |strikes| strikes.packets),
+            refused_packets: refused.map_or(0, |refusals| refusals.packets),
         })
     }
 

@@ -302,12 +302,11 @@ fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
                 .unwrap();
             memory.records.insert((network, scope), used(&policy));
         }
-        let strikes = ratelimit_common::Strikes {
-            word: 0,
+        let refusals = ratelimit_common::Refusals {
             packets: 3,
             last_ns: 1,
         };
-        memory.strikes.insert(network, strikes);
+        memory.refusals.insert(network, refusals);
     }
     let top = lab.controller.top(9).unwrap();
     let rows: BTreeSet<_> = top
