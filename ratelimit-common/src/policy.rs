@@ -1,5 +1,7 @@
 //! A policy: a named list of limits. The name stays in user space; the kernel knows policies by their index.
 
+use core::mem::offset_of;
+
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
@@ -134,21 +136,25 @@ impl Limit {
 }
 
 /// The limits of a policy. All that match a packet must have room; then all are charged, otherwise none.
+///
+/// What a packet reads where there is one limit, is one line of the cache: policies lie at multiples of 64 bytes.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Policy {
-    limits: [Limit; LIMITS_MAX],
     len: u16,
     share_shift: u8,
     flags: u8,
     scope: u32,
     classes: ClassSet,
     zero: u32,
+    limits: [Limit; LIMITS_MAX],
     ban: BanRule,
+    filling: u64,
 }
-const _: () = assert!(size_of::<Policy>() == 376);
+const _: () = assert!(size_of::<Policy>() == 6 * 64);
+const _: () = assert!(offset_of!(Policy, limits) + size_of::<Limit>() <= 64);
 
 const OBSERVE: u8 = 1 << 0;
 const HAS_LOG: u8 = 1 << 1;

@@ -67,7 +67,8 @@ impl<A: Address> Refused<A> {
         for known in &mut *set {
             if { known.source } == *source {
                 known.packets = known.packets.wrapping_add(1);
-                known.last_ns = now.as_nanos();
+                // A change of the clock lets time step back.
+                known.last_ns = { known.last_ns }.max(now.as_nanos());
                 return;
             }
         }
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn a_source_is_counted_apart_and_its_last_packet_told() {
         let mut set = [Refused::default(); WAYS];
-        for (host, now) in [(1, 5), (2, 6), (1, 7), (1, 9)] {
+        for (host, now) in [(1, 5), (2, 6), (1, 9), (1, 7)] {
             Refused::count(&mut set, &ipv4(host), Instant::from_nanos(now));
         }
         let refusals = |packets, last_ns| Refusals { packets, last_ns };

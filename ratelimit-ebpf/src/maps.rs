@@ -52,7 +52,7 @@ pub static SETTINGS: Array<Settings, 1> = Array::new();
 
 /// Policy index → its limits.
 #[btf_map]
-pub static POLICIES: Array<Policy, { POLICIES_MAX as usize }> = Array::new();
+pub static POLICIES: Array<Policy, { POLICIES_MAX as usize }, MAPPED> = Array::new();
 
 /// Kind, source port, destination port → the classes that a packet may belong to.
 #[btf_map]
