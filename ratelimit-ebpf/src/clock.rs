@@ -1,12 +1,9 @@
 //! The time of a packet, from the clock that the settings name.
 
 use aya_ebpf::helpers::{bpf_ktime_get_coarse_ns, bpf_ktime_get_ns};
-use ratelimit_common::{Instant, layout::clock};
+use ratelimit_common::{Instant, Settings, layout::clock};
 
-use crate::{
-    constant::Constant,
-    maps::{MANUAL_CLOCK, SETTINGS},
-};
+use crate::{constant::Constant, maps::MANUAL_CLOCK};
 
 /// One of [`clock`]'s constants. The verifier knows its value, and removes the branch that is not taken.
 #[unsafe(no_mangle)]
@@ -14,34 +11,20 @@ static CLOCK: Constant<u32> = Constant::new(clock::KERNEL);
 
 /// The time that this packet is judged at.
 #[inline(always)]
-pub fn now() -> Instant {
-    if CLOCK.get() == clock::MANUAL {
-        return Instant::from_nanos(MANUAL_CLOCK.get(0).copied().unwrap_or_default());
+pub fn now(settings: Settings) -> Instant {
+    if CLOCK.get() != clock::MANUAL && settings.coarse_clock() {
+        // SAFETY: the helper takes nothing and cannot fail. Both clocks count from the same start (kernel commit d05512618056).
+        return Instant::from_nanos(unsafe { bpf_ktime_get_coarse_ns() });
     }
-    kernel_time()
+    precise()
 }
 
 /// The time of a packet for people to read: as precise as it can be, whatever packets are judged by.
 #[inline(always)]
 pub fn precise() -> Instant {
     if CLOCK.get() == clock::MANUAL {
-        return now();
+        return Instant::from_nanos(MANUAL_CLOCK.get(0).copied().unwrap_or_default());
     }
-    // SAFETY: the helper takes nothing and cannot fail.
+    // SAFETY: as above.
     Instant::from_nanos(unsafe { bpf_ktime_get_ns() })
-}
-
-#[inline(always)]
-fn kernel_time() -> Instant {
-    let is_coarse = SETTINGS
-        .get(0)
-        .is_some_and(|settings| settings.coarse_clock());
-    // SAFETY: the helpers take nothing and cannot fail. Both clocks count from the same start (kernel commit d05512618056).
-    Instant::from_nanos(unsafe {
-        if is_coarse {
-            bpf_ktime_get_coarse_ns()
-        } else {
-            bpf_ktime_get_ns()
-        }
-    })
 }

@@ -5,11 +5,14 @@ use aya_ebpf::{
     cty::c_void,
     helpers::{bpf_get_prandom_u32, bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
 };
-use ratelimit_common::sample::{FRONT_BYTES, Front};
+use ratelimit_common::{
+    Settings,
+    sample::{FRONT_BYTES, Front},
+};
 
 use crate::{
     clock,
-    maps::{COUNTDOWN, SAMPLES, SETTINGS},
+    maps::{COUNTDOWN, SAMPLES},
     subprograms,
 };
 
@@ -17,11 +20,8 @@ use crate::{
 ///
 /// It comes first, when there is nothing yet that would have to outlive it on the stack, which has no room.
 #[inline(always)]
-pub fn offer(context: *mut xdp_md) {
-    if SETTINGS
-        .get(0)
-        .is_some_and(|settings| settings.has_samples())
-    {
+pub fn offer(context: *mut xdp_md, settings: Settings) {
+    if settings.has_samples() {
         sample_packet(context);
     }
 }
@@ -53,7 +53,7 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
     let bytes = frame_bytes.min(FRONT_BYTES).wrapping_sub(1) & (FRONT_BYTES - 1);
     // SAFETY: the entry is this program's until it is submitted, and holds as many bytes as the mask lets through.
     let is_read = unsafe {
-        (*front).at_ns = clock::now().as_nanos();
+        (*front).at_ns = clock::precise().as_nanos();
         (*front).packets = packets;
         (*front).frame_bytes = frame_bytes;
         (*front).is_connected = is_connected.into();

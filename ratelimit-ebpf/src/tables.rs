@@ -51,17 +51,37 @@ static SOURCE_MASK_V6: Constant<Ipv6> = Constant::new(Ipv6::new([
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0,
 ]));
 
+/// What holds for all packets.
+#[inline(always)]
+pub fn settings() -> Settings {
+    SETTINGS.get(0).copied().unwrap_or_default()
+}
+
 /// The maps, as they are for one packet.
 pub struct KernelTables {
     now: Instant,
     context: *mut xdp_md,
+    settings: Option<Settings>,
 }
 
 impl KernelTables {
     /// The tables for the packet of `context`, at `now`.
     #[inline(always)]
     pub const fn new(context: *mut xdp_md, now: Instant) -> Self {
-        Self { now, context }
+        Self {
+            now,
+            context,
+            settings: None,
+        }
+    }
+
+    /// The same with settings that were read already.
+    #[inline(always)]
+    pub const fn with_settings(self, settings: Settings) -> Self {
+        Self {
+            settings: Some(settings),
+            ..self
+        }
     }
 
     /// The tables at `now`, once all headers were read.
@@ -76,7 +96,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn settings(&self) -> Settings {
-        SETTINGS.get(0).copied().unwrap_or_default()
+        self.settings.unwrap_or_else(settings)
     }
 
     #[inline(always)]
