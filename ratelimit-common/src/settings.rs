@@ -4,17 +4,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{layout::POLICIES_MAX, new_sources::Beyond};
 
-/// One word, so that a change of several settings is seen whole or not at all.
+/// One word, so that a change of several settings is seen whole or not at all: flags, the index of the policy for sources that
+/// no list entry gives another one, and that of the node's policy.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
-#[repr(C, align(8))]
-pub struct Settings {
-    default_policy: u16,
-    node_policy: u16,
-    flags: u32,
-}
-const _: () = assert!(size_of::<Settings>() == 8);
+#[repr(transparent)]
+pub struct Settings(u64);
+
+const DEFAULT_POLICY_SHIFT: u32 = 32;
+const NODE_POLICY_SHIFT: u32 = 48;
+const POLICY_MASK: u32 = u16::MAX as u32;
 
 const OBSERVE: u32 = 1 << 0;
 const COARSE_CLOCK: u32 = 1 << 1;
@@ -33,10 +33,11 @@ impl Settings {
     /// is the precise one, and there are no classes, no wider prefixes, no policies that ban and no limits of the node.
     #[must_use]
     pub const fn new(default_policy: u32, observe: bool) -> Self {
-        Self {
-            default_policy: index(default_policy),
-            node_policy: 0,
-            flags: if observe { OBSERVE } else { 0 },
+        let settings = Self(index(default_policy) << DEFAULT_POLICY_SHIFT);
+        if observe {
+            settings.with(OBSERVE)
+        } else {
+            settings
         }
     }
 
@@ -49,10 +50,7 @@ impl Settings {
     /// The same with the precise clock.
     #[must_use]
     pub const fn with_precise_clock(self) -> Self {
-        Self {
-            flags: self.flags & !COARSE_CLOCK,
-            ..self
-        }
+        self.without(COARSE_CLOCK)
     }
 
     /// The same with limits that count some classes only.
@@ -92,22 +90,17 @@ impl Settings {
     /// The same with a policy for the node.
     #[must_use]
     pub const fn with_node(self, node_policy: u32) -> Self {
-        let settings = self.with(NODE);
-        Self {
-            node_policy: index(node_policy),
-            ..settings
-        }
+        let others = self.0 & !(u64::MAX << NODE_POLICY_SHIFT);
+        Self(others | index(node_policy) << NODE_POLICY_SHIFT).with(NODE)
     }
 
     /// The same with everything open, or not.
     #[must_use]
     pub const fn with_pass_all(self, pass_all: bool) -> Self {
         if pass_all {
-            return self.with(PASS_ALL);
-        }
-        Self {
-            flags: self.flags & !PASS_ALL,
-            ..self
+            self.with(PASS_ALL)
+        } else {
+            self.without(PASS_ALL)
         }
     }
 
@@ -115,7 +108,7 @@ impl Settings {
     #[must_use]
     #[inline(always)]
     pub const fn default_policy(self) -> u32 {
-        self.default_policy as u32
+        (self.0 >> DEFAULT_POLICY_SHIFT) as u32 & POLICY_MASK
     }
 
     /// Whether packets that would be dropped are counted and passed.
@@ -199,7 +192,7 @@ impl Settings {
     #[inline(always)]
     pub const fn node_policy(self) -> Option<u32> {
         if self.has(NODE) {
-            Some(self.node_policy as u32)
+            Some((self.0 >> NODE_POLICY_SHIFT) as u32)
         } else {
             None
         }
@@ -208,24 +201,24 @@ impl Settings {
     /// Whether any of the flags is set.
     #[inline(always)]
     const fn has(self, flags: u32) -> bool {
-        self.flags & flags != 0
+        self.0 & flags as u64 != 0
     }
 
     const fn with(self, flags: u32) -> Self {
-        Self {
-            flags: self.flags | flags,
-            ..self
-        }
+        Self(self.0 | flags as u64)
+    }
+
+    const fn without(self, flags: u32) -> Self {
+        Self(self.0 & !(flags as u64))
     }
 }
 
 /// An index in two bytes. One that does not fit is none that a policy could have.
-#[expect(clippy::cast_possible_truncation, reason = "it was compared")]
-const fn index(policy: u32) -> u16 {
+const fn index(policy: u32) -> u64 {
     if policy < u16::MAX as u32 {
-        policy as u16
+        policy as u64
     } else {
-        u16::MAX
+        u16::MAX as u64
     }
 }
 const _: () = assert!(POLICIES_MAX < u16::MAX as u32);

@@ -1,20 +1,30 @@
 //! The time of a packet, from the clock that the settings name.
 
-use aya_ebpf::helpers::{bpf_ktime_get_coarse_ns, bpf_ktime_get_ns};
+use aya_ebpf::helpers::{bpf_jiffies64, bpf_ktime_get_ns};
 use ratelimit_common::{Instant, Settings, layout::clock};
 
-use crate::{constant::Constant, maps::MANUAL_CLOCK};
+use crate::{
+    constant::Constant,
+    maps::{MANUAL_CLOCK, TICK},
+};
 
 /// One of [`clock`]'s constants. The verifier knows its value, and removes the branch that is not taken.
 #[unsafe(no_mangle)]
 static CLOCK: Constant<u32> = Constant::new(clock::KERNEL);
 
+/// A timer interrupt of the kernel, and the time at which a CPU noticed it.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Tick {
+    jiffies: u64,
+    at_ns: u64,
+}
+
 /// The time that this packet is judged at.
 #[inline(always)]
 pub fn now(settings: Settings) -> Instant {
     if CLOCK.get() != clock::MANUAL && settings.coarse_clock() {
-        // SAFETY: the helper takes nothing and cannot fail. Both clocks count from the same start (kernel commit d05512618056).
-        return Instant::from_nanos(unsafe { bpf_ktime_get_coarse_ns() });
+        return coarse();
     }
     precise()
 }
@@ -25,6 +35,27 @@ pub fn precise() -> Instant {
     if CLOCK.get() == clock::MANUAL {
         return Instant::from_nanos(MANUAL_CLOCK.get(0).copied().unwrap_or_default());
     }
-    // SAFETY: as above.
+    // SAFETY: the helper takes nothing and cannot fail.
     Instant::from_nanos(unsafe { bpf_ktime_get_ns() })
+}
+
+/// The time of the first packet that this CPU has seen in the tick that is running. It is early by less than a tick, as
+/// `bpf_ktime_get_coarse_ns` is, which costs a call: the verifier makes a load of `bpf_jiffies64` (kernel commit 5576b991e9c1).
+#[inline(always)]
+fn coarse() -> Instant {
+    let Some(tick) = TICK.get_ptr_mut(0) else {
+        return precise();
+    };
+    // SAFETY: the tick belongs to this CPU, and XDP programs do not interrupt each other on one.
+    let tick = unsafe { &mut *tick };
+    // SAFETY: the helper takes nothing and cannot fail.
+    let jiffies = unsafe { bpf_jiffies64() };
+    // Jiffies begin 5 minutes before 2^32, so they are never the 0 of a tick that nobody has seen.
+    if tick.jiffies != jiffies {
+        *tick = Tick {
+            jiffies,
+            at_ns: precise().as_nanos(),
+        };
+    }
+    Instant::from_nanos(tick.at_ns)
 }

@@ -34,33 +34,32 @@ use aya_ebpf::{
     macros::xdp,
     programs::XdpContext,
 };
-use ratelimit_common::{Settings, Verdict, decide};
+use ratelimit_common::{Verdict, decide};
 use tables::{KernelTables, settings};
 
 /// Judges one packet, all of which is readable.
 #[xdp]
 pub fn ratelimit(context: XdpContext) -> u32 {
-    let settings = settings();
-    samples::offer(context.ctx, settings);
-    let frame_bytes = context.data_end().wrapping_sub(context.data());
-    judge(&context, settings, frame_bytes as u32)
+    judge(&context, || {
+        context.data_end().wrapping_sub(context.data()) as u32
+    })
 }
 
 /// Judges one packet of an interface with jumbo frames: of one that takes several buffers, the first is readable, and holds the
 /// headers. To ask for its length costs a call.
 #[xdp(frags)]
 pub fn ratelimit_frags(context: XdpContext) -> u32 {
-    let settings = settings();
-    samples::offer(context.ctx, settings);
     // SAFETY: the helper reads the length of the frame that the context describes.
-    let frame_bytes = unsafe { bpf_xdp_get_buff_len(context.ctx) };
-    judge(&context, settings, frame_bytes as u32)
+    judge(&context, || unsafe { bpf_xdp_get_buff_len(context.ctx) }
+        as u32)
 }
 
 #[inline(always)]
-fn judge(context: &XdpContext, settings: Settings, frame_bytes: u32) -> u32 {
+fn judge(context: &XdpContext, frame_bytes: impl FnOnce() -> u32) -> u32 {
+    let settings = settings();
+    samples::offer(context.ctx, settings);
     let now = clock::now(settings);
-    let frame = frame::cursor(context, frame_bytes);
+    let frame = frame::cursor(context, frame_bytes());
     let tables = KernelTables::new(context.ctx, now).with_settings(settings);
     match decide(frame, now, &tables) {
         Verdict::Pass(_) | Verdict::Observe(_) => XDP_PASS,

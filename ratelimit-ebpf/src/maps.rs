@@ -32,6 +32,8 @@ use ratelimit_common::{
     source::LogKey,
 };
 
+use crate::clock::Tick;
+
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
 
@@ -211,6 +213,10 @@ pub static SAMPLES: RingBuf<(), { SAMPLES_BYTES as usize }> = RingBuf::new();
 /// Index 0 → when this CPU looks at a packet again.
 #[btf_map]
 pub static COUNTDOWN: PerCpuArray<Countdown, 1> = PerCpuArray::new();
+
+/// Index 0 → the tick of the coarse clock that this CPU has seen last.
+#[btf_map]
+pub static TICK: PerCpuArray<Tick, 1> = PerCpuArray::new();
 
 /// Index 0 → the time in nanoseconds, for tests that choose it.
 #[btf_map]
