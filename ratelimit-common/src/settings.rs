@@ -41,7 +41,7 @@ impl Settings {
         }
     }
 
-    /// The same with the clock that ticks only every few milliseconds, and costs a third.
+    /// The same with the clock that ticks only every few milliseconds, and costs next to nothing.
     #[must_use]
     pub const fn with_coarse_clock(self) -> Self {
         self.with(COARSE_CLOCK)

@@ -29,7 +29,7 @@ fn read(clock: libc::clockid_t) -> Instant {
     Instant::from_nanos(seconds * 1_000_000_000 + nanos)
 }
 
-/// How often the coarse clock moves on, which `bpf_ktime_get_coarse_ns` reads: with every timer interrupt of the kernel.
+/// How often the coarse clock moves on: with every timer interrupt of the kernel, as its own coarse clock does.
 #[must_use]
 pub fn tick() -> Duration {
     let mut time = libc::timespec {
