@@ -50,7 +50,7 @@ fn give_back() {
 pub struct Daemon {
     controller: Controller,
     events: Option<datapath::Events>,
-    samples: Option<datapath::Events>,
+    samples: Option<datapath::Ring>,
     captures: CaptureMaps,
     logs: Vec<datapath::Log>,
     watch: Watch,
