@@ -16,10 +16,11 @@ use ratelimit_daemon::{
     control::{Controller, Store, sizes},
     datapath::{Kernel, Pins},
     exposition::Format,
-    http::{control_router, serve_control},
+    http::{ControlApi, serve_control},
     metrics,
     prefix::Prefix,
     protected::Protected,
+    recording::Recorder,
 };
 use ratelimit_tests::lab::{INTERFACE, Lab};
 use tempfile::TempDir;
@@ -98,7 +99,7 @@ impl Installation {
     }
 
     /// Serves the control API while `work` runs, which is told the socket.
-    pub fn serve(&mut self, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    pub fn serve<T>(&mut self, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
         let socket = self.directory.path().join("control.sock");
         let controller = self.controller.take().context("it did not start")?;
         let (handle, thread) = controller.spawn()?;
@@ -108,7 +109,9 @@ impl Installation {
             let _inside = runtime.enter();
             UnixListener::bind(&socket)?
         };
-        let server = serve_control(listener, control_router(handle), stop.clone());
+        let (recorder, _requests) = Recorder::new();
+        let api = ControlApi::new(handle, recorder);
+        let server = serve_control(listener, api, stop.clone());
         let server = runtime.spawn(server);
         let answer = work(&socket);
         stop.cancel();

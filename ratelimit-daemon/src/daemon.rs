@@ -9,7 +9,6 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use axum::Extension;
 use tokio::{
     net::{TcpListener, UnixListener},
     signal::unix::{SignalKind, signal},
@@ -25,7 +24,8 @@ use crate::{
     control::{self, Controller, Handle, Store},
     crowdsec,
     datapath::{self, Kernel},
-    events, http,
+    events,
+    http::{self, ControlApi},
     lock::Lock,
     protected::{self, Protected, Watch},
     recording::{self, CaptureMaps, Recorder},
@@ -50,7 +50,7 @@ fn give_back() {
 pub struct Daemon {
     controller: Controller,
     events: Option<datapath::Events>,
-    samples: Option<datapath::Events>,
+    samples: Option<datapath::Ring>,
     captures: CaptureMaps,
     logs: Vec<datapath::Log>,
     watch: Watch,
@@ -131,7 +131,7 @@ impl Daemon {
         tasks.spawn(recording::serve(self.captures, requests, stop.clone()));
         let serve = http::serve_control(
             control,
-            http::control_router(controller.clone()).layer(Extension(recorder)),
+            ControlApi::new(controller.clone(), recorder),
             stop.clone(),
         );
         tasks.spawn(async {

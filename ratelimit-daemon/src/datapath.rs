@@ -8,6 +8,7 @@ mod compact;
 mod count;
 mod detected_maps;
 mod family_maps;
+mod guard;
 mod interface;
 mod ip_address;
 mod kernel;
@@ -19,6 +20,7 @@ mod memory;
 mod object;
 mod pins;
 mod refused_map;
+mod ring;
 mod room;
 
 use std::{net::IpAddr, ops::Range};
@@ -39,10 +41,11 @@ use ratelimit_common::{
     aggregate::Aggregates, algorithm::FixedWindow, compact::Region, detected::Tally,
     layout::Counter,
 };
+pub use ring::Ring;
 
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
 
-/// The ring of sampled drops.
+/// A ring that is read.
 pub type Events = aya::maps::RingBuf<aya::maps::MapData>;
 
 /// What a program of a debug build logs.
@@ -229,12 +232,21 @@ pub trait Datapath: Send {
     fn clear_region(&mut self, region: Region) -> Result<(), DatapathError>;
 
     /// Shows the slots of a region of that table that are not empty, in both families.
-    fn for_each_slot(&self, region: Region, visit: &mut dyn FnMut(SlotRow)) {
-        self.some_slots(region, 0..region.sets(), visit);
+    fn for_each_slot(
+        &self,
+        region: Region,
+        visit: &mut dyn FnMut(SlotRow),
+    ) -> Result<(), DatapathError> {
+        self.some_slots(region, 0..region.sets(), visit)
     }
 
     /// The same of some sets of the region.
-    fn some_slots(&self, region: Region, sets: Range<u32>, visit: &mut dyn FnMut(SlotRow));
+    fn some_slots(
+        &self,
+        region: Region,
+        sets: Range<u32>,
+        visit: &mut dyn FnMut(SlotRow),
+    ) -> Result<(), DatapathError>;
 
     /// The source that a tag of that table stands for.
     fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr;
@@ -259,8 +271,14 @@ pub trait Datapath: Send {
     /// Replaces a word of the guard of a family.
     fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64);
 
+    /// Lets go of memory that is only held to be fast, as of now and then when there is nothing to do.
+    fn release(&mut self);
+
     /// The most entries of a family.
     fn list_capacity(&self, family: IpFamily) -> u32;
+
+    /// The entry of a prefix.
+    fn entry(&self, prefix: Prefix) -> Result<Option<ListEntry>, DatapathError>;
 
     /// All entries of both families.
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError>;

@@ -9,7 +9,7 @@ mod pieces;
 mod serve;
 mod stream;
 
-pub use control_api::router as control_router;
+pub use control_api::ControlApi;
 pub use observe_api::router as observe_router;
 pub use serve::{serve_control, serve_observe};
 pub use stream::Writer as StreamWriter;

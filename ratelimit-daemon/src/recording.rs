@@ -199,7 +199,7 @@ async fn finish(
     wanted: &Wanted,
     mut left: u64,
 ) -> anyhow::Result<()> {
-    maps.end().context("ending a capture")?;
+    maps.stop().context("ending a capture")?;
     let mut bytes = Vec::new();
     maps.read(usize::MAX, &mut left, |head, frame| {
         bytes.extend(file.packet(head, frame));

@@ -10,7 +10,7 @@ use zerocopy::FromBytes;
 use crate::{
     clock,
     control::{Controller, Handle},
-    datapath::Events,
+    datapath::{Events, Ring},
     detection::{Detector, Rules, Sample, Step},
 };
 
@@ -25,15 +25,17 @@ const BATCH: usize = 1 << 14;
 ///
 /// # Errors
 ///
-/// When the controller has stopped.
+/// When the controller has stopped, or the ring cannot be mapped.
 pub async fn follow(
-    mut samples: Events,
+    samples: Ring,
     controller: Handle,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut rules = Rules::new();
     let mut detector = Detector::new(rules.clone());
     let mut asked: Option<Moment> = None;
+    // Mapped only while something is looked for.
+    let mut ring: Option<Events> = None;
     loop {
         if asked.is_none_or(|asked| asked.elapsed() >= RULES_LAST) {
             let wanted = controller.call(|it| it.attack_rules()).await?;
@@ -42,6 +44,11 @@ pub async fn follow(
                 rules = wanted;
                 detector = Detector::new(rules.clone());
                 report(&controller, Step::default(), &detector).await?;
+                if rules.is_empty() {
+                    ring = None;
+                } else if ring.is_none() {
+                    ring = Some(samples.open()?);
+                }
             }
         }
         let pace = if rules.is_empty() { RULES_LAST } else { PACE };
@@ -49,7 +56,8 @@ pub async fn follow(
             () = stop.cancelled() => return Ok(()),
             () = sleep(pace) => {}
         }
-        let step = read(&mut samples, &mut detector);
+        let Some(ring) = &mut ring else { continue };
+        let step = read(ring, &mut detector);
         if step.is_news() {
             report(&controller, step, &detector).await?;
         }
@@ -57,12 +65,12 @@ pub async fn follow(
 }
 
 /// Empties the ring into the detector.
-fn read(samples: &mut Events, detector: &mut Detector) -> Step {
+fn read(ring: &mut Events, detector: &mut Detector) -> Step {
     // First: a sample that comes in between belongs to the window that is open.
     let now = clock::now();
     let mut step = Step::default();
     for _ in 0..BATCH {
-        let Some(item) = samples.next() else { break };
+        let Some(item) = ring.next() else { break };
         if let Ok(front) = Front::read_from_bytes(&item) {
             let at = Instant::from_nanos(front.at_ns);
             let sample = Sample::read(at, front.packets, front.frame(), front.frame_bytes);

@@ -207,6 +207,7 @@ impl Controller {
         }
         self.reconcile_quickly();
         self.watch_filling();
+        self.enforcer.datapath_mut().release();
         self.store.flush();
     }
 

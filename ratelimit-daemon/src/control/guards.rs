@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
+    ops::Range,
 };
 
 use ratelimit_common::{
@@ -119,31 +120,30 @@ impl GuardCounts {
                 .keys()
                 .filter(|prefix| IpFamily::of(prefix.address()) == family);
             let wanted = counts.words_for(family, widths, of_family);
-            let narrower = levels(family).all_narrower();
-            let in_use = narrower.flat_map(|level| level.words_of(widths.of(level)));
-            for index in in_use.chain([WIDTHS]).chain(0..WIDTHS) {
-                let word = wanted[index as usize];
-                if datapath.guard_word(family, index) != word {
-                    datapath.set_guard_word(family, index, word);
-                    wrong += usize::from(widths == before);
+            for (indices, words) in wanted.0 {
+                for (index, word) in indices.zip(words) {
+                    if datapath.guard_word(family, index) != word {
+                        datapath.set_guard_word(family, index, word);
+                        wrong += usize::from(widths == before);
+                    }
                 }
             }
         }
         (counts, wrong)
     }
 
-    /// All words of a family, with the bits that its prefixes need.
+    /// The words of a family that packets may ask for, with the bits that its prefixes need.
     fn words_for<'a>(
         &mut self,
         family: IpFamily,
         widths: Widths,
         prefixes: impl Iterator<Item = &'a Prefix>,
-    ) -> Vec<u64> {
-        let mut words = vec![0u64; levels(family).words() as usize];
-        words[WIDTHS as usize] = widths.to_word();
+    ) -> WordsInUse {
+        let mut words = WordsInUse::of(family, widths);
+        *words.at(WIDTHS) = widths.to_word();
         for prefix in prefixes {
             marks(*prefix, widths, |index, mark| {
-                let word = &mut words[index as usize];
+                let word = words.at(index);
                 self.note_others(family, index, *word & mark);
                 *word |= mark;
             });
@@ -204,6 +204,31 @@ impl GuardCounts {
         for bit in bits(set) {
             *self.others.entry((family, index, bit)).or_default() += 1;
         }
+    }
+}
+
+/// The words of a family that packets may ask for, in the order in which they are written: those of narrower levels, then what
+/// sends packets there. All others, of other widths, are most of them.
+struct WordsInUse(Vec<(Range<u32>, Vec<u64>)>);
+
+impl WordsInUse {
+    /// Words that say nothing.
+    fn of(family: IpFamily, widths: Widths) -> Self {
+        let narrower = levels(family).all_narrower();
+        let narrower = narrower.map(|level| level.words_of(widths.of(level)));
+        let all = narrower.chain([WIDTHS..WIDTHS + 1, 0..WIDTHS]);
+        Self(
+            all.map(|indices| (indices.clone(), vec![0; indices.len()]))
+                .collect(),
+        )
+    }
+
+    fn at(&mut self, index: u32) -> &mut u64 {
+        let mut all = self.0.iter_mut();
+        let (indices, words) = all
+            .find(|(indices, _)| indices.contains(&index))
+            .expect("prefixes need words that packets ask for");
+        &mut words[(index - indices.start) as usize]
     }
 }
 

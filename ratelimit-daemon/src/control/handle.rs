@@ -24,10 +24,32 @@ type Alone = Box<dyn FnOnce(&mut Controller) + Send>;
 
 type Grouped = Box<dyn FnOnce(&mut Controller) -> Answer + Send>;
 
-type Answer = Box<dyn FnOnce(Kept) + Send>;
+type Answer = Box<dyn FnOnce(Kept, Others) + Send>;
 
 /// Whether the changes of a group were kept.
 type Kept = Result<(), Unanswered>;
+
+/// The answers to the other commands of a group, which are given when this is dropped. The first command carries them: its
+/// thread is woken by the controller, and wakes the others for a fraction of what that takes.
+struct Others {
+    kept: Kept,
+    answers: Vec<Answer>,
+}
+
+impl Others {
+    const NONE: Self = Self {
+        kept: Ok(()),
+        answers: Vec::new(),
+    };
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        for answer in self.answers.drain(..) {
+            answer(self.kept, Self::NONE);
+        }
+    }
+}
 
 /// Sends the controller requests.
 #[derive(Clone)]
@@ -79,12 +101,14 @@ impl Handle {
         let (sender, answer) = oneshot::channel();
         let job = Job::Grouped(Box::new(move |controller| {
             let value = request(controller);
-            Box::new(move |kept: Kept| {
-                let _ = sender.send(kept.map(|()| value));
+            Box::new(move |kept: Kept, others| {
+                let _ = sender.send((kept.map(|()| value), others));
             })
         }));
         self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)?;
-        answer.await.map_err(|_| Unanswered::Stopped)?
+        let (value, others) = answer.await.map_err(|_| Unanswered::Stopped)?;
+        drop(others);
+        value
     }
 }
 
@@ -111,7 +135,7 @@ impl Controller {
         match job {
             Job::Alone(job) => job(self),
             // Nobody else waits: its change is a transaction by itself.
-            Job::Grouped(job) if queue.is_empty() => job(self)(Ok(())),
+            Job::Grouped(job) if queue.is_empty() => job(self)(Ok(()), Others::NONE),
             Job::Grouped(first) => {
                 let next = self.run_group(first, queue);
                 if let Some(next) = next {
@@ -124,9 +148,10 @@ impl Controller {
     /// Runs a command together with those that wait behind it, and answers the first request that is to run alone.
     fn run_group(&mut self, first: Grouped, queue: &mut mpsc::Receiver<Job>) -> Option<Alone> {
         self.begin_group();
-        let mut answers = vec![first(self)];
+        let first = first(self);
+        let mut answers = Vec::new();
         let mut alone = None;
-        while answers.len() < GROUP {
+        while answers.len() + 1 < GROUP {
             match queue.try_recv() {
                 Ok(Job::Grouped(job)) => answers.push(job(self)),
                 Ok(Job::Alone(job)) => {
@@ -137,9 +162,7 @@ impl Controller {
             }
         }
         let kept = self.end_group().map_err(|_| Unanswered::NotKept);
-        for answer in answers {
-            answer(kept);
-        }
+        first(kept, Others { kept, answers });
         alone
     }
 }

@@ -286,7 +286,7 @@ impl Controller {
         let slots = match self.fill.counted {
             _ if self.enforcer.datapath().table_sets().is_none() => None,
             Some(counted) if counted.elapsed() < FILL_LASTS => Some(self.fill.sources),
-            _ => Some(self.slots_in_use()),
+            _ => self.slots_in_use().ok(),
         };
         let entries = |name: &str| match name {
             "COMPACT_V4" => slots.map(|[v4, _]| v4),
@@ -325,7 +325,7 @@ impl Controller {
         {
             return Ok(());
         }
-        let mut sources = self.slots_in_use();
+        let mut sources = self.slots_in_use()?;
         self.enforcer
             .datapath()
             .for_each_source(&mut |row| sources[usize::from(row.source.is_ipv6())] += 1)?;
@@ -337,15 +337,15 @@ impl Controller {
     }
 
     /// The slots of a `compact` table that are not empty, of IPv4 and of IPv6: one for each source and limit.
-    fn slots_in_use(&self) -> [u64; 2] {
+    fn slots_in_use(&self) -> Result<[u64; 2], DatapathError> {
         let mut slots = [0; 2];
         let limits = self.policies.iter();
         let limits = limits.flat_map(|(_, named)| named.policy.limits());
         for limit in limits {
             let datapath = self.enforcer.datapath();
-            datapath.for_each_slot(limit.region(), &mut |row| slots[row.family as usize] += 1);
+            datapath.for_each_slot(limit.region(), &mut |row| slots[row.family as usize] += 1)?;
         }
-        slots
+        Ok(slots)
     }
 
     /// The source that an address belongs to.

@@ -1,10 +1,11 @@
-//! The `compact` table, mapped into the memory of the daemon: it is read without asking the kernel.
+//! The `compact` table. What is read of it at once is mapped into the memory of the daemon for that long; a single set is
+//! asked of the kernel.
 
 use std::{
     collections::BTreeMap,
     io,
     ops::Range,
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
     path::Path,
     slice,
     sync::atomic::{
@@ -21,7 +22,12 @@ use ratelimit_common::{
     compact::{self, Mix, Region, SLOTS, Set, Slots},
 };
 
-use super::{IpFamily, Pins, SlotRow, batch, load::Maps, mapped::Mapped};
+use super::{
+    DatapathError, IpFamily, Pins, SlotRow, batch,
+    family_maps::{failed, unreadable},
+    load::Maps,
+    mapped::Mapped,
+};
 
 /// The tables of a family each.
 pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
@@ -44,20 +50,22 @@ const WITH_TABLES: [&str; 8] = [
 
 /// The table of both families.
 pub struct CompactTable {
-    families: [Mapped; 2],
+    families: [Family; 2],
     mix: Mix,
     sets: u32,
 }
 
+struct Family {
+    name: &'static str,
+    sets: Array<MapData, Set>,
+    map: OwnedFd,
+}
+
 impl CompactTable {
-    /// Maps a table of `sets` sets.
+    /// A table of `sets` sets.
     pub fn new(maps: &mut Maps<'_>, sets: u32) -> anyhow::Result<Self> {
         let seeds: Array<MapData, u64> = maps.take(SEEDS)?;
-        let [v4, v6] = TABLES.map(|name| {
-            let descriptor = maps.descriptor(name)?;
-            Mapped::new(descriptor.as_fd(), sets as usize * WORDS)
-                .with_context(|| format!("mapping {name}"))
-        });
+        let [v4, v6] = TABLES.map(|name| Family::new(maps, name));
         Ok(Self {
             families: [v4?, v6?],
             mix: Mix::new([seeds.get(&0, 0)?, seeds.get(&1, 0)?]),
@@ -71,22 +79,28 @@ impl CompactTable {
     }
 
     /// Empties a region.
-    pub fn clear(&self, region: Region) {
+    pub fn clear(&self, region: Region) -> Result<(), DatapathError> {
         for family in &self.families {
-            for set in SharedSet::of_region(family, region) {
-                for word in &set.0 {
+            if let Some(mapped) = family.map(self.part(region, 0..region.sets()))? {
+                for word in mapped.words() {
                     word.store(0, Relaxed);
                 }
             }
         }
+        Ok(())
     }
 
     /// Shows the slots of some sets of a region that are not empty.
-    pub fn some_slots(&self, region: Region, sets: Range<u32>, visit: &mut dyn FnMut(SlotRow)) {
-        for (family, mapped) in IpFamily::ALL.into_iter().zip(&self.families) {
-            let all = SharedSet::of_region(mapped, region);
-            let end = all.len().min(sets.end as usize);
-            for set in all.get(sets.start as usize..end).unwrap_or_default() {
+    pub fn some_slots(
+        &self,
+        region: Region,
+        sets: Range<u32>,
+        visit: &mut dyn FnMut(SlotRow),
+    ) -> Result<(), DatapathError> {
+        let part = self.part(region, sets);
+        for (family, table) in IpFamily::ALL.into_iter().zip(&self.families) {
+            let mapped = table.map(part.clone())?;
+            for set in mapped.iter().flat_map(SharedSet::all) {
                 for slot in 0..SLOTS {
                     let (tag, word) = (set.tag(slot), set.word(slot));
                     if word != 0 {
@@ -95,26 +109,60 @@ impl CompactTable {
                 }
             }
         }
+        Ok(())
     }
 
     /// What a packet of the source with this address would be judged by.
-    pub fn record<A: Address>(&self, address: A, policy: &Policy, now: Instant) -> Record {
+    pub fn record<A: Address>(
+        &self,
+        address: A,
+        policy: &Policy,
+        now: Instant,
+    ) -> Result<Record, DatapathError> {
         let tag = self.mix.tag(address.key());
+        let family = &self.families[A::FAMILY as usize];
         let mut record = Record::default();
         for (word, limit) in record.words.iter_mut().zip(policy.limits()) {
-            let family = &self.families[A::FAMILY as usize];
-            if let Some(set) = SharedSet::all(family).get(limit.region().set_of(tag) as usize)
-                && !limit.is_log()
-            {
-                *word = compact::word_for(set, tag, limit, now);
+            let place = limit.region().set_of(tag);
+            if place < self.sets && !limit.is_log() {
+                let set = family.sets.get(&place, 0);
+                let set = set.map_err(failed("reading", family.name, self.sets))?;
+                *word = compact::word_for(&SharedSet::from(set), tag, limit, now);
             }
         }
-        record
+        Ok(record)
+    }
+
+    /// Some sets of a region, by their places in the table.
+    fn part(&self, region: Region, sets: Range<u32>) -> Range<u32> {
+        let end = region.end().min(self.sets);
+        let place = |set: u32| region.first_set().saturating_add(set).min(end);
+        place(sets.start)..place(sets.end)
     }
 
     /// The key of a tag.
     pub const fn key(&self, tag: u64) -> u64 {
         self.mix.key(tag)
+    }
+}
+
+impl Family {
+    fn new(maps: &mut Maps<'_>, name: &'static str) -> anyhow::Result<Self> {
+        Ok(Self {
+            name,
+            map: maps.descriptor(name)?,
+            sets: maps.take(name)?,
+        })
+    }
+
+    /// Some sets in memory; `None` where they are none.
+    fn map(&self, sets: Range<u32>) -> Result<Option<Mapped>, DatapathError> {
+        if sets.is_empty() {
+            return Ok(None);
+        }
+        let words = sets.start as usize * WORDS..sets.end as usize * WORDS;
+        let mapped = Mapped::part(self.map.as_fd(), words);
+        mapped.map(Some).map_err(unreadable(self.name))
     }
 }
 
@@ -147,17 +195,18 @@ impl Slots for SharedSet {
 }
 
 impl SharedSet {
-    /// The sets of a table in mapped memory.
-    fn all(table: &Mapped) -> &[Self] {
-        let (sets, _) = table.words().as_chunks::<WORDS>();
+    /// The sets of a part of a table.
+    fn all(part: &Mapped) -> &[Self] {
+        let (sets, _) = part.words().as_chunks::<WORDS>();
         // SAFETY: a set is nothing but its words.
         unsafe { slice::from_raw_parts(sets.as_ptr().cast(), sets.len()) }
     }
+}
 
-    /// Those of a region.
-    fn of_region(table: &Mapped, region: Region) -> &[Self] {
-        let range = region.first_set() as usize..region.end() as usize;
-        Self::all(table).get(range).unwrap_or_default()
+impl From<Set> for SharedSet {
+    fn from(set: Set) -> Self {
+        let words: [u64; WORDS] = zerocopy::transmute!(set);
+        Self(words.map(AtomicU64::new))
     }
 }
 

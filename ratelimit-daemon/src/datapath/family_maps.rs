@@ -23,8 +23,8 @@ use super::{
     DatapathError, IpAddress, SourceRow,
     batch::{self, Place},
     count::Count,
+    guard::Guard,
     load::Maps,
-    mapped::Mapped,
     refused_map::{self, RefusedMap},
 };
 use crate::prefix::Prefix;
@@ -65,8 +65,9 @@ where
     Refused<A>: Pod,
 {
     names: &'static Names,
-    guard: Mapped,
-    lists: OwnedFd,
+    guard: Guard,
+    lists: HashMap<MapData, PrefixKey<A>, ListEntry>,
+    lists_fd: OwnedFd,
     lists_count: Option<Count>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     sources_fd: OwnedFd,
@@ -82,13 +83,14 @@ where
     Refused<A>: Pod,
 {
     pub fn new(maps: &mut Maps<'_>, names: &'static Names) -> anyhow::Result<Self> {
-        let guard = maps.mapped(names.guard, A::LEVELS.words() as usize)?;
+        let guard = Guard::new(maps, names.guard, A::LEVELS.words())?;
         // Another daemon may have died while it changed a list.
         forget_answers(&guard);
         Ok(Self {
             names,
             guard,
-            lists: maps.descriptor(names.lists)?,
+            lists_fd: maps.descriptor(names.lists)?,
+            lists: maps.take(names.lists)?,
             lists_count: Count::learn::<PrefixKey<A>, ListEntry>(BPF_F_NO_PREALLOC, LISTED_MAX),
             sources_fd: maps.descriptor(names.sources)?,
             sources: maps.take(names.sources)?,
@@ -97,8 +99,13 @@ where
         })
     }
 
-    pub const fn guard(&self) -> &Mapped {
+    pub const fn guard(&self) -> &Guard {
         &self.guard
+    }
+
+    /// Lets go of memory that is only held to be fast.
+    pub fn release(&mut self) {
+        self.guard.release();
     }
 
     /// Puts those of the family on the list.
@@ -107,7 +114,9 @@ where
             .iter()
             .filter_map(|(prefix, entry)| Some((key(*prefix)?, *entry)));
         let (keys, values): (Vec<PrefixKey<A>>, Vec<ListEntry>) = own.unzip();
-        let answer = self.change(&keys, || batch::update(self.lists.as_fd(), &keys, &values));
+        let answer = self.change(&keys, || {
+            batch::update(self.lists_fd.as_fd(), &keys, &values)
+        });
         answer.map_err(|source| match source.raw_os_error() {
             Some(libc::E2BIG) => DatapathError::Full {
                 map: self.names.lists,
@@ -121,7 +130,7 @@ where
     pub fn remove_entries(&self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
         let own = prefixes.iter().filter_map(|prefix| key(*prefix));
         let keys: Vec<PrefixKey<A>> = own.collect();
-        let answer = self.change(&keys, || batch::delete(self.lists.as_fd(), &keys));
+        let answer = self.change(&keys, || batch::delete(self.lists_fd.as_fd(), &keys));
         answer.map_err(|source| self.unwritten(source))
     }
 
@@ -150,6 +159,14 @@ where
         }
     }
 
+    /// The entry of a prefix; `None` also where it is none of the family.
+    pub fn entry(&self, prefix: Prefix) -> Result<Option<ListEntry>, DatapathError> {
+        let Some(key) = key(prefix) else {
+            return Ok(None);
+        };
+        present(self.lists.get(&key, 0)).map_err(failed("reading", self.names.lists, LISTED_MAX))
+    }
+
     pub fn for_each_entry(
         &self,
         mut visit: impl FnMut(Prefix, ListEntry),
@@ -158,7 +175,7 @@ where
         if self.count_entries() == Some(0) {
             return Ok(());
         }
-        batch::for_each(self.lists.as_fd(), |key: PrefixKey<A>, entry| {
+        batch::for_each(self.lists_fd.as_fd(), |key: PrefixKey<A>, entry| {
             if let Some(prefix) = prefix(key) {
                 visit(prefix, entry);
             }
@@ -174,7 +191,7 @@ where
         visit: &mut dyn FnMut(Prefix, ListEntry),
     ) -> Result<Place, DatapathError> {
         batch::for_some(
-            self.lists.as_fd(),
+            self.lists_fd.as_fd(),
             place,
             count,
             |key: PrefixKey<A>, entry| {
@@ -188,7 +205,7 @@ where
 
     /// How many entries the kernel counts, where it does.
     pub fn count_entries(&self) -> Option<u64> {
-        self.lists_count?.elements(self.lists.as_fd())
+        self.lists_count?.elements(self.lists_fd.as_fd())
     }
 
     pub fn record(&self, source: A, scope: u32) -> Result<Option<Record>, DatapathError> {
@@ -226,7 +243,7 @@ where
 }
 
 /// Begins a generation in which no CPU has asked the lists yet. Its number is even.
-fn forget_answers(guard: &Mapped) {
+fn forget_answers(guard: &Guard) {
     let odd = guard.load(GENERATION) | 1;
     guard.store(GENERATION, odd.wrapping_add(1));
 }

@@ -23,15 +23,15 @@ use ratelimit_common::{
 
 use super::{
     Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpAddress,
-    IpFamily, Log, LogRow, LogSize, Pins, Place, Sizes, SlotRow, SourceRow, Totals, batch,
+    IpFamily, Log, LogRow, LogSize, Pins, Place, Ring, Sizes, SlotRow, SourceRow, Totals, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
     detected_maps::DetectedMaps,
     family_maps::{self, FamilyMaps, failed, unreadable},
+    guard::Guard,
     interface, link,
     load::{self, Loaded, Maps},
     logs::Logs,
-    mapped::Mapped,
     pins::LinkPin,
 };
 use crate::{
@@ -61,7 +61,7 @@ pub struct Kernel {
     inserted: PerCpuArray<MapData, u64>,
     sampler: PerCpuArray<MapData, Sampler>,
     events: Option<Events>,
-    samples: Option<Events>,
+    samples: Option<Ring>,
     captures: Option<CaptureMaps>,
     /// Programs that are loaded and wait for their interface.
     loaded: Vec<Loaded>,
@@ -113,11 +113,11 @@ impl Kernel {
             inserted: maps.take("INSERTED")?,
             sampler: maps.take("SAMPLER")?,
             events: Some(maps.take("EVENTS")?),
-            samples: Some(maps.take("SAMPLES")?),
+            samples: Some(Ring::new(maps.descriptor("SAMPLES")?)),
             captures: Some(CaptureMaps::new(
                 maps.take("CAPTURE")?,
                 maps.take("CAPTURE_TALLY")?,
-                maps.take("CAPTURED")?,
+                Ring::new(maps.descriptor("CAPTURED")?),
             )),
             loaded: Vec::new(),
             attachments: Vec::new(),
@@ -141,7 +141,7 @@ impl Kernel {
     }
 
     /// The ring of samples of all packets, for its one reader.
-    pub fn take_samples(&mut self) -> Option<Events> {
+    pub fn take_samples(&mut self) -> Option<Ring> {
         self.samples.take()
     }
 
@@ -227,16 +227,18 @@ impl Datapath for Kernel {
     }
 
     fn clear_region(&mut self, region: Region) -> Result<(), DatapathError> {
-        if let Some(table) = &self.compact {
-            table.clear(region);
-        }
-        Ok(())
+        let table = self.compact.as_ref();
+        table.map_or(Ok(()), |table| table.clear(region))
     }
 
-    fn some_slots(&self, region: Region, sets: Range<u32>, visit: &mut dyn FnMut(SlotRow)) {
-        if let Some(table) = &self.compact {
-            table.some_slots(region, sets, visit);
-        }
+    fn some_slots(
+        &self,
+        region: Region,
+        sets: Range<u32>,
+        visit: &mut dyn FnMut(SlotRow),
+    ) -> Result<(), DatapathError> {
+        let table = self.compact.as_ref();
+        table.map_or(Ok(()), |table| table.some_slots(region, sets, visit))
     }
 
     fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
@@ -278,8 +280,20 @@ impl Datapath for Kernel {
         self.guard(family).store(index, word);
     }
 
+    fn release(&mut self) {
+        self.v4.release();
+        self.v6.release();
+    }
+
     fn list_capacity(&self, _family: IpFamily) -> u32 {
         LISTED_MAX
+    }
+
+    fn entry(&self, prefix: Prefix) -> Result<Option<ListEntry>, DatapathError> {
+        match IpFamily::of(prefix.address()) {
+            IpFamily::V4 => self.v4.entry(prefix),
+            IpFamily::V6 => self.v6.entry(prefix),
+        }
     }
 
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {
@@ -355,10 +369,11 @@ impl Datapath for Kernel {
         now: Instant,
     ) -> Result<Option<Record>, DatapathError> {
         if let Some(table) = &self.compact {
-            return Ok(Some(match source {
+            let record = match source {
                 IpAddr::V4(address) => table.record(Ipv4::from(address), policy, now),
                 IpAddr::V6(address) => table.record(Ipv6::from(address), policy, now),
-            }));
+            };
+            return record.map(Some);
         }
         let scope = policy.scope();
         match source {
@@ -537,7 +552,7 @@ impl Datapath for Kernel {
 }
 
 impl Kernel {
-    const fn guard(&self, family: IpFamily) -> &Mapped {
+    const fn guard(&self, family: IpFamily) -> &Guard {
         match family {
             IpFamily::V4 => self.v4.guard(),
             IpFamily::V6 => self.v6.guard(),

@@ -18,7 +18,6 @@ use ratelimit_common::{
 
 use super::{
     IpAddress, OBJECT, Pins, Sizes, compact, count, interface, link, logs,
-    mapped::Mapped,
     pins::{self, LinkPin},
     refused_map, room,
 };
@@ -125,12 +124,6 @@ impl Maps<'_> {
         let map = self.0.map(name).ok_or_else(|| missing(name))?;
         let descriptor = data_of(map)?.fd().as_fd().try_clone_to_owned();
         descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))
-    }
-
-    /// An array of words in memory.
-    pub fn mapped(&self, name: &str, words: usize) -> anyhow::Result<Mapped> {
-        let map = Mapped::new(self.descriptor(name)?.as_fd(), words);
-        map.with_context(|| format!("mapping the memory of the map {name}"))
     }
 
     /// A map, for its one owner.

@@ -1,18 +1,26 @@
-//! A BPF array of words in the memory of this process: a write is a store, and no system call.
+//! Words of a BPF array in the memory of this process: a write is a store, and no system call.
+//!
+//! Every page that is mapped counts as resident in this process, whether it was touched or not: the kernel enters all of them at once
+//! (`remap_vmalloc_range`). So nothing large is mapped for longer than it is used.
 
 use std::{
     io,
+    ops::Range,
     os::fd::{AsRawFd, BorrowedFd},
     ptr::{self, NonNull},
     slice,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// The words of an array that was made with `BPF_F_MMAPABLE` (kernel 5.5, commit fc9702273e2e).
+const WORD: usize = size_of::<u64>();
+
+/// Words of an array that was made with `BPF_F_MMAPABLE` (kernel 5.5, commit fc9702273e2e).
 #[derive(Debug)]
 pub struct Mapped {
+    /// The first word of the first page.
     start: NonNull<AtomicU64>,
-    words: usize,
+    /// Which words of those pages are meant.
+    words: Range<usize>,
 }
 
 // SAFETY: the memory is shared with the kernel anyway, and words are read and written atomically.
@@ -21,23 +29,34 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Maps the `words` words of an array.
+    /// Maps the first `words` words of an array.
     ///
     /// # Errors
     ///
     /// When it has fewer, was not made for it, or there is no address space.
     pub fn new(map: BorrowedFd<'_>, words: usize) -> io::Result<Self> {
-        let bytes = words * size_of::<u64>();
+        Self::part(map, 0..words)
+    }
+
+    /// Maps some words of an array, with the pages that they are in.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn part(map: BorrowedFd<'_>, words: Range<usize>) -> io::Result<Self> {
+        let first_page = words.start / words_of_a_page() * words_of_a_page();
+        let words = words.start - first_page..words.end - first_page;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the kernel chooses the place, and checks the descriptor and the size.
+        let offset = libc::off_t::try_from(first_page * WORD).map_err(io::Error::other)?;
+        // SAFETY: the kernel chooses the place, and checks the descriptor, the offset and the size.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                bytes,
+                words.end * WORD,
                 access,
                 libc::MAP_SHARED,
                 map.as_raw_fd(),
-                0,
+                offset,
             )
         };
         if start == libc::MAP_FAILED {
@@ -50,8 +69,9 @@ impl Mapped {
     /// The words.
     #[must_use]
     pub const fn words(&self) -> &[AtomicU64] {
+        let count = self.words.end - self.words.start;
         // SAFETY: so many words are mapped as long as this lives, for reading and writing.
-        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.words) }
+        unsafe { slice::from_raw_parts(self.start.add(self.words.start).as_ptr(), count) }
     }
 
     /// The word at `index`.
@@ -69,6 +89,12 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: nothing borrows the words any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.words * size_of::<u64>()) };
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.words.end * WORD) };
     }
+}
+
+fn words_of_a_page() -> usize {
+    // SAFETY: takes no pointers.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).expect("pages have a size") / WORD
 }

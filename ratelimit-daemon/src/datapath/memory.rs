@@ -193,7 +193,14 @@ impl Datapath for Shared {
         Ok(())
     }
 
-    fn some_slots(&self, _: Region, _: Range<u32>, _: &mut dyn FnMut(SlotRow)) {}
+    fn some_slots(
+        &self,
+        _: Region,
+        _: Range<u32>,
+        _: &mut dyn FnMut(SlotRow),
+    ) -> Result<(), DatapathError> {
+        Ok(())
+    }
 
     fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
         match family {
@@ -251,11 +258,17 @@ impl Datapath for Shared {
         }
     }
 
+    fn release(&mut self) {}
+
     fn list_capacity(&self, _family: IpFamily) -> u32 {
         match self.memory().capacity {
             0 => u32::MAX,
             capacity => capacity,
         }
+    }
+
+    fn entry(&self, prefix: Prefix) -> Result<Option<ListEntry>, DatapathError> {
+        Ok(self.memory().entries.get(&prefix).copied())
     }
 
     fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {

@@ -1,21 +1,25 @@
 //! The control API: each route is one method of the controller. `api.rs` has the table.
+//!
+//! What holds for each request of a connection is done around the routes: axum clones all layers around a route for each request.
 
 use std::{net::IpAddr, sync::Arc};
 
 use axum::{
-    Extension, Json, Router,
+    BoxError, Extension, Json, Router,
+    body::{Bytes, HttpBody},
     extract::{
         DefaultBodyLimit, FromRequest, Path, Query, Request, State, rejection::JsonRejection,
     },
-    http::{HeaderName, HeaderValue, StatusCode},
-    middleware::{self, Next},
+    http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode},
     response::{IntoResponse, Response},
     routing::{MethodRouter, delete, get, post},
 };
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::net::{UnixStream, unix::UCred};
 
-use super::{capture_api, event_api};
+use super::{capture_api, event_api, stream::Streams};
 use crate::{
     api::{
         APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER,
@@ -23,6 +27,7 @@ use crate::{
     },
     control::{Controller, Handle, Unanswered},
     lists,
+    recording::Recorder,
 };
 
 use super::list_api;
@@ -32,8 +37,66 @@ const TOP_DEFAULT: usize = 20;
 /// The most sources `top` shows.
 const TOP_MAX: usize = 10_000;
 
-/// All routes. Layers around them say who the peer is, how long it may stay, and who records captures.
-pub fn router(controller: Handle) -> Router {
+/// The control API.
+#[derive(Clone)]
+pub struct ControlApi {
+    routes: TowerToHyperService<Router>,
+    controller: Handle,
+    recorder: Recorder,
+}
+
+impl ControlApi {
+    /// What commands the controller, and begins and ends captures.
+    #[must_use]
+    pub fn new(controller: Handle, recorder: Recorder) -> Self {
+        Self {
+            routes: TowerToHyperService::new(routes(controller.clone())),
+            controller,
+            recorder,
+        }
+    }
+
+    /// Carries out what a peer asks for, on a connection with these streams.
+    pub(super) async fn answer<B>(
+        &self,
+        peer: &Peer,
+        streams: &Streams,
+        mut request: http::Request<B>,
+    ) -> Response
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        if !peer.is_permitted {
+            return forbidden(peer);
+        }
+        self.note_ssh_peer(request.headers()).await;
+        let extensions = request.extensions_mut();
+        extensions.insert(peer.clone());
+        extensions.insert(streams.clone());
+        extensions.insert(self.recorder.clone());
+        let Ok(response) = self.routes.call(request).await;
+        response
+    }
+
+    /// Protects the other end of the SSH session that the request was typed in, before it is carried out.
+    async fn note_ssh_peer(&self, headers: &HeaderMap) {
+        let peer = headers.get(SSH_PEER);
+        let peer = peer.and_then(|peer| peer.to_str().ok()?.parse::<IpAddr>().ok());
+        if let Some(peer) = peer {
+            let note = move |controller: &mut Controller| controller.note_ssh_peer(peer);
+            // A controller that has stopped says so to the request itself.
+            let _ = self.controller.call(note).await;
+        }
+    }
+}
+
+fn forbidden(peer: &Peer) -> Response {
+    let refused = Refused::because(format!("{} may not command ratelimitd", peer.author))
+        .hint("ask as root, or as a member of the group of the socket");
+    answer(StatusCode::FORBIDDEN, refused)
+}
+
+fn routes(controller: Handle) -> Router {
     Router::new()
         .route("/v1/status", get(status))
         .route(
@@ -93,19 +156,13 @@ pub fn router(controller: Handle) -> Router {
         )
         .fallback(unknown)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
-        .route_layer(middleware::from_fn_with_state(
-            controller.clone(),
-            note_ssh_peer,
-        ))
-        .route_layer(middleware::from_fn(permitted))
         .with_state(controller)
 }
 
 /// The process at the other end of the socket, as the kernel vouches for it (`SO_PEERCRED`).
 #[derive(Clone, Debug)]
 pub struct Peer {
-    uid: Option<u32>,
-    gid: Option<u32>,
+    is_permitted: bool,
     /// The name of the user.
     pub(super) author: Arc<str>,
 }
@@ -115,22 +172,19 @@ impl Peer {
     #[must_use]
     pub fn of(stream: &UnixStream) -> Self {
         let credentials = stream.peer_cred().ok();
-        let credentials = credentials.as_ref();
-        let uid = credentials.map(UCred::uid);
         Self {
-            uid,
-            gid: credentials.map(UCred::gid),
-            author: name(uid).into(),
+            is_permitted: credentials.as_ref().is_some_and(may_command),
+            author: name(credentials.as_ref().map(UCred::uid)).into(),
         }
     }
+}
 
-    /// Root, the user of the daemon and the members of its group may command it. The socket's mode says the same; this
-    /// holds also when somebody changed that.
-    fn is_permitted(&self) -> bool {
-        // SAFETY: these calls cannot fail.
-        let (own_uid, own_gid) = unsafe { (libc::geteuid(), libc::getegid()) };
-        self.uid.is_some_and(|uid| uid == 0 || uid == own_uid) || self.gid == Some(own_gid)
-    }
+/// Root, the user of the daemon and the members of its group may command it. The socket's mode says the same; this holds also
+/// when somebody changed that.
+fn may_command(peer: &UCred) -> bool {
+    // SAFETY: these calls cannot fail.
+    let (own_uid, own_gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+    peer.uid() == 0 || peer.uid() == own_uid || peer.gid() == own_gid
 }
 
 fn name(uid: Option<u32>) -> String {
@@ -142,28 +196,6 @@ fn name(uid: Option<u32>) -> String {
         || format!("uid {uid}"),
         |user| user.name().to_string_lossy().into_owned(),
     )
-}
-
-async fn permitted(Extension(peer): Extension<Peer>, request: Request, next: Next) -> Response {
-    if peer.is_permitted() {
-        return next.run(request).await;
-    }
-    let refused = Refused::because(format!("{} may not command ratelimitd", peer.author))
-        .hint("ask as root, or as a member of the group of the socket");
-    answer(StatusCode::FORBIDDEN, refused)
-}
-
-/// Protects the other end of the SSH session that the request was typed in, before it is carried out.
-async fn note_ssh_peer(State(controller): State<Handle>, request: Request, next: Next) -> Response {
-    let peer = request.headers().get(SSH_PEER);
-    let peer = peer.and_then(|peer| peer.to_str().ok()?.parse::<IpAddr>().ok());
-    if let Some(peer) = peer {
-        // A controller that has stopped says so to the request itself.
-        let _ = controller
-            .call(move |controller| controller.note_ssh_peer(peer))
-            .await;
-    }
-    next.run(request).await
 }
 
 async fn protected(State(controller): State<Handle>) -> Response {

@@ -1,8 +1,12 @@
 //! Accepting connections, with bounds: on how many there are, and on how long one may take.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
-use axum::{Extension, Router};
+use axum::{Router, http::Request, response::Response};
+use hyper::{
+    body::Incoming,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -16,11 +20,15 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
-use super::{control_api::Peer, stream::Streams};
+use super::{
+    control_api::{ControlApi, Peer},
+    stream::Streams,
+};
 
 /// Connections of one listener at a time; others wait in its backlog.
 const CONNECTIONS_MAX: usize = 64;
-/// How long a client may take to send the head of a request.
+/// How long a client from the network may take to send the head of a request. Others have the time of a connection: with a timer for
+/// each request, the runtime wakes itself for most of them.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection may last of which no answer is a stream.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
@@ -59,26 +67,46 @@ impl Accept for TcpListener {
     }
 }
 
+/// What answers the requests of a connection.
+trait Answers:
+    Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send + 'static
+{
+}
+
+impl<S> Answers for S where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send>
+        + Send
+        + 'static
+{
+}
+
 /// Serves the control API until `stop`, to peers that may use it.
-pub async fn serve_control(listener: UnixListener, router: Router, stop: CancellationToken) {
+pub async fn serve_control(listener: UnixListener, api: ControlApi, stop: CancellationToken) {
     let streams = Streams::new(stop.clone());
     let for_peer = move |stream: &UnixStream| {
         let streams = streams.of_connection();
-        let router = router.clone().layer(Extension(Peer::of(stream)));
-        (router.layer(Extension(streams.clone())), Some(streams))
+        let connection = Arc::new((api.clone(), Peer::of(stream), streams.clone()));
+        let answer = move |request| {
+            let connection = Arc::clone(&connection);
+            async move {
+                let (api, peer, streams) = &*connection;
+                Ok(api.answer(peer, streams, request).await)
+            }
+        };
+        (service_fn(answer), Some(streams))
     };
     serve(listener, for_peer, KeepAlive::Yes, stop).await;
 }
 
 /// Serves metrics until `stop`.
 pub async fn serve_observe(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let service = move |_: &TcpStream| (router.clone(), None);
+    let service = move |_: &TcpStream| (TowerToHyperService::new(router.clone()), None);
     serve(listener, service, KeepAlive::No, stop).await;
 }
 
-async fn serve<L: Accept>(
+async fn serve<L: Accept, S: Answers>(
     listener: L,
-    service: impl Fn(&L::Stream) -> (Router, Option<Streams>) + Send,
+    service: impl Fn(&L::Stream) -> (S, Option<Streams>) + Send,
     keep_alive: KeepAlive,
     stop: CancellationToken,
 ) {
@@ -96,10 +124,10 @@ async fn serve<L: Accept>(
         };
         match accepted {
             Ok(stream) => {
-                let (router, streams) = service(&stream);
+                let (service, streams) = service(&stream);
                 let stop = stop.clone();
                 connections.spawn(async move {
-                    connection(stream, router, streams, keep_alive, stop).await;
+                    connection(stream, service, streams, keep_alive, stop).await;
                     drop(slot);
                 });
             }
@@ -113,20 +141,18 @@ async fn serve<L: Accept>(
     connections.wait().await;
 }
 
-async fn connection<S>(
-    stream: S,
-    router: Router,
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: impl Answers,
     streams: Option<Streams>,
     keep_alive: KeepAlive,
     stop: CancellationToken,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+) {
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout((keep_alive == KeepAlive::No).then_some(HEAD_TIMEOUT))
         .keep_alive(keep_alive == KeepAlive::Yes)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(TokioIo::new(stream), service);
     let too_long = async {
         sleep(CONNECTION_TIMEOUT).await;
         if let Some(streams) = streams {

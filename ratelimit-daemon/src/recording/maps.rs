@@ -1,14 +1,9 @@
 //! The maps of a capture: what is wanted, what there was of it, and the ring of the packets.
 
-use std::{
-    io,
-    net::IpAddr,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
-    time::Duration,
-};
+use std::{io, net::IpAddr, os::fd::OwnedFd, time::Duration};
 
 use anyhow::Context;
-use aya::maps::{Array, MapData, PerCpuArray, PerCpuValues, RingBuf};
+use aya::maps::{Array, MapData, PerCpuArray, PerCpuValues};
 use ratelimit_common::{
     DropReason,
     capture::{Capture, Head, SNAP_MAX, Tally, WINDOW_NS},
@@ -19,6 +14,7 @@ use zerocopy::FromBytes;
 use crate::{
     api::{CaptureRequest, Refused},
     clock,
+    datapath::{Events, Ring},
     prefix::Prefix,
 };
 
@@ -29,7 +25,9 @@ pub const PACKETS_PER_SECOND: u64 = 10_000;
 pub struct CaptureMaps {
     wanted: Array<MapData, Capture>,
     tally: PerCpuArray<MapData, Tally>,
-    ring: RingBuf<MapData>,
+    packets: Ring,
+    /// Mapped while a capture runs.
+    ring: Option<Events>,
     held: Capture,
 }
 
@@ -39,12 +37,13 @@ impl CaptureMaps {
     pub fn new(
         wanted: Array<MapData, Capture>,
         tally: PerCpuArray<MapData, Tally>,
-        ring: RingBuf<MapData>,
+        packets: Ring,
     ) -> Self {
         Self {
             wanted,
             tally,
-            ring,
+            packets,
+            ring: None,
             held: Capture::default(),
         }
     }
@@ -56,7 +55,7 @@ impl CaptureMaps {
     /// When nothing can be captured like this, or the maps cannot be written.
     pub fn begin(&mut self, request: &CaptureRequest, lease: Duration) -> Result<(), Refused> {
         self.held = compile(request)?;
-        while self.ring.next().is_some() {}
+        let ring = self.packets.open()?;
         let cpus = aya::util::nr_cpus().map_err(|(_, error)| anyhow::Error::from(error))?;
         for slot in 0..INTERFACES_MAX {
             let empty = PerCpuValues::try_from(vec![Tally::default(); cpus]);
@@ -64,7 +63,9 @@ impl CaptureMaps {
             let cleared = self.tally.set(slot, empty, 0);
             cleared.map_err(|error| anyhow::Error::from(error).context("writing CAPTURE_TALLY"))?;
         }
-        self.renew(lease).map_err(Refused::from)
+        self.renew(lease)?;
+        self.ring = Some(ring);
+        Ok(())
     }
 
     /// Has the kernel go on for as long as `lease`.
@@ -83,9 +84,19 @@ impl CaptureMaps {
     /// # Errors
     ///
     /// When the map cannot be written.
-    pub fn end(&mut self) -> anyhow::Result<()> {
+    pub fn stop(&mut self) -> anyhow::Result<()> {
         let set = self.wanted.set(0, Capture::default(), 0);
         set.context("writing the map CAPTURE")
+    }
+
+    /// The same, and what was copied is not read any more.
+    ///
+    /// # Errors
+    ///
+    /// When the map cannot be written.
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        self.ring = None;
+        self.stop()
     }
 
     /// What can be waited for: it is readable when there are packets.
@@ -94,9 +105,7 @@ impl CaptureMaps {
     ///
     /// When there are too many open files.
     pub fn ring_fd(&self) -> io::Result<OwnedFd> {
-        // SAFETY: the ring is open, and so is its descriptor.
-        let ring = unsafe { std::os::fd::BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
-        ring.as_fd().try_clone_to_owned()
+        self.packets.descriptor()
     }
 
     /// Shows packets, `left` at most, until `visit` has made as many bytes of them; `true` when there are no more.
@@ -107,7 +116,7 @@ impl CaptureMaps {
         mut visit: impl FnMut(&Head, &[u8]) -> usize,
     ) -> bool {
         while *left > 0 {
-            let Some(item) = self.ring.next() else {
+            let Some(item) = self.ring.as_mut().and_then(Events::next) else {
                 return true;
             };
             if let Ok((head, frame)) = Head::read_from_prefix(&item) {

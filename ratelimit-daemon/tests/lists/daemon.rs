@@ -12,8 +12,9 @@ use ratelimit_daemon::{
     config,
     control::{Controller, Handle, Store},
     datapath::{Memory, Shared},
-    http,
+    http::{self, ControlApi},
     protected::Protected,
+    recording::Recorder,
 };
 use tempfile::TempDir;
 use tokio::{net::UnixListener, runtime::Runtime};
@@ -56,10 +57,11 @@ impl Daemon {
         let runtime = Runtime::new().unwrap();
         let listener =
             runtime.block_on(async { UnixListener::bind(directory.path().join("control.sock")) });
-        let router = http::control_router(controller.clone());
+        let (recorder, _requests) = Recorder::new();
+        let api = ControlApi::new(controller.clone(), recorder);
         runtime.spawn(http::serve_control(
             listener.unwrap(),
-            router,
+            api,
             CancellationToken::new(),
         ));
         Self {

@@ -159,7 +159,7 @@ fn read(
                 datapath.some_slots(limit.region, first..end, &mut |row| {
                     let used = counted(&limit.algorithm, row.word, clock::now());
                     held.entry(*key).or_default().extend(used);
-                });
+                })?;
                 Some(if end < limit.region.sets() {
                     Part::Slots(*key, end)
                 } else {

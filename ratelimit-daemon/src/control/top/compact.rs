@@ -40,7 +40,7 @@ impl Controller {
         let datapath = self.enforcer.datapath();
         let mut busy = Vec::new();
         let mut seen = HashSet::new();
-        for full in self.fullest_slots(count, now) {
+        for full in self.fullest_slots(count, now)? {
             let source = datapath.source_of_tag(full.row.family, full.row.tag);
             if seen.insert((source, full.policy.0)) {
                 let place = (full.fill, full.limit);
@@ -70,7 +70,7 @@ impl Controller {
     }
 
     /// As many of the fullest slots as hold `count` sources for sure: one has a slot for each limit of its policy.
-    fn fullest_slots(&self, count: usize, now: Instant) -> Vec<Full<'_>> {
+    fn fullest_slots(&self, count: usize, now: Instant) -> Result<Vec<Full<'_>>, DatapathError> {
         let kept = count.max(1) * LIMITS_MAX;
         let mut fullest: Vec<Full<'_>> = Vec::with_capacity(2 * kept);
         let mut least = 0.0;
@@ -95,11 +95,11 @@ impl Controller {
                         least = last.fill;
                         fullest.truncate(kept);
                     }
-                });
+                })?;
             }
         }
         fullest.sort_unstable_by(|a, b| b.fill.total_cmp(&a.fill));
-        fullest
+        Ok(fullest)
     }
 
     fn busy<'a>(

@@ -56,8 +56,16 @@ fn a_group_that_cannot_be_kept_is_taken_back_everywhere() {
 #[test]
 fn commands_that_wait_share_a_commit() {
     let lab = Lab::new(config());
-    let (answers, commits) = lab.run_behind_another(3);
+    let (answers, commits) = lab.run_behind_another(3, 0);
     assert_eq!(answers, [Ok(()); 3]);
+    assert_eq!(commits, 1);
+}
+
+#[test]
+fn who_hangs_up_keeps_nobody_else_from_an_answer() {
+    let lab = Lab::new(config());
+    let (answers, commits) = lab.run_behind_another(3, 1);
+    assert_eq!(answers, [Ok(()); 2]);
     assert_eq!(commits, 1);
 }
 
@@ -65,7 +73,7 @@ fn commands_that_wait_share_a_commit() {
 fn commands_whose_changes_could_not_be_kept_are_told_so() {
     let lab = Lab::new(config());
     lab.refuse_commits();
-    let (answers, _) = lab.run_behind_another(3);
+    let (answers, _) = lab.run_behind_another(3, 0);
     assert_eq!(answers, [Err(Unanswered::NotKept); 3]);
 }
 
@@ -90,8 +98,9 @@ impl Lab {
         Connection::open(self.state.path().join("state.db")).unwrap()
     }
 
-    /// Sends so many bans while another command runs, and answers what became of them, and how many commits they took.
-    fn run_behind_another(&self, count: u8) -> (Vec<Result<(), Unanswered>>, i64) {
+    /// Sends so many bans while another command runs, of which the first hang up before it ends. Answers what became of the others,
+    /// and how many commits all of them took.
+    fn run_behind_another(&self, count: u8, hang_up: usize) -> (Vec<Result<(), Unanswered>>, i64) {
         let controller = controller(&self.config, &self.memory, &self.state, &self.protected);
         let before = self.changes();
         let (handle, thread) = controller.spawn().unwrap();
@@ -101,11 +110,15 @@ impl Lab {
             let own = handle.clone();
             let other = tokio::spawn(async move { own.call(move |_| wait.recv().unwrap()).await });
             tokio::task::yield_now().await;
-            let bans: Vec<_> = (1..=count)
+            let mut bans: Vec<_> = (1..=count)
                 .map(|number| tokio::spawn(ban(handle.clone(), number)))
                 .collect();
             // Now they are in the queue.
             tokio::task::yield_now().await;
+            for ban in bans.drain(..hang_up) {
+                ban.abort();
+                assert!(ban.await.unwrap_err().is_cancelled());
+            }
             go.send(()).unwrap();
             other.await.unwrap().unwrap();
             let mut answers = Vec::new();

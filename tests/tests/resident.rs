@@ -1,0 +1,133 @@
+//! What a daemon holds of the kernel's maps in its memory: every page of them counts as its own.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_daemon::api::Status;
+use ratelimit_tests::{
+    Lab, require_root,
+    service::{Service, binary},
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The pages before the data of a ring: what was read, and what was written.
+const PAGES_OF_A_RING: u64 = 2;
+/// The rings that a daemon at rest reads; the second only where the program logs.
+const AT_REST: [&str; 2] = ["EVENTS", "AYA_LOGS"];
+
+#[test]
+fn a_daemon_at_rest_holds_the_ring_of_events_and_gives_back_what_it_used() {
+    require_root!();
+    for store in ["lru", "compact"] {
+        let lab = Lab::new().unwrap();
+        let service = Service::started(&lab, &toml(store)).unwrap();
+        wait_for_rings(&service, &[]);
+        for command in [
+            &["ban", "192.0.2.7", "2001:db8::/32", "--for", "1h"][..],
+            &["check", "192.0.2.8"],
+            &["top"],
+            &["status"],
+            &["unban", "192.0.2.7"],
+        ] {
+            service.rlctl_ok(command).unwrap();
+        }
+        wait_for_rings(&service, &[]);
+    }
+}
+
+#[test]
+fn the_ring_of_captured_packets_is_held_while_a_capture_runs() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &toml("lru")).unwrap();
+    let mut capture = rlctl(&service)
+        .args(["capture", "-w", "/dev/null"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for_rings(&service, &["CAPTURED"]);
+    capture.kill().unwrap();
+    capture.wait().unwrap();
+    wait_for_rings(&service, &[]);
+}
+
+#[test]
+fn the_ring_of_samples_is_held_while_attacks_are_looked_for() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &toml("lru")).unwrap();
+    let looking = format!(
+        "{}[detection.syn_flood]\nanswer = \"observe\"\n",
+        toml("lru")
+    );
+    service.configure(&looking).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    wait_for_rings(&service, &["SAMPLES"]);
+    service.configure(&toml("lru")).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    wait_for_rings(&service, &[]);
+}
+
+fn toml(store: &str) -> String {
+    format!(
+        "[source]\nstore = \"{store}\"\n\
+         [policy.default]\nlimits = [{{ packets = 1000, per = \"1s\" }}]\n"
+    )
+}
+
+fn rlctl(service: &Service) -> Command {
+    let mut command = service.inside(&binary("rlctl"));
+    command
+        .arg("--socket")
+        .arg(service.path("run/control.sock"));
+    command
+}
+
+/// Waits until the daemon holds nothing but the rings that it reads at rest, and `more`. What it does each second maps parts of
+/// tables for that long.
+fn wait_for_rings(service: &Service, more: &[&str]) {
+    let json = service.rlctl_ok(&["--json", "status"]).unwrap();
+    let status: Status = serde_json::from_str(&json).unwrap();
+    let is_meant = |name: &str| AT_REST.contains(&name) || more.contains(&name);
+    let rings = status.maps.iter().filter(|map| is_meant(&map.name));
+    let expected: u64 = rings.map(|ring| held_bytes(ring.capacity.into())).sum();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let held = mapped_bytes(service.pid().unwrap());
+        if held == expected {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{held} bytes of maps are held, which should be {expected}"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What a ring of so many bytes takes: its data are mapped twice, one behind the other, so that all of them can be read in a row.
+fn held_bytes(ring: u64) -> u64 {
+    // SAFETY: takes no pointers.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    PAGES_OF_A_RING * u64::try_from(page).unwrap() + 2 * ring
+}
+
+/// The bytes of BPF maps in the memory of a process.
+fn mapped_bytes(pid: u32) -> u64 {
+    let maps = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("maps")).unwrap();
+    let of_maps = maps.lines().filter(|line| line.ends_with("bpf-map"));
+    of_maps.map(length).sum()
+}
+
+/// The length of a mapping: its line begins with its first address and the one behind it.
+fn length(line: &str) -> u64 {
+    let (range, _) = line.split_once(' ').unwrap();
+    let (start, end) = range.split_once('-').unwrap();
+    let address = |text| u64::from_str_radix(text, 16).unwrap();
+    address(end) - address(start)
+}
