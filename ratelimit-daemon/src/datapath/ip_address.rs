@@ -4,11 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use aya::Pod;
 use ratelimit_common::{Address, Ipv4, Ipv6};
+use zerocopy::FromBytes;
 
 use crate::config::Source;
 
 /// An address family that has tables of its own.
-pub trait IpAddress: Address + Pod {
+pub trait IpAddress: Address + FromBytes + Pod {
     /// The address, where it is one of this family.
     fn of(address: IpAddr) -> Option<Self>;
 

@@ -1,22 +1,29 @@
-//! The sources of one address family that limits have refused, as the CPUs counted them.
+//! The sources of one address family that limits have refused, as the CPUs counted them. All of them are read from memory that is
+//! mapped for that long; a CPU may give a place to another source meanwhile, which is then told with the count of the one before.
 
 use std::{
     collections::HashMap,
     hash::Hash,
     net::IpAddr,
     os::fd::{AsFd, OwnedFd},
+    sync::atomic::Ordering::Relaxed,
 };
 
 use aya::{
     Pod,
     maps::{Array, MapData},
 };
-use ratelimit_common::refused::{Refusals, Refused, WAYS, set_of, sets_of_cpu};
+use ratelimit_common::{
+    Ipv6, Refusals,
+    refused::{Refused, WAYS, set_of, sets_of_cpu},
+};
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
-    DatapathError, IpAddress, batch,
+    DatapathError, IpAddress,
     family_maps::{failed, unreadable},
     load::Maps,
+    mapped::Mapped,
 };
 
 /// The maps of both families.
@@ -75,25 +82,35 @@ where
 
     /// Those of all sources that are known to have been refused.
     pub fn for_each(&self, mut visit: impl FnMut(IpAddr, Refusals)) -> Result<(), DatapathError> {
+        let words = self.sets.len() as usize * Self::WORDS;
+        let mapped = Mapped::new(self.descriptor.as_fd(), words).map_err(unreadable(self.name))?;
         let mut sources: HashMap<A, Refusals> = HashMap::new();
-        batch::for_each(
-            self.descriptor.as_fd(),
-            |_: u32, set: [Refused<A>; WAYS]| {
-                for known in set {
-                    if let Some(source) = known.source() {
-                        let all = sources.entry(source).or_default();
-                        *all = all.and(known.refusals());
-                    }
+        for words in mapped.words().chunks_exact(Self::WORDS) {
+            let mut set = [0; WORDS_MAX];
+            for (word, shared) in set.iter_mut().zip(words) {
+                *word = shared.load(Relaxed);
+            }
+            let places = set.as_bytes().chunks_exact(size_of::<Refused<A>>());
+            for place in places.take(WAYS) {
+                let known = Refused::<A>::read_from_bytes(place).expect("it is as long");
+                if let Some(source) = known.source() {
+                    let all = sources.entry(source).or_default();
+                    *all = all.and(known.refusals());
                 }
-            },
-        )
-        .map_err(unreadable(self.name))?;
+            }
+        }
         for (source, refusals) in sources {
             visit(source.to_std(), refusals);
         }
         Ok(())
     }
+
+    /// The words of a set: an element of an array takes whole ones.
+    const WORDS: usize = size_of::<[Refused<A>; WAYS]>().div_ceil(size_of::<u64>());
 }
+
+/// No set has more words.
+const WORDS_MAX: usize = size_of::<[Refused<Ipv6>; WAYS]>().div_ceil(size_of::<u64>());
 
 fn sum(one: Option<Refusals>, other: Option<Refusals>) -> Option<Refusals> {
     match (one, other) {
