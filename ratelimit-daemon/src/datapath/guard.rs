@@ -11,21 +11,20 @@ use std::{
 
 use super::{load::Maps, mapped::Mapped};
 
-/// The words of a part: 64 KiB, which take some 2 µs to map.
-const PART: usize = 1 << 13;
+/// The words of a part: 64 KiB.
+const PART: u32 = 1 << 13;
 
 /// The words of the guard of a family.
 pub(super) struct Guard {
     name: &'static str,
     map: OwnedFd,
-    words: usize,
+    words: u32,
     parts: Vec<OnceCell<Mapped>>,
 }
 
 impl Guard {
     /// A guard of `words` words.
     pub fn new(maps: &Maps<'_>, name: &'static str, words: u32) -> anyhow::Result<Self> {
-        let words = words as usize;
         Ok(Self {
             name,
             map: maps.descriptor(name)?,
@@ -55,18 +54,17 @@ impl Guard {
 
     /// The part that a word is in, and its index there.
     fn place(&self, index: u32) -> (&Mapped, u32) {
-        const PART_U32: u32 = PART as u32;
-        let part = (index / PART_U32) as usize;
-        let mapped = self.parts[part].get_or_init(|| {
+        let part = index / PART;
+        let mapped = self.parts[part as usize].get_or_init(|| {
             // As with any other memory, there is no going on without it. The kernel goes on, and the next start repairs.
             self.map_part(part)
                 .unwrap_or_else(|error| panic!("no memory to map a part of {}: {error}", self.name))
         });
-        (mapped, index % PART_U32)
+        (mapped, index % PART)
     }
 
-    fn map_part(&self, part: usize) -> io::Result<Mapped> {
-        let end = self.words.min((part + 1) * PART);
-        Mapped::part(self.map.as_fd(), part * PART..end)
+    fn map_part(&self, part: u32) -> io::Result<Mapped> {
+        let (start, end) = (part * PART, self.words.min((part + 1) * PART));
+        Mapped::part(self.map.as_fd(), start as usize..end as usize)
     }
 }
