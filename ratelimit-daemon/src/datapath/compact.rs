@@ -90,22 +90,20 @@ impl CompactTable {
         Ok(())
     }
 
-    /// Shows the slots of some sets of a region that are not empty.
+    /// Shows the slots of some sets of a region that are not empty, of one family.
     pub fn some_slots(
         &self,
+        family: IpFamily,
         region: Region,
         sets: Range<u32>,
         visit: &mut dyn FnMut(SlotRow),
     ) -> Result<(), DatapathError> {
-        let part = self.part(region, sets);
-        for (family, table) in IpFamily::ALL.into_iter().zip(&self.families) {
-            let mapped = table.map(part.clone())?;
-            for set in mapped.iter().flat_map(SharedSet::all) {
-                for slot in 0..SLOTS {
-                    let (tag, word) = (set.tag(slot), set.word(slot));
-                    if word != 0 {
-                        visit(SlotRow { family, tag, word });
-                    }
+        let mapped = self.families[family as usize].map(self.part(region, sets))?;
+        for set in mapped.iter().flat_map(SharedSet::all) {
+            for slot in 0..SLOTS {
+                let (tag, word) = (set.tag(slot), set.word(slot));
+                if word != 0 {
+                    visit(SlotRow { family, tag, word });
                 }
             }
         }

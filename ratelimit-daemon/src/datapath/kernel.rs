@@ -237,8 +237,16 @@ impl Datapath for Kernel {
         sets: Range<u32>,
         visit: &mut dyn FnMut(SlotRow),
     ) -> Result<(), DatapathError> {
-        let table = self.compact.as_ref();
-        table.map_or(Ok(()), |table| table.some_slots(region, sets, visit))
+        let Some(table) = &self.compact else {
+            return Ok(());
+        };
+        for family in IpFamily::ALL {
+            // To map a table takes as long as to read it: one that nothing was ever put into is left alone.
+            if self.inserted(family)? > 0 {
+                table.some_slots(family, region, sets.clone(), visit)?;
+            }
+        }
+        Ok(())
     }
 
     fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
@@ -471,13 +479,6 @@ impl Datapath for Kernel {
     }
 
     fn totals(&self) -> Result<Totals, DatapathError> {
-        let inserted = |family: Family| -> Result<u64, DatapathError> {
-            let values = self.inserted.get(&(family as u32), 0);
-            Ok(values
-                .map_err(failed("reading", "INSERTED", 2))?
-                .iter()
-                .sum())
-        };
         let samplers = self
             .sampler
             .get(&0, 0)
@@ -485,7 +486,7 @@ impl Datapath for Kernel {
         Ok(Totals {
             events_sent: samplers.iter().map(|sampler| sampler.sent).sum(),
             events_lost: samplers.iter().map(|sampler| sampler.lost).sum(),
-            inserted: [inserted(Family::Ipv4)?, inserted(Family::Ipv6)?],
+            inserted: [self.inserted(IpFamily::V4)?, self.inserted(IpFamily::V6)?],
         })
     }
 
@@ -557,6 +558,17 @@ impl Kernel {
             IpFamily::V4 => self.v4.guard(),
             IpFamily::V6 => self.v6.guard(),
         }
+    }
+
+    /// The sources of a family that ever got state.
+    fn inserted(&self, family: IpFamily) -> Result<u64, DatapathError> {
+        let index = match family {
+            IpFamily::V4 => Family::Ipv4,
+            IpFamily::V6 => Family::Ipv6,
+        };
+        let cpus = self.inserted.get(&(index as u32), 0);
+        let cpus = cpus.map_err(failed("reading", "INSERTED", 2))?;
+        Ok(cpus.iter().sum())
     }
 
     fn counter(
