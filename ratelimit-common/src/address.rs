@@ -63,6 +63,9 @@ pub trait Address: Copy + Eq + 'static {
     /// Mixes the address with a length: what the [guard] tells prefixes apart by.
     fn mixed(self, length: u8) -> u32;
 
+    /// 0 where the other address is the same, else a number below 2^63: a comparison without a branch.
+    fn difference(self, other: &Self) -> u64;
+
     /// The bit of the [filter](crate::detected::Filter) that stands for this source, below
     /// [`detected::BITS`](crate::detected::BITS).
     fn filter_bit(self) -> u32;
@@ -219,6 +222,11 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
+    fn difference(self, other: &Self) -> u64 {
+        (u32::from_ne_bytes(self.0) ^ u32::from_ne_bytes(other.0)).into()
+    }
+
+    #[inline(always)]
     fn filter_bit(self) -> u32 {
         // Fibonacci hashing (Knuth, TAOCP 3, 6.4): the upper bits are the mixed ones.
         u32::from_be_bytes(self.0).wrapping_mul(0x9e37_79b1) >> 17
@@ -309,6 +317,15 @@ impl Address for Ipv6 {
     }
 
     #[inline(always)]
+    fn difference(self, other: &Self) -> u64 {
+        let own: [u64; 2] = zerocopy::transmute!(self.0);
+        let other: [u64; 2] = zerocopy::transmute!(other.0);
+        let [high, low] = [own[0] ^ other[0], own[1] ^ other[1]];
+        let differs = high | low;
+        differs.wrapping_shr(1) | (differs & 1)
+    }
+
+    #[inline(always)]
     fn filter_bit(self) -> u32 {
         let [high, low]: [u64; 2] = zerocopy::transmute!(self.0);
         let halves = u64::from_be(high) ^ low;
@@ -380,6 +397,24 @@ impl From<Ipv6> for Ipv6Addr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_that_differ_in_a_bit_differ() {
+        for bit in 0..128 {
+            let [zeros, other] = [0, 1u128 << bit].map(|bits| Ipv6::new(bits.to_be_bytes()));
+            assert_eq!(other.difference(&other), 0);
+            assert!(
+                (1..1 << 63).contains(&zeros.difference(&other)),
+                "bit {bit}"
+            );
+        }
+        for bit in 0..32 {
+            let [ones, other] =
+                [u32::MAX, u32::MAX ^ 1 << bit].map(|bits| Ipv4::new(bits.to_be_bytes()));
+            assert_eq!(other.difference(&other), 0);
+            assert!((1..1 << 63).contains(&ones.difference(&other)), "bit {bit}");
+        }
+    }
 
     #[test]
     fn a_prefix_keeps_its_bits_and_no_others() {

@@ -341,6 +341,21 @@ pub fn charge_word(
     step_word(words.load(index), exchange, step)
 }
 
+/// The same with a single try; `None` where another CPU was faster, and nothing is charged.
+#[inline(always)]
+pub fn try_word(
+    words: &impl Words,
+    index: usize,
+    step: impl Fn(u64) -> Result<u64, Denied>,
+) -> Option<Outcome> {
+    let word = words.load(index);
+    let Ok(next) = step(word) else {
+        return Some(Outcome::refused(DropReason::Limited, 0));
+    };
+    let exchanged = words.compare_exchange(index, word, next);
+    exchanged.is_ok().then_some(Outcome::PASSED)
+}
+
 /// Puts what `step` makes of a word in its place. `word` is what was read there.
 #[inline(always)]
 pub fn step_word(
@@ -384,6 +399,20 @@ mod tests {
         assert_eq!(used(&policy, &&words), [1, 60]);
         assert_eq!(charge(&policy, &&words, &packet(40)), Outcome::PASSED);
         assert_eq!(used(&policy, &&words), [2, 100]);
+    }
+
+    #[test]
+    fn a_single_try_charges_refuses_or_finds_another_cpu_faster() {
+        let window = FixedWindow::new(1, Duration::from_secs(1)).unwrap();
+        let at = Instant::from_nanos(1 << 40);
+        let step = |word| window.step(word, at, 1);
+        let words = Shared::default();
+        assert_eq!(try_word(&&words, 0, step), Some(Outcome::PASSED));
+        let limited = Outcome::refused(DropReason::Limited, 0);
+        assert_eq!(try_word(&&words, 0, step), Some(limited));
+        let words = Restless(Cell::new(0));
+        assert_eq!(try_word(&&words, 0, |word| Ok(word + 1)), None);
+        assert_eq!(words.0.get(), 1);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use ratelimit_common::{
 use crate::{
     atomic,
     constant::Constant,
-    state::{MapLog, MapRing, MapWord},
+    state::{MapLog, MapRing, charge_fixed_window},
     subprograms,
     tables::{FamilyCode, KernelTables, count_inserted},
 };
@@ -225,7 +225,7 @@ impl<'a, A: FamilyCode> CompactWords<'a, A> {
         at: Instant,
         cost: u64,
     ) -> Result<*mut u64, Outcome> {
-        let slot = compact::find(&set, self.tag);
+        let slot = compact::find_at_once(&set, self.tag);
         if slot < SLOTS {
             return Ok(set.word_at(slot));
         }
@@ -252,7 +252,7 @@ impl<'a, A: FamilyCode> CompactWords<'a, A> {
             return NO_STATE;
         };
         match self.place(set, limit, at, cost) {
-            Ok(word) => charge::charge_word(&MapWord(word), 0, |word| window.step(word, at, cost)),
+            Ok(word) => charge_fixed_window(window, limit, word, at, cost),
             Err(refused) => refused,
         }
     }

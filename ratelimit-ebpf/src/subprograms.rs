@@ -605,6 +605,12 @@ pub fn charge_word(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Out
     })
 }
 
+/// The same for a limit that is known to be a fixed window.
+#[inline(always)]
+pub fn charge_window(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Outcome {
+    decode(charge_fixed_window(limit, word, at.as_nanos(), cost))
+}
+
 /// [`compact::check_new`].
 #[inline(always)]
 pub fn check_new(limit: &Limit, set: MapSet, at: Instant, cost: u64) -> Outcome {

@@ -7,7 +7,7 @@ use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Limit, ListEntry,
     Policy, Settings, SourceKey, Tables, Verdict,
     aggregate::Aggregates,
-    charge::{self, Outcome, Refusal},
+    charge::{Outcome, Refusal},
     detected::Detection,
     layout::counter_index,
     new_sources::Newcomer,
@@ -29,7 +29,7 @@ use crate::{
         POLICIES, SETTINGS, VERDICTS,
     },
     refused,
-    state::{MapNode, MapWords},
+    state::{MapNode, MapWords, charge_fixed_window},
     subprograms::{self, log_place},
 };
 
@@ -405,7 +405,7 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
             let outcome = match policy.only_fixed_window() {
                 Some((window, limit)) => {
                     let cost = limit.cost(arrival).unwrap_or_default();
-                    charge::charge_word(&words, 0, |word| window.step(word, arrival.at, cost))
+                    charge_fixed_window(window, limit, words.first(), arrival.at, cost)
                 }
                 None => subprograms::charge_words(policy, words.record(), arrival),
             };

@@ -51,34 +51,41 @@ pub trait Slots {
     fn exchange_word(&self, slot: usize, current: u64, new: u64) -> Result<(), u64>;
 }
 
-/// [`find`], without a branch: a verifier that follows branches would follow each slot through all that comes after it.
+/// [`find`], without a branch. Which slot it is cannot be foretold, and the processor goes on meanwhile; and a verifier that
+/// follows branches would follow each slot through all that comes after it.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "eight bits")]
+#[expect(clippy::cast_possible_truncation, reason = "at most SLOTS")]
 pub fn find_at_once(set: &impl Slots, tag: u64) -> usize {
-    let mut found = 0u64;
-    for slot in 0..SLOTS {
-        let other = set.tag(slot) ^ tag;
-        // Below 2^63, and 0 only for the same tag.
-        let other = other.wrapping_shr(1) | (other & 1);
-        let is_same = other.wrapping_sub(1).wrapping_shr(63);
-        found |= is_same.wrapping_shl(slot as u32);
+    let mut found = SLOTS as u64;
+    for slot in (0..SLOTS).rev() {
+        // All bits where nothing differs, else none.
+        let is_same = difference(set.tag(slot), tag)
+            .wrapping_sub(1)
+            .wrapping_shr(HALF);
+        found ^= (found ^ slot as u64) & is_same;
     }
-    // The zeros below the first bit, counted in pairs, in fours, in eights.
-    let below = !found & found.wrapping_sub(1) & 0xff;
-    let pairs = below.wrapping_sub(below.wrapping_shr(1) & 0x55);
-    let fours = (pairs & 0x33).wrapping_add(pairs.wrapping_shr(2) & 0x33);
-    (fours.wrapping_add(fours.wrapping_shr(4)) & 0xf) as usize
+    found as usize
 }
 
 /// The slot of a source; [`SLOTS`] when it has none.
 #[inline(always)]
 pub fn find(set: &impl Slots, tag: u64) -> usize {
     for slot in 0..SLOTS {
-        if set.tag(slot) == tag {
+        if difference(set.tag(slot), tag) == 0 {
             return slot;
         }
     }
     SLOTS
+}
+
+const HALF: u32 = 32;
+
+/// What tells a slot is the lower half of its tag, as the upper half has led to the set. Two sources of a set share a slot as one,
+/// where chance wills it, which is one in 2^32.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+const fn difference(tag: u64, other: u64) -> u64 {
+    (tag as u32 ^ other as u32) as u64
 }
 
 /// The slot with the least debt: an empty one, else that whose word comes first, counted from `origin`.

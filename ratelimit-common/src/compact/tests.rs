@@ -49,6 +49,19 @@ fn as_many_sources_as_slots_know_nothing_of_each_other() {
 }
 
 #[test]
+fn a_slot_is_told_by_the_lower_half_of_its_tag_and_the_first_of_two_counts() {
+    let set = Shared::default();
+    let (one, both) = (5 << 32 | 1, 9);
+    for (slot, tag) in [(2, one), (3, both), (6, both), (7, 8 << 32 | 4)] {
+        set.exchange_tag(slot, 0, tag).unwrap();
+    }
+    for (tag, slot) in [(one, 2), (1, 2), (both, 3), (4, 7), (0, 0), (3, SLOTS)] {
+        assert_eq!(find(&set, tag), slot, "{tag:x}");
+        assert_eq!(find_at_once(&set, tag), slot, "{tag:x}");
+    }
+}
+
+#[test]
 fn a_newcomer_takes_the_slot_that_is_used_least_with_what_was_used() {
     for limit in limits() {
         let set = Shared::default();
