@@ -95,15 +95,12 @@ impl LogKey {
 pub struct Record {
     /// The state of limit `i` at index `i`; 0 where nothing was charged yet.
     pub words: [u64; LIMITS_MAX],
-    /// Nothing. With it an element of the kernel's map (`struct htab_elem` of 48 bytes, key, value) has 128 bytes for an IPv4
-    /// source, and what a packet with one limit reads of it, the first 64, is one line of the cache in place of two.
-    filling: u64,
 }
 
 impl Record {
     /// The state of so many limits.
     #[must_use]
     pub const fn new(words: [u64; LIMITS_MAX]) -> Self {
-        Self { words, filling: 0 }
+        Self { words }
     }
 }

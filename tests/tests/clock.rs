@@ -1,23 +1,27 @@
 //! The clock that the daemon chooses keeps a limit whole; the other one would not.
 
 use std::{
+    collections::BTreeSet,
     net::Ipv4Addr,
     thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_common::algorithm::TokenBucket;
+use ratelimit_common::{Policy, Settings, Unit, algorithm::TokenBucket, layout};
 use ratelimit_daemon::{
     api::{ClockStatus, KernelClock, Status},
     clock,
 };
 use ratelimit_tests::{
-    Frame, Lab,
+    Frame, Lab, Program, Scene,
     attached::{self, Attached},
+    program::{Action, Constants},
     require_root,
+    scene::limit,
     service::Service,
 };
 
+const SOURCE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 /// About a second of them.
 const SENT: usize = 490;
 
@@ -60,6 +64,40 @@ fn by_the_coarse_clock_packets_that_keep_to_the_limit_are_refused() {
         assert!(start.elapsed() < PATIENCE, "all {sent} packets passed");
         spin(gap());
     }
+}
+
+#[test]
+fn the_coarse_clock_shows_a_time_within_the_tick_that_is_running() {
+    const PACKETS: usize = 500;
+    /// The kernel moves its jiffies a moment before its coarse clock.
+    const MOMENT_NS: u64 = 1_000_000;
+    require_root!();
+    let constants = Constants {
+        clock: layout::clock::KERNEL,
+        ..Constants::default()
+    };
+    let limits = [limit(1, Unit::Packets, Duration::from_mins(2))];
+    let scene = Scene {
+        settings: Settings::default().with_coarse_clock(),
+        policies: vec![Policy::new(&limits, 77, false).unwrap()],
+        ..Scene::default()
+    };
+    let mut program = Program::load(&constants).unwrap();
+    scene.set_up(&mut program).unwrap();
+    let frame = frame();
+    assert_eq!(program.run(&frame).unwrap(), Action::Pass);
+    let mut stamps = BTreeSet::new();
+    for _ in 0..PACKETS {
+        let tick_ns = last_tick_ns();
+        assert_eq!(program.run(&frame).unwrap(), Action::Drop);
+        let now_ns = clock::now().as_nanos();
+        let stamp_ns = program.ipv4.refusals_of(&SOURCE.into()).unwrap().last_ns;
+        assert!(stamp_ns <= now_ns, "{stamp_ns} is later than {now_ns}");
+        let is_of_tick = stamp_ns + MOMENT_NS >= tick_ns;
+        assert!(is_of_tick, "{stamp_ns} is before the tick at {tick_ns}");
+        stamps.insert(stamp_ns);
+    }
+    assert!(stamps.len() > 1, "no tick in {PACKETS} packets");
 }
 
 #[test]
@@ -159,7 +197,18 @@ fn status(service: &Service) -> ClockStatus {
     status.clock
 }
 
+/// The time of the last tick, in nanoseconds since boot.
+fn last_tick_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock exists since Linux 2.6.32, and `time` outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) };
+    let [seconds, nanos] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap());
+    seconds * 1_000_000_000 + nanos
+}
+
 fn frame() -> Vec<u8> {
-    let source = Ipv4Addr::new(198, 51, 100, 7);
-    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+    Frame::ethernet().ipv4(SOURCE).udp(53).pad_to(60).build()
 }

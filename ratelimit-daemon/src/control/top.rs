@@ -4,7 +4,7 @@ mod compact;
 
 use std::{collections::HashMap, net::IpAddr};
 
-use ratelimit_common::{Instant, Refusals};
+use ratelimit_common::{Instant, Record, Refusals};
 
 use super::{controller::Controller, limit_state::SourceState, policies::Named, views::unreadable};
 use crate::{
@@ -36,7 +36,18 @@ impl Controller {
         let mut busy = busy.map_err(unreadable)?;
         keep_busiest(&mut busy, count);
         let told = busy.into_iter().map(|busy| {
-            let limit = busy.state.limit(busy.named, busy.limit, now)?;
+            let record = match busy.record {
+                Some(record) => record,
+                None => datapath
+                    .record(busy.address, &busy.named.policy, now)?
+                    .unwrap_or_default(),
+            };
+            let state = SourceState {
+                datapath,
+                source: busy.address,
+                record,
+            };
+            let limit = state.limit(busy.named, busy.limit, now)?;
             Ok(TopSource {
                 source: busy.source,
                 policy: busy.policy.to_owned(),
@@ -90,7 +101,8 @@ impl Controller {
                 policy: name,
                 named,
                 limit,
-                state,
+                address: row.source,
+                record: Some(row.record),
                 refused_packets: refused.map_or(0, |refusals| refusals.packets),
             });
             if busy.len() >= 2 * count.max(1024) {
@@ -109,7 +121,9 @@ struct Busy<'a> {
     named: &'a Named,
     /// The index of the limit with the least room.
     limit: usize,
-    state: SourceState<'a>,
+    /// The address that its state is found by, and the state, where it was read already.
+    address: IpAddr,
+    record: Option<Record>,
     refused_packets: u64,
 }
 

@@ -86,6 +86,10 @@ where
         let mapped = Mapped::new(self.descriptor.as_fd(), words).map_err(unreadable(self.name))?;
         let mut sources: HashMap<A, Refusals> = HashMap::new();
         for words in mapped.words().chunks_exact(Self::WORDS) {
+            // The first place is taken first, and begins with its count.
+            if words[0].load(Relaxed) == 0 {
+                continue;
+            }
             let mut set = [0; WORDS_MAX];
             for (word, shared) in set.iter_mut().zip(words) {
                 *word = shared.load(Relaxed);

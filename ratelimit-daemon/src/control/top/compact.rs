@@ -44,7 +44,7 @@ impl Controller {
             let source = datapath.source_of_tag(full.row.family, full.row.tag);
             if seen.insert((source, full.policy.0)) {
                 let place = (full.fill, full.limit);
-                busy.push(self.busy(source, full.policy, place, now, refused)?);
+                busy.push(self.busy(source, full.policy, place, refused));
             }
         }
         let mut most: Vec<_> = refused.iter().collect();
@@ -63,7 +63,7 @@ impl Controller {
             if let Some(place) = state.fullest(policy.1, now)?
                 && seen.insert((*source, policy.0))
             {
-                busy.push(self.busy(*source, policy, place, now, refused)?);
+                busy.push(self.busy(*source, policy, place, refused));
             }
         }
         Ok(busy)
@@ -107,26 +107,20 @@ impl Controller {
         source: IpAddr,
         (policy, named): (&'a str, &'a Named),
         (fill, limit): (f64, usize),
-        now: Instant,
         refused: &HashMap<IpAddr, Refusals>,
-    ) -> Result<Busy<'a>, DatapathError> {
-        let datapath = self.enforcer.datapath();
+    ) -> Busy<'a> {
         let prefix = named.role.prefix_around(source);
         let refused = refused.get(&source).filter(|_| prefix.is_none());
-        let record = datapath.record(source, &named.policy, now)?;
-        Ok(Busy {
+        Busy {
             fill,
             source: prefix.unwrap_or_else(|| self.told_as(source)),
             policy,
             named,
             limit,
-            state: SourceState {
-                datapath,
-                source,
-                record: record.unwrap_or_default(),
-            },
+            address: source,
+            record: None,
             refused_packets: refused.map_or(0, |refusals| refusals.packets),
-        })
+        }
     }
 
     /// The policy that a source is judged by.
