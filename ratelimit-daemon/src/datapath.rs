@@ -41,6 +41,7 @@ use ratelimit_common::{
     aggregate::Aggregates, algorithm::FixedWindow, compact::Region, detected::Tally,
     layout::Counter,
 };
+pub use refused_map::{refusals_in, words_of_set};
 pub use ring::Ring;
 
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};

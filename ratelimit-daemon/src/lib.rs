@@ -9,6 +9,7 @@ pub mod class_tables;
 pub mod clock;
 pub mod config;
 pub mod control;
+pub mod cpus;
 pub mod crowdsec;
 pub mod daemon;
 pub mod datapath;

@@ -6,17 +6,19 @@ use anyhow::{Context, Result};
 use aya::{
     Ebpf, Pod,
     maps::{Array, HashMap, Map, MapData, MapError},
-    util::nr_cpus,
 };
 use ratelimit_common::{
     Address, Detected, Ipv4, Ipv6, ListEntry, Record, Refusals, SourceKey,
     compact::Set,
     guard::WIDTHS,
     list::{PrefixKey, remembered::GENERATION},
-    refused::{Refused, WAYS},
+    refused::Refused,
 };
-use ratelimit_daemon::datapath::Mapped;
-use zerocopy::{FromBytes, IntoBytes};
+use ratelimit_daemon::{
+    cpus,
+    datapath::{Mapped, refusals_in, words_of_set},
+};
+use zerocopy::FromBytes;
 
 /// An address family as the kernel has it.
 pub trait KernelFamily: Address + Pod + Hash + FromBytes {
@@ -40,14 +42,7 @@ pub(crate) const REFUSED_SETS: u32 = 1 << 14;
 
 /// Those of all CPUs.
 pub(crate) fn refused_sets() -> Result<u32> {
-    let cpus = nr_cpus().map_err(|(path, error)| anyhow::Error::from(error).context(path))?;
-    Ok(REFUSED_SETS * u32::try_from(cpus)?)
-}
-
-/// An element of an array takes whole words.
-fn words_of_set<A>() -> u32 {
-    let words = size_of::<[Refused<A>; WAYS]>().div_ceil(size_of::<u64>());
-    u32::try_from(words).expect("a set is small")
+    Ok(REFUSED_SETS * cpus::possible()?)
 }
 
 /// The lists and sources of one address family.
@@ -79,7 +74,10 @@ where
             lists: map("LISTS")?.try_into()?,
             sources: map("SOURCES")?.try_into()?,
             compact: map("COMPACT")?.try_into()?,
-            refused: mapped(&map("REFUSED")?, refused_sets()? * words_of_set::<A>())?,
+            refused: mapped(
+                &map("REFUSED")?,
+                refused_sets()? * u32::try_from(words_of_set::<A>())?,
+            )?,
             strikes: map("STRIKES")?.try_into()?,
             detected: map("DETECTED")?.try_into()?,
         })
@@ -149,27 +147,7 @@ where
 
     /// Every source that was refused, and how often.
     pub fn refusals(&self) -> Result<Vec<(A, Refusals)>> {
-        let mut all = std::collections::HashMap::<A, Refusals>::new();
-        let words: Vec<u64> = self
-            .refused
-            .words()
-            .iter()
-            .map(|word| word.load(Relaxed))
-            .collect();
-        for set in words.chunks_exact(words_of_set::<A>() as usize) {
-            for known in set
-                .as_bytes()
-                .chunks_exact(size_of::<Refused<A>>())
-                .take(WAYS)
-            {
-                let known = Refused::<A>::read_from_bytes(known).expect("as many bytes");
-                if let Some(source) = known.source() {
-                    let sum = all.entry(source).or_default();
-                    *sum = sum.and(known.refusals());
-                }
-            }
-        }
-        Ok(all.into_iter().collect())
+        Ok(refusals_in(&self.refused).into_iter().collect())
     }
 
     /// Every source under a policy that bans, and its strikes, as a word of the rule.

@@ -36,6 +36,7 @@ use crate::{
     api::{Changed, ClockStatus, KernelClock, Refused},
     clock,
     config::Config,
+    cpus,
     datapath::{Datapath, DatapathError},
     prefix::Prefix,
     protected::Protected,
@@ -113,8 +114,8 @@ impl Controller {
             policies: Policies::default(),
             classes: ClassNumbers::default(),
             small: BTreeSet::new(),
-            cpus: cpus()?,
-            online_cpus: online_cpus()?,
+            cpus: cpus::possible()?,
+            online_cpus: cpus::online()?,
             enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
             store,
             started: Timestamp::now(),
@@ -590,22 +591,6 @@ fn refusal(error: anyhow::Error) -> Refused {
             .hint("end bans or shorten lists; `rlctl status` shows how full the maps are");
     }
     refused
-}
-
-/// The CPUs of this machine, those included that may come while it runs.
-fn cpus() -> anyhow::Result<u32> {
-    let count = aya::util::nr_cpus().map_err(|(path, error)| {
-        anyhow::Error::from(error).context(format!("counting the CPUs in {path}"))
-    })?;
-    Ok(u32::try_from(count)?)
-}
-
-/// The CPUs that run.
-fn online_cpus() -> anyhow::Result<u32> {
-    let online = aya::util::online_cpus().map_err(|(path, error)| {
-        anyhow::Error::from(error).context(format!("counting the CPUs in {path}"))
-    })?;
-    Ok(u32::try_from(online.len())?)
 }
 
 fn summary(edits: &[Edit], reverse: &[Edit]) -> Changed {

@@ -14,7 +14,7 @@ use aya::{
     maps::{Array, MapData},
 };
 use ratelimit_common::{
-    Ipv6, Refusals,
+    Address, Ipv6, Refusals,
     refused::{Refused, WAYS, set_of, sets_of_cpu},
 };
 use zerocopy::{FromBytes, IntoBytes};
@@ -25,6 +25,7 @@ use super::{
     load::Maps,
     mapped::Mapped,
 };
+use crate::cpus;
 
 /// The maps of both families.
 pub(super) const MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
@@ -35,10 +36,7 @@ pub(super) const MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
 ///
 /// When the kernel does not tell how many CPUs there may be.
 pub(super) fn sets() -> anyhow::Result<(u32, u32)> {
-    let cpus = aya::util::nr_cpus().map_err(|(path, error)| {
-        anyhow::Error::from(error).context(format!("asking {path} for the number of CPUs"))
-    })?;
-    let cpus = u32::try_from(cpus)?;
+    let cpus = cpus::possible()?;
     let each = sets_of_cpu(cpus);
     Ok((each, each.saturating_mul(cpus)))
 }
@@ -82,39 +80,46 @@ where
 
     /// Those of all sources that are known to have been refused.
     pub fn for_each(&self, mut visit: impl FnMut(IpAddr, Refusals)) -> Result<(), DatapathError> {
-        let words = self.sets.len() as usize * Self::WORDS;
+        let words = self.sets.len() as usize * words_of_set::<A>();
         let mapped = Mapped::new(self.descriptor.as_fd(), words).map_err(unreadable(self.name))?;
-        let mut sources: HashMap<A, Refusals> = HashMap::new();
-        for words in mapped.words().chunks_exact(Self::WORDS) {
-            // The first place is taken first, and begins with its count.
-            if words[0].load(Relaxed) == 0 {
-                continue;
-            }
-            let mut set = [0; WORDS_MAX];
-            for (word, shared) in set.iter_mut().zip(words) {
-                *word = shared.load(Relaxed);
-            }
-            let places = set.as_bytes().chunks_exact(size_of::<Refused<A>>());
-            for place in places.take(WAYS) {
-                let known = Refused::<A>::read_from_bytes(place).expect("it is as long");
-                if let Some(source) = known.source() {
-                    let all = sources.entry(source).or_default();
-                    *all = all.and(known.refusals());
-                }
-            }
-        }
-        for (source, refusals) in sources {
+        for (source, refusals) in refusals_in::<A>(&mapped) {
             visit(source.to_std(), refusals);
         }
         Ok(())
     }
-
-    /// The words of a set: an element of an array takes whole ones.
-    const WORDS: usize = size_of::<[Refused<A>; WAYS]>().div_ceil(size_of::<u64>());
 }
 
-/// No set has more words.
-const WORDS_MAX: usize = size_of::<[Refused<Ipv6>; WAYS]>().div_ceil(size_of::<u64>());
+/// The words of a set: an element of an array takes whole ones.
+#[must_use]
+pub const fn words_of_set<A>() -> usize {
+    size_of::<[Refused<A>; WAYS]>().div_ceil(size_of::<u64>())
+}
+
+/// What all CPUs together have counted in a map that is mapped whole.
+#[must_use]
+pub fn refusals_in<A: Address + FromBytes + Hash>(map: &Mapped) -> HashMap<A, Refusals> {
+    let mut sources: HashMap<A, Refusals> = HashMap::new();
+    for words in map.words().chunks_exact(words_of_set::<A>()) {
+        // The first place is taken first, and begins with its count.
+        if words[0].load(Relaxed) == 0 {
+            continue;
+        }
+        let mut set = [0; words_of_set::<Ipv6>()];
+        for (word, shared) in set.iter_mut().zip(words) {
+            *word = shared.load(Relaxed);
+        }
+        let places = set.as_bytes().chunks_exact(size_of::<Refused<A>>());
+        for place in places.take(WAYS) {
+            if let Ok(known) = Refused::<A>::read_from_bytes(place)
+                && let Some(source) = known.source()
+            {
+                let all = sources.entry(source).or_default();
+                *all = all.and(known.refusals());
+            }
+        }
+    }
+    sources
+}
 
 fn sum(one: Option<Refusals>, other: Option<Refusals>) -> Option<Refusals> {
     match (one, other) {

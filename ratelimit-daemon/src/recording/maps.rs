@@ -13,7 +13,7 @@ use zerocopy::FromBytes;
 
 use crate::{
     api::{CaptureRequest, Refused},
-    clock,
+    clock, cpus,
     datapath::{Events, Ring},
     prefix::Prefix,
 };
@@ -56,7 +56,7 @@ impl CaptureMaps {
     pub fn begin(&mut self, request: &CaptureRequest, lease: Duration) -> Result<(), Refused> {
         self.held = compile(request)?;
         let ring = self.packets.open()?;
-        let cpus = aya::util::nr_cpus().map_err(|(_, error)| anyhow::Error::from(error))?;
+        let cpus = cpus::possible()? as usize;
         for slot in 0..INTERFACES_MAX {
             let empty = PerCpuValues::try_from(vec![Tally::default(); cpus]);
             let empty = empty.map_err(anyhow::Error::from)?;
