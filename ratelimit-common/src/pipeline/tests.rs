@@ -1,0 +1,624 @@
+use core::{
+    cell::{Cell, RefCell},
+    num::NonZeroU32,
+    time::Duration,
+};
+use std::{vec, vec::Vec};
+
+use super::*;
+use crate::{
+    BanRule, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey, Unit,
+    absent::Absent,
+    aggregate::Aggregates,
+    algorithm::FixedWindow,
+    charge::Words,
+    detected::Detection,
+    new_sources::{Beyond, Newcomer},
+    parse::transport::Kind,
+    policy::LIMITS_MAX,
+    tables::InsertError,
+};
+
+const CONFORMING: Verdict = Verdict::Pass(PassReason::Conforming);
+const LIMITED: Verdict = Verdict::Drop(DropReason::Limited);
+const BANNED: Verdict = Verdict::Drop(DropReason::Banned);
+
+#[test]
+fn allow_beats_ban_beats_limit() {
+    let ban = Some(LATER);
+    check(&Fake::new(1, false), &[CONFORMING, LIMITED]);
+    check(&Fake::new(1, false).listed(false, ban), &[BANNED, BANNED]);
+    check(
+        &Fake::new(1, false).listed(true, ban),
+        &[Verdict::Pass(PassReason::Allowed); 2],
+    );
+    check(
+        &Fake::new(1, false).listed(false, Some(NOW)),
+        &[CONFORMING, LIMITED],
+    );
+}
+
+#[test]
+fn a_source_of_which_nothing_is_said_is_unlimited() {
+    let fake = Fake {
+        policy: Policy::default(),
+        ..Fake::new(1, false)
+    };
+    check(&fake, &[Verdict::Pass(PassReason::Unlimited); 2]);
+}
+
+#[test]
+fn a_dry_run_counts_what_it_would_drop_and_passes_it() {
+    let observed = Verdict::Observe(DropReason::Limited);
+    check(&Fake::new(1, true), &[CONFORMING, observed]);
+    let everything = Fake {
+        settings: Settings::new(0, true),
+        ..Fake::new(1, false)
+    };
+    check(&everything, &[CONFORMING, observed]);
+}
+
+#[test]
+fn an_operator_can_open_everything_and_nothing_is_charged_meanwhile() {
+    let opened = |fake: Fake| Fake {
+        settings: fake.settings.with_pass_all(true),
+        ..fake
+    };
+    let passed = Verdict::Pass(PassReason::PassAll);
+    let ban = Some(LATER);
+    check(&opened(Fake::new(1, false).listed(false, ban)), &[passed]);
+    let limited = opened(Fake::new(1, false));
+    check(&limited, &[passed; 3]);
+    assert_eq!(limited.refusals.get(), 0);
+    assert!(limited.record.borrow().is_none());
+    let closed = limited.settings.with_pass_all(false);
+    assert_eq!(closed, Fake::new(1, false).settings);
+}
+
+#[test]
+fn what_cannot_be_read_passes_too_while_everything_is_open() {
+    let settings = Settings::default().with_pass_all(true);
+    let fake = Fake {
+        settings,
+        ..Fake::new(1, false)
+    };
+    let tags = [&[0; 12][..], &[0x81, 0, 0, 1].repeat(3), &[0x08, 0]].concat();
+    let cut = [&[0; 12][..], &[0x08, 0, 0x45]].concat();
+    for (frame, family) in [(tags, Family::Other), (cut, Family::Ipv4)] {
+        let verdict = Verdict::Pass(PassReason::PassAll);
+        assert_eq!(decide(Cursor::new(&frame), NOW, &fake), verdict);
+        let (counted, ..) = *fake.counted.borrow().last().unwrap();
+        assert_eq!(counted, family);
+    }
+}
+
+#[test]
+fn a_dry_run_of_a_policy_does_not_lift_a_ban() {
+    check(&Fake::new(1, true).listed(false, Some(LATER)), &[BANNED]);
+}
+
+#[test]
+fn each_refusal_is_counted_and_a_ban_is_none() {
+    let limited = Fake::new(1, false);
+    check(&limited, &[CONFORMING, LIMITED, LIMITED]);
+    assert_eq!(limited.refusals.get(), 2);
+    let banned = Fake::new(1, false).listed(false, Some(LATER));
+    check(&banned, &[BANNED]);
+    assert_eq!(banned.refusals.get(), 0);
+}
+
+#[test]
+fn every_drop_of_a_source_may_be_sampled_and_no_pass() {
+    let limited = Fake::new(1, true);
+    check(
+        &limited,
+        &[CONFORMING, Verdict::Observe(DropReason::Limited)],
+    );
+    assert_eq!(*limited.samples.borrow(), [DropReason::Limited]);
+    let banned = Fake::new(1, false).listed(false, Some(LATER));
+    check(&banned, &[BANNED]);
+    assert_eq!(*banned.samples.borrow(), [DropReason::Banned]);
+}
+
+#[test]
+fn the_second_of_two_first_packets_is_charged_to_the_state_of_the_first() {
+    let fake = Fake {
+        race: Race::Lost,
+        ..Fake::new(2, false)
+    };
+    check(&fake, &[CONFORMING, LIMITED]);
+}
+
+#[test]
+fn a_source_for_which_there_is_no_room_is_not_at_fault() {
+    let fake = Fake {
+        race: Race::NoRoom,
+        ..Fake::new(2, false)
+    };
+    check(&fake, &[Verdict::Drop(DropReason::NoState); 2]);
+    assert_eq!(fake.refusals.get(), 0);
+}
+
+#[test]
+fn the_last_strike_bans_from_the_next_packet_on() {
+    let fake = Fake::banning();
+    check(&fake, &[CONFORMING, LIMITED, LIMITED, BANNED, BANNED]);
+    assert_eq!(*fake.detections.borrow(), [Detection::Banned]);
+    let ban = fake.detected.get().unwrap();
+    assert_eq!((ban.at_ns, ban.until_ns), (NOW.as_nanos(), 6_000_000_000));
+    assert_eq!((ban.strikes, ban.limit, ban.scope), (2, 0, 0));
+    assert_eq!(fake.strikes.get(), 2, "a ban is no strike");
+    assert_eq!(fake.refusals.get(), 2, "a ban is no refusal by a limit");
+}
+
+#[test]
+fn a_ban_of_a_policy_ends_at_its_end() {
+    let fake = Fake::banning();
+    let until = |until_ns| Detected {
+        until_ns,
+        ..Detected::default()
+    };
+    fake.detected.set(Some(until(NOW.as_nanos() + 1)));
+    check(&fake, &[BANNED]);
+    let fake = Fake::banning();
+    fake.detected.set(Some(until(NOW.as_nanos())));
+    check(&fake, &[CONFORMING]);
+}
+
+#[test]
+fn a_source_that_may_be_forged_stays_limited_unless_the_policy_says_otherwise() {
+    let forged = Fake {
+        is_connected: false,
+        ..Fake::banning()
+    };
+    check(&forged, &[CONFORMING, LIMITED, LIMITED, LIMITED, LIMITED]);
+    assert_eq!(*forged.detections.borrow(), [Detection::Unverified; 2]);
+    let banned = forged_and_banned();
+    check(&banned, &[CONFORMING, LIMITED, LIMITED, BANNED]);
+}
+
+fn forged_and_banned() -> Fake {
+    Fake {
+        is_connected: false,
+        ..Fake::new(1, false).with_ban(BanRule::for_unverified)
+    }
+}
+
+#[test]
+fn where_no_ban_can_be_had_the_source_stays_limited() {
+    let too_many = Fake {
+        may_detect: false,
+        ..Fake::banning()
+    };
+    check(&too_many, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
+    assert_eq!(*too_many.detections.borrow(), [Detection::TooMany]);
+    let full = Fake {
+        has_room: false,
+        ..Fake::banning()
+    };
+    check(&full, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
+    assert_eq!(*full.detections.borrow(), [Detection::NoRoom]);
+}
+
+#[test]
+fn a_dry_run_of_a_policy_bans_nobody() {
+    let fake = Fake::new(1, true).with_ban(|rule| rule);
+    let observed = Verdict::Observe(DropReason::Limited);
+    check(&fake, &[CONFORMING, observed, observed, observed]);
+    assert_eq!(*fake.detections.borrow(), []);
+    assert_eq!((fake.refusals.get(), fake.strikes.get()), (3, 0));
+}
+
+#[test]
+fn a_dry_run_of_everything_shows_who_would_be_banned() {
+    let fake = Fake::banning();
+    let fake = Fake {
+        settings: Settings::new(0, true).with_detection(),
+        ..fake
+    };
+    let observed = Verdict::Observe(DropReason::Limited);
+    let banned = Verdict::Observe(DropReason::Banned);
+    check(&fake, &[CONFORMING, observed, observed, banned]);
+}
+
+#[test]
+fn only_packets_over_a_limit_lead_to_a_ban() {
+    let fake = Fake {
+        race: Race::NoRoom,
+        ..Fake::banning()
+    };
+    check(&fake, &[Verdict::Drop(DropReason::NoState); 4]);
+    assert_eq!(*fake.detections.borrow(), []);
+}
+
+#[test]
+fn a_protected_address_is_limited_and_never_banned_by_a_policy() {
+    let protect = |fake: Fake| Fake {
+        entry: Some(ListEntry::default().protected()),
+        ..fake
+    };
+    let fake = protect(Fake::banning());
+    check(&fake, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
+}
+
+#[test]
+fn an_allow_beats_the_ban_of_a_policy() {
+    let fake = Fake::banning().listed(true, None);
+    fake.detected.set(Some(Detected {
+        until_ns: u64::MAX,
+        ..Detected::default()
+    }));
+    check(&fake, &[Verdict::Pass(PassReason::Allowed); 2]);
+}
+
+const BEYOND: Verdict = Verdict::Pass(PassReason::NewSources);
+const DROPPED: Verdict = Verdict::Drop(DropReason::NewSources);
+
+#[test]
+fn a_new_source_takes_one_of_the_budget_and_a_known_one_none() {
+    let fake = Fake::new(2, false).with_budget(Beyond::Drop, [1, 0]);
+    check(&fake, &[CONFORMING, CONFORMING, LIMITED]);
+    assert_eq!(fake.budgets[0].get(), 0);
+}
+
+#[test]
+fn beyond_the_budget_no_state_is_made_and_the_verdict_is_the_one_that_is_set() {
+    for (beyond, verdict) in [(Beyond::Pass, BEYOND), (Beyond::Drop, DROPPED)] {
+        let fake = Fake::new(1, false).with_budget(beyond, [0, 9]);
+        check(&fake, &[verdict; 3]);
+        assert!(fake.record.borrow().is_none());
+        assert_eq!(
+            fake.refusals.get(),
+            0,
+            "a source that comes late is not at fault"
+        );
+    }
+}
+
+#[test]
+fn beyond_the_budget_sources_of_a_network_share_the_limits_of_one() {
+    let fake = Fake::new(2, false).with_budget(Beyond::Aggregate, [0, 1]);
+    check(&fake, &[BEYOND, BEYOND, DROPPED]);
+    assert_eq!(fake.recorded.get(), Ipv4::new([255, 192, 0, 2]));
+    assert_eq!(fake.refusals.get(), 0, "its neighbours are not its fault");
+}
+
+#[test]
+fn where_a_crowd_cannot_get_state_either_the_packet_is_dropped() {
+    let fake = Fake::new(2, false).with_budget(Beyond::Aggregate, [0, 0]);
+    check(&fake, &[DROPPED; 2]);
+    assert!(fake.record.borrow().is_none());
+}
+
+#[test]
+fn a_dry_run_shows_what_would_be_dropped_beyond_the_budget() {
+    let fake = Fake::new(1, true).with_budget(Beyond::Drop, [0, 0]);
+    check(&fake, &[Verdict::Observe(DropReason::NewSources)]);
+    assert_eq!(*fake.samples.borrow(), [DropReason::NewSources]);
+}
+
+#[test]
+fn a_source_without_limits_needs_no_state_and_no_budget() {
+    let fake = Fake {
+        policy: Policy::default(),
+        ..Fake::new(1, false).with_budget(Beyond::Drop, [0, 0])
+    };
+    check(&fake, &[Verdict::Pass(PassReason::Unlimited); 2]);
+}
+
+#[test]
+fn state_of_wider_prefixes_needs_no_budget() {
+    let fake = Fake::new(1, false).with_budget(Beyond::Drop, [0, 0]);
+    let fake = Fake {
+        policy: fake.policy.for_prefixes(),
+        ..fake
+    };
+    check(&fake, &[CONFORMING, LIMITED]);
+}
+
+const SOURCE: Ipv4 = Ipv4::new([192, 0, 2, 1]);
+const NOW: Instant = Instant::from_nanos(5_000_000_000);
+const ARRIVAL: Arrival = Arrival {
+    at: NOW,
+    bytes: 34,
+    classes: ClassSet::OTHER,
+};
+const LATER: Instant = Instant::from_nanos(5_000_000_001);
+
+/// Sends packets of one source; each must get its verdict, and be counted once under it.
+fn check(fake: &Fake, expected: &[Verdict]) {
+    let frame = [
+        &[0; 12][..],
+        &[0x08, 0],
+        &[0x45; 12],
+        &[192, 0, 2, 1],
+        &[0; 4],
+    ]
+    .concat();
+    for verdict in expected {
+        assert_eq!(decide(Cursor::new(&frame), NOW, fake), *verdict);
+    }
+    let counted: Vec<_> = expected
+        .iter()
+        .map(|verdict| (Family::Ipv4, *verdict, 34))
+        .collect();
+    assert_eq!(*fake.counted.borrow(), counted);
+}
+
+/// What happens when state is made for a source.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Race {
+    Won,
+    /// Another CPU has charged one packet just before.
+    Lost,
+    NoRoom,
+}
+
+/// The tables of one source.
+struct Fake {
+    settings: Settings,
+    policy: Policy,
+    entry: Option<ListEntry>,
+    race: Race,
+    record: RefCell<Option<Record>>,
+    refusals: Cell<u64>,
+    strikes: Cell<u64>,
+    detected: Cell<Option<Detected>>,
+    is_connected: bool,
+    may_detect: bool,
+    has_room: bool,
+    /// New sources and crowds that may get state.
+    budgets: [Cell<u32>; 2],
+    /// The source that the record belongs to.
+    recorded: Cell<Ipv4>,
+    detections: RefCell<Vec<Detection>>,
+    samples: RefCell<Vec<DropReason>>,
+    counted: RefCell<Vec<(Family, Verdict, u32)>>,
+}
+
+impl Fake {
+    fn new(amount: u64, observe: bool) -> Self {
+        let window = FixedWindow::new(amount, Duration::from_secs(1)).unwrap();
+        Self {
+            settings: Settings::default(),
+            policy: Policy::new(&[Limit::new(window, Unit::Packets)], 0, observe).unwrap(),
+            entry: None,
+            race: Race::Won,
+            record: RefCell::default(),
+            refusals: Cell::default(),
+            strikes: Cell::default(),
+            detected: Cell::default(),
+            is_connected: true,
+            may_detect: true,
+            has_room: true,
+            budgets: [const { Cell::new(0) }; 2],
+            recorded: Cell::default(),
+            detections: RefCell::default(),
+            samples: RefCell::default(),
+            counted: RefCell::new(vec![]),
+        }
+    }
+
+    /// One that bans its source for a second with the second packet over its limit, which is one packet.
+    fn banning() -> Self {
+        Self::new(1, false).with_ban(|rule| rule)
+    }
+
+    fn with_ban(self, change: impl Fn(BanRule) -> BanRule) -> Self {
+        let (two, second) = (NonZeroU32::new(2).unwrap(), Duration::from_secs(1));
+        let rule = BanRule::new(two, second, second).unwrap();
+        Self {
+            settings: self.settings.with_detection(),
+            policy: self.policy.with_ban(change(rule)),
+            ..self
+        }
+    }
+
+    fn with_budget(self, beyond: Beyond, budgets: [u32; 2]) -> Self {
+        Self {
+            settings: self.settings.with_new_sources(beyond),
+            budgets: budgets.map(Cell::new),
+            ..self
+        }
+    }
+
+    fn listed(self, allowed: bool, banned_until: Option<Instant>) -> Self {
+        let entry = Some(ListEntry::new(allowed, banned_until, None));
+        Self { entry, ..self }
+    }
+}
+
+impl Tables for Fake {
+    fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    fn policy(&self, index: u32) -> Option<&Policy> {
+        (index == 0).then_some(&self.policy)
+    }
+
+    type Node<'a> = Absent;
+
+    fn classes_of(&self, _: Kind) -> ClassSet {
+        unreachable!()
+    }
+
+    fn classes_from(&self, _: u32) -> ClassSet {
+        unreachable!()
+    }
+
+    fn classes_to(&self, _: u32) -> ClassSet {
+        unreachable!()
+    }
+
+    fn node(&self) -> Absent {
+        unreachable!()
+    }
+
+    fn admits(&self, newcomer: Newcomer, now: Instant) -> bool {
+        assert_eq!(now, NOW);
+        let budget = &self.budgets[newcomer as usize];
+        let left = budget.get().checked_sub(1);
+        left.map(|left| budget.set(left)).is_some()
+    }
+
+    fn may_detect(&self, now: Instant) -> bool {
+        assert_eq!(now, NOW);
+        self.may_detect
+    }
+
+    fn count_detection(&self, detection: Detection) {
+        self.detections.borrow_mut().push(detection);
+    }
+
+    fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
+        self.counted
+            .borrow_mut()
+            .push((family, verdict, frame_bytes));
+    }
+}
+
+impl FamilyTables<Ipv4> for Fake {
+    type Words<'a> = &'a Fake;
+
+    fn source_mask(&self) -> Ipv4 {
+        Ipv4::new([0xff; 4])
+    }
+
+    fn aggregates(&self) -> Aggregates {
+        unreachable!()
+    }
+
+    fn list_entry(&self, _: Ipv4) -> Option<ListEntry> {
+        self.entry
+    }
+
+    fn words(&self, key: &SourceKey<Ipv4>) -> Option<&Fake> {
+        let is_recorded = self.recorded.get() == key.address();
+        self.record.borrow().filter(|_| is_recorded).map(|_| self)
+    }
+
+    fn insert(&self, key: &SourceKey<Ipv4>) -> Result<(), InsertError> {
+        self.recorded.set(key.address());
+        if self.race == Race::NoRoom {
+            return Err(InsertError::Full);
+        }
+        self.record.replace(Some(Record::default()));
+        match self.race {
+            Race::Lost => {
+                let outcome = self.charge(&key.address(), Some(&self.policy), &ARRIVAL);
+                assert!(!outcome.is_refused());
+                Err(InsertError::Exists)
+            }
+            Race::Won | Race::NoRoom => Ok(()),
+        }
+    }
+
+    fn detected(&self, source: &Ipv4) -> Option<Detected> {
+        assert_eq!(*source, SOURCE);
+        self.detected.get()
+    }
+
+    fn count_refusal(&self, _: &Ipv4, now: Instant) {
+        assert_eq!(now, NOW);
+        self.refusals.set(self.refusals.get() + 1);
+    }
+
+    /// Every `after`-th strike bans, whenever the others came.
+    fn count_strike(&self, _: &Ipv4, rule: &BanRule, _: Instant) -> bool {
+        self.strikes.set(self.strikes.get() + 1);
+        self.strikes.get().is_multiple_of(rule.after())
+    }
+
+    fn is_connected(&self, strike: &Strike<'_>) -> bool {
+        assert_eq!(strike.frame.frame_bytes(), 34);
+        self.is_connected
+    }
+
+    fn ban(&self, source: &Ipv4, ban: Detected) -> bool {
+        assert_eq!(*source, SOURCE);
+        self.has_room
+            .then(|| self.detected.set(Some(ban)))
+            .is_some()
+    }
+
+    fn sample(&self, _: Ipv4, refusal: Refusal) {
+        self.samples.borrow_mut().push(refusal.reason);
+    }
+}
+
+/// No packet of these tests is one of IPv6.
+impl FamilyTables<Ipv6> for Fake {
+    type Words<'a> = &'a Fake;
+
+    fn source_mask(&self) -> Ipv6 {
+        unreachable!()
+    }
+
+    fn aggregates(&self) -> Aggregates {
+        unreachable!()
+    }
+
+    fn list_entry(&self, _: Ipv6) -> Option<ListEntry> {
+        unreachable!()
+    }
+
+    fn words(&self, _: &SourceKey<Ipv6>) -> Option<&Fake> {
+        unreachable!()
+    }
+
+    fn insert(&self, _: &SourceKey<Ipv6>) -> Result<(), InsertError> {
+        unreachable!()
+    }
+
+    fn detected(&self, _: &Ipv6) -> Option<Detected> {
+        unreachable!()
+    }
+
+    fn count_refusal(&self, _: &Ipv6, _: Instant) {
+        unreachable!()
+    }
+
+    fn count_strike(&self, _: &Ipv6, _: &BanRule, _: Instant) -> bool {
+        unreachable!()
+    }
+
+    fn is_connected(&self, _: &Strike<'_>) -> bool {
+        unreachable!()
+    }
+
+    fn ban(&self, _: &Ipv6, _: Detected) -> bool {
+        unreachable!()
+    }
+
+    fn sample(&self, _: Ipv6, _: Refusal) {
+        unreachable!()
+    }
+}
+
+impl Words for &Fake {
+    type Ring = Absent;
+
+    fn ring(&self, _: usize) -> Option<Absent> {
+        None
+    }
+
+    fn make_ring(&self, _: usize) -> Option<Absent> {
+        None
+    }
+
+    fn load(&self, index: usize) -> u64 {
+        assert!(index < LIMITS_MAX);
+        self.record.borrow().unwrap().words[index]
+    }
+
+    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
+        let mut record = self.record.borrow_mut();
+        let word = &mut record.as_mut().unwrap().words[index];
+        if *word != current {
+            return Err(*word);
+        }
+        *word = new;
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! Sending events.
+
+use ratelimit_common::{
+    Instant, Ipv4, Ipv6,
+    charge::{Outcome, Refusal},
+};
+
+use super::{decode, encode};
+use crate::events;
+
+/// The events of an address family.
+macro_rules! of_family {
+    ($($address:ty, $sample:ident = $sample_drop:ident;)+) => {$(
+        /// Sends an event about `source`.
+        #[inline(always)]
+        pub fn $sample(source: &$address, refusal: Refusal, interface: u32, now: Instant) {
+            let refusal = Outcome::refused(refusal.reason, refusal.limit.into());
+            $sample_drop(source, encode(refusal), interface.into(), now.as_nanos());
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $sample_drop(
+            source: *const $address,
+            refusal: u64,
+            interface: u64,
+            at_ns: u64,
+        ) -> u64 {
+            // SAFETY: the verifier holds callers to memory of this type, or null.
+            let source = unsafe { source.as_ref() };
+            if let (Some(source), Some(refusal)) = (source, decode(refusal).refusal()) {
+                events::sample(*source, refusal, interface as u32, Instant::from_nanos(at_ns));
+            }
+            0
+        }
+    )+};
+}
+
+of_family!(
+    Ipv4, sample_v4 = sample_drop_v4;
+    Ipv6, sample_v6 = sample_drop_v6;
+);

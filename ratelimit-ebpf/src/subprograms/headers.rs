@@ -1,0 +1,75 @@
+//! Reading headers.
+
+use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
+use ratelimit_common::{
+    ClassSet, Cursor, Instant, class,
+    parse::{
+        ipv6::{self, Walk},
+        transport::{Fragment, OFFSET_MAX, UpperLayer},
+    },
+};
+
+use super::unknown;
+use crate::{frame, tables::KernelTables};
+
+/// [`ipv6::walk`].
+#[inline(always)]
+pub fn walk(context: *mut xdp_md, cursor: Cursor<'_>, first: u8) -> Walk {
+    let answer = unknown(walk_extensions(
+        context,
+        cursor.offset().into(),
+        first.into(),
+    ));
+    Walk {
+        upper: unpack_upper(answer),
+        is_complete: answer & COMPLETE != 0,
+    }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn walk_extensions(context: *mut xdp_md, offset: u64, first: u64) -> u64 {
+    let context = XdpContext::new(context);
+    let mut cursor = frame::cursor(&context, 0);
+    cursor.skip(offset as u16 & OFFSET_MAX);
+    let walk = ipv6::walk(cursor, first as u8);
+    pack_upper(walk.upper) | if walk.is_complete { COMPLETE } else { 0 }
+}
+
+/// [`class::classify`].
+#[inline(always)]
+pub fn classify(context: *mut xdp_md, upper: UpperLayer) -> ClassSet {
+    ClassSet::from_bits(classify_packet(context, pack_upper(upper)) as u32)
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn classify_packet(context: *mut xdp_md, upper: u64) -> u64 {
+    let context = XdpContext::new(context);
+    let frame = frame::cursor(&context, 0);
+    let tables = KernelTables::at(Instant::default());
+    let classes = class::classify(frame, unpack_upper(upper), &tables);
+    classes.bits().into()
+}
+
+/// Whether all extension headers were looked through, above the upper layer.
+const COMPLETE: u64 = 1 << 32;
+
+/// An upper layer: offset, protocol, fragment.
+#[inline(always)]
+fn pack_upper(upper: UpperLayer) -> u64 {
+    u64::from(upper.offset) | u64::from(upper.protocol) << 16 | (upper.fragment as u64) << 24
+}
+
+#[inline(always)]
+fn unpack_upper(answer: u64) -> UpperLayer {
+    UpperLayer {
+        offset: answer as u16,
+        protocol: (answer >> 16) as u8,
+        fragment: match (answer >> 24) as u8 {
+            0 => Fragment::Whole,
+            1 => Fragment::First,
+            _ => Fragment::Later,
+        },
+    }
+}

@@ -1,0 +1,104 @@
+//! Charging limits whose state is a word.
+
+use ratelimit_common::{
+    Arrival, Instant, Limit, Policy, Record,
+    algorithm::Algorithm,
+    charge::{self, Outcome},
+};
+
+use super::{NOTHING, decode, encode, pack, unpack};
+use crate::state::{MapWord, RecordWords};
+
+/// [`charge::charge`] for a policy without logs, with no further call.
+#[inline(always)]
+pub fn charge_words(policy: &Policy, record: *mut Record, arrival: &Arrival) -> Outcome {
+    let at_ns = arrival.at.as_nanos();
+    decode(charge_limit_words(policy, record, at_ns, pack(arrival)))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn charge_limit_words(
+    policy: *const Policy,
+    record: *mut Record,
+    at_ns: u64,
+    packet: u64,
+) -> u64 {
+    // SAFETY: the verifier holds callers to memory of these types, or null.
+    let Some(policy) = (unsafe { policy.as_ref() }) else {
+        return NOTHING;
+    };
+    if record.is_null() {
+        return NOTHING;
+    }
+    encode(charge::charge(
+        policy,
+        &RecordWords(record),
+        &unpack(at_ns, packet),
+    ))
+}
+
+/// [`charge::check_limit`] for a limit whose state is a word.
+#[inline(always)]
+pub fn check_word(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Outcome {
+    decode(check_limit_word(limit, word, at.as_nanos(), cost))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn check_limit_word(limit: *const Limit, word: *mut u64, at_ns: u64, cost: u64) -> u64 {
+    // SAFETY: as above.
+    let Some(limit) = (unsafe { limit.as_ref() }) else {
+        return NOTHING;
+    };
+    if word.is_null() {
+        return NOTHING;
+    }
+    let at = Instant::from_nanos(at_ns);
+    encode(charge::check_limit(limit, &MapWord(word), 0, at, cost))
+}
+
+/// [`charge::charge_limit`] for a limit whose state is a word.
+#[inline(always)]
+pub fn charge_word(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Outcome {
+    decode(match limit.algorithm() {
+        Algorithm::FixedWindow(_) => charge_fixed_window(limit, word, at.as_nanos(), cost),
+        Algorithm::SlidingWindow(_) => charge_sliding_window(limit, word, at.as_nanos(), cost),
+        Algorithm::TokenBucket(_) => charge_token_bucket(limit, word, at.as_nanos(), cost),
+        Algorithm::SlidingLog(_) => NOTHING,
+    })
+}
+
+/// The same for a limit that is known to be a fixed window.
+#[inline(always)]
+pub fn charge_window(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Outcome {
+    decode(charge_fixed_window(limit, word, at.as_nanos(), cost))
+}
+
+/// The subprogram of an algorithm: what it charges has a frame of its own, as short as can be.
+macro_rules! of_algorithm {
+    ($($function:ident = $algorithm:path),+) => {$(
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $function(limit: *const Limit, word: *mut u64, at_ns: u64, cost: u64) -> u64 {
+            // SAFETY: as above.
+            let Some(limit) = (unsafe { limit.as_ref() }) else {
+                return NOTHING;
+            };
+            if word.is_null() {
+                return NOTHING;
+            }
+            let $algorithm(algorithm) = limit.algorithm() else {
+                return NOTHING;
+            };
+            let step = |state| algorithm.step(state, Instant::from_nanos(at_ns), cost);
+            encode(charge::charge_word(&MapWord(word), 0, step))
+        }
+    )+};
+}
+
+of_algorithm!(
+    charge_fixed_window = Algorithm::FixedWindow,
+    charge_sliding_window = Algorithm::SlidingWindow,
+    charge_token_bucket = Algorithm::TokenBucket
+);
