@@ -28,14 +28,6 @@ impl Words for Absent {
     fn compare_exchange(&self, _: usize, _: u64, _: u64) -> Result<(), u64> {
         match *self {}
     }
-
-    fn ring(&self, _: usize) -> Option<Self> {
-        match *self {}
-    }
-
-    fn make_ring(&self, _: usize) -> Option<Self> {
-        match *self {}
-    }
 }
 
 impl Node for Absent {

@@ -29,11 +29,17 @@ pub trait Words {
     /// The word that stands there in truth.
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64>;
 
-    /// The ring of the limit at `index`; `None` before its first packet.
-    fn ring(&self, index: usize) -> Option<Self::Ring>;
+    /// The ring of the limit at an index; `None` before its first packet, and where there are no sliding logs.
+    #[inline(always)]
+    fn ring(&self, _: usize) -> Option<Self::Ring> {
+        None
+    }
 
     /// The ring of the limit at `index`, made if there is none; `None` when there is no room for it.
-    fn make_ring(&self, index: usize) -> Option<Self::Ring>;
+    #[inline(always)]
+    fn make_ring(&self, index: usize) -> Option<Self::Ring> {
+        self.ring(index)
+    }
 
     /// [`check_limit`], wherever its code is kept.
     #[inline(always)]
@@ -508,14 +514,6 @@ mod tests {
                 .compare_exchange(current, new, Relaxed, Relaxed)
                 .map(|_| ())
         }
-
-        fn ring(&self, _: usize) -> Option<Absent> {
-            None
-        }
-
-        fn make_ring(&self, _: usize) -> Option<Absent> {
-            None
-        }
     }
 
     /// Another CPU always comes first.
@@ -531,14 +529,6 @@ mod tests {
         fn compare_exchange(&self, _: usize, _: u64, _: u64) -> Result<(), u64> {
             self.0.set(self.0.get() + 1);
             Err(self.0.get())
-        }
-
-        fn ring(&self, _: usize) -> Option<Absent> {
-            None
-        }
-
-        fn make_ring(&self, _: usize) -> Option<Absent> {
-            None
         }
     }
 }

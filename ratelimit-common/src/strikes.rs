@@ -310,13 +310,5 @@ mod tests {
             self.0.set(new);
             Ok(())
         }
-
-        fn ring(&self, _: usize) -> Option<Absent> {
-            None
-        }
-
-        fn make_ring(&self, _: usize) -> Option<Absent> {
-            None
-        }
     }
 }

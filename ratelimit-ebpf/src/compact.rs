@@ -275,16 +275,6 @@ impl<A: FamilyCode> Words for CompactWords<'_, A> {
     }
 
     #[inline(always)]
-    fn ring(&self, _: usize) -> Option<MapRing> {
-        None
-    }
-
-    #[inline(always)]
-    fn make_ring(&self, _: usize) -> Option<MapRing> {
-        None
-    }
-
-    #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
             return self.address.check_log(self.scope, limit, index, at);

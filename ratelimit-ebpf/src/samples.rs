@@ -6,14 +6,14 @@ use aya_ebpf::{
     helpers::{bpf_get_prandom_u32, bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
 };
 use ratelimit_common::{
-    Settings,
+    Ipv4, Ipv6, Settings,
     sample::{FRONT_BYTES, Front},
 };
 
 use crate::{
     clock,
     maps::{COUNTDOWN, SAMPLES},
-    subprograms,
+    subprograms::StrikeCode,
 };
 
 /// Counts a packet, and sends its front if it is its turn.
@@ -40,8 +40,7 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
     // SAFETY: the helper takes nothing and cannot fail.
     countdown.choose(unsafe { bpf_get_prandom_u32() });
     // Each looks at packets of its family alone. Before there is an entry: the verifier wants no call while one is held.
-    let is_connected =
-        subprograms::is_connected_v4(context) || subprograms::is_connected_v6(context);
+    let is_connected = Ipv4::is_connected(context) || Ipv6::is_connected(context);
     let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {
         return 0;
     };

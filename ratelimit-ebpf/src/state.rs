@@ -118,16 +118,6 @@ impl Words for RecordWords {
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
         MapWord(word(self.0, index)).compare_exchange(0, current, new)
     }
-
-    #[inline(always)]
-    fn ring(&self, _: usize) -> Option<MapRing> {
-        None
-    }
-
-    #[inline(always)]
-    fn make_ring(&self, _: usize) -> Option<MapRing> {
-        None
-    }
 }
 
 /// The word of one limit, whatever its index.
@@ -146,17 +136,6 @@ impl Words for MapWord {
     fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
         // SAFETY: as above.
         unsafe { atomic::compare_exchange(self.0, current, new) }
-    }
-
-    /// A limit with a word has no log.
-    #[inline(always)]
-    fn ring(&self, _: usize) -> Option<MapRing> {
-        None
-    }
-
-    #[inline(always)]
-    fn make_ring(&self, _: usize) -> Option<MapRing> {
-        None
     }
 }
 
@@ -310,17 +289,6 @@ impl Words for NodeWords {
     #[inline(always)]
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
         MapWord(word(self.0, index)).compare_exchange(0, current, new)
-    }
-
-    /// The node has no sliding logs.
-    #[inline(always)]
-    fn ring(&self, _: usize) -> Option<MapRing> {
-        None
-    }
-
-    #[inline(always)]
-    fn make_ring(&self, _: usize) -> Option<MapRing> {
-        None
     }
 
     #[inline(always)]

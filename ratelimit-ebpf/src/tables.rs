@@ -4,8 +4,8 @@ use core::ptr;
 
 use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Limit, ListEntry,
-    Policy, Settings, SourceKey, Tables, Verdict,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy,
+    Settings, SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     charge::{Outcome, Refusal},
     detected::Detection,
@@ -30,7 +30,7 @@ use crate::{
     },
     refused,
     state::{MapNode, MapWords, charge_fixed_window},
-    subprograms::{self, log_place},
+    subprograms::{self, EventCode, KnownCode, LayerCode, LimitCode, LogCode, StrikeCode},
 };
 
 /// The slot of the interface that this instance of the program is attached to.
@@ -166,21 +166,29 @@ impl Tables for KernelTables {
 }
 
 /// What differs between the families besides their maps.
-pub trait FamilyCode: LevelCode {
+pub trait FamilyCode:
+    EventCode + KnownCode + LayerCode + LevelCode + LimitCode + LogCode + StrikeCode
+{
+    /// The bits of an address that make it a source.
     fn source_mask() -> Self;
-    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn charge_new(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn is_known_compact(&self, policy: &Policy, arrival: &Arrival) -> bool;
-    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
-    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
-    fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
-    fn is_connected(context: *mut xdp_md) -> bool;
-    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool;
-    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>);
+
+    /// Whether all limits of a policy that count a packet of the source have room, in the store that is used.
+    #[inline(always)]
+    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return self.check_compact(policy, arrival);
+        }
+        self.check_record(policy, arrival)
+    }
+
+    /// Charges a packet of the source to them.
+    #[inline(always)]
+    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return self.charge_compact(policy, arrival);
+        }
+        self.charge_record(policy, arrival)
+    }
 }
 
 impl FamilyCode for Ipv4 {
@@ -188,154 +196,12 @@ impl FamilyCode for Ipv4 {
     fn source_mask() -> Self {
         SOURCE_MASK_V4.get()
     }
-
-    #[inline(always)]
-    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        if compact::is_used() {
-            return subprograms::check_compact_v4(self, policy, arrival);
-        }
-        subprograms::check_v4(self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        if compact::is_used() {
-            return subprograms::charge_compact_v4(self, policy, arrival);
-        }
-        subprograms::charge_v4(self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_compact_words_v4(self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge_new(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_new_v4(self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn is_known_compact(&self, policy: &Policy, arrival: &Arrival) -> bool {
-        subprograms::is_known_v4(self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::check_layer_v4(layer, self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_layer_v4(layer, self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::check_log_v4(limit, self, log_place(scope, index), at)
-    }
-
-    #[inline(always)]
-    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::charge_log_v4(limit, self, log_place(scope, index), at)
-    }
-
-    #[inline(always)]
-    fn sample(&self, refusal: Refusal, interface: u32, now: Instant) {
-        subprograms::sample_v4(self, refusal, interface, now);
-    }
-
-    #[inline(always)]
-    fn is_connected(context: *mut xdp_md) -> bool {
-        subprograms::is_connected_v4(context)
-    }
-
-    #[inline(always)]
-    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
-        subprograms::strike_v4(self, policy, strike)
-    }
-
-    #[inline(always)]
-    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>) {
-        subprograms::detect_v4(context, self, policy, strike);
-    }
 }
 
 impl FamilyCode for Ipv6 {
     #[inline(always)]
     fn source_mask() -> Self {
         SOURCE_MASK_V6.get()
-    }
-
-    #[inline(always)]
-    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        if compact::is_used() {
-            return subprograms::check_compact_v6(self, policy, arrival);
-        }
-        subprograms::check_v6(self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        if compact::is_used() {
-            return subprograms::charge_compact_v6(self, policy, arrival);
-        }
-        subprograms::charge_v6(self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_compact_words_v6(self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge_new(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_new_v6(self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn is_known_compact(&self, policy: &Policy, arrival: &Arrival) -> bool {
-        subprograms::is_known_v6(self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::check_layer_v6(layer, self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        subprograms::charge_layer_v6(layer, self, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::check_log_v6(limit, self, log_place(scope, index), at)
-    }
-
-    #[inline(always)]
-    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
-        subprograms::charge_log_v6(limit, self, log_place(scope, index), at)
-    }
-
-    #[inline(always)]
-    fn sample(&self, refusal: Refusal, interface: u32, now: Instant) {
-        subprograms::sample_v6(self, refusal, interface, now);
-    }
-
-    #[inline(always)]
-    fn is_connected(context: *mut xdp_md) -> bool {
-        subprograms::is_connected_v6(context)
-    }
-
-    #[inline(always)]
-    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
-        subprograms::strike_v6(self, policy, strike)
-    }
-
-    #[inline(always)]
-    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>) {
-        subprograms::detect_v6(context, self, policy, strike);
     }
 }
 

@@ -302,14 +302,6 @@ impl Words for MemoryWord<'_> {
     fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
         exchange(self.0, current, new)
     }
-
-    fn ring(&self, _: usize) -> Option<MemoryRing> {
-        None
-    }
-
-    fn make_ring(&self, _: usize) -> Option<MemoryRing> {
-        None
-    }
 }
 
 /// The ring of a sliding log, as long as the longest may be.

@@ -69,12 +69,4 @@ impl Words for NodeWords {
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
         exchange(&self.0[index], current, new)
     }
-
-    fn ring(&self, _: usize) -> Option<MemoryRing> {
-        None
-    }
-
-    fn make_ring(&self, _: usize) -> Option<MemoryRing> {
-        None
-    }
 }

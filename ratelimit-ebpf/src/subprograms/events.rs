@@ -8,19 +8,25 @@ use ratelimit_common::{
 use super::{decode, encode};
 use crate::events;
 
-/// The events of an address family.
-macro_rules! of_family {
-    ($($address:ty, $sample:ident = $sample_drop:ident;)+) => {$(
-        /// Sends an event about `source`.
-        #[inline(always)]
-        pub fn $sample(source: &$address, refusal: Refusal, interface: u32, now: Instant) {
-            let refusal = Outcome::refused(refusal.reason, refusal.limit.into());
-            $sample_drop(source, encode(refusal), interface.into(), now.as_nanos());
+/// Events about a source.
+pub trait EventCode {
+    /// [`events::sample`].
+    fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
+}
+
+macro_rules! of_families {
+    ($($address:ty, $subprogram:ident;)+) => {$(
+        impl EventCode for $address {
+            #[inline(always)]
+            fn sample(&self, refusal: Refusal, interface: u32, now: Instant) {
+                let refusal = Outcome::refused(refusal.reason, refusal.limit.into());
+                $subprogram(self, encode(refusal), interface.into(), now.as_nanos());
+            }
         }
 
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $sample_drop(
+        extern "C" fn $subprogram(
             source: *const $address,
             refusal: u64,
             interface: u64,
@@ -36,7 +42,7 @@ macro_rules! of_family {
     )+};
 }
 
-of_family!(
-    Ipv4, sample_v4 = sample_drop_v4;
-    Ipv6, sample_v6 = sample_drop_v6;
+of_families!(
+    Ipv4, sample_drop_v4;
+    Ipv6, sample_drop_v6;
 );

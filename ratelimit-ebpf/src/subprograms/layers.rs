@@ -5,26 +5,29 @@ use ratelimit_common::{Arrival, Ipv4, Ipv6, Policy, charge::Outcome, layers};
 use super::{NOTHING, decode, encode, nullable, pack, unpack};
 use crate::tables::KernelTables;
 
-/// The layers of an address family.
-macro_rules! of_layers {
-    ($address:ty, $($function:ident = $subprogram:ident = $body:path),+) => {$(
-        /// The function of the same name in `ratelimit-common`.
-        #[inline(always)]
-        pub fn $function(
-            layer: usize,
-            source: &$address,
-            policy: Option<&Policy>,
-            arrival: &Arrival,
-        ) -> Outcome {
-            decode($subprogram(
-                layer as u64,
-                source,
-                nullable(policy),
-                arrival.at.as_nanos(),
-                pack(arrival),
-            ))
-        }
+/// The layers of a source: its own limits, and those of the prefixes around it.
+pub trait LayerCode {
+    /// [`layers::check_layer`].
+    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    /// [`layers::charge_layer`].
+    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+}
 
+macro_rules! of_family {
+    ($address:ty, $($function:ident = $subprogram:ident = $body:path;)+) => {
+        impl LayerCode for $address {$(
+            #[inline(always)]
+            fn $function(
+                &self,
+                layer: usize,
+                policy: Option<&Policy>,
+                arrival: &Arrival,
+            ) -> Outcome {
+                let (policy, at_ns) = (nullable(policy), arrival.at.as_nanos());
+                decode($subprogram(layer as u64, self, policy, at_ns, pack(arrival)))
+            }
+        )+}
+        $(
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $subprogram(
@@ -42,16 +45,17 @@ macro_rules! of_layers {
             let tables = KernelTables::at(arrival.at);
             encode($body(layer as usize, source, policy, &arrival, &tables))
         }
-    )+};
+        )+
+    };
 }
 
-of_layers!(
+of_family!(
     Ipv4,
-    check_layer_v4 = check_layer_limits_v4 = layers::check_layer,
-    charge_layer_v4 = charge_layer_limits_v4 = layers::charge_layer
+    check_layer = check_layer_limits_v4 = layers::check_layer;
+    charge_layer = charge_layer_limits_v4 = layers::charge_layer;
 );
-of_layers!(
+of_family!(
     Ipv6,
-    check_layer_v6 = check_layer_limits_v6 = layers::check_layer,
-    charge_layer_v6 = charge_layer_limits_v6 = layers::charge_layer
+    check_layer = check_layer_limits_v6 = layers::check_layer;
+    charge_layer = charge_layer_limits_v6 = layers::charge_layer;
 );

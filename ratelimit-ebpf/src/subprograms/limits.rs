@@ -8,19 +8,32 @@ use crate::{
     tables::{FamilyCode, KernelTables},
 };
 
-/// Functions of an address family that take a source, the policy that it is under, and the arrival of a packet.
-macro_rules! of_source {
-    ($address:ty, $($function:ident = $subprogram:ident = $body:expr;)+) => {$(
-        #[inline(always)]
-        pub fn $function(source: &$address, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-            decode($subprogram(
-                source,
-                nullable(policy),
-                arrival.at.as_nanos(),
-                pack(arrival),
-            ))
-        }
+/// Charging a source, with its policy, for a packet.
+pub trait LimitCode {
+    /// [`state::check`], where the store is `lru`.
+    fn check_record(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    /// [`state::charge`], where the store is `lru`.
+    fn charge_record(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    /// [`new_sources::charge`].
+    fn charge_new(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    /// [`compact::check`].
+    fn check_compact(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    /// [`compact::charge`].
+    fn charge_compact(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    /// [`compact::charge_words`].
+    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+}
 
+macro_rules! of_family {
+    ($address:ty, $($function:ident = $subprogram:ident = $body:path;)+) => {
+        impl LimitCode for $address {$(
+            #[inline(always)]
+            fn $function(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+                let at_ns = arrival.at.as_nanos();
+                decode($subprogram(self, nullable(policy), at_ns, pack(arrival)))
+            }
+        )+}
+        $(
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $subprogram(
@@ -36,26 +49,27 @@ macro_rules! of_source {
             let arrival = unpack(at_ns, packet);
             encode($body(source, policy, &arrival))
         }
-    )+};
+        )+
+    };
 }
 
-of_source!(
+of_family!(
     Ipv4,
-    check_v4 = check_limits_v4 = check;
-    charge_v4 = charge_limits_v4 = charge;
-    charge_new_v4 = charge_new_source_v4 = charge_new;
-    check_compact_v4 = check_compact_limits_v4 = compact::check;
-    charge_compact_v4 = charge_compact_limits_v4 = compact::charge;
-    charge_compact_words_v4 = charge_compact_limit_words_v4 = compact::charge_words;
+    check_record = check_limits_v4 = check;
+    charge_record = charge_limits_v4 = charge;
+    charge_new = charge_new_source_v4 = charge_new;
+    check_compact = check_compact_limits_v4 = compact::check;
+    charge_compact = charge_compact_limits_v4 = compact::charge;
+    charge_compact_words = charge_compact_limit_words_v4 = compact::charge_words;
 );
-of_source!(
+of_family!(
     Ipv6,
-    check_v6 = check_limits_v6 = check;
-    charge_v6 = charge_limits_v6 = charge;
-    charge_new_v6 = charge_new_source_v6 = charge_new;
-    check_compact_v6 = check_compact_limits_v6 = compact::check;
-    charge_compact_v6 = charge_compact_limits_v6 = compact::charge;
-    charge_compact_words_v6 = charge_compact_limit_words_v6 = compact::charge_words;
+    check_record = check_limits_v6 = check;
+    charge_record = charge_limits_v6 = charge;
+    charge_new = charge_new_source_v6 = charge_new;
+    check_compact = check_compact_limits_v6 = compact::check;
+    charge_compact = charge_compact_limits_v6 = compact::charge;
+    charge_compact_words = charge_compact_limit_words_v6 = compact::charge_words;
 );
 
 #[inline(always)]

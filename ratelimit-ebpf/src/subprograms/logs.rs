@@ -9,14 +9,23 @@ use ratelimit_common::{
 use super::{NOTHING, decode, encode};
 use crate::state::MapLog;
 
-/// What is done with the log of a source at [`log_place`].
-macro_rules! of_log {
-    ($($function:ident = $subprogram:ident = $body:path, $address:ty;)+) => {$(
-        #[inline(always)]
-        pub fn $function(limit: &Limit, source: &$address, place: u64, at: Instant) -> Outcome {
-            decode($subprogram(limit, source, place, at.as_nanos()))
-        }
+/// The logs of a source, each told by its scope and the index of its limit.
+pub trait LogCode {
+    /// [`charge::check_limit`] for a sliding log.
+    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
+    /// [`charge::charge_limit`] for a sliding log.
+    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
+}
 
+macro_rules! of_family {
+    ($address:ty, $($function:ident = $subprogram:ident = $body:path;)+) => {
+        impl LogCode for $address {$(
+            #[inline(always)]
+            fn $function(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
+                decode($subprogram(limit, self, log_place(scope, index), at.as_nanos()))
+            }
+        )+}
+        $(
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $subprogram(
@@ -32,19 +41,24 @@ macro_rules! of_log {
             let log = MapLog(&log_key(*source, place));
             encode($body(limit, &log, 0, Instant::from_nanos(at_ns), 1))
         }
-    )+};
+        )+
+    };
 }
 
-of_log!(
-    check_log_v4 = check_limit_log_v4 = charge::check_limit, Ipv4;
-    charge_log_v4 = charge_limit_log_v4 = charge::charge_limit, Ipv4;
-    check_log_v6 = check_limit_log_v6 = charge::check_limit, Ipv6;
-    charge_log_v6 = charge_limit_log_v6 = charge::charge_limit, Ipv6;
+of_family!(
+    Ipv4,
+    check_log = check_limit_log_v4 = charge::check_limit;
+    charge_log = charge_limit_log_v4 = charge::charge_limit;
+);
+of_family!(
+    Ipv6,
+    check_log = check_limit_log_v6 = charge::check_limit;
+    charge_log = charge_limit_log_v6 = charge::charge_limit;
 );
 
 /// The scope and the limit of a sliding log, in one argument.
 #[inline(always)]
-pub fn log_place(scope: u32, index: usize) -> u64 {
+fn log_place(scope: u32, index: usize) -> u64 {
     (index as u64) << 32 | u64::from(scope)
 }
 

@@ -10,13 +10,19 @@ use ratelimit_common::{
 use super::{NOTHING, decode, encode, pack, unknown, unpack};
 use crate::compact::MapSet;
 
-/// Whether the sources of an address family are known, where the store is `compact`.
-macro_rules! of_known {
-    ($($address:ty, $function:ident = $subprogram:ident;)+) => {$(
-        /// [`is_known`](crate::compact::is_known).
-        #[inline(always)]
-        pub fn $function(source: &$address, policy: &Policy, arrival: &Arrival) -> bool {
-            unknown($subprogram(source, policy, pack(arrival))) != 0
+/// Sources that may have state already.
+pub trait KnownCode {
+    /// [`is_known`](crate::compact::is_known), where the store is `compact`.
+    fn is_known_compact(&self, policy: &Policy, arrival: &Arrival) -> bool;
+}
+
+macro_rules! of_families {
+    ($($address:ty, $subprogram:ident;)+) => {$(
+        impl KnownCode for $address {
+            #[inline(always)]
+            fn is_known_compact(&self, policy: &Policy, arrival: &Arrival) -> bool {
+                unknown($subprogram(self, policy, pack(arrival))) != 0
+            }
         }
 
         #[unsafe(no_mangle)]
@@ -35,9 +41,9 @@ macro_rules! of_known {
     )+};
 }
 
-of_known!(
-    Ipv4, is_known_v4 = has_state_v4;
-    Ipv6, is_known_v6 = has_state_v6;
+of_families!(
+    Ipv4, has_state_v4;
+    Ipv6, has_state_v6;
 );
 
 /// Takes one of this CPU's budget for new sources.

@@ -10,19 +10,35 @@ use ratelimit_common::{
 use super::{nullable, on_stack, unknown, walk};
 use crate::{connection, frame, tables::KernelTables};
 
-/// The strikes of an address family.
-macro_rules! of_strikes {
-    ($address:ty, $strike:ident = $count_strike:ident, $detect:ident = $detect_source:ident, $is_connected:ident = $find_connection:ident = $read:expr) => {
-        /// [`FamilyTables::count_strike`](ratelimit_common::tables::FamilyTables::count_strike), by the rule of a policy.
-        #[inline(always)]
-        pub fn $strike(source: &$address, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
-            let at_ns = strike.at.as_nanos();
-            unknown($count_strike(
-                source,
-                nullable(policy),
-                at_ns,
-                pack_strike(strike),
-            )) != 0
+/// The strikes of a source.
+pub trait StrikeCode {
+    /// [`strikes::count`].
+    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool;
+    /// [`strikes::detect`].
+    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>);
+    /// Whether the packet of `context` is one of a connection with this host.
+    fn is_connected(context: *mut xdp_md) -> bool;
+}
+
+macro_rules! of_family {
+    ($address:ty, $count_strike:ident, $detect_source:ident, $find_connection:ident = $connection_of:expr) => {
+        impl StrikeCode for $address {
+            #[inline(always)]
+            fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+                let (policy, at_ns) = (nullable(policy), strike.at.as_nanos());
+                unknown($count_strike(self, policy, at_ns, pack_strike(strike))) != 0
+            }
+
+            #[inline(always)]
+            fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>) {
+                let (policy, at_ns) = (nullable(policy), strike.at.as_nanos());
+                $detect_source(context, self, policy, at_ns, pack_strike(strike));
+            }
+
+            #[inline(always)]
+            fn is_connected(context: *mut xdp_md) -> bool {
+                unknown($find_connection(context)) != 0
+            }
         }
 
         #[unsafe(no_mangle)]
@@ -37,32 +53,8 @@ macro_rules! of_strikes {
             let (Some(source), policy) = (unsafe { (source.as_ref(), policy.as_ref()) }) else {
                 return 0;
             };
-            let strike = unpack_strike(at_ns, packet);
-            strikes::count(
-                &on_stack(source),
-                policy,
-                &strike,
-                &KernelTables::at(strike.at),
-            )
-            .into()
-        }
-
-        /// [`strikes::detect`].
-        #[inline(always)]
-        pub fn $detect(
-            context: *mut xdp_md,
-            source: &$address,
-            policy: Option<&Policy>,
-            strike: &Strike<'_>,
-        ) {
-            let at_ns = strike.at.as_nanos();
-            $detect_source(
-                context,
-                source,
-                nullable(policy),
-                at_ns,
-                pack_strike(strike),
-            );
+            let (source, strike) = (on_stack(source), unpack_strike(at_ns, packet));
+            strikes::count(&source, policy, &strike, &KernelTables::at(strike.at)).into()
         }
 
         #[unsafe(no_mangle)]
@@ -78,27 +70,18 @@ macro_rules! of_strikes {
             let (Some(source), policy) = (unsafe { (source.as_ref(), policy.as_ref()) }) else {
                 return 0;
             };
-            let strike = unpack_strike(at_ns, packet);
-            strikes::detect(
-                &on_stack(source),
-                policy,
-                &strike,
-                &KernelTables::new(context, strike.at),
-            );
+            let (source, strike) = (on_stack(source), unpack_strike(at_ns, packet));
+            let tables = KernelTables::new(context, strike.at);
+            strikes::detect(&source, policy, &strike, &tables);
             0
-        }
-
-        /// Whether the packet of `context` is one of a connection with this host.
-        #[inline(always)]
-        pub fn $is_connected(context: *mut xdp_md) -> bool {
-            unknown($find_connection(context)) != 0
         }
 
         #[unsafe(no_mangle)]
         #[inline(never)]
         extern "C" fn $find_connection(context: *mut xdp_md) -> u64 {
             let xdp = XdpContext::new(context);
-            let connection: Option<Connection<$address>> = $read(frame::cursor(&xdp, 0), context);
+            let connection: Option<Connection<$address>> =
+                $connection_of(frame::cursor(&xdp, 0), context);
             let is_completed =
                 connection.is_some_and(|connection| connection::is_completed(context, &connection));
             is_completed.into()
@@ -106,17 +89,17 @@ macro_rules! of_strikes {
     };
 }
 
-of_strikes!(
+of_family!(
     Ipv4,
-    strike_v4 = count_strike_v4,
-    detect_v4 = detect_source_v4,
-    is_connected_v4 = find_connection_v4 = |frame, _| Connection::of_ipv4(frame)
+    count_strike_v4,
+    detect_source_v4,
+    find_connection_v4 = |frame, _| Connection::of_ipv4(frame)
 );
-of_strikes!(
+of_family!(
     Ipv6,
-    strike_v6 = count_strike_v6,
-    detect_v6 = detect_source_v6,
-    is_connected_v6 = find_connection_v6 = |frame, context| {
+    count_strike_v6,
+    detect_source_v6,
+    find_connection_v6 = |frame, context| {
         Connection::of_ipv6(frame, |cursor, first| walk(context, cursor, first))
     }
 );
