@@ -21,6 +21,9 @@ const HORIZON_BITS: u32 = 56;
 /// A window holds at least this many ticks, so that its length is exact to 0.1 %.
 pub const TICKS_MIN: u64 = 1000;
 
+/// Longer windows than these 146 years are as long: twice as much has to fit into a word.
+const WINDOW_MAX_NS: u64 = 1 << 62;
+
 /// The parameters of a fixed window.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
@@ -71,6 +74,7 @@ impl FixedWindow {
             return Err(FixedWindowError::ZeroAmount);
         }
         let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        let window_ns = window_ns.min(WINDOW_MAX_NS);
         let tick_shift = count_bits.saturating_sub(u64::BITS.saturating_sub(HORIZON_BITS));
         let window_ticks = window_ns.div_ceil(1u64.wrapping_shl(tick_shift));
         if tick_shift >= HORIZON_BITS || window_ticks < TICKS_MIN {
@@ -179,11 +183,11 @@ impl FixedWindow {
         let tick = self.tick(now);
         let opened = word.wrapping_shr(self.count_bits);
         let used = word & !u64::MAX.wrapping_shl(self.count_bits);
-        let elapsed = tick.wrapping_sub(opened) & self.tick_mask();
         // A packet from before the window opened belongs to it: CPUs read their clocks some time before they reach the word,
         // and a virtual CPU may be held up in between.
-        let came_early = elapsed > self.tick_mask().saturating_sub(self.early_ticks());
-        if used != 0 && (elapsed < self.window_ticks || came_early) {
+        let early = self.early_ticks();
+        let elapsed = tick.wrapping_sub(opened).wrapping_add(early) & self.tick_mask();
+        if used != 0 && elapsed < self.window_ticks.wrapping_add(early) {
             (opened, used)
         } else {
             (tick, 0)
