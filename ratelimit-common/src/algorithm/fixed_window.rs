@@ -142,7 +142,7 @@ impl FixedWindow {
     /// allows.
     #[inline(always)]
     pub(super) fn taken_over(&self, word: u64, now: Instant) -> u64 {
-        let (opened, used) = self.window_at(word, now);
+        let (opened, used) = self.parts(word);
         let elapsed = self.tick(now).wrapping_sub(opened) & self.tick_mask();
         if used == 0 || elapsed >= self.window_ticks {
             return word;
@@ -181,8 +181,7 @@ impl FixedWindow {
     #[inline(always)]
     fn window_at(&self, word: u64, now: Instant) -> (u64, u64) {
         let tick = self.tick(now);
-        let opened = word.wrapping_shr(self.count_bits);
-        let used = word & !u64::MAX.wrapping_shl(self.count_bits);
+        let (opened, used) = self.parts(word);
         // A packet from before the window opened belongs to it: CPUs read their clocks some time before they reach the word,
         // and a virtual CPU may be held up in between.
         let early = self.early_ticks();
@@ -192,6 +191,13 @@ impl FixedWindow {
         } else {
             (tick, 0)
         }
+    }
+
+    /// The tick at which a window opened, and what was used of it.
+    #[inline(always)]
+    const fn parts(&self, word: u64) -> (u64, u64) {
+        let used = word & !u64::MAX.wrapping_shl(self.count_bits);
+        (word.wrapping_shr(self.count_bits), used)
     }
 
     /// How far back time may go: [`EARLY_NS`], or a window.

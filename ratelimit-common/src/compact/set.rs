@@ -56,16 +56,22 @@ pub trait Slots {
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most SLOTS")]
 pub fn find_at_once(set: &impl Slots, tag: u64) -> usize {
-    let mut found = SLOTS as u64;
-    for slot in (0..SLOTS).rev() {
-        // All bits where nothing differs, else none.
-        let is_same = difference(set.tag(slot), tag)
-            .wrapping_sub(1)
-            .wrapping_shr(HALF);
-        found ^= (found ^ slot as u64) & is_same;
-    }
-    found as usize
+    // Halves, and masks that do not wait for each other: what is in the way of the charge is short.
+    let [first, second] = [0, SLOTS / 2].map(|start| {
+        let slots = start..start + SLOTS / 2;
+        slots.rev().fold(SLOTS as u64, |found, slot| {
+            let difference = difference(set.tag(slot), tag);
+            // All bits where nothing differs, else none.
+            let is_same = difference.wrapping_sub(1).wrapping_shr(HALF);
+            (found & !is_same) | (slot as u64 & is_same)
+        })
+    });
+    let is_in_second = 0u64.wrapping_sub(first.wrapping_shr(NONE_BIT));
+    ((first & !is_in_second) | (second & is_in_second)) as usize
 }
+
+/// The bit that only [`SLOTS`] has.
+const NONE_BIT: u32 = SLOTS.trailing_zeros();
 
 /// The slot of a source; [`SLOTS`] when it has none.
 #[inline(always)]
