@@ -322,6 +322,27 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_from_before_all_early_ones_opens_a_window_of_its_own() {
+        let window = FixedWindow::new(1, Duration::from_secs(1)).unwrap();
+        let (at, early) = (1 << 50, window.early_ticks());
+        let opened = window.step(0, Instant::from_nanos(at), 1).unwrap();
+        let used = |at| window.used(opened, Instant::from_nanos(at));
+        assert_eq!((used(at - early), used(at - early - 1)), (1, 0));
+        assert_eq!((used(at + SECOND - 1), used(at + SECOND)), (1, 0));
+    }
+
+    #[test]
+    fn a_newcomer_takes_nothing_over_from_nobody_and_from_a_window_that_is_over() {
+        let window = FixedWindow::new(100, Duration::from_secs(1)).unwrap();
+        let half = Instant::from_nanos(SECOND / 2);
+        assert_eq!(window.taken_over(0, half), 0);
+        let opened = window.step(0, Instant::from_nanos(0), 1).unwrap();
+        assert_eq!(window.used(window.taken_over(opened, half), half), 50);
+        let over = Instant::from_nanos(SECOND);
+        assert_eq!(window.taken_over(opened, over), opened);
+    }
+
+    #[test]
     fn odd_times_are_times_like_others() {
         for base in [
             0,
