@@ -2,10 +2,11 @@
 //!
 //! `draw` draws a source, writes it into the packet and calls the program under test, which for the zero line is `pass`.
 //! `send` draws one too, and puts the packet on an interface: the traffic of the live cases, which `drop` ends where nothing
-//! else does.
+//! else does. `bare` is what the store `lru` is measured beside.
 #![no_std]
 #![no_main]
 
+mod bare;
 mod draw;
 mod source;
 
@@ -49,6 +50,15 @@ pub fn drop_after_a_look(context: XdpContext) -> u32 {
     match source::read(&context) {
         Some(0) | None => XDP_PASS,
         Some(_) => XDP_DROP,
+    }
+}
+
+/// Counts the packets of each source, and does nothing else.
+#[xdp]
+pub fn bare(context: XdpContext) -> u32 {
+    match bare::count(&context) {
+        Some(()) => XDP_PASS,
+        None => XDP_ABORTED,
     }
 }
 

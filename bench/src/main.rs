@@ -6,6 +6,7 @@
 mod draw;
 
 mod arguments;
+mod bare;
 mod catalog;
 mod compare;
 mod control;
@@ -116,6 +117,7 @@ fn measure(arguments: &Arguments) -> Result<Report> {
         bench.measure(scenario, is_wanted, &mut report)?;
     }
     let is_wanted = |name: &str| arguments.wants(false, name);
+    bare::measure(&bench, is_wanted, &mut report)?;
     live::measure(&object, arguments.live_effort(), is_wanted, &mut report)?;
     ensure!(
         !(report.rows.is_empty() && report.live.is_empty() && report.skipped.is_empty()),

@@ -1,6 +1,7 @@
 //! Measuring the cases of a scenario, each beside the zero line.
 
 use anyhow::{Context, Result, ensure};
+use aya::programs::ProgramFd;
 use ratelimit_tests::{Lab, cpu};
 
 use crate::{
@@ -74,25 +75,43 @@ impl Bench<'_> {
         if running.is_empty() {
             return Ok(());
         }
-        self.run(scenario, running, report)
-            .with_context(|| format!("measuring {}", scenario.name))
+        let measure = || {
+            let installation = Installation::new(self.lab, scenario)?;
+            let judged = |case: &Case| installation.packets(case.reason).map(Some);
+            self.run(installation.program(), judged, running, report)
+        };
+        measure().with_context(|| format!("measuring {}", scenario.name))
     }
 
+    /// Measures a program that judges nothing, and adds it to `report` as `name`.
+    pub fn measure_program(
+        &self,
+        program: &ProgramFd,
+        name: String,
+        traffic: Traffic,
+        report: &mut Report,
+    ) -> Result<()> {
+        let case = Case::new(traffic, "");
+        let running = vec![Running::new(&case, name)];
+        self.run(program, |_| Ok(None), running, report)
+    }
+
+    /// Measures cases of a program. `judged` answers the packets with the verdict of a case, and all packets, since it was loaded.
     fn run(
         &self,
-        scenario: &Scenario,
+        program: &ProgramFd,
+        judged: impl Fn(&Case) -> Result<Option<(u64, u64)>>,
         mut running: Vec<Running<'_>>,
         report: &mut Report,
     ) -> Result<()> {
-        let installation = Installation::new(self.lab, scenario)?;
         let mut zero = Harness::empty(self.object)?;
-        let mut loaded = Harness::around(self.object, installation.program())?;
+        let mut loaded = Harness::around(self.object, program)?;
         for case in &running {
             self.warm_up(&mut loaded, case)?;
         }
         for _ in 0..self.effort.rounds {
             for case in &mut running {
-                self.round(case, &mut zero, &mut loaded, &installation)?;
+                self.round(case, &mut zero, &mut loaded, &judged)?;
             }
         }
         for case in running {
@@ -111,15 +130,17 @@ impl Bench<'_> {
         case: &mut Running<'_>,
         zero: &mut Harness,
         loaded: &mut Harness,
-        installation: &Installation,
+        judged: &impl Fn(&Case) -> Result<Option<(u64, u64)>>,
     ) -> Result<()> {
         if case.is_given_up {
             return Ok(());
         }
         let zero_nanos = self.run_once(zero, case, Some(XDP_PASS))?;
-        let before = installation.packets(case.case.reason)?;
+        let before = judged(case.case)?;
         let nanos = self.run_once(loaded, case, None)?;
-        case.check(before, installation.packets(case.case.reason)?)?;
+        if let (Some(before), Some(after)) = (before, judged(case.case)?) {
+            case.check(before, after)?;
+        }
         if let (Some(zero_nanos), Some(nanos)) = (zero_nanos, nanos) {
             case.zero_nanos.push(zero_nanos);
             case.nanos.push(nanos);

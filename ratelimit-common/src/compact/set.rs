@@ -57,9 +57,8 @@ pub trait Slots {
 #[expect(clippy::cast_possible_truncation, reason = "at most SLOTS")]
 pub fn find_at_once(set: &impl Slots, tag: u64) -> usize {
     // Halves, and masks that do not wait for each other: what is in the way of the charge is short.
-    let [first, second] = [0, SLOTS / 2].map(|start| {
-        let slots = start..start + SLOTS / 2;
-        slots.rev().fold(SLOTS as u64, |found, slot| {
+    let [first, second] = [0..SLOTS / 2, SLOTS / 2..SLOTS].map(|half| {
+        half.rev().fold(SLOTS as u64, |found, slot| {
             let difference = difference(set.tag(slot), tag);
             // All bits where nothing differs, else none.
             let is_same = difference.wrapping_sub(1).wrapping_shr(HALF);
