@@ -259,7 +259,7 @@ async fn keep_time(controller: Handle, stop: CancellationToken) -> anyhow::Resul
 /// Counts what sources send, from time to time.
 async fn look_at_sources(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
     loop {
-        let pause = controller.call(Controller::look).await?;
+        let pause = control::look(&controller).await?;
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(pause) => {}

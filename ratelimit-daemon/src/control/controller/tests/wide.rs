@@ -308,7 +308,7 @@ fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
         };
         memory.refusals.insert(network, refusals);
     }
-    let top = lab.controller.top(9).unwrap();
+    let top = lab.top(9);
     let rows: BTreeSet<_> = top
         .iter()
         .map(|row| {
