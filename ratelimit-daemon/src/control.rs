@@ -72,7 +72,7 @@ pub use store::{AllowRow, BanRow, FOREVER, LimitRow, Store};
 pub use survey::Survey;
 pub use top::top;
 pub use trial::resume;
-pub use views::{Snapshot, scrape, status};
+pub use views::{Snapshot, bans, scrape, status};
 
 use self::intent::Intent;
 use crate::{

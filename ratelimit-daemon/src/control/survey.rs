@@ -62,7 +62,8 @@ impl Survey {
         Ok((jobs, thread))
     }
 
-    /// How many sources have state under `policies`, IPv4 and IPv6; in a `compact` table each counts once for each limit.
+    /// How many sources have state under `policies`, IPv4 and IPv6, or had a moment ago; in a `compact` table each counts once for
+    /// each limit.
     ///
     /// # Errors
     ///
@@ -73,15 +74,25 @@ impl Survey {
         {
             return Ok(sources);
         }
-        let mut sources = [0; 2];
-        let limits = policies.iter();
-        for limit in limits.flat_map(|(_, named)| named.policy.limits()) {
-            let count = &mut |row: SlotRow| sources[row.family as usize] += 1;
-            self.tables.for_each_slot(limit.region(), count)?;
-        }
+        let mut sources = self.count_slots(policies)?;
         let count = &mut |row: SourceRow| sources[usize::from(row.source.is_ipv6())] += 1;
         self.tables.for_each_source(count)?;
         self.counted = Some((Instant::now(), sources));
         Ok(sources)
+    }
+
+    /// The slots of a `compact` table that are not empty, of IPv4 and of IPv6: one for each source and limit.
+    ///
+    /// # Errors
+    ///
+    /// When the table cannot be read.
+    pub fn count_slots(&self, policies: &Policies) -> Result<[u64; 2], DatapathError> {
+        let mut slots = [0; 2];
+        let limits = policies.iter();
+        for limit in limits.flat_map(|(_, named)| named.policy.limits()) {
+            let count = &mut |row: SlotRow| slots[row.family as usize] += 1;
+            self.tables.for_each_slot(limit.region(), count)?;
+        }
+        Ok(slots)
     }
 }

@@ -65,13 +65,34 @@ pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
     };
     let slots = match controller.call(policies).await? {
         Some(policies) => {
-            let count = controller.walk(move |survey| survey.count_sources(&policies));
+            let count = controller.walk(move |survey| survey.count_slots(&policies));
             count.await?.ok()
         }
         None => None,
     };
     let status = move |controller: &mut Controller| controller.status_with(slots);
     controller.call(status).await
+}
+
+/// The bans, in the order of their prefixes and origins. The controller is asked for them part by part: those that are there all
+/// the while are told.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn bans(controller: &Handle) -> Result<Vec<Ban>, Unanswered> {
+    let mut bans = Vec::new();
+    let mut behind = None;
+    loop {
+        let part = move |controller: &mut Controller| controller.some_bans(behind.as_ref());
+        let part = controller.call(part).await?;
+        let Some((prefix, origin, _)) = part.last() else {
+            return Ok(bans);
+        };
+        behind = Some((*prefix, origin.clone()));
+        let told = part.into_iter();
+        bans.extend(told.map(|(prefix, origin, row)| ban(prefix, &origin, &row)));
+    }
 }
 
 /// What the metrics are made of. Refused is what cannot be read.

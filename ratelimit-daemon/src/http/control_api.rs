@@ -222,7 +222,8 @@ async fn status(State(controller): State<Handle>) -> Response {
 }
 
 async fn bans(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| Ok(controller.bans())).await
+    let bans = control::bans(&controller).await;
+    tell(&controller, bans.map(Ok)).await
 }
 
 async fn allows(State(controller): State<Handle>) -> Response {

@@ -148,6 +148,17 @@ fn nothing_is_walked_through_for_who_hung_up() {
     assert!(!has_walked.load(Relaxed));
 }
 
+#[test]
+fn a_long_list_of_bans_is_told_whole() {
+    let mut lab = Lab::new(config());
+    let address = |number: u32| std::net::Ipv4Addr::from_bits(0x0b00_0000 + number).to_string();
+    let addresses: Vec<_> = (0..10_000).map(address).collect();
+    let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
+    lab.ban(&addresses, None).unwrap();
+    let told = lab.serve(|handle, runtime| runtime.block_on(control::bans(handle)));
+    assert_eq!(told.unwrap(), lab.controller.bans());
+}
+
 impl Lab {
     /// Has the next walk wait in the middle. It tells when it is there, and goes on when it is told.
     fn set_gate(&self) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
