@@ -251,8 +251,9 @@ async fn keep_time(controller: Handle, stop: CancellationToken) -> anyhow::Resul
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            _ = tick.tick() => controller.call(Controller::tick).await?,
+            _ = tick.tick() => controller.call(Controller::begin_tick).await?,
         }
+        while controller.call(Controller::compare_on).await? {}
     }
 }
 

@@ -181,6 +181,12 @@ impl Controller {
     /// What is due each second: the clocks are read, bans that the kernel made are taken over, others end, and the kernel's
     /// tables are compared with what is intended.
     pub fn tick(&mut self) {
+        self.begin_tick();
+        while self.compare_on() {}
+    }
+
+    /// The same but for the end of the comparison: what is left of it comes by [`compare_on`](Self::compare_on).
+    pub(crate) fn begin_tick(&mut self) {
         if let Err(error) = self.keep_time(Reading::now()) {
             warn!(
                 error = format!("{error:#}"),
@@ -205,9 +211,8 @@ impl Controller {
                 "bans that ended could not be forgotten"
             );
         }
-        self.reconcile_quickly();
+        self.begin_comparison();
         self.watch_filling();
-        self.enforcer.datapath_mut().release();
         self.store.flush();
     }
 

@@ -155,7 +155,9 @@ impl Controller {
                 while let Some(job) = queue.blocking_recv() {
                     self.run(job, &mut queue);
                 }
-                survey.join().expect("a walk does not panic");
+                if let Err(panic) = survey.join() {
+                    std::panic::resume_unwind(panic);
+                }
                 self
             })?;
         Ok((Handle { jobs, walks }, thread))

@@ -1,6 +1,7 @@
 //! Brings the kernel's tables back to what is intended when somebody else changed them.
 //!
-//! Each second what packets are judged by is compared with what was written, and lists of up to [`ENTRIES_QUICK`] entries whole.
+//! Each second what packets are judged by is compared with what was written, and lists of up to [`ENTRIES_QUICK`] entries whole, some
+//! of them at once: commands come in between.
 //! Slots of policies that nothing names, and arrays of classes while no limit has one, are as many, and no packet reads them: they
 //! are compared every [`SPARE`].
 //! Reading a million entries takes a good part of a second. So of longer lists the kernel is asked how many entries there
@@ -17,13 +18,11 @@ use tracing::warn;
 
 use super::{
     controller::Controller,
-    enforcer::verify::{ByKind, Extent, Kind},
+    enforcer::verify::{ByKind, Extent, Kind, PART, Turn},
 };
 
 /// Lists with more entries are not read whole each second.
-const ENTRIES_QUICK: u64 = 8192;
-/// How many of their entries are, of each family.
-const PART: usize = 8192;
+const ENTRIES_QUICK: u64 = PART as u64;
 /// How often all are read where the kernel does not count them.
 const WHOLE: Duration = Duration::from_mins(5);
 /// How often what no packet reads is compared.
@@ -49,6 +48,8 @@ pub(super) struct Comparisons {
     repaired: ByKind,
     whole: Instant,
     spare: Instant,
+    /// What is left to compare in this second.
+    turn: Turn,
 }
 
 impl Default for Comparisons {
@@ -58,38 +59,53 @@ impl Default for Comparisons {
             repaired: ByKind::default(),
             whole: Instant::now(),
             spare: Instant::now(),
+            turn: Turn::End,
         }
     }
 }
 
 impl Controller {
-    /// Compares what the kernel holds with what is intended, as far as that is cheap, and puts right what is different.
-    pub fn reconcile_quickly(&mut self) {
+    /// Begins to compare what the kernel holds with what is intended, as far as that is cheap, and puts right what is different.
+    pub(super) fn begin_comparison(&mut self) {
         let extent = if self.comparisons.spare.elapsed() < SPARE {
             Extent::InUse
         } else {
             Extent::All
         };
         if self.is_whole_due() {
+            self.comparisons.turn = Turn::End;
             return self.reconcile_whole(extent);
         }
         self.note_extent(extent);
         let different = self.enforcer.verify_tables(extent);
         self.repair(different.map_err(Into::into), false);
+        self.comparisons.turn = self.enforcer.turn();
     }
 
-    /// Whether long lists are to be compared whole, or are short.
-    fn is_whole_due(&mut self) -> bool {
-        if self.enforcer.written().of(Kind::Entry) <= ENTRIES_QUICK {
-            return true;
+    /// Compares the next entries, and answers whether there are more of them in this second: commands come in between.
+    pub(crate) fn compare_on(&mut self) -> bool {
+        let different = self.enforcer.compare_some(&mut self.comparisons.turn);
+        // What cannot be read says so in the comparison.
+        if different.unwrap_or(true) {
+            self.comparisons.turn = Turn::End;
+            self.reconcile_whole(Extent::InUse);
         }
+        let has_ended = matches!(self.comparisons.turn, Turn::End);
+        if has_ended {
+            self.enforcer.datapath_mut().release();
+        }
+        !has_ended
+    }
+
+    /// Whether everything is to be compared at once: something is wrong, or may be.
+    fn is_whole_due(&self) -> bool {
+        let is_short = self.enforcer.written().of(Kind::Entry) <= ENTRIES_QUICK;
         let since = self.comparisons.whole.elapsed();
         if self.comparisons.missing.sum() > 0 {
-            return since >= AGAIN;
+            return is_short || since >= AGAIN;
         }
-        // What cannot be read says so in the comparison.
-        self.enforcer.is_suspicious(PART).unwrap_or(true)
-            || (since >= WHOLE && !self.enforcer.is_counted())
+        let is_blind = !self.enforcer.is_counted();
+        self.enforcer.is_suspicious() || (is_blind && (is_short || since >= WHOLE))
     }
 
     /// Compares all that the kernel holds with what is intended, and puts right what is different.

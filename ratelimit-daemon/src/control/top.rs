@@ -141,10 +141,10 @@ impl<'a> Walk<'a> {
             self.busiest_records(count)?
         };
         keep_busiest(&mut busy, count);
-        busy.into_iter().map(|busy| self.told(busy)).collect()
+        busy.iter().map(|busy| self.told(busy)).collect()
     }
 
-    fn told(&self, busy: Busy<'_>) -> Result<TopSource, DatapathError> {
+    fn told(&self, busy: &Busy<'_>) -> Result<TopSource, DatapathError> {
         let record = match busy.record {
             Some(record) => record,
             None => self.record(busy.address, busy.named)?,
