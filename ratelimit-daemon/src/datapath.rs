@@ -44,7 +44,7 @@ use ratelimit_common::{
 };
 pub use refused_map::{refusals_in, words_of_set};
 pub use ring::Ring;
-pub use source_tables::SourceTables;
+pub use source_tables::{SETS_AT_ONCE, SourceTables};
 
 use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
 

@@ -7,6 +7,10 @@ use ratelimit_common::{Instant, Policy, Record, Refusals, compact::Region};
 
 use super::{DatapathError, IpFamily, LogRow, Place, SlotRow, SourceRow};
 
+/// Sets of a `compact` table that are read at once: 2 MiB of each family. To map a whole table takes a millisecond and more, in which no
+/// other thread can map what it needs.
+pub const SETS_AT_ONCE: u32 = 1 << 14;
+
 /// The state of sources, of the node and of who was refused.
 pub trait SourceTables: Send + Sync {
     /// Whether the state of sources is in a `compact` table.
@@ -26,7 +30,11 @@ pub trait SourceTables: Send + Sync {
         region: Region,
         visit: &mut dyn FnMut(SlotRow),
     ) -> Result<(), DatapathError> {
-        self.some_slots(region, 0..region.sets(), visit)
+        let mut firsts = (0..region.sets()).step_by(SETS_AT_ONCE as usize);
+        firsts.try_for_each(|first| {
+            let end = first.saturating_add(SETS_AT_ONCE);
+            self.some_slots(region, first..end.min(region.sets()), visit)
+        })
     }
 
     /// The source that a tag of that table stands for.

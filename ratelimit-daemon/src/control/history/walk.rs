@@ -17,15 +17,13 @@ use crate::{
         preview::ReadOnlyRing,
         survey::Survey,
     },
-    datapath::{DatapathError, IpFamily, Place, SourceTables},
+    datapath::{DatapathError, IpFamily, Place, SETS_AT_ONCE, SourceTables},
 };
 
 /// After so long a look ends, with what it has begun to read.
 const LOOK: Duration = Duration::from_millis(8);
 /// Sources that are read at once: a millisecond, where the map is large.
 const SOURCES_AT_ONCE: usize = 4096;
-/// Sets of a `compact` table that are read at once: 2 MiB of each family.
-const SETS_AT_ONCE: u32 = 1 << 14;
 
 /// Where the walk goes on, and how many sources were counted on it.
 #[derive(Debug, Default)]
