@@ -25,7 +25,7 @@ mod room;
 mod source_maps;
 mod source_tables;
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, ops::Range, sync::Arc};
 
 pub use batch::Place;
 pub use compact::{HeldTable, held_table};
@@ -39,14 +39,23 @@ pub use memory::{Gate, Memory, Shared, Write};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{
-    Detected, Family, ListEntry, Policy, Record, Settings, Verdict, aggregate::Aggregates,
-    algorithm::FixedWindow, compact::Region, detected::Tally, layout::Counter,
+    ClassSet, Detected, Family, ListEntry, Policy, Record, Settings, Verdict,
+    aggregate::Aggregates,
+    algorithm::FixedWindow,
+    compact::Region,
+    detected::Tally,
+    layout::{Counter, POLICIES_MAX},
 };
 pub use refused_map::{refusals_in, words_of_set};
 pub use ring::Ring;
 pub use source_tables::{SETS_AT_ONCE, SourceTables};
 
-use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
+use crate::{
+    api::MapStatus,
+    class_tables::{ClassArray, ClassTables},
+    config::Interface,
+    prefix::Prefix,
+};
 
 /// A ring that is read.
 pub type Events = aya::maps::RingBuf<aya::maps::MapData>;
@@ -209,6 +218,13 @@ pub trait Datapath: Send {
     /// The arrays by which classes are looked up.
     fn classes(&self) -> Result<ClassTables, DatapathError>;
 
+    /// The elements of one of them at some indices, as many of which there are.
+    fn some_classes(
+        &self,
+        array: ClassArray,
+        indices: Range<u32>,
+    ) -> Result<Vec<ClassSet>, DatapathError>;
+
     /// Changes the wider prefixes of a family that have limits, at once.
     fn set_aggregates(
         &mut self,
@@ -275,7 +291,12 @@ pub trait Datapath: Send {
     fn policy(&self, index: u32) -> Result<Policy, DatapathError>;
 
     /// The policies that are not empty, by index.
-    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError>;
+    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
+        self.some_policies(0..POLICIES_MAX)
+    }
+
+    /// Those of them at some indices.
+    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>, DatapathError>;
 
     /// The counters that are not zero.
     fn counters(&self) -> Result<Vec<CounterRow>, DatapathError>;

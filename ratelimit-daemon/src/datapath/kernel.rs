@@ -3,6 +3,7 @@
 use std::{
     fs,
     net::IpAddr,
+    ops::Range,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
 };
@@ -10,7 +11,7 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    Detected, Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, Verdict,
+    ClassSet, Detected, Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Region,
@@ -34,7 +35,7 @@ use super::{
 };
 use crate::{
     api::MapStatus,
-    class_tables::ClassTables,
+    class_tables::{ClassArray, ClassTables},
     config::{Config, Interface},
     prefix::Prefix,
     recording::CaptureMaps,
@@ -186,6 +187,14 @@ impl Datapath for Kernel {
         self.classes.read()
     }
 
+    fn some_classes(
+        &self,
+        array: ClassArray,
+        indices: Range<u32>,
+    ) -> Result<Vec<ClassSet>, DatapathError> {
+        self.classes.read_some(array, indices)
+    }
+
     fn set_aggregates(
         &mut self,
         family: IpFamily,
@@ -294,9 +303,10 @@ impl Datapath for Kernel {
             .map_err(failed("reading", "POLICIES", POLICIES_MAX))
     }
 
-    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
+    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>, DatapathError> {
         let mut policies = Vec::new();
-        batch::for_each(self.policies_fd.as_fd(), |index: u32, policy: Policy| {
+        let policies_fd = self.policies_fd.as_fd();
+        batch::for_range(policies_fd, indices, |index, policy: Policy| {
             if policy != Policy::default() {
                 policies.push((index, policy));
             }

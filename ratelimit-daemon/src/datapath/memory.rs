@@ -23,7 +23,12 @@ use super::{
     CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogRow, LogSize,
     Place, SlotRow, SourceRow, SourceTables, Totals,
 };
-use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
+use crate::{
+    api::MapStatus,
+    class_tables::{ClassArray, ClassTables},
+    config::Interface,
+    prefix::Prefix,
+};
 
 /// The tables, open to look into.
 #[derive(Debug, Default)]
@@ -169,6 +174,17 @@ impl Datapath for Shared {
         Ok(self.memory().classes.clone())
     }
 
+    fn some_classes(
+        &self,
+        array: ClassArray,
+        indices: Range<u32>,
+    ) -> Result<Vec<ClassSet>, DatapathError> {
+        let memory = self.memory();
+        let classes = memory.classes.array(array).iter();
+        let classes = classes.skip(indices.start as usize).take(indices.len());
+        Ok(classes.copied().collect())
+    }
+
     fn set_aggregates(
         &mut self,
         family: IpFamily,
@@ -306,13 +322,10 @@ impl Datapath for Shared {
         Ok(policy.unwrap_or_default())
     }
 
-    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
-        Ok(self
-            .memory()
-            .policies
-            .iter()
-            .map(|(index, policy)| (*index, *policy))
-            .collect())
+    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>, DatapathError> {
+        let memory = self.memory();
+        let policies = memory.policies.range(indices);
+        Ok(policies.map(|(index, policy)| (*index, *policy)).collect())
     }
 
     fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {

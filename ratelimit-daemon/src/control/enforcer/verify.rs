@@ -2,14 +2,17 @@
 
 use std::ops::Bound;
 
-use ratelimit_common::ListEntry;
+use ratelimit_common::{ListEntry, layout::POLICIES_MAX};
 
 use super::{Enforcer, Tables};
 use crate::{
+    class_tables::ClassArray,
     control::guards::GuardCounts,
     datapath::{DatapathError, IpFamily},
     prefix::Prefix,
 };
+
+const _: () = assert!(POLICIES_MAX.is_multiple_of(POLICIES_AT_ONCE));
 
 /// So many entries are asked for one by one, in less time than it takes the kernel to walk through the buckets of all.
 const ASKED_FOR: usize = 4096;
@@ -17,6 +20,9 @@ const ASKED_FOR: usize = 4096;
 pub const PART: usize = 8192;
 /// Entries that are compared at once: some half a millisecond.
 const AT_ONCE: usize = 512;
+/// Elements of the arrays of classes, and indices of policies, that are compared in a turn: as long.
+const CLASSES_AT_ONCE: u32 = 2048;
+const POLICIES_AT_ONCE: u32 = 512;
 
 /// What the tables hold, by the kind of the table.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -88,19 +94,30 @@ impl ByKind {
 /// Which tables besides the entries are compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Extent {
-    /// What packets are judged by.
+    /// The policies that there are, and what there is one of.
     InUse,
-    /// Also what no packet asks for.
+    /// Also the arrays of classes, and policies that there should not be.
     All,
 }
 
-/// Where a turn is, in which entries are compared: each of a short list, a part of a long one.
+/// Where the comparison of the arrays of classes and of all policies goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spare {
+    array: ClassArray,
+    element: u32,
+    policy: u32,
+}
+
+/// Where a turn is, in which tables are compared: of entries each of a short list, or a part of a long one, and of classes and policies
+/// a part.
 #[derive(Clone, Debug, Default)]
 pub enum Turn {
     /// It asks for each entry behind this one.
     Asked(Option<Prefix>),
     /// It walks through so many more entries of this family.
     Walked(IpFamily, usize),
+    /// A part of the classes and policies is left.
+    Spare,
     /// It has ended.
     #[default]
     End,
@@ -224,8 +241,8 @@ impl Enforcer {
         self.is_in_doubt || IpFamily::ALL.iter().any(is_other)
     }
 
-    /// Compares the next entries of a turn with what was written, and answers whether one is different. One turn after the other,
-    /// all entries are seen.
+    /// Compares the next part of a turn with what was written, and answers whether it is different. One turn after the other, all is
+    /// seen.
     ///
     /// # Errors
     ///
@@ -234,7 +251,7 @@ impl Enforcer {
         match turn {
             Turn::Asked(behind) => {
                 let (last, is_different) = self.ask_for_some(*behind)?;
-                *turn = last.map_or(Turn::End, |last| Turn::Asked(Some(last)));
+                *turn = last.map_or(Turn::Spare, |last| Turn::Asked(Some(last)));
                 Ok(is_different)
             }
             Turn::Walked(family, left) => {
@@ -243,12 +260,40 @@ impl Enforcer {
                 *turn = match (is_over || left <= AT_ONCE, family) {
                     (false, _) => Turn::Walked(family, left - AT_ONCE),
                     (true, IpFamily::V4) => Turn::Walked(IpFamily::V6, PART),
-                    (true, IpFamily::V6) => Turn::End,
+                    (true, IpFamily::V6) => Turn::Spare,
                 };
                 Ok(is_different)
             }
+            Turn::Spare => {
+                *turn = Turn::End;
+                Ok(self.compare_classes()? || self.compare_policies()?)
+            }
             Turn::End => Ok(false),
         }
+    }
+
+    fn compare_classes(&mut self) -> Result<bool, DatapathError> {
+        let Spare { array, element, .. } = self.spare;
+        let written = self.held.classes.array(array);
+        let end = written.len().min((element + CLASSES_AT_ONCE) as usize);
+        let indices = element..u32::try_from(end).unwrap_or(u32::MAX);
+        let actual = self.datapath.some_classes(array, indices.clone())?;
+        let is_different = written.get(element as usize..end) != Some(&actual);
+        (self.spare.array, self.spare.element) = if end == written.len() {
+            (array.next(), 0)
+        } else {
+            (array, indices.end)
+        };
+        Ok(is_different)
+    }
+
+    fn compare_policies(&mut self) -> Result<bool, DatapathError> {
+        let first = self.spare.policy;
+        let indices = first..first + POLICIES_AT_ONCE;
+        self.spare.policy = indices.end % POLICIES_MAX;
+        let actual = self.datapath.some_policies(indices.clone())?;
+        let written = self.held.policies.range(indices);
+        Ok(!written.eq(actual.iter().map(|(index, policy)| (index, policy))))
     }
 
     /// Asks for the next entries behind one, and answers the last of them, unless it is the last of all.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_common::{Policy, Settings, algorithm::FixedWindow};
+use ratelimit_common::{Policy, Settings, algorithm::FixedWindow, layout::POLICIES_MAX};
 
 use super::*;
 use crate::control::{Kind, Reconciliation};
@@ -42,6 +42,19 @@ fn a_policy_that_nothing_names_is_taken_away_when_everything_is_compared() {
     assert!(!lab.memory.lock().unwrap().policies.contains_key(&77));
     let repaired = lab.controller.reconciliation().repaired;
     assert_eq!(repaired.of(Kind::Policy), 1);
+}
+
+#[test]
+fn a_policy_that_nothing_names_is_taken_away_when_its_turn_comes() {
+    let mut lab = Lab::new(config());
+    for index in [77, POLICIES_MAX - 1] {
+        let other = Policy::new(&[], 9, true).unwrap();
+        lab.memory.lock().unwrap().policies.insert(index, other);
+        (0..POLICIES_MAX / 512).for_each(|_| lab.controller.tick());
+        assert!(!lab.memory.lock().unwrap().policies.contains_key(&index));
+    }
+    let repaired = lab.controller.reconciliation().repaired;
+    assert_eq!((repaired.of(Kind::Policy), repaired.sum()), (2, 2));
 }
 
 #[test]
