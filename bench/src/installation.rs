@@ -13,7 +13,7 @@ use aya::programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs
 use ratelimit_daemon::{
     api::{AllowRequest, BanRequest, PrefixesRequest, Refused},
     config,
-    control::{Controller, Store, sizes},
+    control::{self, Controller, Handle, Store, sizes},
     datapath::{Kernel, Pins},
     exposition::Format,
     http::{ControlApi, serve_control},
@@ -98,26 +98,34 @@ impl Installation {
             .map(drop)
     }
 
-    /// Serves the control API while `work` runs, which is told the socket.
-    pub fn serve<T>(&mut self, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
-        let socket = self.directory.path().join("control.sock");
+    /// Runs the control plane on its threads, as the daemon does, while `work` runs.
+    pub fn run<T>(&mut self, work: impl FnOnce(&Running) -> Result<T>) -> Result<T> {
         let controller = self.controller.take().context("it did not start")?;
         let (handle, thread) = controller.spawn()?;
         let runtime = Runtime::new()?;
-        let stop = CancellationToken::new();
-        let listener = {
-            let _inside = runtime.enter();
-            UnixListener::bind(&socket)?
-        };
-        let (recorder, _requests) = Recorder::new();
-        let api = ControlApi::new(handle, recorder);
-        let server = serve_control(listener, api, stop.clone());
-        let server = runtime.spawn(server);
-        let answer = work(&socket);
-        stop.cancel();
-        runtime.block_on(server)?;
+        let answer = work(&Running { handle, runtime });
         let controller = thread.join().expect("the controller does not panic");
         self.controller = Some(controller);
+        answer
+    }
+
+    /// Serves the control API while `work` runs, which is told the socket.
+    pub fn serve<T>(&mut self, work: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+        let socket = self.directory.path().join("control.sock");
+        let answer = self.run(|Running { handle, runtime }| {
+            let stop = CancellationToken::new();
+            let listener = {
+                let _inside = runtime.enter();
+                UnixListener::bind(&socket)?
+            };
+            let (recorder, _requests) = Recorder::new();
+            let api = ControlApi::new(handle.clone(), recorder);
+            let server = runtime.spawn(serve_control(listener, api, stop.clone()));
+            let answer = work(&socket);
+            stop.cancel();
+            runtime.block_on(server)?;
+            answer
+        });
         fs::remove_file(&socket)?;
         answer
     }
@@ -130,18 +138,6 @@ impl Installation {
     /// Reads the configuration and the lists that it names.
     pub fn reload(&mut self) -> Result<()> {
         self.controller().reload().map_err(refused).map(drop)
-    }
-
-    /// Reads the 100 busiest sources.
-    pub fn top(&mut self) -> Result<()> {
-        self.controller().top(100).map_err(refused).map(drop)
-    }
-
-    /// Writes the page of metrics.
-    pub fn scrape(&mut self) -> Result<()> {
-        let snapshot = self.controller().snapshot().map_err(refused)?;
-        black_box(metrics::render(&snapshot, Format::OpenMetrics));
-        Ok(())
     }
 
     fn controller(&mut self) -> &mut Controller {
@@ -164,6 +160,41 @@ impl Installation {
             rows.map(|row| row.packets).sum()
         };
         Ok((sum(&|found| found == reason), sum(&|_| true)))
+    }
+}
+
+/// The control plane while it runs.
+pub struct Running {
+    handle: Handle,
+    runtime: Runtime,
+}
+
+impl Running {
+    /// Reads the 100 busiest sources.
+    pub fn top(&self) -> Result<()> {
+        let top = self.runtime.block_on(control::top(&self.handle, 100))?;
+        top.map_err(refused).map(drop)
+    }
+
+    /// Writes the page of metrics.
+    pub fn scrape(&self) -> Result<()> {
+        let snapshot = self.runtime.block_on(control::scrape(&self.handle))?;
+        let snapshot = snapshot.map_err(refused)?;
+        black_box(metrics::render(&snapshot, Format::OpenMetrics));
+        Ok(())
+    }
+
+    /// Bans a prefix for an hour.
+    pub fn ban(&self, prefix: Prefix) -> Result<()> {
+        let request = BanRequest {
+            prefixes: vec![prefix],
+            seconds: Some(3_600.0),
+            reason: None,
+            force: false,
+        };
+        let ban = |controller: &mut Controller| controller.ban(request, AUTHOR);
+        let banned = self.runtime.block_on(self.handle.call_grouped(ban))?;
+        banned.map_err(refused).map(drop)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::{
     fs,
+    net::{IpAddr, Ipv4Addr},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -15,7 +16,7 @@ use ratelimit_tests::{Lab, cpu, service::Service};
 use crate::{
     catalog,
     harness::Harness,
-    installation::Installation,
+    installation::{Installation, Running},
     scenario::Scenario,
     statistics::Spread,
     store::Store,
@@ -29,12 +30,21 @@ const BATCH: u32 = 10_000;
 /// How long is read in a round, again and again.
 const ROUND: Duration = Duration::from_millis(500);
 const ROUNDS: usize = 15;
+/// The CPU that judges packets, and the one that reads.
+const JUDGE: usize = 0;
+const READER: usize = 1;
 /// A daemon that has started has nothing left to do after so long.
 const SETTLE: Duration = Duration::from_secs(5);
 /// How long it is watched.
 const WATCH: Duration = Duration::from_secs(30);
 
-type Read = fn(&mut Installation) -> Result<()>;
+/// Bans of which each has its time taken, and what lies between two.
+const BANS: usize = 1_000;
+const BETWEEN: Duration = Duration::from_millis(2);
+/// The first of the addresses that are banned: none of the million.
+const FIRST: u32 = 0x0b00_0000;
+
+type Read = fn(&Running) -> Result<()>;
 
 /// Measures with each store, and prints a line for each figure.
 pub fn measure(object: &[u8], lab: &Lab) -> Result<()> {
@@ -49,15 +59,69 @@ pub fn measure(object: &[u8], lab: &Lab) -> Result<()> {
         let frame = traffic.frame();
         harness.run_here(&frame, FILL)?;
         let reads: [(&str, Read); 2] = [
-            ("the 100 busiest of a million sources", Installation::top),
-            ("a scrape with a million sources", Installation::scrape),
+            ("the 100 busiest of a million sources", Running::top),
+            ("a scrape with a million sources", Running::scrape),
         ];
         for (what, read) in reads {
             let what = format!("{}: {what}", store.label());
-            beside_packets(&what, &harness, &frame, || read(&mut installation))?;
+            on_one_cpu(&mut installation, |running| {
+                beside_packets(&what, &harness, &frame, || read(running))
+            })?;
         }
+        installation.run(|running| bans_beside(store, running))?;
     }
     Ok(())
+}
+
+/// Bans while nothing else happens, and while the busiest sources are read again and again.
+fn bans_beside(store: Store, running: &Running) -> Result<()> {
+    let tell = |when: &str, first| -> Result<()> {
+        let [median, most, slowest] = bans(running, first)?;
+        println!(
+            "{}: one ban {when}: median {median} us, 99 % within {most} us, the slowest {slowest} us",
+            store.label()
+        );
+        Ok(())
+    };
+    tell("with a million sources", FIRST)?;
+    let is_done = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reads = scope.spawn(|| {
+            while !is_done.load(Relaxed) {
+                running.top()?;
+            }
+            anyhow::Ok(())
+        });
+        let answer = tell("while the 100 busiest of them are read", FIRST + (1 << 16));
+        is_done.store(true, Relaxed);
+        reads.join().expect("it does not panic")?;
+        answer
+    })
+}
+
+/// How long bans one by one take, in microseconds: the median, the 99th of a hundred, and the slowest.
+fn bans(running: &Running, first: u32) -> Result<[u128; 3]> {
+    let mut micros = Vec::with_capacity(BANS);
+    for address in (first..).take(BANS) {
+        thread::sleep(BETWEEN);
+        let start = Instant::now();
+        running.ban(IpAddr::V4(Ipv4Addr::from_bits(address)).into())?;
+        micros.push(start.elapsed().as_micros());
+    }
+    micros.sort_unstable();
+    Ok([BANS / 2, BANS * 99 / 100, BANS - 1].map(|index| micros[index]))
+}
+
+/// Runs the control plane with all of its threads on the CPU that reads.
+fn on_one_cpu(
+    installation: &mut Installation,
+    work: impl FnOnce(&Running) -> Result<()> + Send,
+) -> Result<()> {
+    let run = || {
+        cpu::pin(READER);
+        installation.run(work)
+    };
+    thread::scope(|scope| scope.spawn(run).join().expect("it does not panic"))
 }
 
 /// Reads on one CPU, with and without packets on the other, and tells how long it takes and what packets lose.
@@ -102,13 +166,13 @@ fn packets_while(
     let is_done = &AtomicBool::new(false);
     thread::scope(|scope| {
         let work = scope.spawn(move || {
-            cpu::pin(1);
+            cpu::pin(READER);
             let answer = work();
             is_done.store(true, Relaxed);
             answer
         });
         let packets = scope.spawn(move || -> Result<f64> {
-            cpu::pin(0);
+            cpu::pin(JUDGE);
             let mut nanos = vec![];
             while !is_done.load(Relaxed) {
                 nanos.push(harness.run_here(frame, BATCH)?.nanos / f64::from(BATCH));

@@ -16,6 +16,30 @@ pub struct ClassTables {
     to_port: Vec<ClassSet>,
 }
 
+/// One of the arrays.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ClassArray {
+    /// By kind.
+    #[default]
+    ByKind,
+    /// By source port.
+    FromPort,
+    /// By destination port.
+    ToPort,
+}
+
+impl ClassArray {
+    /// The array that is compared after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::ByKind => Self::FromPort,
+            Self::FromPort => Self::ToPort,
+            Self::ToPort => Self::ByKind,
+        }
+    }
+}
+
 impl Default for ClassTables {
     /// Arrays that name no class.
     fn default() -> Self {
@@ -39,6 +63,16 @@ impl ClassTables {
             by_kind,
             from_port,
             to_port,
+        }
+    }
+
+    /// The classes of one array.
+    #[must_use]
+    pub fn array(&self, array: ClassArray) -> &[ClassSet] {
+        match array {
+            ClassArray::ByKind => &self.by_kind,
+            ClassArray::FromPort => &self.from_port,
+            ClassArray::ToPort => &self.to_port,
         }
     }
 

@@ -32,7 +32,7 @@ mod wide;
 
 use std::{
     collections::BTreeMap,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     num::NonZeroU32,
     path::{Path, PathBuf},
     time::Duration,
@@ -225,6 +225,19 @@ pub struct Source {
     pub capacity: u32,
     /// Sliding logs that are remembered, one for each source and limit of both families.
     pub logs: u32,
+}
+
+impl Source {
+    /// The source that an address belongs to.
+    #[must_use]
+    pub fn around(&self, address: IpAddr) -> Prefix {
+        let length = if address.is_ipv4() {
+            self.ipv4_prefix
+        } else {
+            self.ipv6_prefix
+        };
+        Prefix::around(address, length).unwrap_or_else(|| address.into())
+    }
 }
 
 impl Default for Source {

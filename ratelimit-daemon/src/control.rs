@@ -48,6 +48,7 @@ mod reserve;
 mod rules;
 mod store;
 mod suggest;
+mod survey;
 mod timekeeper;
 mod top;
 mod trial;
@@ -60,6 +61,7 @@ pub use detected::{Detections, Offence};
 pub use enforcer::verify::{ByKind, Kind};
 pub use export::Export;
 pub use handle::{Handle, Unanswered};
+pub use history::look;
 pub use intent::Edit;
 pub use journal::Journal;
 pub use list_files::ListFile;
@@ -67,8 +69,10 @@ pub use policies::Named;
 pub use reconcile::Reconciliation;
 pub use reserve::Filling;
 pub use store::{AllowRow, BanRow, FOREVER, LimitRow, Store};
+pub use survey::Survey;
+pub use top::top;
 pub use trial::resume;
-pub use views::Snapshot;
+pub use views::{Snapshot, bans, scrape, status};
 
 use self::intent::Intent;
 use crate::{

@@ -251,15 +251,16 @@ async fn keep_time(controller: Handle, stop: CancellationToken) -> anyhow::Resul
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            _ = tick.tick() => controller.call(Controller::tick).await?,
+            _ = tick.tick() => controller.call(Controller::begin_tick).await?,
         }
+        while controller.call(Controller::compare_on).await? {}
     }
 }
 
 /// Counts what sources send, from time to time.
 async fn look_at_sources(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
     loop {
-        let pause = controller.call(Controller::look).await?;
+        let pause = control::look(&controller).await?;
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(pause) => {}

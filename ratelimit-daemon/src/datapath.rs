@@ -22,8 +22,10 @@ mod pins;
 mod refused_map;
 mod ring;
 mod room;
+mod source_maps;
+mod source_tables;
 
-use std::{net::IpAddr, ops::Range};
+use std::{net::IpAddr, ops::Range, sync::Arc};
 
 pub use batch::Place;
 pub use compact::{HeldTable, held_table};
@@ -33,18 +35,27 @@ pub use kernel::Kernel;
 pub use link::{Attachment, Detachment};
 pub use logs::{LOGS_DEFAULT, LogSize};
 pub use mapped::Mapped;
-pub use memory::{Memory, Shared, Write};
+pub use memory::{Gate, Memory, Shared, Write};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{
-    Detected, Family, Instant, ListEntry, Policy, Record, Refusals, Settings, Verdict,
-    aggregate::Aggregates, algorithm::FixedWindow, compact::Region, detected::Tally,
-    layout::Counter,
+    ClassSet, Detected, Family, ListEntry, Policy, Record, Settings, Verdict,
+    aggregate::Aggregates,
+    algorithm::FixedWindow,
+    compact::Region,
+    detected::Tally,
+    layout::{Counter, POLICIES_MAX},
 };
 pub use refused_map::{refusals_in, words_of_set};
 pub use ring::Ring;
+pub use source_tables::{SETS_AT_ONCE, SourceTables};
 
-use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
+use crate::{
+    api::MapStatus,
+    class_tables::{ClassArray, ClassTables},
+    config::Interface,
+    prefix::Prefix,
+};
 
 /// A ring that is read.
 pub type Events = aya::maps::RingBuf<aya::maps::MapData>;
@@ -207,6 +218,13 @@ pub trait Datapath: Send {
     /// The arrays by which classes are looked up.
     fn classes(&self) -> Result<ClassTables, DatapathError>;
 
+    /// The elements of one of them at some indices, as many of which there are.
+    fn some_classes(
+        &self,
+        array: ClassArray,
+        indices: Range<u32>,
+    ) -> Result<Vec<ClassSet>, DatapathError>;
+
     /// Changes the wider prefixes of a family that have limits, at once.
     fn set_aggregates(
         &mut self,
@@ -216,9 +234,6 @@ pub trait Datapath: Send {
 
     /// The wider prefixes of a family that have limits.
     fn aggregates(&self, family: IpFamily) -> Result<Aggregates, DatapathError>;
-
-    /// The state of a policy of the node.
-    fn node_record(&self, scope: u32) -> Result<Record, DatapathError>;
 
     /// Forgets the state of a policy of the node, which is not in force.
     fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError>;
@@ -232,33 +247,8 @@ pub trait Datapath: Send {
     /// Empties a region of that table, in both families.
     fn clear_region(&mut self, region: Region) -> Result<(), DatapathError>;
 
-    /// Shows the slots of a region of that table that are not empty, in both families.
-    fn for_each_slot(
-        &self,
-        region: Region,
-        visit: &mut dyn FnMut(SlotRow),
-    ) -> Result<(), DatapathError> {
-        self.some_slots(region, 0..region.sets(), visit)
-    }
-
-    /// The same of some sets of the region.
-    fn some_slots(
-        &self,
-        region: Region,
-        sets: Range<u32>,
-        visit: &mut dyn FnMut(SlotRow),
-    ) -> Result<(), DatapathError>;
-
-    /// The source that a tag of that table stands for.
-    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr;
-
-    /// The words of a sliding log: that of the limit at `limit` for a source under a scope. `None` when it logged nothing.
-    fn log(
-        &self,
-        source: IpAddr,
-        scope: u32,
-        limit: u32,
-    ) -> Result<Option<Vec<u64>>, DatapathError>;
+    /// The state of sources, to be read beside.
+    fn sources(&self) -> Arc<dyn SourceTables>;
 
     /// Puts entries on the lists of their prefixes' families, or replaces them. When it fails, some of them are there.
     fn set_entries(&mut self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError>;
@@ -301,28 +291,15 @@ pub trait Datapath: Send {
     fn policy(&self, index: u32) -> Result<Policy, DatapathError>;
 
     /// The policies that are not empty, by index.
-    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError>;
+    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
+        self.some_policies(0..POLICIES_MAX)
+    }
+
+    /// Those of them at some indices.
+    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>, DatapathError>;
 
     /// The counters that are not zero.
     fn counters(&self) -> Result<Vec<CounterRow>, DatapathError>;
-
-    /// The state of a source, whose address is cut to the configured prefix, under a policy. In a `compact` table it is
-    /// what a packet of the source would be judged by, at `now`, where it has no slot.
-    fn record(
-        &self,
-        source: IpAddr,
-        policy: &Policy,
-        now: Instant,
-    ) -> Result<Option<Record>, DatapathError>;
-
-    /// How often a source was refused; `None` where it is not known to have been.
-    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError>;
-
-    /// Shows the sources that were refused last, as many as have room.
-    fn for_each_refused(
-        &self,
-        visit: &mut dyn FnMut(IpAddr, Refusals),
-    ) -> Result<(), DatapathError>;
 
     /// The strikes of a source, as a word of [`BanRule`](ratelimit_common::BanRule).
     fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError>;
@@ -350,25 +327,6 @@ pub trait Datapath: Send {
 
     /// What became of the sources that policies were to ban, over all CPUs.
     fn tally(&self) -> Result<Tally, DatapathError>;
-
-    /// Shows the state of all sources of all scopes, but for those in a `compact` table.
-    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError>;
-
-    /// Shows up to `count` of a family from a place on, or some more, and answers where to go on: at the front after the last one.
-    fn some_sources(
-        &self,
-        family: IpFamily,
-        place: &Place,
-        count: usize,
-        visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place, DatapathError>;
-
-    /// Shows some of the sliding logs likewise, of both families.
-    fn some_logs(
-        &self,
-        place: &Place,
-        visit: &mut dyn FnMut(LogRow),
-    ) -> Result<Place, DatapathError>;
 
     /// What is summed over the CPUs.
     fn totals(&self) -> Result<Totals, DatapathError>;

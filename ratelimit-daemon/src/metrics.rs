@@ -216,7 +216,7 @@ fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) 
     let mut family = exposition.family(
         "ratelimit_enforced",
         Kind::Gauge,
-        "What of it is there: all compared at most a second ago, but of more than 8192 entries their number and 8192 of them.",
+        "What of it is there: all compared at most a second ago, but of more than 8192 entries their number and 8192 of them, and of classes a part.",
     );
     for kind in TableKind::ALL {
         let enforced = intended.of(kind).saturating_sub(missing.of(kind));

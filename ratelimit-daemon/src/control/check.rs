@@ -46,7 +46,8 @@ impl Controller {
             .and_then(|index| self.policies.at(index));
         let named = named.or_else(|| Some((DEFAULT, self.policies.get(DEFAULT)?)));
         let datapath = self.enforcer.datapath();
-        let refusals = datapath.refusals(source.address()).map_err(unreadable)?;
+        let refusals = datapath.sources().refusals(source.address());
+        let refusals = refusals.map_err(unreadable)?;
         let strikes = datapath.strikes(source.address()).map_err(unreadable)?;
         let limits = match named {
             Some((_, named)) => self.limit_states(source, named, now).map_err(unreadable)?,
@@ -148,7 +149,7 @@ impl Controller {
 
     /// The limits that `source` shares with others.
     fn wider(&self, source: Prefix, now: Instant) -> Result<Vec<WiderLimits>, DatapathError> {
-        let datapath = self.enforcer.datapath();
+        let tables = self.enforcer.datapath().sources();
         let mut wider = Vec::new();
         for (_, _, named) in self.policies.of_prefixes(IpFamily::of(source.address())) {
             let prefix = named.role.prefix_around(source.address());
@@ -165,9 +166,9 @@ impl Controller {
         if let Some(node) = self.policies.get(NODE) {
             // The node has no logs that a source would be asked for.
             let state = SourceState {
-                datapath,
+                tables: &*tables,
                 source: source.address(),
-                record: datapath.node_record(node.policy.scope())?,
+                record: tables.node_record(node.policy.scope())?,
             };
             wider.push(WiderLimits {
                 prefix: None,
@@ -184,10 +185,10 @@ impl Controller {
         named: &Named,
         now: Instant,
     ) -> Result<Vec<LimitState>, DatapathError> {
-        let datapath = self.enforcer.datapath();
-        let record = datapath.record(source.address(), &named.policy, now)?;
+        let tables = self.enforcer.datapath().sources();
+        let record = tables.record(source.address(), &named.policy, now)?;
         let state = SourceState {
-            datapath,
+            tables: &*tables,
             source: source.address(),
             record: record.unwrap_or_default(),
         };

@@ -3,7 +3,7 @@
 //! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands.rs`, what it tells in `views.rs`;
 //! here is how a change gets into the database and the datapath, or into neither.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use jiff::Timestamp;
@@ -50,7 +50,8 @@ const BULK_PART: usize = 16;
 pub struct Controller {
     pub(super) intent: Intent,
     pub(super) rules: Rules,
-    pub(super) policies: Policies,
+    /// Those who walk through the tables of sources have them too, as they were.
+    pub(super) policies: Arc<Policies>,
     classes: ClassNumbers,
     /// Scopes whose regions in a `compact` table are small until others have retired.
     small: BTreeSet<u32>,
@@ -65,7 +66,6 @@ pub struct Controller {
     pub(super) detections: Detections,
     pub(super) attacks: Attacks,
     pub(super) history: History,
-    pub(super) fill: super::views::Fill,
     pub(super) list_files: ListFiles,
     /// When entries of lists that have ended were last forgotten.
     pub(super) pruned: std::time::Instant,
@@ -111,7 +111,7 @@ impl Controller {
             trials: Trials::restore(&config, &config.paths.state)?,
             intent: Intent::restore(config, &store)?,
             rules: Rules::default(),
-            policies: Policies::default(),
+            policies: Arc::default(),
             classes: ClassNumbers::default(),
             small: BTreeSet::new(),
             cpus: cpus::possible()?,
@@ -126,7 +126,6 @@ impl Controller {
             detections: Detections::default(),
             attacks: Attacks::default(),
             history,
-            fill: super::views::Fill::default(),
             list_files: ListFiles::default(),
             pruned: std::time::Instant::now(),
             tick: clock::tick(),
@@ -182,6 +181,12 @@ impl Controller {
     /// What is due each second: the clocks are read, bans that the kernel made are taken over, others end, and the kernel's
     /// tables are compared with what is intended.
     pub fn tick(&mut self) {
+        self.begin_tick();
+        while self.compare_on() {}
+    }
+
+    /// The same but for the end of the comparison: what is left of it comes by [`compare_on`](Self::compare_on).
+    pub(crate) fn begin_tick(&mut self) {
         if let Err(error) = self.keep_time(Reading::now()) {
             warn!(
                 error = format!("{error:#}"),
@@ -206,9 +211,8 @@ impl Controller {
                 "bans that ended could not be forgotten"
             );
         }
-        self.reconcile_quickly();
+        self.begin_comparison();
         self.watch_filling();
-        self.enforcer.datapath_mut().release();
         self.store.flush();
     }
 
@@ -355,7 +359,7 @@ impl Controller {
     pub(super) fn replace_config(&mut self, config: Config) -> anyhow::Result<()> {
         let clock = self.clock();
         let before = std::mem::replace(&mut self.intent.config, config);
-        let (rules, policies) = (self.rules.clone(), self.policies.clone());
+        let (rules, policies) = (self.rules.clone(), Arc::clone(&self.policies));
         let classes = self.classes.clone();
         let answer = self.compile_all().and_then(|()| self.enforce_all());
         if answer.is_err() {
@@ -413,7 +417,7 @@ impl Controller {
             sets: self.enforcer.datapath().table_sets(),
             moving: std::mem::take(&mut self.small),
         };
-        let (policies, classes) = (&mut self.policies, &mut self.classes);
+        let (policies, classes) = (Arc::make_mut(&mut self.policies), &mut self.classes);
         self.small = compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
         Ok(())
     }

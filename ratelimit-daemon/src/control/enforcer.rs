@@ -9,6 +9,7 @@ use ratelimit_common::{
     compact::Region,
 };
 
+use self::verify::Spare;
 use super::guards::GuardCounts;
 use crate::{
     class_tables::ClassTables,
@@ -26,6 +27,8 @@ pub struct Enforcer {
     guards: GuardCounts,
     /// Where the comparison of each family goes on.
     walks: [Place; 2],
+    /// Where that of what is many and small goes on.
+    spare: Spare,
     /// Whether entries could not be taken back when a change failed.
     is_in_doubt: bool,
 }
@@ -70,6 +73,7 @@ impl Enforcer {
             held: Tables::default(),
             guards: GuardCounts::default(),
             walks: <[Place; 2]>::default(),
+            spare: Spare::default(),
             is_in_doubt: false,
         };
         enforcer.reread()?;
@@ -103,8 +107,8 @@ impl Enforcer {
         })
     }
 
-    /// The same of what packets are judged by. Of policies that nothing names, and of arrays of classes that no packet asks
-    /// for, it is taken that they are as they were written.
+    /// The same of all but what is compared part by part: of policies that nothing names, and of the arrays of classes, it is taken
+    /// that they are as they were written.
     fn read_tables_in_use(&self) -> Result<Tables, DatapathError> {
         let mut aggregates = BTreeMap::new();
         for family in IpFamily::ALL {
@@ -117,14 +121,9 @@ impl Enforcer {
                 policies.insert(*index, policy);
             }
         }
-        let classes = if self.held.settings.has_classes() {
-            self.datapath.classes()?
-        } else {
-            self.held.classes.clone()
-        };
         Ok(Tables {
             policies,
-            classes,
+            classes: self.held.classes.clone(),
             aggregates,
             detection_limit: self.datapath.detection_limit()?,
             new_sources: self.datapath.new_sources()?,

@@ -7,7 +7,10 @@ use std::{io, thread};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::controller::Controller;
+use super::{
+    controller::Controller,
+    survey::{self, Survey},
+};
 
 /// Requests that may wait for their turn.
 const QUEUE: usize = 64;
@@ -51,10 +54,11 @@ impl Drop for Others {
     }
 }
 
-/// Sends the controller requests.
+/// Sends the controller requests, and has the tables of sources walked through beside it.
 #[derive(Clone)]
 pub struct Handle {
     jobs: mpsc::Sender<Job>,
+    walks: mpsc::Sender<survey::Job>,
 }
 
 /// Why the controller has no answer.
@@ -110,15 +114,40 @@ impl Handle {
         drop(others);
         value
     }
-}
 
-impl Controller {
-    /// Runs on a thread of its own until every handle is gone, and then gives itself back.
+    /// Runs `walk` when its turn comes, while the controller goes on.
     ///
     /// # Errors
     ///
-    /// When the thread cannot be started.
+    /// When the controller has stopped.
+    pub async fn walk<T: Send + 'static>(
+        &self,
+        walk: impl FnOnce(&mut Survey) -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let (sender, answer) = oneshot::channel();
+        let job: survey::Job = Box::new(move |survey| {
+            // For a client that hung up nothing is walked through.
+            if !sender.is_closed() {
+                let _ = sender.send(walk(survey));
+            }
+        });
+        self.walks
+            .send(job)
+            .await
+            .map_err(|_| Unanswered::Stopped)?;
+        answer.await.map_err(|_| Unanswered::Stopped)
+    }
+}
+
+impl Controller {
+    /// Runs on a thread of its own until every handle is gone, and then gives itself back. On another, the tables of sources are
+    /// walked through.
+    ///
+    /// # Errors
+    ///
+    /// When a thread cannot be started.
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
+        let (walks, survey) = Survey::new(self.enforcer.datapath().sources()).spawn()?;
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let thread = thread::Builder::new()
             .name("controller".into())
@@ -126,9 +155,12 @@ impl Controller {
                 while let Some(job) = queue.blocking_recv() {
                     self.run(job, &mut queue);
                 }
+                if let Err(panic) = survey.join() {
+                    std::panic::resume_unwind(panic);
+                }
                 self
             })?;
-        Ok((Handle { jobs }, thread))
+        Ok((Handle { jobs, walks }, thread))
     }
 
     fn run(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>) {

@@ -12,6 +12,7 @@ mod walk;
 use std::{
     collections::BTreeMap,
     hash::{BuildHasher, RandomState},
+    sync::Arc,
     time::{Duration, Instant as Moment},
 };
 
@@ -20,9 +21,15 @@ use jiff::Timestamp;
 use ratelimit_common::{Instant, algorithm::Algorithm};
 use tracing::warn;
 
-use self::walk::Walk;
-use super::{controller::Controller, store::Store};
-use crate::limit::LimitSpec;
+pub use self::walk::Walk;
+use self::walk::Windows;
+use super::{
+    controller::Controller,
+    handle::{Handle, Unanswered},
+    policies::Policies,
+    store::Store,
+};
+use crate::{datapath::DatapathError, limit::LimitSpec};
 
 /// Two digits: a figure is at most 1 % too large (`HdrHistogram`, Gil Tene).
 const DIGITS: u8 = 2;
@@ -32,7 +39,7 @@ const LIMITS_MAX: usize = 256;
 pub const HOURS_KEPT: i64 = 7 * 24;
 /// How often it is brought into the database.
 const FLUSH: Duration = Duration::from_mins(1);
-/// Looks take at most so small a part of the time of the controller.
+/// Looks take at most so small a part of the time.
 const PART: u32 = 500;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(5);
@@ -63,8 +70,32 @@ pub struct History {
     hour: i64,
     seen: BTreeMap<Measured, Seen>,
     flushed: Option<Moment>,
-    /// Where the look at the tables goes on.
-    walk: Walk,
+}
+
+/// What was found by one look.
+pub struct Look {
+    /// The policies under which it was found.
+    policies: Arc<Policies>,
+    found: Result<Vec<Windows>, DatapathError>,
+    took: Duration,
+}
+
+/// Looks at what some sources have in use, beside the controller, and answers how long to wait before the next look.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn look(controller: &Handle) -> Result<Duration, Unanswered> {
+    let look = match controller
+        .call(|controller| controller.begin_look())
+        .await?
+    {
+        Some(policies) => Some(controller.walk(|survey| survey.look(policies)).await?),
+        None => None,
+    };
+    controller
+        .call(|controller| controller.end_look(look))
+        .await
 }
 
 impl Seen {
@@ -119,17 +150,21 @@ impl History {
             hour,
             seen: rows.map(|(_, measured, seen)| (measured, seen)).collect(),
             flushed: None,
-            walk: Walk::default(),
         })
     }
 
-    /// Adds what windows held, the last of those of so many sources.
-    fn add(&mut self, measured: Measured, used: &[u64], capacity: u64, sources: u64) {
+    fn add(&mut self, windows: Windows) {
+        let Windows {
+            measured,
+            used,
+            capacity,
+            sources,
+        } = windows;
         if self.seen.len() >= LIMITS_MAX && !self.seen.contains_key(&measured) {
             return;
         }
         let seen = self.seen.entry(measured).or_insert_with(Seen::new);
-        for used in used {
+        for used in &used {
             seen.held.record(*used).expect("it grows");
         }
         seen.full += used.iter().filter(|used| **used >= capacity).count() as u64;
@@ -138,21 +173,36 @@ impl History {
 }
 
 impl Controller {
-    /// Looks at what some sources have in use, and answers how long to wait before the next look. While an attack is going on there is
-    /// none: its sources are not those that limits are for.
-    pub fn look(&mut self) -> Duration {
+    /// The policies under which to look at sources; `None` while an attack is going on: its sources are not those that limits are
+    /// for.
+    pub(super) fn begin_look(&self) -> Option<Arc<Policies>> {
+        let is_quiet = self.attack_views().is_empty();
+        is_quiet.then(|| Arc::clone(&self.policies))
+    }
+
+    /// Takes in what was found, and answers how long to wait before the next look.
+    pub(super) fn end_look(&mut self, look: Option<Look>) -> Duration {
         let start = Moment::now();
-        if self.attack_views().is_empty()
-            && let Err(error) = self.walk_on()
-        {
-            let error = format!("{:#}", anyhow::Error::from(error));
-            warn!(error, "what sources have sent could not be read");
+        let mut took = Duration::ZERO;
+        if let Some(look) = look {
+            took = look.took;
+            match look.found {
+                // Policies that changed meanwhile may have changed what words mean.
+                Ok(_) if !Arc::ptr_eq(&look.policies, &self.policies) => {}
+                Ok(found) => found
+                    .into_iter()
+                    .for_each(|windows| self.history.add(windows)),
+                Err(error) => {
+                    let error = format!("{:#}", anyhow::Error::from(error));
+                    warn!(error, "what sources have sent could not be read");
+                }
+            }
         }
         let is_due = |flushed: Moment| flushed.elapsed() >= FLUSH;
         if self.history.flushed.is_none_or(is_due) || self.history.hour != this_hour() {
             self.keep_history();
         }
-        let pause = (start.elapsed() * PART).clamp(PAUSE_MIN, PAUSE_MAX);
+        let pause = ((took + start.elapsed()) * PART).clamp(PAUSE_MIN, PAUSE_MAX);
         // Sources that send in step with the looks would be seen always at the same point.
         let random = RandomState::new().hash_one(()) % 1024;
         pause / 2 + pause * u32::try_from(random).unwrap_or_default() / 1024

@@ -10,14 +10,14 @@ use ratelimit_common::{
 use super::{policies::Named, preview::ReadOnlyRing};
 use crate::{
     api::LimitState,
-    datapath::{Datapath, DatapathError},
+    datapath::{DatapathError, SourceTables},
     limit::{FRAME_BYTES, LimitUnit},
 };
 
 /// What is kept of a source under a policy: a word for each limit, and a ring for each sliding log.
 pub struct SourceState<'a> {
     /// Where the rings are.
-    pub datapath: &'a dyn Datapath,
+    pub tables: &'a dyn SourceTables,
     /// The source, cut to the configured prefix.
     pub source: IpAddr,
     /// The words.
@@ -111,9 +111,7 @@ impl SourceState<'_> {
     /// The ring of the limit at `index`; an empty one when nothing was logged.
     fn ring(&self, named: &Named, index: usize) -> Result<ReadOnlyRing, DatapathError> {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
-        let words = self
-            .datapath
-            .log(self.source, named.policy.scope(), index)?;
+        let words = self.tables.log(self.source, named.policy.scope(), index)?;
         Ok(ReadOnlyRing(words.unwrap_or_default()))
     }
 }

@@ -5,7 +5,10 @@ use std::net::IpAddr;
 use ratelimit_common::{Address, Ipv4, Ipv6, new_sources::Beyond};
 
 use super::controller::Controller;
-use crate::{api::NewSourcesStatus, datapath::IpAddress, prefix::Prefix};
+use crate::{
+    api::NewSourcesStatus, config::Source, datapath::IpAddress, new_sources::NewSources,
+    prefix::Prefix,
+};
 
 impl Controller {
     /// The budget; `None` where there is none.
@@ -19,16 +22,34 @@ impl Controller {
         })
     }
 
+    /// How addresses are told.
+    pub(super) fn telling(&self) -> Telling {
+        let config = &self.intent.config;
+        Telling {
+            source: config.source.clone(),
+            budget: config.new_sources,
+        }
+    }
+}
+
+/// How the addresses that state stands under are told.
+#[derive(Clone, Debug)]
+pub struct Telling {
+    source: Source,
+    budget: Option<NewSources>,
+}
+
+impl Telling {
     /// The source whose state stands under an address, or the prefix whose new sources it is for.
-    pub(super) fn told_as(&self, address: IpAddr) -> Prefix {
-        let budget = self.intent.config.new_sources;
-        let crowd = budget
+    pub fn told_as(&self, address: IpAddr) -> Prefix {
+        let crowd = self
+            .budget
             .filter(|budget| budget.beyond == Beyond::Aggregate)
             .and_then(|_| match address {
                 IpAddr::V4(address) => crowd_of(Ipv4::from(address)),
                 IpAddr::V6(address) => crowd_of(Ipv6::from(address)),
             });
-        crowd.unwrap_or_else(|| self.source_of(address))
+        crowd.unwrap_or_else(|| self.source.around(address))
     }
 }
 

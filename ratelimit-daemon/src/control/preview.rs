@@ -20,7 +20,7 @@ use ratelimit_common::{
 use super::{enforcer::Enforcer, rules::Rules};
 use crate::{
     config::Source,
-    datapath::{Datapath, IpAddress, IpFamily},
+    datapath::{IpAddress, IpFamily, SourceTables},
 };
 
 /// A small frame, as a packet of the source that is asked about.
@@ -45,6 +45,7 @@ pub fn preview(
         &Preview {
             rules,
             enforcer,
+            tables: &*enforcer.datapath().sources(),
             source,
             now,
         },
@@ -72,6 +73,7 @@ fn frame(address: IpAddr) -> [u8; FRAME_BYTES] {
 struct Preview<'a> {
     rules: &'a Rules,
     enforcer: &'a Enforcer,
+    tables: &'a dyn SourceTables,
     source: &'a Source,
     now: Instant,
 }
@@ -104,7 +106,7 @@ impl Tables for Preview<'_> {
     }
 
     fn node(&self) -> ReadOnlyNode<'_> {
-        ReadOnlyNode(self.enforcer.datapath())
+        ReadOnlyNode(self.tables)
     }
 
     /// What is told is what happens while there is room for new sources.
@@ -148,13 +150,12 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
     /// A source without state would get it: nothing is used.
     fn words(&self, key: &SourceKey<A>) -> Option<ReadOnly<'_>> {
         let (address, scope) = (key.address().to_std(), key.scope());
-        let datapath = self.enforcer.datapath();
         let mut policies = self.enforcer.held().policies.values();
         let policy = policies.find(|policy| policy.scope() == scope)?;
-        let record = datapath.record(address, policy, self.now).ok().flatten();
+        let record = self.tables.record(address, policy, self.now);
         Some(ReadOnly {
-            record: record.unwrap_or_default(),
-            datapath,
+            record: record.ok().flatten().unwrap_or_default(),
+            tables: self.tables,
             logs: Some((address, scope)),
         })
     }
@@ -188,7 +189,7 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
 /// The state of a source or of the node, which stays as it is.
 struct ReadOnly<'a> {
     record: Record,
-    datapath: &'a dyn Datapath,
+    tables: &'a dyn SourceTables,
     /// The source and the scope of its sliding logs.
     logs: Option<(IpAddr, u32)>,
 }
@@ -206,7 +207,7 @@ impl Words for ReadOnly<'_> {
 
     fn ring(&self, index: usize) -> Option<ReadOnlyRing> {
         let ((source, scope), index) = (self.logs?, u32::try_from(index).ok()?);
-        let words = self.datapath.log(source, scope, index).ok().flatten()?;
+        let words = self.tables.log(source, scope, index).ok().flatten()?;
         Some(ReadOnlyRing(words))
     }
 
@@ -230,7 +231,7 @@ impl Ring for ReadOnlyRing {
 }
 
 /// The state of the node. What each CPU has drawn, and not spent, is not known: it counts as used.
-struct ReadOnlyNode<'a>(&'a dyn Datapath);
+struct ReadOnlyNode<'a>(&'a dyn SourceTables);
 
 impl<'a> Node for ReadOnlyNode<'a> {
     type Words = ReadOnly<'a>;
@@ -239,7 +240,7 @@ impl<'a> Node for ReadOnlyNode<'a> {
         let record = self.0.node_record(scope).ok()?;
         Some(ReadOnly {
             record,
-            datapath: self.0,
+            tables: self.0,
             logs: None,
         })
     }

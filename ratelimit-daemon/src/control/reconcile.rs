@@ -1,8 +1,8 @@
 //! Brings the kernel's tables back to what is intended when somebody else changed them.
 //!
-//! Each second what packets are judged by is compared with what was written, and lists of up to [`ENTRIES_QUICK`] entries whole.
-//! Slots of policies that nothing names, and arrays of classes while no limit has one, are as many, and no packet reads them: they
-//! are compared every [`SPARE`].
+//! Each second the policies and what there is one of are compared with what was written, and lists of up to [`ENTRIES_QUICK`] entries
+//! whole, some of them at once: commands come in between. The arrays of classes have 133,122 elements, and there are 16,384 indices
+//! of policies, most of which nothing names. To read all of them takes 45 ms: a part of them is read in a second, and all within 67.
 //! Reading a million entries takes a good part of a second. So of longer lists the kernel is asked how many entries there
 //! are, and [`PART`] of them are read: what was put in or taken out is found within a second, what was changed in place or swapped
 //! when its turn comes: of a million entries within two minutes. A list in which something is found is
@@ -17,17 +17,13 @@ use tracing::warn;
 
 use super::{
     controller::Controller,
-    enforcer::verify::{ByKind, Extent, Kind},
+    enforcer::verify::{ByKind, Extent, Kind, PART, Turn},
 };
 
 /// Lists with more entries are not read whole each second.
-const ENTRIES_QUICK: u64 = 8192;
-/// How many of their entries are, of each family.
-const PART: usize = 8192;
+const ENTRIES_QUICK: u64 = PART as u64;
 /// How often all are read where the kernel does not count them.
 const WHOLE: Duration = Duration::from_mins(5);
-/// How often what no packet reads is compared.
-const SPARE: Duration = Duration::from_mins(1);
 /// How often where something is wrong that could not be put right.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -48,7 +44,8 @@ pub(super) struct Comparisons {
     missing: ByKind,
     repaired: ByKind,
     whole: Instant,
-    spare: Instant,
+    /// What is left to compare in this second.
+    turn: Turn,
 }
 
 impl Default for Comparisons {
@@ -57,39 +54,48 @@ impl Default for Comparisons {
             missing: ByKind::default(),
             repaired: ByKind::default(),
             whole: Instant::now(),
-            spare: Instant::now(),
+            turn: Turn::End,
         }
     }
 }
 
 impl Controller {
-    /// Compares what the kernel holds with what is intended, as far as that is cheap, and puts right what is different.
-    pub fn reconcile_quickly(&mut self) {
-        let extent = if self.comparisons.spare.elapsed() < SPARE {
-            Extent::InUse
-        } else {
-            Extent::All
-        };
+    /// Begins to compare what the kernel holds with what is intended, as far as that is cheap, and puts right what is different.
+    pub(super) fn begin_comparison(&mut self) {
         if self.is_whole_due() {
-            return self.reconcile_whole(extent);
+            self.reconcile_whole(Extent::InUse);
+            self.comparisons.turn = Turn::Spare;
+            return;
         }
-        self.note_extent(extent);
-        let different = self.enforcer.verify_tables(extent);
+        let different = self.enforcer.verify_tables(Extent::InUse);
         self.repair(different.map_err(Into::into), false);
+        self.comparisons.turn = self.enforcer.turn();
     }
 
-    /// Whether long lists are to be compared whole, or are short.
-    fn is_whole_due(&mut self) -> bool {
-        if self.enforcer.written().of(Kind::Entry) <= ENTRIES_QUICK {
-            return true;
+    /// Compares the next part, and answers whether there is another in this second: commands come in between.
+    pub(crate) fn compare_on(&mut self) -> bool {
+        let different = self.enforcer.compare_some(&mut self.comparisons.turn);
+        // What cannot be read says so in the comparison.
+        if different.unwrap_or(true) {
+            self.comparisons.turn = Turn::End;
+            self.reconcile_whole(Extent::All);
         }
+        let has_ended = matches!(self.comparisons.turn, Turn::End);
+        if has_ended {
+            self.enforcer.datapath_mut().release();
+        }
+        !has_ended
+    }
+
+    /// Whether everything is to be compared at once: something is wrong, or may be.
+    fn is_whole_due(&self) -> bool {
+        let is_short = self.enforcer.len() <= ENTRIES_QUICK;
         let since = self.comparisons.whole.elapsed();
         if self.comparisons.missing.sum() > 0 {
-            return since >= AGAIN;
+            return is_short || since >= AGAIN;
         }
-        // What cannot be read says so in the comparison.
-        self.enforcer.is_suspicious(PART).unwrap_or(true)
-            || (since >= WHOLE && !self.enforcer.is_counted())
+        let is_blind = !self.enforcer.is_counted();
+        self.enforcer.is_suspicious() || (is_blind && (is_short || since >= WHOLE))
     }
 
     /// Compares all that the kernel holds with what is intended, and puts right what is different.
@@ -99,15 +105,8 @@ impl Controller {
 
     fn reconcile_whole(&mut self, extent: Extent) {
         self.comparisons.whole = Instant::now();
-        self.note_extent(extent);
         let different = self.enforcer.verify(extent);
         self.repair(different.map_err(Into::into), true);
-    }
-
-    fn note_extent(&mut self, extent: Extent) {
-        if extent == Extent::All {
-            self.comparisons.spare = Instant::now();
-        }
     }
 
     /// How what is enforced stands to what is intended.

@@ -1,116 +1,121 @@
 //! `rlctl top`: the sources, and the wider prefixes with limits of their own, that are busy at this moment.
+//!
+//! The tables are walked through beside the controller (`survey.rs`), which is only asked for the policies.
 
 mod compact;
+mod refused;
 
-use std::{collections::HashMap, net::IpAddr};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
-use ratelimit_common::{Instant, Record, Refusals};
+use ratelimit_common::{Instant, Record};
 
-use super::{controller::Controller, limit_state::SourceState, policies::Named, views::unreadable};
+use self::refused::WhoWasRefused;
+use super::{
+    controller::Controller,
+    handle::{Handle, Unanswered},
+    limit_state::SourceState,
+    new_sources::Telling,
+    policies::{DEFAULT, Named, Policies},
+    views::unreadable,
+};
 use crate::{
     api::{Refused, TopSource},
     clock,
-    datapath::DatapathError,
+    datapath::{DatapathError, SourceTables},
     prefix::Prefix,
 };
 
+/// Sources of whose policies the controller is asked at once: who waits behind that waits for a fraction of a millisecond.
+const ASKED_AT_ONCE: usize = 128;
+
+/// The busiest sources: those whose limits are fullest, then those that were refused most. Refused is what cannot be read.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn top(
+    controller: &Handle,
+    count: usize,
+) -> Result<Result<Vec<TopSource>, Refused>, Unanswered> {
+    Ok(find(controller, count).await?.map_err(unreadable))
+}
+
+async fn find(
+    controller: &Handle,
+    count: usize,
+) -> Result<Result<Vec<TopSource>, DatapathError>, Unanswered> {
+    let read = controller.walk(move |survey| WhoWasRefused::read(&*survey.tables, count));
+    let mut refused = match read.await? {
+        Ok(refused) => refused,
+        Err(error) => return Ok(Err(error)),
+    };
+    for sources in refused.most.chunks(ASKED_AT_ONCE) {
+        let sources = sources.to_vec();
+        let ask = move |controller: &mut Controller| controller.policies_of(&sources);
+        refused.policies.extend(controller.call(ask).await?);
+    }
+    let view = controller.call(|controller| controller.view()).await?;
+    let before = Arc::clone(&view.policies);
+    let walk = controller.walk(move |survey| {
+        Walk {
+            tables: &*survey.tables,
+            view: &view,
+            refused: &refused,
+            now: clock::now(),
+        }
+        .busiest(count)
+    });
+    let mut busiest = walk.await?;
+    let after = controller.call(|controller| Arc::clone(&controller.policies));
+    let after = after.await?;
+    if let Ok(busiest) = &mut busiest
+        && !Arc::ptr_eq(&before, &after)
+    {
+        // What was read of a policy that is another one now may be what the other one counts.
+        busiest.retain(|row| is_same(&row.policy, &before, &after));
+    }
+    Ok(busiest)
+}
+
+fn is_same(name: &str, before: &Policies, after: &Policies) -> bool {
+    let policy = |policies: &Policies| policies.get(name).map(|named| named.policy);
+    policy(before) == policy(after)
+}
+
+/// What is intended, as far as a walk has to know it.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    policies: Arc<Policies>,
+    telling: Telling,
+}
+
 impl Controller {
-    /// The busiest sources: those whose limits are fullest, then those that were refused most.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel's tables cannot be read.
-    pub fn top(&self, count: usize) -> Result<Vec<TopSource>, Refused> {
-        let now = clock::now();
-        let mut refused: HashMap<IpAddr, Refusals> = HashMap::new();
-        let datapath = self.enforcer.datapath();
-        datapath
-            .for_each_refused(&mut |source, refusals| {
-                refused.insert(source, refusals);
-            })
-            .map_err(unreadable)?;
-        let busy = match datapath.table_sets() {
-            None => self.busiest_records(count, now, &refused),
-            Some(_) => self.busiest_slots(count, now, &refused),
-        };
-        let mut busy = busy.map_err(unreadable)?;
-        keep_busiest(&mut busy, count);
-        let told = busy.into_iter().map(|busy| {
-            let record = match busy.record {
-                Some(record) => record,
-                None => datapath
-                    .record(busy.address, &busy.named.policy, now)?
-                    .unwrap_or_default(),
-            };
-            let state = SourceState {
-                datapath,
-                source: busy.address,
-                record,
-            };
-            let limit = state.limit(busy.named, busy.limit, now)?;
-            Ok(TopSource {
-                source: busy.source,
-                policy: busy.policy.to_owned(),
-                limit: Some(limit),
-                refused_packets: busy.refused_packets,
-            })
-        });
-        told.collect::<Result<_, DatapathError>>()
-            .map_err(unreadable)
+    /// What a walk has to know.
+    pub(super) fn view(&self) -> View {
+        View {
+            policies: Arc::clone(&self.policies),
+            telling: self.telling(),
+        }
     }
 
-    /// The busiest of the sources that have a record, and perhaps some others.
-    fn busiest_records(
-        &self,
-        count: usize,
-        now: Instant,
-        refused: &HashMap<IpAddr, Refusals>,
-    ) -> Result<Vec<Busy<'_>>, DatapathError> {
-        let by_scope: HashMap<u32, (&str, &Named)> = self
-            .policies
-            .iter()
-            .map(|(name, named)| (named.policy.scope(), (name, named)))
-            .collect();
-        let datapath = self.enforcer.datapath();
-        let mut busy: Vec<Busy<'_>> = Vec::new();
-        let mut unread = None;
-        datapath.for_each_source(&mut |row| {
-            let Some((name, named)) = by_scope.get(&row.scope) else {
-                return;
-            };
-            let state = SourceState {
-                datapath,
-                source: row.source,
-                record: row.record,
-            };
-            let (fill, limit) = match state.fullest(named, now) {
-                Ok(Some(fullest)) => fullest,
-                Ok(None) => return,
-                Err(error) => {
-                    unread = Some(error);
-                    return;
-                }
-            };
-            let prefix = named.role.prefix_around(row.source);
-            let source = prefix.unwrap_or_else(|| self.told_as(row.source));
-            // The refusals of wider prefixes are not remembered.
-            let refused = refused.get(&row.source).filter(|_| prefix.is_none());
-            busy.push(Busy {
-                fill,
-                source,
-                policy: name,
-                named,
-                limit,
-                address: row.source,
-                record: Some(row.record),
-                refused_packets: refused.map_or(0, |refusals| refusals.packets),
-            });
-            if busy.len() >= 2 * count.max(1024) {
-                keep_busiest(&mut busy, count);
-            }
-        })?;
-        unread.map_or(Ok(busy), Err)
+    /// The indices of the policies that sources are judged by.
+    pub(super) fn policies_of(&self, sources: &[IpAddr]) -> Vec<Option<u32>> {
+        let default = || self.policies.get(DEFAULT).map(|named| named.index);
+        let index = |source: &IpAddr| {
+            let entry = self.rules.longest_match(*source);
+            let own = entry.and_then(|(_, entry)| entry.policy());
+            own.or_else(default)
+        };
+        sources.iter().map(index).collect()
     }
+}
+
+/// A walk that looks for the busiest sources.
+pub(super) struct Walk<'a> {
+    tables: &'a dyn SourceTables,
+    view: &'a View,
+    refused: &'a WhoWasRefused,
+    now: Instant,
 }
 
 /// A source under limits, while it is not yet known whether it is among the busiest.
@@ -125,6 +130,98 @@ struct Busy<'a> {
     address: IpAddr,
     record: Option<Record>,
     refused_packets: u64,
+}
+
+impl<'a> Walk<'a> {
+    /// So many of the busiest sources, the busiest first.
+    fn busiest(&self, count: usize) -> Result<Vec<TopSource>, DatapathError> {
+        let mut busy = if self.tables.is_compact() {
+            self.busiest_slots(count)?
+        } else {
+            self.busiest_records(count)?
+        };
+        keep_busiest(&mut busy, count);
+        busy.iter().map(|busy| self.told(busy)).collect()
+    }
+
+    fn told(&self, busy: &Busy<'_>) -> Result<TopSource, DatapathError> {
+        let record = match busy.record {
+            Some(record) => record,
+            None => self.record(busy.address, busy.named)?,
+        };
+        let state = self.state(busy.address, record);
+        Ok(TopSource {
+            source: busy.source,
+            policy: busy.policy.to_owned(),
+            limit: Some(state.limit(busy.named, busy.limit, self.now)?),
+            refused_packets: busy.refused_packets,
+        })
+    }
+
+    /// The busiest of the sources that have a record, and perhaps some others.
+    fn busiest_records(&self, count: usize) -> Result<Vec<Busy<'a>>, DatapathError> {
+        let policies = self.view.policies.iter();
+        let by_scope: HashMap<u32, (&str, &Named)> = policies
+            .map(|(name, named)| (named.policy.scope(), (name, named)))
+            .collect();
+        let mut busy: Vec<Busy<'a>> = Vec::new();
+        let mut unread = None;
+        self.tables.for_each_source(&mut |row| {
+            let Some(policy) = by_scope.get(&row.scope) else {
+                return;
+            };
+            let state = self.state(row.source, row.record);
+            match state.fullest(policy.1, self.now) {
+                Ok(Some(place)) => busy.push(Busy {
+                    record: Some(row.record),
+                    ..self.busy(row.source, *policy, place)
+                }),
+                Ok(None) => return,
+                Err(error) => {
+                    unread = Some(error);
+                    return;
+                }
+            }
+            if busy.len() >= 2 * count.max(1024) {
+                keep_busiest(&mut busy, count);
+            }
+        })?;
+        unread.map_or(Ok(busy), Err)
+    }
+
+    fn busy(
+        &self,
+        address: IpAddr,
+        (policy, named): (&'a str, &'a Named),
+        (fill, limit): (f64, usize),
+    ) -> Busy<'a> {
+        let prefix = named.role.prefix_around(address);
+        // The refusals of wider prefixes are not remembered.
+        let refused = self.refused.all.get(&address).filter(|_| prefix.is_none());
+        Busy {
+            fill,
+            source: prefix.unwrap_or_else(|| self.view.telling.told_as(address)),
+            policy,
+            named,
+            limit,
+            address,
+            record: None,
+            refused_packets: refused.map_or(0, |refusals| refusals.packets),
+        }
+    }
+
+    fn record(&self, source: IpAddr, named: &Named) -> Result<Record, DatapathError> {
+        let record = self.tables.record(source, &named.policy, self.now)?;
+        Ok(record.unwrap_or_default())
+    }
+
+    const fn state(&self, source: IpAddr, record: Record) -> SourceState<'a> {
+        SourceState {
+            tables: self.tables,
+            source,
+            record,
+        }
+    }
 }
 
 fn keep_busiest(busy: &mut Vec<Busy<'_>>, count: usize) {

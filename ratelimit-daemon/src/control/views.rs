@@ -1,16 +1,13 @@
 //! What the controller tells: nothing here changes anything.
 
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use ratelimit_common::detected::Tally;
 
 use super::{
     controller::{Controller, Reloads},
     detected::Detections,
+    handle::{Handle, Unanswered},
     limited,
     policies::{DEFAULT, NODE, Named, Role},
     reconcile::Reconciliation,
@@ -28,16 +25,6 @@ use crate::{
     datapath::{CounterRow, DatapathError, InterfaceState, IpFamily, Totals},
     prefix::Prefix,
 };
-
-/// How long a count of the sources is good for: it walks their maps.
-const FILL_LASTS: Duration = Duration::from_secs(10);
-
-/// How many sources have state, as counted a moment ago.
-#[derive(Debug, Default)]
-pub struct Fill {
-    counted: Option<Instant>,
-    sources: [u64; 2],
-}
 
 /// What the metrics are made of.
 #[derive(Clone, Debug)]
@@ -66,10 +53,75 @@ pub struct Snapshot {
     pub filling: Filling,
 }
 
+/// The state of the daemon and its datapath.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
+    let policies = |controller: &mut Controller| {
+        let is_compact = controller.is_compact();
+        is_compact.then(|| Arc::clone(&controller.policies))
+    };
+    let slots = match controller.call(policies).await? {
+        Some(policies) => {
+            let count = controller.walk(move |survey| survey.count_slots(&policies));
+            count.await?.ok()
+        }
+        None => None,
+    };
+    let status = move |controller: &mut Controller| controller.status_with(slots);
+    controller.call(status).await
+}
+
+/// The bans, in the order of their prefixes and origins. The controller is asked for them part by part: those that are there all
+/// the while are told.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn bans(controller: &Handle) -> Result<Vec<Ban>, Unanswered> {
+    let mut bans = Vec::new();
+    let mut behind = None;
+    loop {
+        let part = move |controller: &mut Controller| controller.some_bans(behind.as_ref());
+        let part = controller.call(part).await?;
+        let Some((prefix, origin, _)) = part.last() else {
+            return Ok(bans);
+        };
+        behind = Some((*prefix, origin.clone()));
+        let told = part.into_iter();
+        bans.extend(told.map(|(prefix, origin, row)| ban(prefix, &origin, &row)));
+    }
+}
+
+/// What the metrics are made of. Refused is what cannot be read.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Unanswered> {
+    let policies = controller.call(|controller| Arc::clone(&controller.policies));
+    let policies = policies.await?;
+    let count = controller.walk(move |survey| survey.count_sources(&policies));
+    match count.await? {
+        Ok(sources) => {
+            let snapshot = move |controller: &mut Controller| controller.snapshot(sources);
+            controller.call(snapshot).await
+        }
+        Err(error) => Ok(Err(unreadable(error))),
+    }
+}
+
 impl Controller {
-    /// The state of the daemon and its datapath.
+    /// The state of the daemon and its datapath, but for how many slots of a `compact` table are in use.
     #[must_use]
     pub fn status(&self) -> Status {
+        self.status_with(None)
+    }
+
+    /// The same with these slots of IPv4 and IPv6.
+    fn status_with(&self, slots: Option<[u64; 2]>) -> Status {
         let config = &self.intent.config;
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -85,7 +137,7 @@ impl Controller {
             observe: config.observe,
             clock: self.clock(),
             interfaces: self.interfaces(),
-            maps: self.maps(),
+            maps: self.maps(slots),
             bans: self.intent.bans().len(),
             detected_bans: self.intent.detected(),
             attacks: self.attack_views(),
@@ -238,26 +290,29 @@ impl Controller {
             .collect())
     }
 
-    /// What the metrics are made of.
+    /// What the metrics are made of, when so many sources of IPv4 and of IPv6 have state.
     ///
     /// # Errors
     ///
     /// When the kernel's tables cannot be read.
-    pub fn snapshot(&mut self) -> Result<Snapshot, Refused> {
-        self.count_sources().map_err(unreadable)?;
+    pub fn snapshot(&self, sources: [u64; 2]) -> Result<Snapshot, Refused> {
         Ok(Snapshot {
-            status: self.status(),
+            status: self.status_with(self.is_compact().then_some(sources)),
             counters: self.counters().map_err(unreadable)?,
             totals: self.enforcer.datapath().totals().map_err(unreadable)?,
             tally: self.tally()?,
             detections: self.detections.clone(),
             attacks: self.attacks.found.clone(),
             limited: self.attacks.limited.clone(),
-            sources: self.fill.sources,
+            sources,
             reloads: self.reloads.clone(),
             reconciliation: self.reconciliation(),
             filling: self.filling,
         })
+    }
+
+    fn is_compact(&self) -> bool {
+        self.enforcer.datapath().table_sets().is_some()
     }
 
     fn interfaces(&self) -> Vec<InterfaceStatus> {
@@ -281,13 +336,8 @@ impl Controller {
             .collect()
     }
 
-    fn maps(&self) -> Vec<MapStatus> {
+    fn maps(&self, slots: Option<[u64; 2]>) -> Vec<MapStatus> {
         let [v4, v6] = IpFamily::ALL.map(|family| self.enforcer.count(family));
-        let slots = match self.fill.counted {
-            _ if self.enforcer.datapath().table_sets().is_none() => None,
-            Some(counted) if counted.elapsed() < FILL_LASTS => Some(self.fill.sources),
-            _ => self.slots_in_use().ok(),
-        };
         let entries = |name: &str| match name {
             "COMPACT_V4" => slots.map(|[v4, _]| v4),
             "COMPACT_V6" => slots.map(|[_, v6]| v6),
@@ -317,46 +367,9 @@ impl Controller {
             .collect())
     }
 
-    fn count_sources(&mut self) -> Result<(), DatapathError> {
-        if self
-            .fill
-            .counted
-            .is_some_and(|counted| counted.elapsed() < FILL_LASTS)
-        {
-            return Ok(());
-        }
-        let mut sources = self.slots_in_use()?;
-        self.enforcer
-            .datapath()
-            .for_each_source(&mut |row| sources[usize::from(row.source.is_ipv6())] += 1)?;
-        self.fill = Fill {
-            counted: Some(Instant::now()),
-            sources,
-        };
-        Ok(())
-    }
-
-    /// The slots of a `compact` table that are not empty, of IPv4 and of IPv6: one for each source and limit.
-    fn slots_in_use(&self) -> Result<[u64; 2], DatapathError> {
-        let mut slots = [0; 2];
-        let limits = self.policies.iter();
-        let limits = limits.flat_map(|(_, named)| named.policy.limits());
-        for limit in limits {
-            let datapath = self.enforcer.datapath();
-            datapath.for_each_slot(limit.region(), &mut |row| slots[row.family as usize] += 1)?;
-        }
-        Ok(slots)
-    }
-
     /// The source that an address belongs to.
     pub(super) fn source_of(&self, address: IpAddr) -> Prefix {
-        let source = &self.intent.config.source;
-        let length = if address.is_ipv4() {
-            source.ipv4_prefix
-        } else {
-            source.ipv6_prefix
-        };
-        Prefix::around(address, length).unwrap_or_else(|| address.into())
+        self.intent.config.source.around(address)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    ops::Range,
     os::fd::{AsRawFd, BorrowedFd},
 };
 
@@ -81,6 +82,24 @@ pub fn for_some<K: Pod, V: Pod>(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Calls `visit` with the elements of an array at some indices, as many of which there are.
+///
+/// # Errors
+///
+/// What the kernel answers.
+pub fn for_range<V: Pod>(
+    map: BorrowedFd<'_>,
+    indices: Range<u32>,
+    visit: impl FnMut(u32, V),
+) -> io::Result<()> {
+    // The kernel goes on behind the index that it is told.
+    let before = indices.start.checked_sub(1);
+    let place = before.map_or_else(Place::default, |index| {
+        Place::at(index.to_ne_bytes().to_vec())
+    });
+    for_some(map, &place, indices.len(), visit).map(drop)
 }
 
 /// The same where a value is so many `words`.

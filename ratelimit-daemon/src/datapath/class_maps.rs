@@ -1,6 +1,9 @@
 //! The maps by which the classes of a packet are looked up.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::{
+    ops::Range,
+    os::fd::{AsFd, OwnedFd},
+};
 
 use aya::maps::{Array, MapData};
 use ratelimit_common::ClassSet;
@@ -10,7 +13,7 @@ use super::{
     family_maps::{failed, unreadable},
     load::Maps,
 };
-use crate::class_tables::ClassTables;
+use crate::class_tables::{ClassArray, ClassTables};
 
 const BY_KIND: &str = "CLASSES_BY_KIND";
 const FROM_PORT: &str = "CLASSES_FROM_PORT";
@@ -45,6 +48,19 @@ impl ClassMaps {
         self.to_port.set(classes.to_port())
     }
 
+    /// Some elements of one array.
+    pub fn read_some(
+        &self,
+        array: ClassArray,
+        indices: Range<u32>,
+    ) -> Result<Vec<ClassSet>, DatapathError> {
+        match array {
+            ClassArray::ByKind => self.by_kind.read_some(indices),
+            ClassArray::FromPort => self.from_port.read_some(indices),
+            ClassArray::ToPort => self.to_port.read_some(indices),
+        }
+    }
+
     pub fn read(&self) -> Result<ClassTables, DatapathError> {
         Ok(ClassTables::from_arrays(
             self.by_kind.read()?,
@@ -74,6 +90,13 @@ impl ClassMap {
             }
         }
         Ok(())
+    }
+
+    fn read_some(&self, indices: Range<u32>) -> Result<Vec<ClassSet>, DatapathError> {
+        let mut classes = Vec::with_capacity(indices.len());
+        let visit = |_, class| classes.push(class);
+        batch::for_range(self.descriptor.as_fd(), indices, visit).map_err(unreadable(self.name))?;
+        Ok(classes)
     }
 
     fn read(&self) -> Result<Vec<ClassSet>, DatapathError> {

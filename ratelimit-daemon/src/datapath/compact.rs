@@ -63,8 +63,8 @@ struct Family {
 
 impl CompactTable {
     /// A table of `sets` sets.
-    pub fn new(maps: &mut Maps<'_>, sets: u32) -> anyhow::Result<Self> {
-        let seeds: Array<MapData, u64> = maps.take(SEEDS)?;
+    pub fn new(maps: &Maps<'_>, sets: u32) -> anyhow::Result<Self> {
+        let seeds: Array<MapData, u64> = maps.share(SEEDS)?;
         let [v4, v6] = TABLES.map(|name| Family::new(maps, name));
         Ok(Self {
             families: [v4?, v6?],
@@ -79,7 +79,7 @@ impl CompactTable {
     }
 
     /// Empties a region.
-    pub fn clear(&self, region: Region) -> Result<(), DatapathError> {
+    pub fn clear(&mut self, region: Region) -> Result<(), DatapathError> {
         for family in &self.families {
             if let Some(mapped) = family.map(self.part(region, 0..region.sets()))? {
                 for word in mapped.words() {
@@ -145,11 +145,11 @@ impl CompactTable {
 }
 
 impl Family {
-    fn new(maps: &mut Maps<'_>, name: &'static str) -> anyhow::Result<Self> {
+    fn new(maps: &Maps<'_>, name: &'static str) -> anyhow::Result<Self> {
         Ok(Self {
             name,
             map: maps.descriptor(name)?,
-            sets: maps.take(name)?,
+            sets: maps.share(name)?,
         })
     }
 

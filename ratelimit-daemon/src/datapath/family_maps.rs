@@ -1,7 +1,6 @@
 //! The maps of one address family.
 
 use std::{
-    hash::Hash,
     io,
     os::fd::{AsFd, OwnedFd},
     sync::atomic::{Ordering::SeqCst, fence},
@@ -13,19 +12,17 @@ use aya::{
 };
 use aya_obj::generated::BPF_F_NO_PREALLOC;
 use ratelimit_common::{
-    ListEntry, Record, SourceKey,
+    ListEntry,
     layout::LISTED_MAX,
     list::{PrefixKey, remembered::GENERATION},
-    refused::Refused,
 };
 
 use super::{
-    DatapathError, IpAddress, SourceRow,
+    DatapathError, IpAddress,
     batch::{self, Place},
     count::Count,
     guard::Guard,
     load::Maps,
-    refused_map::{self, RefusedMap},
 };
 use crate::prefix::Prefix;
 
@@ -33,8 +30,6 @@ use crate::prefix::Prefix;
 pub(super) struct Names {
     guard: &'static str,
     lists: &'static str,
-    sources: &'static str,
-    refused: &'static str,
     strikes: &'static str,
 }
 
@@ -42,8 +37,6 @@ pub(super) struct Names {
 pub(super) const V4: Names = Names {
     guard: "GUARD_V4",
     lists: "LISTS_V4",
-    sources: "SOURCES_V4",
-    refused: refused_map::MAPS[0],
     strikes: "STRIKES_V4",
 };
 
@@ -51,36 +44,27 @@ pub(super) const V4: Names = Names {
 pub(super) const V6: Names = Names {
     guard: "GUARD_V6",
     lists: "LISTS_V6",
-    sources: "SOURCES_V6",
-    refused: refused_map::MAPS[1],
     strikes: "STRIKES_V6",
 };
 
 /// The maps of the family of `A`.
 pub(super) struct FamilyMaps<A>
 where
-    A: IpAddress + Hash,
+    A: IpAddress,
     PrefixKey<A>: Pod,
-    SourceKey<A>: Pod,
-    Refused<A>: Pod,
 {
     names: &'static Names,
     guard: Guard,
     lists: HashMap<MapData, PrefixKey<A>, ListEntry>,
     lists_fd: OwnedFd,
     lists_count: Option<Count>,
-    sources: HashMap<MapData, SourceKey<A>, Record>,
-    sources_fd: OwnedFd,
-    refused: RefusedMap<A>,
     strikes: HashMap<MapData, A, u64>,
 }
 
 impl<A> FamilyMaps<A>
 where
-    A: IpAddress + Hash,
+    A: IpAddress,
     PrefixKey<A>: Pod,
-    SourceKey<A>: Pod,
-    Refused<A>: Pod,
 {
     pub fn new(maps: &mut Maps<'_>, names: &'static Names) -> anyhow::Result<Self> {
         let guard = Guard::new(maps, names.guard, A::LEVELS.words())?;
@@ -92,9 +76,6 @@ where
             lists_fd: maps.descriptor(names.lists)?,
             lists: maps.take(names.lists)?,
             lists_count: Count::learn::<PrefixKey<A>, ListEntry>(BPF_F_NO_PREALLOC, LISTED_MAX),
-            sources_fd: maps.descriptor(names.sources)?,
-            sources: maps.take(names.sources)?,
-            refused: RefusedMap::new(maps, names.refused)?,
             strikes: maps.take(names.strikes)?,
         })
     }
@@ -208,32 +189,6 @@ where
         self.lists_count?.elements(self.lists_fd.as_fd())
     }
 
-    pub fn record(&self, source: A, scope: u32) -> Result<Option<Record>, DatapathError> {
-        let answer = self.sources.get(&SourceKey::new(source, scope), 0);
-        present(answer).map_err(failed("reading", self.names.sources, 0))
-    }
-
-    pub fn for_each_source(&self, mut visit: impl FnMut(SourceRow)) -> Result<(), DatapathError> {
-        let visit = |key, record| visit(source_row::<A>(key, record));
-        batch::for_each(self.sources_fd.as_fd(), visit).map_err(unreadable(self.names.sources))
-    }
-
-    /// Shows some sources from a place on.
-    pub fn for_some_sources(
-        &self,
-        place: &Place,
-        count: usize,
-        visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place, DatapathError> {
-        let visit = |key, record| visit(source_row::<A>(key, record));
-        batch::for_some(self.sources_fd.as_fd(), place, count, visit)
-            .map_err(unreadable(self.names.sources))
-    }
-
-    pub const fn refused(&self) -> &RefusedMap<A> {
-        &self.refused
-    }
-
     /// The strikes of a source, as a word of [`BanRule`](ratelimit_common::BanRule).
     pub fn strikes(&self, source: A) -> Result<u64, DatapathError> {
         let word = present(self.strikes.get(&source, 0));
@@ -251,14 +206,6 @@ fn forget_answers(guard: &Guard) {
 /// The key of a prefix, where it is one of this family.
 fn key<A: IpAddress>(prefix: Prefix) -> Option<PrefixKey<A>> {
     Some(PrefixKey::new(A::of(prefix.address())?, prefix.len()))
-}
-
-fn source_row<A: IpAddress>(key: SourceKey<A>, record: Record) -> SourceRow {
-    SourceRow {
-        source: key.address().to_std(),
-        scope: key.scope(),
-        record,
-    }
 }
 
 /// The prefix of a key; `None` for what is no key of ours.

@@ -5,25 +5,24 @@ use std::{
     net::IpAddr,
     ops::Range,
     os::fd::{AsFd, OwnedFd},
+    sync::Arc,
 };
 
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    Address, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record, Refusals, Settings,
-    SourceKey, Verdict,
+    ClassSet, Detected, Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Region,
     detected::Tally,
     event::Sampler,
     layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
-    source::LogKey,
 };
 
 use super::{
-    Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpAddress,
-    IpFamily, Log, LogRow, LogSize, Pins, Place, Ring, Sizes, SlotRow, SourceRow, Totals, batch,
+    Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpFamily,
+    Log, LogSize, Pins, Place, Ring, Sizes, SourceTables, Totals, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
     detected_maps::DetectedMaps,
@@ -31,12 +30,12 @@ use super::{
     guard::Guard,
     interface, link,
     load::{self, Loaded, Maps},
-    logs::Logs,
     pins::LinkPin,
+    source_maps::SourceMaps,
 };
 use crate::{
     api::MapStatus,
-    class_tables::ClassTables,
+    class_tables::{ClassArray, ClassTables},
     config::{Config, Interface},
     prefix::Prefix,
     recording::CaptureMaps,
@@ -49,8 +48,8 @@ pub struct Kernel {
     classes: ClassMaps,
     aggregates: Array<MapData, Aggregates>,
     node: Array<MapData, Record>,
-    logs: Logs,
     compact: Option<CompactTable>,
+    sources: Arc<SourceMaps>,
     detected: DetectedMaps,
     new_sources: Array<MapData, FixedWindow>,
     policies: Array<MapData, Policy>,
@@ -58,7 +57,6 @@ pub struct Kernel {
     v4: FamilyMaps<Ipv4>,
     v6: FamilyMaps<Ipv6>,
     verdicts: PerCpuArray<MapData, Counter>,
-    inserted: PerCpuArray<MapData, u64>,
     sampler: PerCpuArray<MapData, Sampler>,
     events: Option<Events>,
     samples: Option<Ring>,
@@ -97,20 +95,19 @@ impl Kernel {
             settings: maps.take("SETTINGS")?,
             classes: ClassMaps::new(maps)?,
             aggregates: maps.take("AGGREGATES")?,
-            node: maps.take("NODE")?,
-            logs: Logs::new(maps.descriptor("LOGS")?, sizes.logs),
+            node: maps.share("NODE")?,
             detected: DetectedMaps::new(maps)?,
             new_sources: maps.take("NEW_SOURCES")?,
             compact: sizes
                 .sets
                 .map(|sets| CompactTable::new(maps, sets))
                 .transpose()?,
+            sources: Arc::new(SourceMaps::new(maps, sizes)?),
             policies_fd: maps.descriptor("POLICIES")?,
             policies: maps.take("POLICIES")?,
             v4: FamilyMaps::new(maps, &family_maps::V4)?,
             v6: FamilyMaps::new(maps, &family_maps::V6)?,
             verdicts: maps.take("VERDICTS")?,
-            inserted: maps.take("INSERTED")?,
             sampler: maps.take("SAMPLER")?,
             events: Some(maps.take("EVENTS")?),
             samples: Some(Ring::new(maps.descriptor("SAMPLES")?)),
@@ -190,6 +187,14 @@ impl Datapath for Kernel {
         self.classes.read()
     }
 
+    fn some_classes(
+        &self,
+        array: ClassArray,
+        indices: Range<u32>,
+    ) -> Result<Vec<ClassSet>, DatapathError> {
+        self.classes.read_some(array, indices)
+    }
+
     fn set_aggregates(
         &mut self,
         family: IpFamily,
@@ -206,12 +211,6 @@ impl Datapath for Kernel {
             .map_err(failed("reading", "AGGREGATES", 2))
     }
 
-    fn node_record(&self, scope: u32) -> Result<Record, DatapathError> {
-        self.node
-            .get(&(scope % NODE_POLICIES), 0)
-            .map_err(failed("reading", "NODE", NODE_POLICIES))
-    }
-
     fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError> {
         self.node
             .set(scope % NODE_POLICIES, Record::default(), 0)
@@ -219,7 +218,7 @@ impl Datapath for Kernel {
     }
 
     fn log_size(&self) -> LogSize {
-        self.logs.size()
+        self.sources.log_size()
     }
 
     fn table_sets(&self) -> Option<u32> {
@@ -227,47 +226,12 @@ impl Datapath for Kernel {
     }
 
     fn clear_region(&mut self, region: Region) -> Result<(), DatapathError> {
-        let table = self.compact.as_ref();
+        let table = self.compact.as_mut();
         table.map_or(Ok(()), |table| table.clear(region))
     }
 
-    fn some_slots(
-        &self,
-        region: Region,
-        sets: Range<u32>,
-        visit: &mut dyn FnMut(SlotRow),
-    ) -> Result<(), DatapathError> {
-        let Some(table) = &self.compact else {
-            return Ok(());
-        };
-        for family in IpFamily::ALL {
-            // To map a table takes as long as to read it: one that nothing was ever put into is left alone.
-            if self.inserted(family)? > 0 {
-                table.some_slots(family, region, sets.clone(), visit)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
-        let key = self.compact.as_ref().map_or(tag, |table| table.key(tag));
-        match family {
-            IpFamily::V4 => Ipv4::from_key(key).to_std(),
-            IpFamily::V6 => Ipv6::from_key(key).to_std(),
-        }
-    }
-
-    fn log(
-        &self,
-        source: IpAddr,
-        scope: u32,
-        limit: u32,
-    ) -> Result<Option<Vec<u64>>, DatapathError> {
-        let key = match source {
-            IpAddr::V4(address) => LogKey::new(&SourceKey::<Ipv4>::new(address.into(), scope)),
-            IpAddr::V6(address) => LogKey::new(&SourceKey::<Ipv6>::new(address.into(), scope)),
-        };
-        self.logs.words(key.of_limit(limit))
+    fn sources(&self) -> Arc<dyn SourceTables> {
+        Arc::clone(&self.sources) as Arc<dyn SourceTables>
     }
 
     fn set_entries(&mut self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError> {
@@ -339,9 +303,10 @@ impl Datapath for Kernel {
             .map_err(failed("reading", "POLICIES", POLICIES_MAX))
     }
 
-    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
+    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>, DatapathError> {
         let mut policies = Vec::new();
-        batch::for_each(self.policies_fd.as_fd(), |index: u32, policy: Policy| {
+        let policies_fd = self.policies_fd.as_fd();
+        batch::for_range(policies_fd, indices, |index, policy: Policy| {
             if policy != Policy::default() {
                 policies.push((index, policy));
             }
@@ -368,41 +333,6 @@ impl Datapath for Kernel {
             }
         }
         Ok(rows)
-    }
-
-    fn record(
-        &self,
-        source: IpAddr,
-        policy: &Policy,
-        now: Instant,
-    ) -> Result<Option<Record>, DatapathError> {
-        if let Some(table) = &self.compact {
-            let record = match source {
-                IpAddr::V4(address) => table.record(Ipv4::from(address), policy, now),
-                IpAddr::V6(address) => table.record(Ipv6::from(address), policy, now),
-            };
-            return record.map(Some);
-        }
-        let scope = policy.scope();
-        match source {
-            IpAddr::V4(address) => self.v4.record(address.into(), scope),
-            IpAddr::V6(address) => self.v6.record(address.into(), scope),
-        }
-    }
-
-    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError> {
-        match source {
-            IpAddr::V4(address) => self.v4.refused().of(address.into()),
-            IpAddr::V6(address) => self.v6.refused().of(address.into()),
-        }
-    }
-
-    fn for_each_refused(
-        &self,
-        visit: &mut dyn FnMut(IpAddr, Refusals),
-    ) -> Result<(), DatapathError> {
-        self.v4.refused().for_each(&mut *visit)?;
-        self.v6.refused().for_each(visit)
     }
 
     fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError> {
@@ -446,38 +376,6 @@ impl Datapath for Kernel {
         self.detected.tally()
     }
 
-    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
-        self.v4.for_each_source(&mut *visit)?;
-        self.v6.for_each_source(visit)
-    }
-
-    fn some_sources(
-        &self,
-        family: IpFamily,
-        place: &Place,
-        count: usize,
-        visit: &mut dyn FnMut(SourceRow),
-    ) -> Result<Place, DatapathError> {
-        match family {
-            IpFamily::V4 => self.v4.for_some_sources(place, count, visit),
-            IpFamily::V6 => self.v6.for_some_sources(place, count, visit),
-        }
-    }
-
-    fn some_logs(
-        &self,
-        place: &Place,
-        visit: &mut dyn FnMut(LogRow),
-    ) -> Result<Place, DatapathError> {
-        self.logs.for_some(place, |key, words| {
-            visit(LogRow {
-                scope: key.scope(),
-                limit: key.limit(),
-                words: words.to_vec(),
-            });
-        })
-    }
-
     fn totals(&self) -> Result<Totals, DatapathError> {
         let samplers = self
             .sampler
@@ -486,7 +384,10 @@ impl Datapath for Kernel {
         Ok(Totals {
             events_sent: samplers.iter().map(|sampler| sampler.sent).sum(),
             events_lost: samplers.iter().map(|sampler| sampler.lost).sum(),
-            inserted: [self.inserted(IpFamily::V4)?, self.inserted(IpFamily::V6)?],
+            inserted: [
+                self.sources.inserted(IpFamily::V4)?,
+                self.sources.inserted(IpFamily::V6)?,
+            ],
         })
     }
 
@@ -558,17 +459,6 @@ impl Kernel {
             IpFamily::V4 => self.v4.guard(),
             IpFamily::V6 => self.v6.guard(),
         }
-    }
-
-    /// The sources of a family that ever got state.
-    fn inserted(&self, family: IpFamily) -> Result<u64, DatapathError> {
-        let index = match family {
-            IpFamily::V4 => Family::Ipv4,
-            IpFamily::V6 => Family::Ipv6,
-        };
-        let cpus = self.inserted.get(&(index as u32), 0);
-        let cpus = cpus.map_err(failed("reading", "INSERTED", 2))?;
-        Ok(cpus.iter().sum())
     }
 
     fn counter(

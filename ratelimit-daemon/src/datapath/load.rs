@@ -126,6 +126,13 @@ impl Maps<'_> {
         descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))
     }
 
+    /// A map, by a descriptor of its own: it has an owner besides.
+    pub fn share<T: TryFrom<Map, Error = MapError>>(&self, name: &str) -> anyhow::Result<T> {
+        let map = MapData::from_fd(self.descriptor(name)?).and_then(Map::from_map_data);
+        map.and_then(T::try_from)
+            .with_context(|| format!("opening the map {name}"))
+    }
+
     /// A map, for its one owner.
     pub fn take<T: TryFrom<Map, Error = MapError>>(&mut self, name: &str) -> anyhow::Result<T> {
         let map = self.0.take_map(name).ok_or_else(|| missing(name))?;

@@ -4,7 +4,10 @@ use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{Receiver, Sender},
+    },
 };
 
 use ratelimit_common::{
@@ -18,9 +21,14 @@ use ratelimit_common::{
 
 use super::{
     CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogRow, LogSize,
-    Place, SlotRow, SourceRow, Totals,
+    Place, SlotRow, SourceRow, SourceTables, Totals,
 };
-use crate::{api::MapStatus, class_tables::ClassTables, config::Interface, prefix::Prefix};
+use crate::{
+    api::MapStatus,
+    class_tables::{ClassArray, ClassTables},
+    config::Interface,
+    prefix::Prefix,
+};
 
 /// The tables, open to look into.
 #[derive(Debug, Default)]
@@ -67,6 +75,17 @@ pub struct Memory {
     pub tally: Tally,
     /// Whether a change of the settings is refused.
     pub settings_refused: bool,
+    /// Where the next walk through sources waits.
+    pub gate: Option<Gate>,
+}
+
+/// A point that a walk reaches, and where it waits until it may go on.
+#[derive(Debug)]
+pub struct Gate {
+    /// Is told that it was reached.
+    pub reached: Sender<()>,
+    /// Tells that it is open, or is gone.
+    pub open: Receiver<()>,
 }
 
 /// Logs that are shown at once.
@@ -104,6 +123,14 @@ impl From<&Arc<Mutex<Memory>>> for Shared {
 impl Shared {
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pass_gate(&self) {
+        let gate = self.memory().gate.take();
+        if let Some(gate) = gate {
+            let _ = gate.reached.send(());
+            let _ = gate.open.recv();
+        }
     }
 }
 
@@ -147,6 +174,17 @@ impl Datapath for Shared {
         Ok(self.memory().classes.clone())
     }
 
+    fn some_classes(
+        &self,
+        array: ClassArray,
+        indices: Range<u32>,
+    ) -> Result<Vec<ClassSet>, DatapathError> {
+        let memory = self.memory();
+        let classes = memory.classes.array(array).iter();
+        let classes = classes.skip(indices.start as usize).take(indices.len());
+        Ok(classes.copied().collect())
+    }
+
     fn set_aggregates(
         &mut self,
         family: IpFamily,
@@ -161,11 +199,6 @@ impl Datapath for Shared {
     fn aggregates(&self, family: IpFamily) -> Result<Aggregates, DatapathError> {
         let aggregates = self.memory().aggregates.get(&family).copied();
         Ok(aggregates.unwrap_or_default())
-    }
-
-    fn node_record(&self, scope: u32) -> Result<Record, DatapathError> {
-        let record = self.memory().node.get(&(scope % NODE_POLICIES)).copied();
-        Ok(record.unwrap_or_default())
     }
 
     fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError> {
@@ -193,29 +226,8 @@ impl Datapath for Shared {
         Ok(())
     }
 
-    fn some_slots(
-        &self,
-        _: Region,
-        _: Range<u32>,
-        _: &mut dyn FnMut(SlotRow),
-    ) -> Result<(), DatapathError> {
-        Ok(())
-    }
-
-    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
-        match family {
-            IpFamily::V4 => Ipv4Addr::from(Ipv4::from_key(tag)).into(),
-            IpFamily::V6 => Ipv6Addr::from_bits(u128::from(tag) << 64).into(),
-        }
-    }
-
-    fn log(
-        &self,
-        source: IpAddr,
-        scope: u32,
-        limit: u32,
-    ) -> Result<Option<Vec<u64>>, DatapathError> {
-        Ok(self.memory().logs.get(&(source, scope, limit)).cloned())
+    fn sources(&self) -> Arc<dyn SourceTables> {
+        Arc::new(self.clone())
     }
 
     fn set_entries(&mut self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError> {
@@ -310,42 +322,14 @@ impl Datapath for Shared {
         Ok(policy.unwrap_or_default())
     }
 
-    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
-        Ok(self
-            .memory()
-            .policies
-            .iter()
-            .map(|(index, policy)| (*index, *policy))
-            .collect())
+    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>, DatapathError> {
+        let memory = self.memory();
+        let policies = memory.policies.range(indices);
+        Ok(policies.map(|(index, policy)| (*index, *policy)).collect())
     }
 
     fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
         Ok(Vec::new())
-    }
-
-    fn record(
-        &self,
-        source: IpAddr,
-        policy: &Policy,
-        _: Instant,
-    ) -> Result<Option<Record>, DatapathError> {
-        let key = (source, policy.scope());
-        Ok(self.memory().records.get(&key).copied())
-    }
-
-    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError> {
-        Ok(self.memory().refusals.get(&source).copied())
-    }
-
-    fn for_each_refused(
-        &self,
-        visit: &mut dyn FnMut(IpAddr, Refusals),
-    ) -> Result<(), DatapathError> {
-        self.memory()
-            .refusals
-            .iter()
-            .for_each(|(source, refusals)| visit(*source, *refusals));
-        Ok(())
     }
 
     fn strikes(&self, _: IpAddr) -> Result<u64, DatapathError> {
@@ -391,7 +375,90 @@ impl Datapath for Shared {
         Ok(self.memory().tally)
     }
 
+    fn totals(&self) -> Result<Totals, DatapathError> {
+        Ok(Totals::default())
+    }
+
+    fn maps(&self) -> &[MapStatus] {
+        &[]
+    }
+
+    fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)> {
+        Vec::new()
+    }
+
+    fn attach(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn detach(&mut self) -> anyhow::Result<Detachment> {
+        Ok(Detachment::default())
+    }
+}
+
+impl SourceTables for Shared {
+    fn is_compact(&self) -> bool {
+        self.memory().table_sets.is_some()
+    }
+
+    fn node_record(&self, scope: u32) -> Result<Record, DatapathError> {
+        let record = self.memory().node.get(&(scope % NODE_POLICIES)).copied();
+        Ok(record.unwrap_or_default())
+    }
+
+    fn some_slots(
+        &self,
+        _: Region,
+        _: Range<u32>,
+        _: &mut dyn FnMut(SlotRow),
+    ) -> Result<(), DatapathError> {
+        self.pass_gate();
+        Ok(())
+    }
+
+    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
+        match family {
+            IpFamily::V4 => Ipv4Addr::from(Ipv4::from_key(tag)).into(),
+            IpFamily::V6 => Ipv6Addr::from_bits(u128::from(tag) << 64).into(),
+        }
+    }
+
+    fn log(
+        &self,
+        source: IpAddr,
+        scope: u32,
+        limit: u32,
+    ) -> Result<Option<Vec<u64>>, DatapathError> {
+        Ok(self.memory().logs.get(&(source, scope, limit)).cloned())
+    }
+
+    fn record(
+        &self,
+        source: IpAddr,
+        policy: &Policy,
+        _: Instant,
+    ) -> Result<Option<Record>, DatapathError> {
+        let key = (source, policy.scope());
+        Ok(self.memory().records.get(&key).copied())
+    }
+
+    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError> {
+        Ok(self.memory().refusals.get(&source).copied())
+    }
+
+    fn for_each_refused(
+        &self,
+        visit: &mut dyn FnMut(IpAddr, Refusals),
+    ) -> Result<(), DatapathError> {
+        self.memory()
+            .refusals
+            .iter()
+            .for_each(|(source, refusals)| visit(*source, *refusals));
+        Ok(())
+    }
+
     fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
+        self.pass_gate();
         // A copy: who visits may ask for more.
         let records = self.memory().records.clone();
         for ((source, scope), record) in records {
@@ -411,6 +478,7 @@ impl Datapath for Shared {
         count: usize,
         visit: &mut dyn FnMut(SourceRow),
     ) -> Result<Place, DatapathError> {
+        self.pass_gate();
         let mut rows = self.memory().records.clone();
         rows.retain(|(source, _), _| IpFamily::of(*source) == family);
         let rows = rows.into_iter().map(|((source, scope), record)| SourceRow {
@@ -433,26 +501,6 @@ impl Datapath for Shared {
             words,
         });
         Ok(some(rows, place, LOGS_AT_ONCE, visit))
-    }
-
-    fn totals(&self) -> Result<Totals, DatapathError> {
-        Ok(Totals::default())
-    }
-
-    fn maps(&self) -> &[MapStatus] {
-        &[]
-    }
-
-    fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)> {
-        Vec::new()
-    }
-
-    fn attach(&mut self) -> anyhow::Result<()> {
-        Ok(())
-    }
-
-    fn detach(&mut self) -> anyhow::Result<Detachment> {
-        Ok(Detachment::default())
     }
 }
 

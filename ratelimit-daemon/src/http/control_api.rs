@@ -25,7 +25,7 @@ use crate::{
         APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER,
         SuggestRequest,
     },
-    control::{Controller, Handle, Unanswered},
+    control::{self, Controller, Handle, Unanswered},
     lists,
     recording::Recorder,
 };
@@ -217,11 +217,13 @@ async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<
 }
 
 async fn status(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| Ok(controller.status())).await
+    let status = control::status(&controller).await;
+    tell(&controller, status.map(Ok)).await
 }
 
 async fn bans(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| Ok(controller.bans())).await
+    let bans = control::bans(&controller).await;
+    tell(&controller, bans.map(Ok)).await
 }
 
 async fn allows(State(controller): State<Handle>) -> Response {
@@ -253,7 +255,8 @@ async fn top(State(controller): State<Handle>, Query(query): Query<TopQuery>) ->
     if count == 0 || count > TOP_MAX {
         return bad_request(format!("the count {count} is not between 1 and {TOP_MAX}"));
     }
-    read(&controller, move |controller| controller.top(count)).await
+    let top = control::top(&controller, count).await;
+    tell(&controller, top).await
 }
 
 async fn suggest(
@@ -337,6 +340,17 @@ pub(super) async fn read<T: Serialize + Send + 'static>(
     request: impl FnOnce(&mut Controller) -> Result<T, Refused> + Send + 'static,
 ) -> Response {
     answered(controller.call(with_pass_all(request)).await)
+}
+
+/// Turns what was found beside the controller into JSON.
+async fn tell<T: Serialize + Send + 'static>(
+    controller: &Handle,
+    found: Result<Result<T, Refused>, Unanswered>,
+) -> Response {
+    match found {
+        Ok(found) => read(controller, move |_| found).await,
+        Err(unanswered) => answered::<T>(Err(unanswered)),
+    }
 }
 
 /// What the controller answers, and whether everything passes.

@@ -9,7 +9,7 @@ use axum::{
 };
 
 use crate::{
-    control::{Controller, Handle},
+    control::{self, Handle},
     exposition::Format,
     metrics,
 };
@@ -28,7 +28,7 @@ async fn metrics_page(State(controller): State<Handle>, headers: HeaderMap) -> R
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let format = Format::negotiate(accept);
-    match controller.call(Controller::snapshot).await {
+    match control::scrape(&controller).await {
         Ok(Ok(snapshot)) => {
             let text = metrics::render(&snapshot, format);
             ([(header::CONTENT_TYPE, format.content_type())], text).into_response()

@@ -17,6 +17,7 @@ mod room;
 mod sliding_logs;
 mod time;
 mod trials;
+mod walks;
 mod watching;
 mod wide;
 
@@ -42,6 +43,7 @@ use crate::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
         Source, StateStore,
     },
+    control::Survey,
     datapath::{Memory, Shared},
     detection::Rules,
     limit::{Algorithm, LimitSpec, LimitUnit},
@@ -245,6 +247,7 @@ fn check_tells_the_rule_that_decides() {
 /// A controller, and the tables that it fills.
 struct Lab {
     controller: Controller,
+    survey: Survey,
     memory: Arc<Mutex<Memory>>,
     config: Config,
     state: TempDir,
@@ -257,11 +260,15 @@ impl Lab {
     }
 
     fn protecting(config: Config, protected: Protected) -> Self {
-        let memory = Arc::new(Mutex::new(Memory::default()));
         let state = tempfile::tempdir().unwrap();
-        let controller = controller(&config, &memory, &state, &protected);
+        Self::over(Memory::default(), state, config, protected)
+    }
+
+    fn over(memory: Memory, state: TempDir, config: Config, protected: Protected) -> Self {
+        let memory = Arc::new(Mutex::new(memory));
         Self {
-            controller,
+            controller: controller(&config, &memory, &state, &protected),
+            survey: Survey::new(Arc::new(Shared::from(&memory))),
             memory,
             config,
             state,

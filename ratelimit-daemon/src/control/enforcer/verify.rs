@@ -1,16 +1,28 @@
 //! Whether the tables hold what was written: somebody else may have changed them (`bpftool map delete`).
 
-use ratelimit_common::ListEntry;
+use std::ops::Bound;
+
+use ratelimit_common::{ListEntry, layout::POLICIES_MAX};
 
 use super::{Enforcer, Tables};
 use crate::{
+    class_tables::ClassArray,
     control::guards::GuardCounts,
     datapath::{DatapathError, IpFamily},
     prefix::Prefix,
 };
 
+const _: () = assert!(POLICIES_MAX.is_multiple_of(POLICIES_AT_ONCE));
+
 /// So many entries are asked for one by one, in less time than it takes the kernel to walk through the buckets of all.
 const ASKED_FOR: usize = 4096;
+/// Of longer lists, so many entries of each family are compared in a turn.
+pub const PART: usize = 8192;
+/// Entries that are compared at once: some half a millisecond.
+const AT_ONCE: usize = 512;
+/// Elements of the arrays of classes, and indices of policies, that are compared in a turn: as long.
+const CLASSES_AT_ONCE: u32 = 2048;
+const POLICIES_AT_ONCE: u32 = 512;
 
 /// What the tables hold, by the kind of the table.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -82,10 +94,33 @@ impl ByKind {
 /// Which tables besides the entries are compared.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Extent {
-    /// What packets are judged by.
+    /// The policies that there are, and what there is one of.
     InUse,
-    /// Also what no packet asks for.
+    /// Also the arrays of classes, and policies that there should not be.
     All,
+}
+
+/// Where the comparison of the arrays of classes and of all policies goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spare {
+    array: ClassArray,
+    element: u32,
+    policy: u32,
+}
+
+/// Where a turn is, in which tables are compared: of entries each of a short list, or a part of a long one, and of classes and policies
+/// a part.
+#[derive(Clone, Debug, Default)]
+pub enum Turn {
+    /// It asks for each entry behind this one.
+    Asked(Option<Prefix>),
+    /// It walks through so many more entries of this family.
+    Walked(IpFamily, usize),
+    /// A part of the classes and policies is left.
+    Spare,
+    /// It has ended.
+    #[default]
+    End,
 }
 
 impl Enforcer {
@@ -186,26 +221,113 @@ impl Enforcer {
         Ok(true)
     }
 
-    /// Whether a part of the entries, the next `count` of each family, or how many there are, is not as it was written.
-    /// One call after the other, all of them are seen.
+    /// A turn that has not begun.
+    #[must_use]
+    pub fn turn(&self) -> Turn {
+        if self.entries.len() <= ASKED_FOR && self.is_counted() {
+            Turn::Asked(None)
+        } else {
+            Turn::Walked(IpFamily::V4, PART)
+        }
+    }
+
+    /// Whether it is known without a look at them that the entries are not as they were written.
+    #[must_use]
+    pub fn is_suspicious(&self) -> bool {
+        let is_other = |family: &IpFamily| {
+            let counted = self.datapath.count_entries(*family);
+            counted.is_some_and(|counted| counted != self.count(*family))
+        };
+        self.is_in_doubt || IpFamily::ALL.iter().any(is_other)
+    }
+
+    /// Compares the next part of a turn with what was written, and answers whether it is different. One turn after the other, all is
+    /// seen.
     ///
     /// # Errors
     ///
     /// When the lists cannot be read.
-    pub fn is_suspicious(&mut self, count: usize) -> Result<bool, DatapathError> {
-        let mut different = self.is_in_doubt;
-        for family in IpFamily::ALL {
-            let counted = self.datapath.count_entries(family);
-            different |= counted.is_some_and(|counted| counted != self.count(family));
-            let visit = &mut |prefix, entry| {
-                different |= self.entries.get(&prefix) != Some(&entry)
-                    || !GuardCounts::admit(prefix, &*self.datapath);
-            };
-            let place = &self.walks[family as usize];
-            let next = self.datapath.some_entries(family, place, count, visit)?;
-            self.walks[family as usize] = next;
+    pub fn compare_some(&mut self, turn: &mut Turn) -> Result<bool, DatapathError> {
+        match turn {
+            Turn::Asked(behind) => {
+                let (last, is_different) = self.ask_for_some(*behind)?;
+                *turn = last.map_or(Turn::Spare, |last| Turn::Asked(Some(last)));
+                Ok(is_different)
+            }
+            Turn::Walked(family, left) => {
+                let (family, left) = (*family, *left);
+                let (is_over, is_different) = self.walk_through_some(family)?;
+                *turn = match (is_over || left <= AT_ONCE, family) {
+                    (false, _) => Turn::Walked(family, left - AT_ONCE),
+                    (true, IpFamily::V4) => Turn::Walked(IpFamily::V6, PART),
+                    (true, IpFamily::V6) => Turn::Spare,
+                };
+                Ok(is_different)
+            }
+            Turn::Spare => {
+                *turn = Turn::End;
+                Ok(self.compare_classes()? || self.compare_policies()?)
+            }
+            Turn::End => Ok(false),
         }
-        Ok(different)
+    }
+
+    fn compare_classes(&mut self) -> Result<bool, DatapathError> {
+        let Spare { array, element, .. } = self.spare;
+        let written = self.held.classes.array(array);
+        let end = written.len().min((element + CLASSES_AT_ONCE) as usize);
+        let indices = element..u32::try_from(end).unwrap_or(u32::MAX);
+        let actual = self.datapath.some_classes(array, indices.clone())?;
+        let is_different = written.get(element as usize..end) != Some(&actual);
+        (self.spare.array, self.spare.element) = if end == written.len() {
+            (array.next(), 0)
+        } else {
+            (array, indices.end)
+        };
+        Ok(is_different)
+    }
+
+    fn compare_policies(&mut self) -> Result<bool, DatapathError> {
+        let first = self.spare.policy;
+        let indices = first..first + POLICIES_AT_ONCE;
+        self.spare.policy = indices.end % POLICIES_MAX;
+        let actual = self.datapath.some_policies(indices.clone())?;
+        let written = self.held.policies.range(indices);
+        Ok(!written.eq(actual.iter().map(|(index, policy)| (index, policy))))
+    }
+
+    /// Asks for the next entries behind one, and answers the last of them, unless it is the last of all.
+    fn ask_for_some(
+        &self,
+        behind: Option<Prefix>,
+    ) -> Result<(Option<Prefix>, bool), DatapathError> {
+        let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut entries = self.entries.range((behind, Bound::Unbounded));
+        let (mut last, mut is_different) = (None, false);
+        for (prefix, entry) in entries.by_ref().take(AT_ONCE) {
+            is_different |= self.datapath.entry(*prefix)? != Some(*entry)
+                || !GuardCounts::admit(*prefix, &*self.datapath);
+            last = Some(*prefix);
+        }
+        Ok((last.filter(|_| entries.next().is_some()), is_different))
+    }
+
+    /// Goes on with the walk through a family, and answers whether all of it was seen.
+    fn walk_through_some(&mut self, family: IpFamily) -> Result<(bool, bool), DatapathError> {
+        // The kernel would walk through millions of buckets.
+        if self.count(family) == 0 && self.datapath.count_entries(family) == Some(0) {
+            return Ok((true, false));
+        }
+        let mut is_different = false;
+        let visit = &mut |prefix, entry| {
+            is_different |= self.entries.get(&prefix) != Some(&entry)
+                || !GuardCounts::admit(prefix, &*self.datapath);
+        };
+        let place = &self.walks[family as usize];
+        let next = self.datapath.some_entries(family, place, AT_ONCE, visit)?;
+        let is_over = next.is_front();
+        self.walks[family as usize] = next;
+        Ok((is_over, is_different))
     }
 
     /// Whether the kernel says how many entries there are: then a walk through them misses none.

@@ -1,25 +1,29 @@
-//! A walk through the tables in parts, each short enough that nobody waits for the controller.
+//! A walk through the tables in parts, each short enough that other walks need not wait for it.
 
 use std::{
     collections::{BTreeMap, HashMap},
+    sync::Arc,
     time::{Duration, Instant as Moment},
 };
 
 use ratelimit_common::{algorithm::Algorithm, compact::Region};
 
-use super::{Controller, Measured, counted};
+use super::{Look, Measured, counted};
 use crate::{
     clock,
-    control::{limited, policies::Role, preview::ReadOnlyRing},
-    datapath::{Datapath, DatapathError, IpFamily, Place},
+    control::{
+        limited,
+        policies::{Policies, Role},
+        preview::ReadOnlyRing,
+        survey::Survey,
+    },
+    datapath::{DatapathError, IpFamily, Place, SETS_AT_ONCE, SourceTables},
 };
 
 /// After so long a look ends, with what it has begun to read.
 const LOOK: Duration = Duration::from_millis(8);
 /// Sources that are read at once: a millisecond, where the map is large.
 const SOURCES_AT_ONCE: usize = 4096;
-/// Sets of a `compact` table that are read at once: 2 MiB of each family.
-const SETS_AT_ONCE: u32 = 1 << 14;
 
 /// Where the walk goes on, and how many sources were counted on it.
 #[derive(Debug, Default)]
@@ -59,91 +63,116 @@ struct Limit {
     capacity: u64,
 }
 
-impl Controller {
+/// What windows of a limit held.
+#[derive(Debug)]
+pub struct Windows {
+    pub measured: Measured,
+    pub used: Vec<u64>,
+    /// How much fits into one.
+    pub capacity: u64,
+    /// Of how many sources these are the last, since the walk began.
+    pub sources: u64,
+}
+
+impl Survey {
     /// Counts the windows of the node, and of some sources: as many as there is time for.
-    pub(super) fn walk_on(&mut self) -> Result<(), DatapathError> {
+    pub fn look(&mut self, policies: Arc<Policies>) -> Look {
         let start = Moment::now();
-        self.count_node()?;
-        let limits = self.measured_limits();
+        Look {
+            found: self.walk_on(&policies),
+            policies,
+            took: start.elapsed(),
+        }
+    }
+
+    fn walk_on(&mut self, policies: &Policies) -> Result<Vec<Windows>, DatapathError> {
+        let start = Moment::now();
+        let mut found = self.count_node(policies)?;
+        let limits = measured_limits(policies);
         loop {
             let mut held = Held::new();
             // Where it fails, the walk begins anew.
-            let mut walk = std::mem::take(&mut self.history.walk);
-            let next = read(self.enforcer.datapath(), walk.next, &limits, &mut held)?;
+            let mut walk = std::mem::take(&mut self.walk);
+            let next = read(&*self.tables, walk.next, &limits, &mut held)?;
             for (key, used) in held {
                 let limit = &limits[&key];
                 let sources = walk.sources.entry(limit.measured.clone()).or_default();
                 *sources += used.len() as u64;
-                let measured = limit.measured.clone();
-                self.history.add(measured, &used, limit.capacity, *sources);
+                found.push(Windows {
+                    measured: limit.measured.clone(),
+                    used,
+                    capacity: limit.capacity,
+                    sources: *sources,
+                });
             }
-            let Some(next) = next else { return Ok(()) };
+            let Some(next) = next else { return Ok(found) };
             walk.next = next;
-            self.history.walk = walk;
+            self.walk = walk;
             if start.elapsed() >= LOOK {
-                return Ok(());
+                return Ok(found);
             }
         }
     }
 
     /// Counts what the CPUs have drawn of the limits of the node: up to 1/128 more than they have spent.
-    fn count_node(&mut self) -> Result<(), DatapathError> {
+    fn count_node(&self, policies: &Policies) -> Result<Vec<Windows>, DatapathError> {
         let now = clock::now();
         let mut found = Vec::new();
-        for (name, node) in self.policies.iter().filter(|it| it.1.role == Role::Node) {
-            let record = self.enforcer.datapath().node_record(node.policy.scope())?;
+        for (name, node) in policies.iter().filter(|it| it.1.role == Role::Node) {
+            let record = self.tables.node_record(node.policy.scope())?;
             for (limit, word) in node.limits.iter().zip(record.words) {
                 if let Some(used) = counted(&limit.compile().algorithm(), word, now) {
-                    found.push((Measured::new(name, limit), used, limit.capacity()));
+                    found.push(Windows {
+                        measured: Measured::new(name, limit),
+                        used: vec![used],
+                        capacity: limit.capacity(),
+                        sources: 1,
+                    });
                 }
             }
         }
-        for (measured, used, capacity) in found {
-            self.history.add(measured, &[used], capacity, 1);
-        }
-        Ok(())
+        Ok(found)
     }
+}
 
-    /// The limits of sources and of prefixes. Of those of a policy that mean the same, the first.
-    fn measured_limits(&self) -> BTreeMap<Key, Limit> {
-        let mut limits = BTreeMap::new();
-        for (name, named) in self.policies.iter() {
-            if named.role == Role::Node || limited::is_name(name) {
+/// The limits of sources and of prefixes. Of those of a policy that mean the same, the first.
+fn measured_limits(policies: &Policies) -> BTreeMap<Key, Limit> {
+    let mut limits = BTreeMap::new();
+    for (name, named) in policies.iter() {
+        if named.role == Role::Node || limited::is_name(name) {
+            continue;
+        }
+        let mut seen: Vec<Measured> = Vec::new();
+        for (index, (spec, limit)) in named.limits.iter().zip(named.policy.limits()).enumerate() {
+            let measured = Measured::new(name, spec);
+            if seen.contains(&measured) {
                 continue;
             }
-            let mut seen: Vec<Measured> = Vec::new();
-            for (index, (spec, limit)) in named.limits.iter().zip(named.policy.limits()).enumerate()
-            {
-                let measured = Measured::new(name, spec);
-                if seen.contains(&measured) {
-                    continue;
-                }
-                seen.push(measured.clone());
-                let limit = Limit {
-                    measured,
-                    algorithm: limit.algorithm(),
-                    region: limit.region(),
-                    capacity: spec.capacity(),
-                };
-                limits.insert((named.policy.scope(), index), limit);
-            }
+            seen.push(measured.clone());
+            let limit = Limit {
+                measured,
+                algorithm: limit.algorithm(),
+                region: limit.region(),
+                capacity: spec.capacity(),
+            };
+            limits.insert((named.policy.scope(), index), limit);
         }
-        limits
     }
+    limits
 }
 
 /// Reads a part, and answers the next one; `None` at the end of the walk.
 fn read(
-    datapath: &dyn Datapath,
+    tables: &dyn SourceTables,
     part: Part,
     limits: &BTreeMap<Key, Limit>,
     held: &mut Held,
 ) -> Result<Option<Part>, DatapathError> {
     let logs = Part::Logs(Place::default());
     Ok(match part {
-        Part::Sources(..) if datapath.table_sets().is_some() => Some(Part::Slots((0, 0), 0)),
+        Part::Sources(..) if tables.is_compact() => Some(Part::Slots((0, 0), 0)),
         Part::Sources(family, place) => {
-            let next = read_sources(datapath, (family, &place), limits, held)?;
+            let next = read_sources(tables, (family, &place), limits, held)?;
             match (next.is_front(), family) {
                 (false, _) => Some(Part::Sources(family, next)),
                 (true, IpFamily::V4) => Some(Part::Sources(IpFamily::V6, next)),
@@ -156,7 +185,7 @@ fn read(
             Some((key, _)) if *key != from && first > 0 => Some(Part::Slots(*key, 0)),
             Some((key, limit)) => {
                 let end = first.saturating_add(SETS_AT_ONCE);
-                datapath.some_slots(limit.region, first..end, &mut |row| {
+                tables.some_slots(limit.region, first..end, &mut |row| {
                     let used = counted(&limit.algorithm, row.word, clock::now());
                     held.entry(*key).or_default().extend(used);
                 })?;
@@ -168,19 +197,19 @@ fn read(
             }
         },
         Part::Logs(place) => {
-            let next = read_logs(datapath, &place, limits, held)?;
+            let next = read_logs(tables, &place, limits, held)?;
             (!next.is_front()).then_some(Part::Logs(next))
         }
     })
 }
 
 fn read_sources(
-    datapath: &dyn Datapath,
+    tables: &dyn SourceTables,
     (family, place): (IpFamily, &Place),
     limits: &BTreeMap<Key, Limit>,
     held: &mut Held,
 ) -> Result<Place, DatapathError> {
-    datapath.some_sources(family, place, SOURCES_AT_ONCE, &mut |row| {
+    tables.some_sources(family, place, SOURCES_AT_ONCE, &mut |row| {
         let now = clock::now();
         for (key, limit) in limits.range((row.scope, 0)..=(row.scope, usize::MAX)) {
             if let Some(used) = counted(&limit.algorithm, row.record.words[key.1], now) {
@@ -191,12 +220,12 @@ fn read_sources(
 }
 
 fn read_logs(
-    datapath: &dyn Datapath,
+    tables: &dyn SourceTables,
     place: &Place,
     limits: &BTreeMap<Key, Limit>,
     held: &mut Held,
 ) -> Result<Place, DatapathError> {
-    datapath.some_logs(place, &mut |row| {
+    tables.some_logs(place, &mut |row| {
         let key = (row.scope, row.limit as usize);
         if let Some(Limit {
             algorithm: Algorithm::SlidingLog(log),

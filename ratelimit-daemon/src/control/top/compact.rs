@@ -1,25 +1,15 @@
 //! The busiest sources of a `compact` table: its slots are read in place, and only those that are told are turned into
 //! sources.
 
-use std::{
-    cmp::Reverse,
-    collections::{HashMap, HashSet},
-    net::IpAddr,
-};
+use std::collections::{HashMap, HashSet};
 
-use ratelimit_common::{Instant, Refusals, policy::LIMITS_MAX};
+use ratelimit_common::policy::LIMITS_MAX;
 
-use super::{Busy, Controller};
+use super::{Busy, Walk};
 use crate::{
-    control::{
-        limit_state::{SourceState, share},
-        policies::{DEFAULT, Named},
-    },
+    control::{limit_state::share, policies::Named},
     datapath::{DatapathError, SlotRow},
 };
-
-/// Of the sources that were refused, those that were refused most are looked at, so many for each that is told.
-const REFUSED_FOR_EACH: usize = 16;
 
 /// A slot, and how full its limit is.
 struct Full<'a> {
@@ -29,57 +19,45 @@ struct Full<'a> {
     limit: usize,
 }
 
-impl Controller {
+impl<'a> Walk<'a> {
     /// The fullest slots, a source each, and the sources that were refused most.
-    pub(super) fn busiest_slots(
-        &self,
-        count: usize,
-        now: Instant,
-        refused: &HashMap<IpAddr, Refusals>,
-    ) -> Result<Vec<Busy<'_>>, DatapathError> {
-        let datapath = self.enforcer.datapath();
+    pub(super) fn busiest_slots(&self, count: usize) -> Result<Vec<Busy<'a>>, DatapathError> {
         let mut busy = Vec::new();
         let mut seen = HashSet::new();
-        for full in self.fullest_slots(count, now)? {
-            let source = datapath.source_of_tag(full.row.family, full.row.tag);
+        for full in self.fullest_slots(count)? {
+            let source = self.tables.source_of_tag(full.row.family, full.row.tag);
             if seen.insert((source, full.policy.0)) {
-                let place = (full.fill, full.limit);
-                busy.push(self.busy(source, full.policy, place, refused));
+                busy.push(self.busy(source, full.policy, (full.fill, full.limit)));
             }
         }
-        let mut most: Vec<_> = refused.iter().collect();
-        most.sort_unstable_by_key(|(_, refusals)| Reverse(refusals.packets));
-        for (source, _) in most.into_iter().take(REFUSED_FOR_EACH * count) {
-            let Some(policy) = self.policy_of(*source) else {
+        let policies = self.view.policies.iter();
+        let by_index: HashMap<u32, (&str, &Named)> = policies
+            .map(|(name, named)| (named.index, (name, named)))
+            .collect();
+        for (source, index) in self.refused.most.iter().zip(&self.refused.policies) {
+            let Some(policy) = index.and_then(|index| by_index.get(&index)) else {
                 continue;
             };
-            let state = SourceState {
-                datapath,
-                source: *source,
-                record: datapath
-                    .record(*source, &policy.1.policy, now)?
-                    .unwrap_or_default(),
-            };
-            if let Some(place) = state.fullest(policy.1, now)?
+            let state = self.state(*source, self.record(*source, policy.1)?);
+            if let Some(place) = state.fullest(policy.1, self.now)?
                 && seen.insert((*source, policy.0))
             {
-                busy.push(self.busy(*source, policy, place, refused));
+                busy.push(self.busy(*source, *policy, place));
             }
         }
         Ok(busy)
     }
 
     /// As many of the fullest slots as hold `count` sources for sure: one has a slot for each limit of its policy.
-    fn fullest_slots(&self, count: usize, now: Instant) -> Result<Vec<Full<'_>>, DatapathError> {
+    fn fullest_slots(&self, count: usize) -> Result<Vec<Full<'a>>, DatapathError> {
         let kept = count.max(1) * LIMITS_MAX;
-        let mut fullest: Vec<Full<'_>> = Vec::with_capacity(2 * kept);
+        let mut fullest: Vec<Full<'a>> = Vec::with_capacity(2 * kept);
         let mut least = 0.0;
-        for policy in self.policies.iter() {
+        for policy in self.view.policies.iter() {
             for (index, limit) in policy.1.policy.limits().enumerate() {
                 let (algorithm, capacity) = (limit.algorithm(), limit.capacity());
-                let datapath = self.enforcer.datapath();
-                datapath.for_each_slot(limit.region(), &mut |row| {
-                    let fill = share(algorithm.used(row.word, now), capacity);
+                self.tables.for_each_slot(limit.region(), &mut |row| {
+                    let fill = share(algorithm.used(row.word, self.now), capacity);
                     if fill <= least {
                         return;
                     }
@@ -100,36 +78,5 @@ impl Controller {
         }
         fullest.sort_unstable_by(|a, b| b.fill.total_cmp(&a.fill));
         Ok(fullest)
-    }
-
-    fn busy<'a>(
-        &'a self,
-        source: IpAddr,
-        (policy, named): (&'a str, &'a Named),
-        (fill, limit): (f64, usize),
-        refused: &HashMap<IpAddr, Refusals>,
-    ) -> Busy<'a> {
-        let prefix = named.role.prefix_around(source);
-        let refused = refused.get(&source).filter(|_| prefix.is_none());
-        Busy {
-            fill,
-            source: prefix.unwrap_or_else(|| self.told_as(source)),
-            policy,
-            named,
-            limit,
-            address: source,
-            record: None,
-            refused_packets: refused.map_or(0, |refusals| refusals.packets),
-        }
-    }
-
-    /// The policy that a source is judged by.
-    fn policy_of(&self, source: IpAddr) -> Option<(&str, &Named)> {
-        let entry = self.rules.longest_match(source);
-        let index = entry.and_then(|(_, entry)| entry.policy());
-        match index {
-            Some(index) => self.policies.at(index),
-            None => self.policies.get(DEFAULT).map(|named| (DEFAULT, named)),
-        }
     }
 }

@@ -19,13 +19,13 @@ fn an_attack_is_told_while_it_goes_on_and_counted() {
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].subject, "from 192.0.2.1");
     assert_eq!(
-        lab.controller.snapshot().unwrap().attacks[&Kind::HeavyHitter],
+        lab.controller.snapshot([0; 2]).unwrap().attacks[&Kind::HeavyHitter],
         1
     );
     lab.controller.note_attacks(&Step::default(), vec![]);
     assert_eq!(lab.controller.status().attacks, []);
     assert_eq!(
-        lab.controller.snapshot().unwrap().attacks[&Kind::HeavyHitter],
+        lab.controller.snapshot([0; 2]).unwrap().attacks[&Kind::HeavyHitter],
         1
     );
 }
@@ -137,7 +137,7 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
     // Told twice, it is limited once.
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
-    let snapshot = lab.controller.snapshot().unwrap();
+    let snapshot = lab.controller.snapshot([0; 2]).unwrap();
     assert_eq!(snapshot.limited[&Kind::HeavyHitter], 1);
     assert_eq!(snapshot.status.limited, 1);
     lab.restart();
@@ -232,7 +232,7 @@ fn nothing_is_proposed_for_sources_of_an_attack() {
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
     history::windows(&lab, 0..1_000, 7, history::LATE);
-    lab.controller.look();
+    lab.look();
     let told = lab.controller.suggest(&history::request()).unwrap();
     let policies: Vec<_> = told.limits.iter().map(|it| it.policy.as_str()).collect();
     assert_eq!(policies, ["default", "partner"]);

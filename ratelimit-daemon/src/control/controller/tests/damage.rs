@@ -234,15 +234,7 @@ impl Files {
             entries: held.clone(),
             ..Memory::default()
         };
-        let memory = Arc::new(Mutex::new(memory));
-        let (config, protected) = (config(), Protected::default());
-        Lab {
-            controller: controller(&config, &memory, &state, &protected),
-            memory,
-            config,
-            state,
-            protected,
-        }
+        Lab::over(memory, state, config(), Protected::default())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_common::{Policy, Settings, algorithm::FixedWindow};
+use ratelimit_common::{Policy, Settings, algorithm::FixedWindow, layout::POLICIES_MAX};
 
 use super::*;
 use crate::control::{Kind, Reconciliation};
@@ -42,6 +42,19 @@ fn a_policy_that_nothing_names_is_taken_away_when_everything_is_compared() {
     assert!(!lab.memory.lock().unwrap().policies.contains_key(&77));
     let repaired = lab.controller.reconciliation().repaired;
     assert_eq!(repaired.of(Kind::Policy), 1);
+}
+
+#[test]
+fn a_policy_that_nothing_names_is_taken_away_when_its_turn_comes() {
+    let mut lab = Lab::new(config());
+    for index in [77, POLICIES_MAX - 1] {
+        let other = Policy::new(&[], 9, true).unwrap();
+        lab.memory.lock().unwrap().policies.insert(index, other);
+        (0..POLICIES_MAX / 512).for_each(|_| lab.controller.tick());
+        assert!(!lab.memory.lock().unwrap().policies.contains_key(&index));
+    }
+    let repaired = lab.controller.reconciliation().repaired;
+    assert_eq!((repaired.of(Kind::Policy), repaired.sum()), (2, 2));
 }
 
 #[test]
@@ -144,13 +157,32 @@ fn a_kernel_that_does_not_count_tells_what_is_put_in_when_its_turn_comes() {
     });
 }
 
+#[test]
+fn bans_come_between_the_parts_of_a_comparison_and_are_no_difference() {
+    for (bans, parts) in [(1_000, 1), (LONG, 3)] {
+        let mut lab = banned(bans);
+        lab.controller.begin_tick();
+        let mut between = 0;
+        while lab.controller.compare_on() {
+            between += 1;
+            lab.ban(&[&format!("10.2.0.{between}")], None).unwrap();
+        }
+        assert!(between >= parts, "{between} of {parts} for {bans} bans");
+        assert_eq!(lab.controller.reconciliation().repaired.sum(), 0);
+    }
+}
+
 /// Bans of a list that is not compared whole each second.
 const LONG: usize = 10_000;
 
 fn long() -> Lab {
+    banned(LONG)
+}
+
+fn banned(bans: usize) -> Lab {
     let mut lab = Lab::new(config());
     let address = |number: usize| format!("10.0.{}.{}", number / 256, number % 256);
-    let addresses: Vec<String> = (0..LONG).map(address).collect();
+    let addresses: Vec<String> = (0..bans).map(address).collect();
     let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
     lab.ban(&addresses, None).unwrap();
     lab.controller.tick();

@@ -81,7 +81,7 @@ fn check_and_top_read_the_ring() {
     assert!(is_about(states[0].room_in_seconds, 0.0));
     assert!(is_about(states[0].clears_in_seconds, 50.0), "{states:?}");
     assert!(is_about(states[2].room_in_seconds, 50.0), "{states:?}");
-    let top = lab.controller.top(10).unwrap();
+    let top = lab.top(10);
     let top: Vec<(String, u64)> = top
         .into_iter()
         .map(|row| (row.source.to_string(), row.limit.unwrap().used))

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, fs};
 
 use ratelimit_common::{
-    ClassSet, Policy, Record, aggregate::Aggregate, layout::NODE_POLICIES, parse::transport::Kind,
+    ClassSet, Policy, Record, aggregate::Aggregate, class::CLASSES_MAX, layout::NODE_POLICIES,
+    parse::transport::Kind,
 };
 
 use super::*;
@@ -216,6 +217,21 @@ fn a_reload_that_fails_leaves_every_table_as_it_was() {
 }
 
 #[test]
+fn arrays_of_classes_that_somebody_changed_are_put_right_when_their_turn_comes() {
+    let mut lab = lab(EVERYTHING);
+    let before = lab.memory.lock().unwrap().classes.clone();
+    for array in 0..3 {
+        let mut arrays =
+            [before.by_kind(), before.from_port(), before.to_port()].map(<[_]>::to_vec);
+        *arrays[array].last_mut().unwrap() = ClassSet::one(CLASSES_MAX - 1).unwrap();
+        let [by_kind, from_port, to_port] = arrays;
+        lab.memory.lock().unwrap().classes = ClassTables::from_arrays(by_kind, from_port, to_port);
+        (0..67).for_each(|_| lab.controller.tick());
+        assert!(lab.memory.lock().unwrap().classes == before, "{array}");
+    }
+}
+
+#[test]
 fn tables_that_somebody_changed_in_the_kernel_are_put_right() {
     let mut lab = lab(EVERYTHING);
     let before = lab.memory.lock().unwrap().classes.clone();
@@ -308,7 +324,7 @@ fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
         };
         memory.refusals.insert(network, refusals);
     }
-    let top = lab.controller.top(9).unwrap();
+    let top = lab.top(9);
     let rows: BTreeSet<_> = top
         .iter()
         .map(|row| {

@@ -1,0 +1,204 @@
+//! Walks through what is kept of sources, beside the controller.
+
+use std::{
+    pin::Pin,
+    sync::{
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
+};
+
+use tokio::{runtime::Runtime, time::timeout};
+
+use super::*;
+use crate::{
+    api::TopSource,
+    control::{self, Handle},
+    datapath::Gate,
+};
+
+/// After so long a test fails that would wait for ever.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What walks through the tables, without what it finds.
+type Walk = fn(Handle) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+const TOP: Walk = |handle| {
+    Box::pin(async move {
+        control::top(&handle, 10).await.unwrap().unwrap();
+    })
+};
+const SCRAPE: Walk = |handle| {
+    Box::pin(async move {
+        control::scrape(&handle).await.unwrap().unwrap();
+    })
+};
+const LOOK: Walk = |handle| {
+    Box::pin(async move {
+        control::look(&handle).await.unwrap();
+    })
+};
+const STATUS: Walk = |handle| {
+    Box::pin(async move {
+        control::status(&handle).await.unwrap();
+    })
+};
+
+#[test]
+fn a_ban_is_answered_while_sources_are_walked_through() {
+    for walk in [TOP, SCRAPE, LOOK] {
+        check(&Lab::new(config()), walk);
+    }
+}
+
+#[test]
+fn a_ban_is_answered_while_a_compact_table_is_walked_through() {
+    for walk in [TOP, SCRAPE, LOOK, STATUS] {
+        let lab = Lab::new(config());
+        lab.memory.lock().unwrap().table_sets = Some(1 << 20);
+        check(&lab, walk);
+    }
+}
+
+/// Bans while `walk` waits in the middle of the tables.
+fn check(lab: &Lab, walk: Walk) {
+    let (reached, open) = lab.set_gate();
+    lab.serve(|handle, runtime| {
+        let walk = runtime.spawn(walk(handle.clone()));
+        reached.recv_timeout(PATIENCE).unwrap();
+        let ban = handle.call(|controller| {
+            let request = BanRequest {
+                prefixes: vec![prefix("192.0.2.1")],
+                seconds: None,
+                reason: None,
+                force: false,
+            };
+            controller.ban(request, "root")
+        });
+        let answer = runtime.block_on(async { timeout(PATIENCE, ban).await });
+        assert_eq!(answer.unwrap().unwrap().unwrap().added, 1);
+        assert!(lab.is_banned("192.0.2.1") && !walk.is_finished());
+        open.send(()).unwrap();
+        runtime.block_on(walk).unwrap();
+    });
+}
+
+#[test]
+fn what_was_read_of_a_policy_that_changed_meanwhile_is_not_told() {
+    let mut config = config();
+    config.default_policy.limits = vec![history::slow(10, Algorithm::FixedWindow)];
+    config.policies.get_mut("partner").unwrap().limits = config.default_policy.limits.clone();
+    let lab = Lab::new(config);
+    lab.put_record("192.0.2.1", "default");
+    lab.put_record("203.0.113.1", "partner");
+    assert_eq!(lab.top(9).len(), 2);
+    let (reached, open) = lab.set_gate();
+    lab.serve(|handle, runtime| {
+        let own = handle.clone();
+        let top = runtime.spawn(async move { control::top(&own, 9).await });
+        reached.recv_timeout(PATIENCE).unwrap();
+        let request = LimitRequest {
+            prefix: None,
+            limits: vec![limit(77)],
+            observe: false,
+        };
+        let change = handle.call(|controller| controller.set_limits(request, "root"));
+        runtime.block_on(change).unwrap().unwrap();
+        open.send(()).unwrap();
+        let top = runtime.block_on(top).unwrap().unwrap().unwrap();
+        let policies: Vec<_> = top.iter().map(|row| row.policy.as_str()).collect();
+        assert_eq!(policies, ["partner"]);
+    });
+}
+
+#[test]
+fn what_was_seen_while_policies_changed_is_not_counted() {
+    let mut config = config();
+    config.default_policy.limits = vec![history::slow(10, Algorithm::FixedWindow)];
+    let mut lab = Lab::new(config);
+    history::windows(&lab, 0..1_000, 7, history::LATE);
+    let policies = lab.controller.begin_look().unwrap();
+    let look = lab.survey.look(policies);
+    lab.limit(Some("198.51.100.0/24"), 5).unwrap();
+    lab.controller.end_look(Some(look));
+    lab.controller.suggest(&history::request()).unwrap_err();
+    // The walk has ended: the next one is whole.
+    lab.look();
+    lab.look();
+    assert!(lab.controller.suggest(&history::request()).is_ok());
+}
+
+#[test]
+fn nothing_is_walked_through_for_who_hung_up() {
+    let lab = Lab::new(config());
+    let has_walked = Arc::new(AtomicBool::new(false));
+    lab.serve(|handle, runtime| {
+        let (go, wait) = mpsc::channel::<()>();
+        let own = handle.clone();
+        let first = runtime.spawn(async move { own.walk(move |_| wait.recv().unwrap()).await });
+        let (own, note) = (handle.clone(), Arc::clone(&has_walked));
+        let second =
+            runtime.spawn(async move { own.walk(move |_| note.store(true, Relaxed)).await });
+        second.abort();
+        assert!(runtime.block_on(second).unwrap_err().is_cancelled());
+        go.send(()).unwrap();
+        runtime.block_on(first).unwrap().unwrap();
+        runtime.block_on(handle.walk(|_| ())).unwrap();
+    });
+    assert!(!has_walked.load(Relaxed));
+}
+
+#[test]
+fn a_long_list_of_bans_is_told_whole() {
+    let mut lab = Lab::new(config());
+    let address = |number: u32| std::net::Ipv4Addr::from_bits(0x0b00_0000 + number).to_string();
+    let addresses: Vec<_> = (0..10_000).map(address).collect();
+    let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
+    lab.ban(&addresses, None).unwrap();
+    let told = lab.serve(|handle, runtime| runtime.block_on(control::bans(handle)));
+    assert_eq!(told.unwrap(), lab.controller.bans());
+}
+
+impl Lab {
+    /// Has the next walk wait in the middle. It tells when it is there, and goes on when it is told.
+    fn set_gate(&self) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
+        let ((reached, is_reached), (go, open)) = (mpsc::channel(), mpsc::channel());
+        self.memory.lock().unwrap().gate = Some(Gate { reached, open });
+        (is_reached, go)
+    }
+
+    /// Runs `work` with the handle of another controller over the same tables.
+    fn serve<T>(&self, work: impl FnOnce(&Handle, &Runtime) -> T) -> T {
+        let controller = controller(&self.config, &self.memory, &self.state, &self.protected);
+        let (handle, thread) = controller.spawn().unwrap();
+        let answer = work(&handle, &Runtime::new().unwrap());
+        drop(handle);
+        thread.join().unwrap();
+        answer
+    }
+
+    /// The busiest sources.
+    pub(super) fn top(&self, count: usize) -> Vec<TopSource> {
+        self.serve(|handle, runtime| {
+            let top = runtime.block_on(control::top(handle, count));
+            top.unwrap().unwrap()
+        })
+    }
+
+    /// Looks at what some sources have in use.
+    pub(super) fn look(&mut self) {
+        let look = self.controller.begin_look();
+        let look = look.map(|policies| self.survey.look(policies));
+        self.controller.end_look(look);
+    }
+
+    /// A source that has sent a packet under a policy.
+    fn put_record(&self, source: &str, policy: &str) {
+        let named = self.controller.policies.get(policy).unwrap();
+        let limit = named.policy.limits().next().unwrap().algorithm();
+        let mut record = ratelimit_common::Record::default();
+        record.words[0] = limit.step(0, clock::now(), 1).unwrap();
+        let key = (source.parse().unwrap(), named.policy.scope());
+        self.memory.lock().unwrap().records.insert(key, record);
+    }
+}

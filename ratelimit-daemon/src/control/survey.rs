@@ -1,0 +1,98 @@
+//! Walks through what the kernel keeps of sources, on a thread of their own: one through a million takes a good part of a second,
+//! in which no ban is to wait. They take place one after the other, so that several that are asked for at once slow packets no more
+//! than one does.
+//!
+//! A walk changes nothing. What it has to know of what is intended it is given, as it was when it began: policies may change
+//! meanwhile, and a region of a `compact` table may become that of another limit. Who asks for a walk looks, when it has ended,
+//! whether the policies are still the same.
+
+use std::{
+    io,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+
+use super::{history::Walk, policies::Policies};
+use crate::datapath::{DatapathError, SlotRow, SourceRow, SourceTables};
+
+/// Walks that may wait for their turn.
+const QUEUE: usize = 64;
+/// How long a count of the sources is good for.
+const COUNT_LASTS: Duration = Duration::from_secs(10);
+
+/// The tables, and what walks through them remember.
+pub struct Survey {
+    pub(super) tables: Arc<dyn SourceTables>,
+    /// How many sources have state, IPv4 and IPv6, as counted a moment ago.
+    counted: Option<(Instant, [u64; 2])>,
+    /// Where the look at what sources have sent goes on.
+    pub(super) walk: Walk,
+}
+
+/// A walk, and what is done with what it found.
+pub(super) type Job = Box<dyn FnOnce(&mut Survey) + Send>;
+
+impl Survey {
+    /// One that has begun no walk yet.
+    pub fn new(tables: Arc<dyn SourceTables>) -> Self {
+        Self {
+            tables,
+            counted: None,
+            walk: Walk::default(),
+        }
+    }
+
+    /// Walks on a thread of its own until nobody can ask any more.
+    ///
+    /// # Errors
+    ///
+    /// When the thread cannot be started.
+    pub(super) fn spawn(mut self) -> io::Result<(mpsc::Sender<Job>, thread::JoinHandle<()>)> {
+        let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
+        let thread = thread::Builder::new()
+            .name("survey".into())
+            .spawn(move || {
+                while let Some(job) = queue.blocking_recv() {
+                    job(&mut self);
+                }
+            })?;
+        Ok((jobs, thread))
+    }
+
+    /// How many sources have state under `policies`, IPv4 and IPv6, or had a moment ago; in a `compact` table each counts once for
+    /// each limit.
+    ///
+    /// # Errors
+    ///
+    /// When the tables cannot be read.
+    pub fn count_sources(&mut self, policies: &Policies) -> Result<[u64; 2], DatapathError> {
+        if let Some((counted, sources)) = self.counted
+            && counted.elapsed() < COUNT_LASTS
+        {
+            return Ok(sources);
+        }
+        let mut sources = self.count_slots(policies)?;
+        let count = &mut |row: SourceRow| sources[usize::from(row.source.is_ipv6())] += 1;
+        self.tables.for_each_source(count)?;
+        self.counted = Some((Instant::now(), sources));
+        Ok(sources)
+    }
+
+    /// The slots of a `compact` table that are not empty, of IPv4 and of IPv6: one for each source and limit.
+    ///
+    /// # Errors
+    ///
+    /// When the table cannot be read.
+    pub fn count_slots(&self, policies: &Policies) -> Result<[u64; 2], DatapathError> {
+        let mut slots = [0; 2];
+        let limits = policies.iter();
+        for limit in limits.flat_map(|(_, named)| named.policy.limits()) {
+            let count = &mut |row: SlotRow| slots[row.family as usize] += 1;
+            self.tables.for_each_slot(limit.region(), count)?;
+        }
+        Ok(slots)
+    }
+}

@@ -1,0 +1,245 @@
+//! The maps of sources, as they are read: with descriptors of their own, so that a thread beside the owner of the tables can walk
+//! through them.
+
+use std::{
+    hash::Hash,
+    net::IpAddr,
+    ops::Range,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use aya::{
+    Pod,
+    maps::{Array, HashMap, MapData, PerCpuArray},
+};
+use ratelimit_common::{
+    Address, Family, Instant, Ipv4, Ipv6, Policy, Record, Refusals, SourceKey, compact::Region,
+    layout::NODE_POLICIES, refused::Refused, source::LogKey,
+};
+
+use super::{
+    DatapathError, IpAddress, IpFamily, LogRow, LogSize, Place, Sizes, SlotRow, SourceRow, batch,
+    compact::CompactTable,
+    family_maps::{failed, present, unreadable},
+    load::Maps,
+    logs::Logs,
+    refused_map::{self, RefusedMap},
+    source_tables::SourceTables,
+};
+
+/// The maps of both stores.
+pub(super) struct SourceMaps {
+    v4: FamilySources<Ipv4>,
+    v6: FamilySources<Ipv6>,
+    compact: Option<CompactTable>,
+    logs: Logs,
+    node: Array<MapData, Record>,
+    inserted: PerCpuArray<MapData, u64>,
+}
+
+impl SourceMaps {
+    /// Those of maps of these sizes.
+    pub fn new(maps: &mut Maps<'_>, sizes: Sizes) -> anyhow::Result<Self> {
+        let compact = sizes.sets.map(|sets| CompactTable::new(maps, sets));
+        Ok(Self {
+            v4: FamilySources::new(maps, "SOURCES_V4", refused_map::MAPS[0])?,
+            v6: FamilySources::new(maps, "SOURCES_V6", refused_map::MAPS[1])?,
+            compact: compact.transpose()?,
+            logs: Logs::new(maps.descriptor("LOGS")?, sizes.logs),
+            node: maps.share("NODE")?,
+            inserted: maps.take("INSERTED")?,
+        })
+    }
+
+    /// The size of the sliding logs.
+    pub const fn log_size(&self) -> LogSize {
+        self.logs.size()
+    }
+
+    /// The sources of a family that ever got state.
+    pub fn inserted(&self, family: IpFamily) -> Result<u64, DatapathError> {
+        let index = match family {
+            IpFamily::V4 => Family::Ipv4,
+            IpFamily::V6 => Family::Ipv6,
+        };
+        let cpus = self.inserted.get(&(index as u32), 0);
+        let cpus = cpus.map_err(failed("reading", "INSERTED", 2))?;
+        Ok(cpus.iter().sum())
+    }
+}
+
+impl SourceTables for SourceMaps {
+    fn is_compact(&self) -> bool {
+        self.compact.is_some()
+    }
+
+    fn some_slots(
+        &self,
+        region: Region,
+        sets: Range<u32>,
+        visit: &mut dyn FnMut(SlotRow),
+    ) -> Result<(), DatapathError> {
+        let Some(table) = &self.compact else {
+            return Ok(());
+        };
+        for family in IpFamily::ALL {
+            // To map a table takes as long as to read it: one that nothing was ever put into is left alone.
+            if self.inserted(family)? > 0 {
+                table.some_slots(family, region, sets.clone(), visit)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr {
+        let key = self.compact.as_ref().map_or(tag, |table| table.key(tag));
+        match family {
+            IpFamily::V4 => Ipv4::from_key(key).to_std(),
+            IpFamily::V6 => Ipv6::from_key(key).to_std(),
+        }
+    }
+
+    fn some_sources(
+        &self,
+        family: IpFamily,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(SourceRow),
+    ) -> Result<Place, DatapathError> {
+        match family {
+            IpFamily::V4 => self.v4.for_some(place, count, visit),
+            IpFamily::V6 => self.v6.for_some(place, count, visit),
+        }
+    }
+
+    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError> {
+        self.v4.for_each(&mut *visit)?;
+        self.v6.for_each(visit)
+    }
+
+    fn record(
+        &self,
+        source: IpAddr,
+        policy: &Policy,
+        now: Instant,
+    ) -> Result<Option<Record>, DatapathError> {
+        if let Some(table) = &self.compact {
+            let record = match source {
+                IpAddr::V4(address) => table.record(Ipv4::from(address), policy, now),
+                IpAddr::V6(address) => table.record(Ipv6::from(address), policy, now),
+            };
+            return record.map(Some);
+        }
+        let scope = policy.scope();
+        match source {
+            IpAddr::V4(address) => self.v4.record(address.into(), scope),
+            IpAddr::V6(address) => self.v6.record(address.into(), scope),
+        }
+    }
+
+    fn log(
+        &self,
+        source: IpAddr,
+        scope: u32,
+        limit: u32,
+    ) -> Result<Option<Vec<u64>>, DatapathError> {
+        let key = match source {
+            IpAddr::V4(address) => LogKey::new(&SourceKey::<Ipv4>::new(address.into(), scope)),
+            IpAddr::V6(address) => LogKey::new(&SourceKey::<Ipv6>::new(address.into(), scope)),
+        };
+        self.logs.words(key.of_limit(limit))
+    }
+
+    fn some_logs(
+        &self,
+        place: &Place,
+        visit: &mut dyn FnMut(LogRow),
+    ) -> Result<Place, DatapathError> {
+        self.logs.for_some(place, |key, words| {
+            visit(LogRow {
+                scope: key.scope(),
+                limit: key.limit(),
+                words: words.to_vec(),
+            });
+        })
+    }
+
+    fn node_record(&self, scope: u32) -> Result<Record, DatapathError> {
+        self.node
+            .get(&(scope % NODE_POLICIES), 0)
+            .map_err(failed("reading", "NODE", NODE_POLICIES))
+    }
+
+    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError> {
+        match source {
+            IpAddr::V4(address) => self.v4.refused.of(address.into()),
+            IpAddr::V6(address) => self.v6.refused.of(address.into()),
+        }
+    }
+
+    fn for_each_refused(
+        &self,
+        visit: &mut dyn FnMut(IpAddr, Refusals),
+    ) -> Result<(), DatapathError> {
+        self.v4.refused.for_each(&mut *visit)?;
+        self.v6.refused.for_each(visit)
+    }
+}
+
+/// The maps of the family of `A`.
+struct FamilySources<A>
+where
+    A: IpAddress + Hash,
+    SourceKey<A>: Pod,
+    Refused<A>: Pod,
+{
+    name: &'static str,
+    records: HashMap<MapData, SourceKey<A>, Record>,
+    descriptor: OwnedFd,
+    refused: RefusedMap<A>,
+}
+
+impl<A> FamilySources<A>
+where
+    A: IpAddress + Hash,
+    SourceKey<A>: Pod,
+    Refused<A>: Pod,
+{
+    fn new(maps: &mut Maps<'_>, name: &'static str, refused: &'static str) -> anyhow::Result<Self> {
+        Ok(Self {
+            name,
+            descriptor: maps.descriptor(name)?,
+            records: maps.take(name)?,
+            refused: RefusedMap::new(maps, refused)?,
+        })
+    }
+
+    fn record(&self, source: A, scope: u32) -> Result<Option<Record>, DatapathError> {
+        let answer = self.records.get(&SourceKey::new(source, scope), 0);
+        present(answer).map_err(failed("reading", self.name, 0))
+    }
+
+    fn for_each(&self, mut visit: impl FnMut(SourceRow)) -> Result<(), DatapathError> {
+        let visit = |key, record| visit(row::<A>(key, record));
+        batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
+    }
+
+    /// Shows some sources from a place on.
+    fn for_some(
+        &self,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(SourceRow),
+    ) -> Result<Place, DatapathError> {
+        let visit = |key, record| visit(row::<A>(key, record));
+        batch::for_some(self.descriptor.as_fd(), place, count, visit).map_err(unreadable(self.name))
+    }
+}
+
+fn row<A: IpAddress>(key: SourceKey<A>, record: Record) -> SourceRow {
+    SourceRow {
+        source: key.address().to_std(),
+        scope: key.scope(),
+        record,
+    }
+}

@@ -1,0 +1,91 @@
+//! What the program keeps of sources, to be read: by a walk through all of them beside the owner of the tables, who goes on
+//! meanwhile. Nothing can be written by it.
+
+use std::{net::IpAddr, ops::Range};
+
+use ratelimit_common::{Instant, Policy, Record, Refusals, compact::Region};
+
+use super::{DatapathError, IpFamily, LogRow, Place, SlotRow, SourceRow};
+
+/// Sets of a `compact` table that are read at once: 2 MiB of each family. To map a whole table takes a millisecond and more, in which no
+/// other thread can map what it needs.
+pub const SETS_AT_ONCE: u32 = 1 << 14;
+
+/// The state of sources, of the node and of who was refused.
+pub trait SourceTables: Send + Sync {
+    /// Whether the state of sources is in a `compact` table.
+    fn is_compact(&self) -> bool;
+
+    /// Shows the slots of some sets of a region of that table that are not empty, in both families.
+    fn some_slots(
+        &self,
+        region: Region,
+        sets: Range<u32>,
+        visit: &mut dyn FnMut(SlotRow),
+    ) -> Result<(), DatapathError>;
+
+    /// The same of all its sets.
+    fn for_each_slot(
+        &self,
+        region: Region,
+        visit: &mut dyn FnMut(SlotRow),
+    ) -> Result<(), DatapathError> {
+        let mut firsts = (0..region.sets()).step_by(SETS_AT_ONCE as usize);
+        firsts.try_for_each(|first| {
+            let end = first.saturating_add(SETS_AT_ONCE);
+            self.some_slots(region, first..end.min(region.sets()), visit)
+        })
+    }
+
+    /// The source that a tag of that table stands for.
+    fn source_of_tag(&self, family: IpFamily, tag: u64) -> IpAddr;
+
+    /// Shows up to `count` sources of a family from a place on, or some more, and answers where to go on: at the front after the
+    /// last one. Those in a `compact` table are not among them.
+    fn some_sources(
+        &self,
+        family: IpFamily,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(SourceRow),
+    ) -> Result<Place, DatapathError>;
+
+    /// Shows the state of all sources of all scopes, but for those in a `compact` table.
+    fn for_each_source(&self, visit: &mut dyn FnMut(SourceRow)) -> Result<(), DatapathError>;
+
+    /// The state of a source, whose address is cut to the configured prefix, under a policy. In a `compact` table it is
+    /// what a packet of the source would be judged by, at `now`, where it has no slot.
+    fn record(
+        &self,
+        source: IpAddr,
+        policy: &Policy,
+        now: Instant,
+    ) -> Result<Option<Record>, DatapathError>;
+
+    /// The words of a sliding log: that of the limit at `limit` for a source under a scope. `None` when it logged nothing.
+    fn log(
+        &self,
+        source: IpAddr,
+        scope: u32,
+        limit: u32,
+    ) -> Result<Option<Vec<u64>>, DatapathError>;
+
+    /// Shows some of the sliding logs from a place on, of both families.
+    fn some_logs(
+        &self,
+        place: &Place,
+        visit: &mut dyn FnMut(LogRow),
+    ) -> Result<Place, DatapathError>;
+
+    /// The state of a policy of the node.
+    fn node_record(&self, scope: u32) -> Result<Record, DatapathError>;
+
+    /// How often a source was refused; `None` where it is not known to have been.
+    fn refusals(&self, source: IpAddr) -> Result<Option<Refusals>, DatapathError>;
+
+    /// Shows the sources that were refused last, as many as have room.
+    fn for_each_refused(
+        &self,
+        visit: &mut dyn FnMut(IpAddr, Refusals),
+    ) -> Result<(), DatapathError>;
+}
