@@ -26,6 +26,7 @@ use crate::{
 
 /// Asks about an address. It ends as `Blocked` when its packets are dropped.
 pub fn run(address: IpAddr, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let address = address.to_canonical();
     let answer: Answer<Check> = client.get(&format!("/v1/check/{address}"))?;
     let code = match answer.value.action.as_str() {
         "drop" => ExitCode::Blocked,
