@@ -263,6 +263,9 @@ pub struct Check {
     pub until: Option<Timestamp>,
     /// The ban that decides, when it is one.
     pub ban: Option<Ban>,
+    /// Why the address is protected, so that only bans that were forced hold for it; `None` when it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protected: Option<String>,
     /// The lists that hold the address.
     #[serde(default)]
     pub lists: Vec<Listed>,

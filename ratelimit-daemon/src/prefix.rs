@@ -1,9 +1,12 @@
-//! Prefixes as people write them: an address, `address/length`, or `address/netmask`.
+//! Prefixes as people write them: an address, `address/length`, or `address/netmask`. IPv4 behind `::ffff:` is IPv4.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use ipnetwork::IpNetwork;
 use serde::{Deserialize, Serialize};
+
+/// The bits of `::ffff:0:0/96`.
+const MAPPED_BITS: u8 = 96;
 
 /// A set of addresses with a common front. No bit behind the front is set.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -119,7 +122,8 @@ impl FromStr for Prefix {
 
     fn from_str(text: &str) -> Result<Self, PrefixError> {
         let text = text.trim();
-        let network: IpNetwork = text.parse().map_err(|_| diagnose(text))?;
+        let network = text.parse().map_err(|_| diagnose(text))?;
+        let network = unmapped(network);
         if network.network() != network.ip() {
             return Err(PrefixError::HostBits {
                 text: text.to_owned(),
@@ -129,6 +133,21 @@ impl FromStr for Prefix {
             });
         }
         Ok(Self(network))
+    }
+}
+
+/// IPv4 addresses as dual-stack sockets tell and log them, `::ffff:192.0.2.1` (RFC 4291, 2.5.5.2), are IPv4 on the wire; all of them
+/// together, `::ffff:0:0/96`, are a bogon of IPv6.
+fn unmapped(network: IpNetwork) -> IpNetwork {
+    let IpNetwork::V6(mapped) = network else {
+        return network;
+    };
+    let ipv4 = mapped.ip().to_ipv4_mapped();
+    match (ipv4, mapped.prefix().checked_sub(MAPPED_BITS)) {
+        (Some(address), Some(length @ 1..)) => {
+            IpNetwork::new(address.into(), length).unwrap_or(network)
+        }
+        _ => network,
     }
 }
 
@@ -192,6 +211,21 @@ mod tests {
         check("2001:DB8::/32", Ok("2001:db8::/32"));
         check("2001:db8::1", Ok("2001:db8::1"));
         check(" 192.0.2.1\n", Ok("192.0.2.1"));
+    }
+
+    #[test]
+    fn ipv4_as_dual_stack_sockets_write_it_is_ipv4() {
+        check("::ffff:192.0.2.1", Ok("192.0.2.1"));
+        check("::FFFF:c000:201", Ok("192.0.2.1"));
+        check("::ffff:192.0.2.0/120", Ok("192.0.2.0/24"));
+        // All of them is a prefix of IPv6 that lists of bogons have.
+        check("::ffff:0:0/96", Ok("::ffff:0.0.0.0/96"));
+        check(
+            "::ffff:192.0.2.1/120",
+            Err(
+                "invalid prefix `::ffff:192.0.2.1/120`: host bits are set, did you mean 192.0.2.0/24 or 192.0.2.1?",
+            ),
+        );
     }
 
     #[test]

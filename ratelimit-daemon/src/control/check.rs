@@ -64,6 +64,7 @@ impl Controller {
             rule: self.deciding_rule(address, verdict, ban.as_ref()),
             until: ban.as_ref().and_then(|ban| ban.until),
             ban,
+            protected: self.protection.why(address).map(ToString::to_string),
             lists: self.listed(address.into()),
             policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
             limited: self.limited_view(source),
@@ -81,16 +82,19 @@ impl Controller {
         })
     }
 
-    /// The ban that holds for an address: of those of the prefixes around it the one that ends last.
+    /// The ban that holds for an address: of those of the prefixes around it the one that ends last. For a protected one only
+    /// those count that were forced.
     fn ban_of(&self, address: IpAddr) -> Option<Ban> {
+        let is_protected = self.protection.why(address).is_some();
         let around =
             (0..=Prefix::from(address).len()).filter_map(|length| Prefix::around(address, length));
         let bans = around.flat_map(|prefix| {
             let bans = self.intent.bans_of(prefix);
             bans.map(move |(origin, row)| (prefix, origin, row))
         });
+        let bans = bans.filter(|(_, origin, _)| !is_protected || **origin == Origin::Forced);
         let longest = bans.max_by_key(|(_, _, row)| row.until);
-        let listed = self.listed_ban(address);
+        let listed = self.listed_ban(address).filter(|_| !is_protected);
         match (longest, listed) {
             (Some((_, _, row)), Some((until, listed))) if until > row.until => Some(listed),
             (Some((prefix, origin, row)), _) => Some(ban(prefix, origin, row)),

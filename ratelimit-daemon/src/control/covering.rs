@@ -66,14 +66,19 @@ impl Controller {
         drops.take(DROPS_TOLD).cloned().collect()
     }
 
-    /// The bans of an address, those of lists too, the one that ends last first.
+    /// The bans of an address, those of lists too, the one that ends last first; those that stop at a protected address after
+    /// those that do not.
     fn bans_around(&self, address: IpAddr, around: &[Prefix]) -> Vec<Ban> {
         let bans = around.iter().flat_map(|prefix| {
             let bans = self.intent.bans_of(*prefix);
             bans.map(|(origin, row)| (row.until, views::ban(*prefix, origin, row)))
         });
         let mut bans: Vec<_> = bans.chain(self.listed_bans(address)).collect();
-        bans.sort_by_key(|(until, _)| std::cmp::Reverse(*until));
+        let is_protected = self.protection.why(address).is_some();
+        bans.sort_by_key(|(until, ban)| {
+            let stops = is_protected && ban.origin != Origin::Forced;
+            (stops, std::cmp::Reverse(*until))
+        });
         bans.into_iter().map(|(_, ban)| ban).collect()
     }
 

@@ -3,7 +3,11 @@
 //! An event of the program only says that there is something to take over; what it is lies in the kernel's map. So nothing is
 //! lost when events are, or while there is no daemon.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use ratelimit_common::{
@@ -27,6 +31,9 @@ use crate::{
     protected::Word,
 };
 
+/// How many sources are told of whose bans are lifted.
+const LIFTED_MAX: usize = 1024;
+
 /// What is remembered of a source that was banned by a policy: its next ban is longer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Offence {
@@ -43,6 +50,15 @@ pub struct Detections {
     pub by_policy: BTreeMap<String, u64>,
     /// How many the kernel had made when they were last looked for.
     seen: u64,
+    /// Whose bans were lifted, as it was told.
+    lifted: BTreeSet<Prefix>,
+}
+
+impl Detections {
+    /// Whether a source whose ban is lifted was not told of before. One that floods is banned again and again.
+    fn is_news(&mut self, source: Prefix) -> bool {
+        self.lifted.len() < LIFTED_MAX && self.lifted.insert(source)
+    }
 }
 
 impl Controller {
@@ -66,7 +82,9 @@ impl Controller {
         for (address, ban) in &detected {
             let source = self.source_of(*address);
             if self.is_spared(source) {
-                warn!(%source, "a policy banned a source that is not to be banned: the ban is lifted");
+                if self.detections.is_news(source) {
+                    warn!(%source, "a policy banned a source that is not to be banned: the ban is lifted, and so are later ones");
+                }
                 continue;
             }
             let sentence = self.sentence(source, ban);
@@ -257,4 +275,18 @@ pub(super) fn later(instant: Instant, duration: Duration) -> Instant {
 
 fn wall(instant: Instant) -> Timestamp {
     clock::to_wall(instant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_whose_bans_are_lifted_is_told_of_once() {
+        let mut detections = Detections::default();
+        let gateway = "192.0.2.1".parse().unwrap();
+        assert!(detections.is_news(gateway));
+        assert!(!detections.is_news(gateway));
+        assert!(detections.is_news("192.0.2.2".parse().unwrap()));
+    }
 }

@@ -20,6 +20,7 @@ use crate::{
     lists::{Action, Entry, Facts, Reading, Reasons},
     origin::Origin,
     prefix::Prefix,
+    protected::Word,
 };
 
 /// Where an entry goes.
@@ -178,6 +179,9 @@ impl Controller {
         let texts: Vec<Arc<str>> = reading.reasons.iter().map(Arc::from).collect();
         let mut edits = Vec::new();
         for (target, entries) in groups {
+            if *target == Target::Bans(Origin::Forced) && !request.force {
+                self.vet_forced(&entries)?;
+            }
             if let Target::List(name, action) = target {
                 let facts = facts_of(&entries[0], &reading);
                 let by = facts.author.as_deref().unwrap_or(author);
@@ -202,6 +206,16 @@ impl Controller {
             edits.extend(rows(target, arrived, edit, answer));
         }
         Ok(edits)
+    }
+
+    /// What was forced where it was written is not forced here, unless it is here already.
+    fn vet_forced(&self, entries: &[Entry]) -> Result<(), Refused> {
+        let is_here = |prefix| self.intent.bans().contains_key(&(prefix, Origin::Forced));
+        for entry in entries.iter().filter(|entry| !is_here(entry.prefix)) {
+            let word = Word::Hand { forced: false };
+            self.protection.vet(entry.prefix, word)?;
+        }
+        Ok(())
     }
 
     /// Where the entries of each kind of line go, or why they are left out.

@@ -52,6 +52,11 @@ impl Protection {
         self.all.prefixes().collect()
     }
 
+    /// Why an address is protected; `None` when it is not.
+    pub fn why(&self, address: IpAddr) -> Option<&Why> {
+        self.all.met_by(address.into()).map(|(_, why)| why)
+    }
+
     /// Whether a change is of a ban that meets what is protected.
     pub fn is_met_by(&self, edit: &Edit) -> bool {
         matches!(edit, Edit::Ban(prefix, ..) if self.all.met_by(*prefix).is_some())

@@ -47,7 +47,10 @@ pub fn read(text: &str, sloppy: bool) -> Result<Written, Problem> {
 
 fn read_range(first: &str, last: &str) -> Result<Written, Problem> {
     let parse = |text: &str| text.parse::<IpAddr>().map_err(|_| not_an_address(text));
-    let (from, to) = (parse(first)?, parse(last)?);
+    let (mut from, mut to) = (parse(first)?, parse(last)?);
+    if from.to_canonical().is_ipv4() && to.to_canonical().is_ipv4() {
+        (from, to) = (from.to_canonical(), to.to_canonical());
+    }
     if from.is_ipv4() != to.is_ipv4() {
         let message = format!("{from} and {to} are of two families");
         return Err(problem(message, "write two addresses of one family"));
@@ -160,6 +163,7 @@ mod tests {
             "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
             Ok("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
         );
+        check("::ffff:192.0.2.0-::ffff:192.0.2.1", Ok("192.0.2.0/31"));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use jiff::SignedDuration;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::{
@@ -15,8 +15,14 @@ use crate::quantity;
 
 #[derive(Deserialize)]
 struct Alert<'t> {
-    #[serde(borrow)]
+    #[serde(borrow, default, deserialize_with = "of_go")]
     decisions: Option<Vec<&'t RawValue>>,
+}
+
+/// A list that is there; one of nothing may be `null` in Go.
+fn of_go<'t, D: Deserializer<'t>>(value: D) -> Result<Option<Vec<&'t RawValue>>, D::Error> {
+    let list: Option<Vec<&RawValue>> = Deserialize::deserialize(value)?;
+    Ok(Some(list.unwrap_or_default()))
 }
 
 /// A decision; what is absent is as `cscli decisions import` takes it.

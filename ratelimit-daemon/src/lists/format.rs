@@ -72,7 +72,10 @@ pub fn guess(bytes: &[u8], text: &str) -> Guess {
             hint: "see whether the download failed: `curl --fail` says so",
         },
         b'{' => object(line),
-        b'[' if line.len() == 1 || !line.contains("]:") => Guess::Format(Format::CrowdSecJson),
+        // Not an address with its port: [2001:db8::1]:80.
+        b'[' if line[1..].trim_start().starts_with(['{', ']']) || line.len() == 1 => {
+            Guess::Format(Format::CrowdSecJson)
+        }
         _ if line == "null" => Guess::Format(Format::CrowdSecJson),
         _ => words(line, text),
     }
@@ -174,6 +177,10 @@ mod tests {
         check("id,source,ip,reason,action\n", Format::CrowdSecCsv);
         check("[\n {", Format::CrowdSecJson);
         check("[]", Format::CrowdSecJson);
+        check(
+            "[{\"events\": [\"[2001:db8::1]:22\"]}]",
+            Format::CrowdSecJson,
+        );
         check("[2001:db8::1]:80", Format::Plain);
     }
 

@@ -111,6 +111,11 @@ fn elements<'t>(
     }
 }
 
+/// Whether a word says something of an element that matters here.
+fn is_about(word: &str) -> bool {
+    matches!(word, "timeout" | "expires" | "comment" | "counter")
+}
+
 /// Takes an element: an address, a prefix or a range, and what is said of it.
 fn take(words: &[&str], reader: &mut Reader<'_>) {
     // `10.0.0.1 - 10.0.0.7` is one word to nft.
@@ -147,6 +152,16 @@ fn take(words: &[&str], reader: &mut Reader<'_>) {
             }
             "counter" => {}
             "packets" | "bytes" => drop(options.next()),
+            // What a dynamic set counts of an element: `limit rate over 10/second burst 5 packets`.
+            "limit" | "quota" | "ct" | "last" => {
+                while options
+                    .as_slice()
+                    .first()
+                    .is_some_and(|word| !is_about(word))
+                {
+                    options.next();
+                }
+            }
             other => {
                 return reader.bad(other, || {
                     let message = format!("`{other}` stands behind the address");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use jiff::SignedDuration;
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     json,
@@ -87,11 +87,21 @@ pub fn read(reader: &mut Reader<'_>) {
     }
 }
 
+/// Whether a type is one of addresses. Since nft 1.1 it may be `{"typeof": {"payload": {"protocol": "ip", "field": "saddr"}}}`.
+fn is_of_addresses(kind: &str) -> bool {
+    if matches!(kind, "\"ipv4_addr\"" | "\"ipv6_addr\"") {
+        return true;
+    }
+    let kind: Value = serde_json::from_str(kind).unwrap_or_default();
+    let payload = &kind["typeof"]["payload"];
+    let [protocol, field] = ["protocol", "field"].map(|key| payload[key].as_str());
+    matches!(protocol, Some("ip" | "ip6")) && matches!(field, Some("saddr" | "daddr"))
+}
+
 fn read_set(set: &Set<'_>, reader: &mut Reader<'_>) {
     let Some(elements) = set.elem else { return };
     let elements = json::items(elements.get(), reader);
-    let is_of_addresses = |kind: &RawValue| matches!(kind.get(), "\"ipv4_addr\"" | "\"ipv6_addr\"");
-    if set.kind.is_some_and(|kind| !is_of_addresses(kind)) {
+    if set.kind.is_some_and(|kind| !is_of_addresses(kind.get())) {
         for _ in elements {
             reader.skip("of a set of another type");
         }

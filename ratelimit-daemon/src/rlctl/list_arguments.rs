@@ -44,7 +44,7 @@ pub struct ImportArguments {
     /// Leave bad lines out; without it a bad line keeps all of it from being taken
     #[arg(long)]
     pub skip_bad: bool,
-    /// Take prefixes wider than /8 (IPv4) and /19 (IPv6)
+    /// Take prefixes wider than /8 (IPv4) and /19 (IPv6), and with --force what was banned with it where the lines were written
     #[arg(long)]
     pub force: bool,
     /// Take a list without entries for no entries

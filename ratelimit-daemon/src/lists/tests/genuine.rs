@@ -143,6 +143,25 @@ fn a_set_of_nft_is_read_as_json() {
 }
 
 #[test]
+fn a_set_of_nft_1_1_says_in_json_what_it_is_a_type_of() {
+    let text = r#"{"nftables": [{"set": {"family": "inet", "name": "a", "table": "t", "type": {"typeof": {"payload": {"protocol": "ip", "field": "saddr"}}}, "elem": ["192.0.2.77"]}},
+        {"set": {"family": "inet", "name": "b", "table": "t", "type": {"typeof": {"payload": {"protocol": "tcp", "field": "dport"}}}, "elem": [22]}}]}"#;
+    let reading = check(text.as_bytes(), Format::NftJson, "192.0.2.77");
+    assert_eq!(reading.skipped.get("of a set of another type"), Some(&1));
+}
+
+#[test]
+fn statements_of_elements_are_passed_over() {
+    check(
+        b"table inet t {\n\tset s {\n\t\ttypeof ip saddr\n\t\tflags dynamic,timeout\n\t\telements = { \
+          192.0.2.1 limit rate over 10/second burst 5 packets timeout 1m expires 30s, 192.0.2.2 quota 25 mbytes used 3 bytes, \
+          192.0.2.3 ct count over 20 counter packets 1 bytes 2 comment \"x\", 192.0.2.4 last used 3s }\n\t}\n}\n",
+        Format::Nft,
+        "192.0.2.1 +30s\n192.0.2.2\n192.0.2.3 x\n192.0.2.4",
+    );
+}
+
+#[test]
 fn files_for_nft_are_read() {
     check(
         b"add element inet filter bad { 192.0.2.1, 192.0.2.2 timeout 10m }\n",
@@ -189,6 +208,12 @@ fn bans_of_crowdsec_are_read_as_json_and_nothing_else_of_it() {
         "198.51.100.0/24 +86399s manual 'ban' from 'test'\n192.0.2.1 +14399s login flood, again",
     );
     assert_eq!(reading.skipped.len(), 2);
+    // An alert without decisions, as `cscli alerts list -o json` has them.
+    check(
+        br#"[{"decisions": null, "id": 8}, {"decisions": [{"value": "192.0.2.1"}]}]"#,
+        Format::CrowdSecJson,
+        "192.0.2.1",
+    );
     check(
         br#"[{"duration": "4h", "scope": "ip", "type": "ban", "value": "192.0.2.1"}]"#,
         Format::CrowdSecJson,

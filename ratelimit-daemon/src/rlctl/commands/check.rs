@@ -26,6 +26,7 @@ use crate::{
 
 /// Asks about an address. It ends as `Blocked` when its packets are dropped.
 pub fn run(address: IpAddr, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let address = address.to_canonical();
     let answer: Answer<Check> = client.get(&format!("/v1/check/{address}"))?;
     let code = match answer.value.action.as_str() {
         "drop" => ExitCode::Blocked,
@@ -46,6 +47,7 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     if let Some(ban) = &check.ban {
         sentences.extend(circumstances(ban, now));
     }
+    sentences.extend(check.protected.as_deref().map(protected));
     sentences.extend(check.limited.iter().map(|it| limited(it, now)));
     sentences.extend(
         check
@@ -115,6 +117,14 @@ fn rule(check: &Check) -> String {
             format!("the policy `{policy}`, as for every source without one of its own")
         }
     }
+}
+
+/// `protected: it is the default gateway of eth0, so only bans with --force hold for it`
+fn protected(why: &str) -> String {
+    format!(
+        "protected: it is {}, so only bans with --force hold for it",
+        printable(why)
+    )
 }
 
 /// An entry that covers the address and does not decide; the default policy is beneath everything.

@@ -5,7 +5,7 @@ use crate::{
     rlctl::{
         client::{Answer, Client},
         failure::Failure,
-        output::printable,
+        output::{printable, printable_lines},
         phrase,
         report::Report,
     },
@@ -24,7 +24,26 @@ fn sentences(reloaded: &Reloaded) -> String {
         return format!("reloaded {files}: nothing is different");
     }
     let changes = phrase::count(reloaded.changes.len(), "change", "changes");
-    let lines = reloaded.changes.iter().map(|change| printable(change));
+    // What is wrong with the file of a list is shown with its line.
+    let lines = reloaded.changes.iter();
+    let lines = lines.map(|change| printable_lines(change).replace('\n', "\n    "));
     let lines: Vec<String> = lines.collect();
     format!("reloaded {files}: {changes}\n  {}", lines.join("\n  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_list_stands_in_lines_of_its_own() {
+        let reloaded = Reloaded {
+            files: vec!["a.toml".to_owned()],
+            changes: vec!["list x: not taken: l:2:1: no\n2 | bad\n  | ^^^ write".to_owned()],
+        };
+        assert_eq!(
+            sentences(&reloaded),
+            "reloaded a.toml: 1 change\n  list x: not taken: l:2:1: no\n    2 | bad\n      | ^^^ write"
+        );
+    }
 }

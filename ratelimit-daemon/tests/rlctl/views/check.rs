@@ -107,6 +107,22 @@ refused: nothing that is remembered";
 }
 
 #[test]
+fn check_of_a_protected_address_says_which_bans_hold_for_it() {
+    let answer = Check {
+        protected: Some("the default gateway of eth0".to_owned()),
+        limits: Vec::new(),
+        ..passing("203.0.113.7")
+    };
+    let stdout = "\
+packets from 203.0.113.7 pass (conforming)
+rule: the policy `default`, as for every source without one of its own
+protected: it is the default gateway of eth0, so only bans with --force hold for it
+refused: nothing that is remembered";
+    let request = "GET /v1/check/203.0.113.7";
+    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+}
+
+#[test]
 fn check_of_a_limited_address_ends_with_3_and_tells_the_full_limit() {
     let mut answer = Check {
         action: "drop".to_owned(),
@@ -241,6 +257,7 @@ fn passing(address: &str) -> Check {
         rule: None,
         until: None,
         ban: None,
+        protected: None,
         lists: Vec::new(),
         policy: "default".to_owned(),
         limits: limits(),

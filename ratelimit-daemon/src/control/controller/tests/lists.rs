@@ -287,8 +287,33 @@ fn a_list_that_the_datapath_has_no_room_for_changes_nothing() {
     lab.restart();
 }
 
+#[test]
+fn a_ban_that_was_forced_elsewhere_is_not_forced_here_by_an_import() {
+    let mut lab = Lab::protecting(config(), Protected::loopback());
+    let text = r#"{"prefix":"127.0.0.1","origin":"forced"}"#;
+    let refused = lab.import_lines(false, text).unwrap_err();
+    assert!(refused.error.contains("loopback"), "{}", refused.error);
+    assert!(refused.hint.unwrap().contains("--force"));
+    assert!(lab.controller.bans().is_empty());
+    lab.import_lines(true, text).unwrap();
+    assert_eq!(lab.controller.bans()[0].origin, Origin::Forced);
+    // What is here already is taken: an export that is imported again changes nothing.
+    let again = lab.import_lines(false, text).unwrap();
+    assert_eq!(again.targets[0].kept, 1);
+}
+
 impl Lab {
     /// Imports a list of bans, and answers what was added, removed, updated and kept.
+    fn import_lines(&mut self, force: bool, text: &str) -> Result<Imported, Refused> {
+        let request = ImportRequest {
+            into: ImportInto::Origins,
+            list: None,
+            force,
+            ..request("", Action::Ban)
+        };
+        self.send(&request, text)
+    }
+
     fn import_list(&mut self, name: &str, text: &str) -> (usize, usize, usize, usize) {
         self.import(name, Action::Ban, text)
     }

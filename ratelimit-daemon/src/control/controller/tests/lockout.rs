@@ -181,6 +181,45 @@ fn what_becomes_protected_is_spared_by_the_bans_that_are_there() {
 }
 
 #[test]
+fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() {
+    let mut lab = Lab::protecting(config(), protected());
+    let gateway: IpAddr = "198.51.100.1".parse().unwrap();
+    ban(
+        &mut lab,
+        prefix("198.51.100.0/24"),
+        Word::List { forced: false },
+    )
+    .unwrap();
+    let check = lab.controller.check(gateway).unwrap();
+    assert_eq!(check.action, "pass");
+    assert_eq!(
+        check.protected.as_deref(),
+        Some("the default gateway of eth0")
+    );
+    let forced = BanRequest {
+        prefixes: vec![prefix("198.51.100.1")],
+        seconds: Some(60.0),
+        reason: None,
+        force: true,
+    };
+    lab.controller.ban(forced, "root").unwrap();
+    let check = lab.controller.check(gateway).unwrap();
+    assert_eq!(check.action, "drop");
+    assert_eq!(check.rule, Some(prefix("198.51.100.1")));
+    assert!(check.until.is_some(), "the ban of the list has no end");
+    let deciding = check.covering.iter().find(|entry| entry.decides).unwrap();
+    let crate::api::Entry::Ban(ban) = &deciding.entry else {
+        panic!("{deciding:?}");
+    };
+    assert_eq!(ban.origin, Origin::Forced);
+    let stranger = lab
+        .controller
+        .check("198.51.100.2".parse().unwrap())
+        .unwrap();
+    assert_eq!(stranger.protected, None);
+}
+
+#[test]
 fn where_a_command_comes_from_is_protected_before_it_is_carried_out() {
     let mut lab = Lab::new(config());
     let peer: IpAddr = "192.0.2.50".parse().unwrap();
