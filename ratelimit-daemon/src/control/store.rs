@@ -46,6 +46,9 @@ const BANS: &str = "SELECT prefix, since_ns, reason, author, origin, until_ns, c
 const ALLOWS: &str = "SELECT prefix, since_ns, reason, author, checksum FROM allow";
 const LIMITS: &str = "SELECT target, since_ns, limits, author, observe, checksum FROM limits";
 
+/// The pages in the log, of 4 KiB, from which on whoever commits brings them over into the database.
+const LOG_PAGES: i64 = 16_384;
+
 /// The database.
 pub struct Store {
     connection: Connection,
@@ -131,6 +134,8 @@ impl Store {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         // What was deleted is not found in a damaged file as if it were there.
         connection.pragma_update(None, "secure_delete", "ON")?;
+        // Another thread does so first (`flush.rs`), unless changes are large or come too fast for it.
+        connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
         schema::prepare(&mut connection)?;
         let changes = read_changes(&connection)?;
         if let Some(seen) = seen {
@@ -145,7 +150,7 @@ impl Store {
             found: Found::Sound,
             changes,
             witness: Witness::beside(path),
-            flusher: Flusher::of(path),
+            flusher: Flusher::of(path, changes),
             group: Group::default(),
             read: RefCell::default(),
         };

@@ -97,6 +97,7 @@ impl Store {
         self.run("COMMIT")?;
         self.changes += 1;
         self.witness.see(self.changes);
+        self.flusher.shorten(self.changes);
         Ok(())
     }
 
