@@ -14,6 +14,7 @@ use ratelimit_daemon::{
     api::{AllowRequest, BanRequest, PrefixesRequest, Refused},
     config,
     control::{Controller, Store, sizes},
+    daemon,
     datapath::{Kernel, Pins},
     exposition::Format,
     http::{ControlApi, serve_control},
@@ -24,7 +25,7 @@ use ratelimit_daemon::{
 };
 use ratelimit_tests::lab::{INTERFACE, Lab};
 use tempfile::TempDir;
-use tokio::{net::UnixListener, runtime::Runtime};
+use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::scenario::Scenario;
@@ -103,7 +104,7 @@ impl Installation {
         let socket = self.directory.path().join("control.sock");
         let controller = self.controller.take().context("it did not start")?;
         let (handle, thread) = controller.spawn()?;
-        let runtime = Runtime::new()?;
+        let runtime = daemon::runtime()?;
         let stop = CancellationToken::new();
         let listener = {
             let _inside = runtime.enter();
