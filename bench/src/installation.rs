@@ -37,7 +37,7 @@ const CONFIG: &str = "config.toml";
 
 /// An installation, which goes when this is dropped.
 pub struct Installation {
-    /// Missing only while it starts again.
+    /// Missing only while it is stopped.
     controller: Option<Controller>,
     program: ProgramFd,
     pins: PathBuf,
@@ -64,9 +64,13 @@ impl Installation {
         })
     }
 
-    /// Starts it again. The program stays on its interface meanwhile.
-    pub fn restart(&mut self, lab: &Lab) -> Result<()> {
+    /// Stops it. The program stays on its interface meanwhile.
+    pub fn stop(&mut self) {
         self.controller = None;
+    }
+
+    /// Starts it again.
+    pub fn start(&mut self, lab: &Lab) -> Result<()> {
         self.controller = Some(start(lab, self.directory.path())?);
         Ok(())
     }
@@ -148,7 +152,7 @@ impl Installation {
     fn controller(&mut self) -> &mut Controller {
         self.controller
             .as_mut()
-            .expect("it is there but while it starts")
+            .expect("it is there but while it is stopped")
     }
 
     /// The program that is on the interface.
