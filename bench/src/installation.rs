@@ -14,6 +14,7 @@ use ratelimit_daemon::{
     api::{AllowRequest, BanRequest, PrefixesRequest, Refused},
     config,
     control::{self, Controller, Handle, Store, sizes},
+    daemon,
     datapath::{Kernel, Pins},
     exposition::Format,
     http::{ControlApi, serve_control},
@@ -36,7 +37,7 @@ const CONFIG: &str = "config.toml";
 
 /// An installation, which goes when this is dropped.
 pub struct Installation {
-    /// Missing only while it starts again.
+    /// Missing only while it is stopped.
     controller: Option<Controller>,
     program: ProgramFd,
     pins: PathBuf,
@@ -63,9 +64,13 @@ impl Installation {
         })
     }
 
-    /// Starts it again. The program stays on its interface meanwhile.
-    pub fn restart(&mut self, lab: &Lab) -> Result<()> {
+    /// Stops it. The program stays on its interface meanwhile.
+    pub fn stop(&mut self) {
         self.controller = None;
+    }
+
+    /// Starts it again.
+    pub fn start(&mut self, lab: &Lab) -> Result<()> {
         self.controller = Some(start(lab, self.directory.path())?);
         Ok(())
     }
@@ -102,7 +107,7 @@ impl Installation {
     pub fn run<T>(&mut self, work: impl FnOnce(&Running) -> Result<T>) -> Result<T> {
         let controller = self.controller.take().context("it did not start")?;
         let (handle, thread) = controller.spawn()?;
-        let runtime = Runtime::new()?;
+        let runtime = daemon::runtime()?;
         let answer = work(&Running { handle, runtime });
         let controller = thread.join().expect("the controller does not panic");
         self.controller = Some(controller);
@@ -143,7 +148,7 @@ impl Installation {
     fn controller(&mut self) -> &mut Controller {
         self.controller
             .as_mut()
-            .expect("it is there but while it starts")
+            .expect("it is there but while it is stopped")
     }
 
     /// The program that is on the interface.

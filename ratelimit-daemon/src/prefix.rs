@@ -100,8 +100,9 @@ impl Prefix {
             6 => IpAddr::from(*address.first_chunk::<16>()?),
             _ => return None,
         };
-        let prefix = Self::around(address, *length)?;
-        (prefix.to_bytes() == *bytes).then_some(prefix)
+        let prefix = Self(IpNetwork::new(address, *length).ok()?);
+        let is_first = prefix.0.network() == address;
+        (is_first && prefix.to_bytes() == *bytes).then_some(prefix)
     }
 
     /// Whether every address of `other` is one of this prefix.

@@ -309,7 +309,7 @@ impl Controller {
         giving_way: usize,
         cause: Cause<'_>,
     ) -> Result<Changed, Refused> {
-        let before = Some(self.clock());
+        let before = edits.iter().any(Edit::is_of_policy).then(|| self.clock());
         let reverse: Vec<Edit> = edits
             .iter()
             .cloned()
@@ -329,7 +329,9 @@ impl Controller {
             return Err(refusal(error));
         }
         self.enlarge_regions();
-        self.tell_clock(before.as_ref());
+        if before.is_some() {
+            self.tell_clock(before.as_ref());
+        }
         if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
         }
@@ -348,8 +350,7 @@ impl Controller {
         } = self;
         // The kernel comes before the commit: what was acknowledged is in both, and what is in the kernel alone after a
         // crash is taken away at the next start.
-        store.transaction(|writer| {
-            edits.iter().try_for_each(|edit| writer.write(edit))?;
+        store.keep(edits, || {
             enforcer.apply(freed, None)?;
             Ok(enforcer.apply(changes, tables)?)
         })

@@ -342,24 +342,16 @@ impl Enforcer {
         // A prefix that several changes are about stands in there more than once.
         entries.sort_unstable_by_key(|(prefix, _)| *prefix);
         entries.dedup_by_key(|(prefix, _)| *prefix);
-        let mut answer = Ok(());
-        let mut done = 0;
-        for chunk in entries.chunks(CHUNK) {
-            for (prefix, _) in chunk {
-                let before = self.entry(*prefix);
-                if before.is_none() {
-                    self.guards.add(*prefix, &mut *self.datapath);
-                    self.counts[IpFamily::of(prefix.address()) as usize] += 1;
-                }
-                undo.push(Undo::Entry(*prefix, before));
+        undo.reserve(entries.len());
+        for (prefix, _) in &entries {
+            let before = self.entry(*prefix);
+            if before.is_none() {
+                self.guards.add(*prefix, &mut *self.datapath);
+                self.counts[IpFamily::of(prefix.address()) as usize] += 1;
             }
-            done += chunk.len();
-            answer = self.datapath.set_entries(chunk);
-            if answer.is_err() {
-                break;
-            }
+            undo.push(Undo::Entry(*prefix, before));
         }
-        entries.truncate(done);
+        let answer = self.datapath.set_entries(&entries);
         self.entries.append(&mut entries.into_iter().collect());
         answer
     }

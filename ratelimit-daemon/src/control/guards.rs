@@ -1,11 +1,8 @@
 //! The guards in front of the lists: which of their bits the prefixes need, counted so that a bit can be cleared again.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::IpAddr,
-    ops::Range,
-};
+use std::{collections::BTreeMap, net::IpAddr, ops::Range};
 
+use foldhash::{HashMap, HashMapExt};
 use ratelimit_common::{
     Address, Ipv4, Ipv6, ListEntry,
     guard::{Level, Levels, WIDTHS, Widths},

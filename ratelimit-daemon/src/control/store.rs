@@ -46,6 +46,9 @@ const BANS: &str = "SELECT prefix, since_ns, reason, author, origin, until_ns, c
 const ALLOWS: &str = "SELECT prefix, since_ns, reason, author, checksum FROM allow";
 const LIMITS: &str = "SELECT target, since_ns, limits, author, observe, checksum FROM limits";
 
+/// The pages in the log, of 4 KiB, from which on whoever commits brings them over into the database.
+const LOG_PAGES: i64 = 16_384;
+
 /// The database.
 pub struct Store {
     connection: Connection,
@@ -131,6 +134,8 @@ impl Store {
         connection.pragma_update(None, "synchronous", "NORMAL")?;
         // What was deleted is not found in a damaged file as if it were there.
         connection.pragma_update(None, "secure_delete", "ON")?;
+        // Another thread does so first (`flush.rs`), unless changes are large or come too fast for it.
+        connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
         schema::prepare(&mut connection)?;
         let changes = read_changes(&connection)?;
         if let Some(seen) = seen {
@@ -145,7 +150,7 @@ impl Store {
             found: Found::Sound,
             changes,
             witness: Witness::beside(path),
-            flusher: Flusher::of(path),
+            flusher: Flusher::of(path, changes),
             group: Group::default(),
             read: RefCell::default(),
         };
@@ -271,33 +276,26 @@ impl Store {
     }
 }
 
-/// The key of a row of [`BANS`] and the end of the ban, when its checksum is right.
-fn ban_values(row: &Row<'_>) -> anyhow::Result<(Prefix, Origin, Option<i64>)> {
-    let (key, since) = (row.get_ref(0)?.as_blob()?, row.get(1)?);
+/// A row of [`BANS`], when its checksum is right.
+fn read_ban(
+    row: &Row<'_>,
+    timekeeper: &Timekeeper,
+    texts: &mut Texts,
+) -> anyhow::Result<(Prefix, Origin, BanRow)> {
+    let (key, since) = (row.get_ref(0)?.as_blob()?, row.get::<_, i64>(1)?);
     let reason = row.get_ref(2)?.as_str_or_null()?;
     let author = row.get_ref(3)?.as_str()?;
     let origin = row.get_ref(4)?.as_str()?;
     let until: Option<i64> = row.get(5)?;
     let sum = ban_sum(key, origin, until, since, reason, author);
     ensure!(sum == row.get::<_, u32>(6)?, "its checksum is wrong");
-    Ok((prefix(key)?, origin.parse()?, until))
-}
-
-/// A row of [`BANS`].
-fn read_ban(
-    row: &Row<'_>,
-    timekeeper: &Timekeeper,
-    texts: &mut Texts,
-) -> anyhow::Result<(Prefix, Origin, BanRow)> {
-    let (prefix, origin, until) = ban_values(row)?;
-    let reason = row.get_ref(2)?.as_str_or_null()?;
     let ban = BanRow {
         until: until.map_or(FOREVER, |until| timekeeper.instant(until)),
-        since: time(row, 1)?,
+        since: Timestamp::from_nanosecond(since.into())?,
         reason: reason.map(|reason| texts.keep(reason)),
-        author: texts.keep(row.get_ref(3)?.as_str()?),
+        author: texts.keep(author),
     };
-    Ok((prefix, origin, ban))
+    Ok((prefix(key)?, origin.parse()?, ban))
 }
 
 /// A row of [`ALLOWS`].

@@ -3,8 +3,10 @@
 
 use std::{
     io,
+    num::NonZero,
     ops::Range,
     os::fd::{AsRawFd, BorrowedFd},
+    thread,
 };
 
 use aya::Pod;
@@ -12,6 +14,10 @@ use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_3, bpf_cmd};
 
 /// Elements asked for at first; more where a bucket of a hash map holds more.
 const ELEMENTS: usize = 4096;
+/// So many elements at least are put into a map by one thread.
+const ELEMENTS_OF_THREAD: usize = 1 << 16;
+/// The most threads that do so.
+const THREADS_MAX: usize = 4;
 
 /// Where a walk through a map goes on: at the front by default.
 #[derive(Clone, Debug, Default)]
@@ -137,13 +143,35 @@ pub fn for_some_words<K: Pod>(
     }
 }
 
-/// Puts elements into a hash map, or replaces them.
+/// Puts elements into a hash map, or replaces them. Many are put there by several threads: each waits for memory most of the time.
 ///
 /// # Errors
 ///
 /// What the kernel answers. Some of the elements are there then, and some are not.
-pub fn update<K: Pod, V: Pod>(map: BorrowedFd<'_>, keys: &[K], values: &[V]) -> io::Result<()> {
+pub fn update<K: Pod + Sync, V: Pod + Sync>(
+    map: BorrowedFd<'_>,
+    keys: &[K],
+    values: &[V],
+) -> io::Result<()> {
     assert_eq!(keys.len(), values.len(), "each key has a value");
+    if keys.len() <= ELEMENTS_OF_THREAD {
+        return update_part(map, keys, values);
+    }
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = keys.len().div_ceil(ELEMENTS_OF_THREAD);
+    let elements = keys.len().div_ceil(threads.min(cpus).min(THREADS_MAX));
+    thread::scope(|scope| {
+        let parts = keys.chunks(elements).zip(values.chunks(elements));
+        let threads = parts.map(|(keys, values)| scope.spawn(|| update_part(map, keys, values)));
+        let threads: Vec<_> = threads.collect();
+        let answers = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("it does not panic"));
+        answers.fold(Ok(()), io::Result::and)
+    })
+}
+
+fn update_part<K: Pod, V: Pod>(map: BorrowedFd<'_>, keys: &[K], values: &[V]) -> io::Result<()> {
     if keys.is_empty() {
         return Ok(());
     }

@@ -21,7 +21,7 @@ pub struct Count {
 
 impl Count {
     /// That of hash maps from `K` to `V` with `flags` and room for `capacity` elements; `None` on a kernel that does not tell.
-    pub fn learn<K: Pod, V: Pod>(flags: u32, capacity: u32) -> Option<Self> {
+    pub fn learn<K: Pod + Sync, V: Pod + Sync>(flags: u32, capacity: u32) -> Option<Self> {
         let sizes = [size_of::<K>(), size_of::<V>()];
         let (one, two) = (make(sizes, flags, 1).ok()?, make(sizes, flags, 2).ok()?);
         let one_bytes = memory_bytes(one.as_fd())?;

@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 use crate::config::Source;
 
 /// An address family that has tables of its own.
-pub trait IpAddress: Address + FromBytes + Pod {
+pub trait IpAddress: Address + FromBytes + Pod + Sync {
     /// The address, where it is one of this family.
     fn of(address: IpAddr) -> Option<Self>;
 

@@ -1,5 +1,5 @@
-//! The log of the database, brought to the disk once a second: a commit does not wait for it, which takes milliseconds, and a
-//! power failure costs the last second at most.
+//! What the thread that commits does not wait for, as it takes milliseconds: the log of the database is brought to the disk once a
+//! second, so that a power failure costs the last second at most, and what stands in it is brought over into the database.
 
 use std::{
     fs::File,
@@ -11,41 +11,79 @@ use std::{
     thread,
 };
 
+use rusqlite::{Connection, OpenFlags};
 use tracing::warn;
 
-/// Brings a log to the disk, one time after the other.
+/// The changes after which the log is brought over: many of them are of the same pages.
+const CHANGES_LOGGED: u64 = 1_000;
+
+/// Brings a log to the disk, and into its database, one time after the other.
 pub struct Flusher {
+    database: PathBuf,
     log: PathBuf,
     flushed: u64,
-    is_busy: Arc<AtomicBool>,
+    brought_over: u64,
+    is_flushing: Arc<AtomicBool>,
+    is_bringing_over: Arc<AtomicBool>,
 }
 
 impl Flusher {
-    /// That of the log of the database at `path`.
+    /// That of the log of the database at `path`, which knows so many `changes`.
     #[must_use]
-    pub fn of(path: &Path) -> Self {
+    pub fn of(path: &Path, changes: u64) -> Self {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
         Self {
+            database: path.to_owned(),
             log: log.into(),
             flushed: 0,
-            is_busy: Arc::default(),
+            brought_over: changes,
+            is_flushing: Arc::default(),
+            is_bringing_over: Arc::default(),
         }
     }
 
     /// Brings the log to the disk, on a thread of its own, where there are `changes` that it did not see. A disk that takes
     /// longer than a second is not asked again meanwhile.
     pub fn flush(&mut self, changes: u64) {
-        if changes == self.flushed || self.is_busy.swap(true, Relaxed) {
+        if changes == self.flushed || self.is_flushing.swap(true, Relaxed) {
             return;
         }
         self.flushed = changes;
-        let (log, is_busy) = (self.log.clone(), Arc::clone(&self.is_busy));
-        thread::spawn(move || {
+        let log = self.log.clone();
+        spawn(&self.is_flushing, move || {
             if let Err(error) = File::open(&log).and_then(|file| file.sync_data()) {
                 warn!(%error, path = %log.display(), "changes could not be brought to the disk");
             }
-            is_busy.store(false, Relaxed);
         });
     }
+
+    /// Brings what stands in the log over into the database, on a thread of its own, where it has become long: the next commit
+    /// after that begins it anew.
+    pub fn shorten(&mut self, changes: u64) {
+        let is_long = changes >= self.brought_over + CHANGES_LOGGED;
+        if !is_long || self.is_bringing_over.swap(true, Relaxed) {
+            return;
+        }
+        self.brought_over = changes;
+        let database = self.database.clone();
+        spawn(&self.is_bringing_over, move || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let checkpoint = |connection: Connection| {
+                connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+            };
+            if let Err(error) = Connection::open_with_flags(&database, flags).and_then(checkpoint) {
+                warn!(%error, path = %database.display(), "the log could not be brought over into the database");
+            }
+        });
+    }
+}
+
+/// Runs `work`, and notes when it is done.
+fn spawn(is_busy: &Arc<AtomicBool>, work: impl FnOnce() + Send + 'static) {
+    let is_busy = Arc::clone(is_busy);
+    thread::spawn(move || {
+        work();
+        is_busy.store(false, Relaxed);
+    });
 }

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, ensure};
 
-use super::{Store, Writer};
+use super::{super::intent::Edit, Store, Writer};
 
 /// Where a group stands.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -64,15 +64,42 @@ impl Store {
         answer
     }
 
-    fn change_in_group<T>(
+    /// Keeps `edits` after `enforce` has put them in force: all of them, or none.
+    ///
+    /// # Errors
+    ///
+    /// Those of `enforce`, and of the database.
+    pub fn keep(
         &mut self,
-        change: impl FnOnce(&Writer<'_>) -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
+        edits: &[Edit],
+        enforce: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let change = |writer: &Writer<'_>| {
+            enforce()?;
+            edits.iter().try_for_each(|edit| writer.write(edit))
+        };
+        // A ban is one statement, and the last thing that can fail: it leaves nothing that would have to be taken back.
+        if self.group != Group::None && matches!(edits, [Edit::Ban(..)]) {
+            self.read.take();
+            self.join_group()?;
+            return change(&self.writer());
+        }
+        self.transaction(change)
+    }
+
+    fn join_group(&mut self) -> anyhow::Result<()> {
         if self.group == Group::Empty {
             self.run("BEGIN")?;
             self.group = Group::Begun;
         }
-        self.require_group()?;
+        self.require_group()
+    }
+
+    fn change_in_group<T>(
+        &mut self,
+        change: impl FnOnce(&Writer<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        self.join_group()?;
         self.run("SAVEPOINT one")?;
         let answer = change(&self.writer());
         if answer.is_err() {
@@ -97,6 +124,7 @@ impl Store {
         self.run("COMMIT")?;
         self.changes += 1;
         self.witness.see(self.changes);
+        self.flusher.shorten(self.changes);
         Ok(())
     }
 

@@ -109,6 +109,33 @@ fn what_was_written_is_there_after_opening_the_file_again() {
 }
 
 #[test]
+fn a_long_log_is_brought_over_into_the_database_beside_the_commits() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Store::open(directory.path()).unwrap();
+    let allow = AllowRow {
+        since: now(),
+        reason: None,
+        author: "root".into(),
+    };
+    let edit = Edit::Allow(prefix("192.0.2.1"), Some(allow));
+    for _ in 0..1_000 {
+        store.transaction(|writer| writer.write(&edit)).unwrap();
+    }
+    // What stands in the log is not seen so.
+    let database = format!("file:{}/state.db?immutable=1", directory.path().display());
+    let is_there = || {
+        let database = Connection::open(&database).unwrap();
+        let allows = database.query_row("SELECT count(*) FROM allow", [], |row| row.get(0));
+        allows == Ok(1)
+    };
+    let is_brought_over = (0..3_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        is_there()
+    });
+    assert!(is_brought_over);
+}
+
+#[test]
 fn a_transaction_that_fails_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();

@@ -39,6 +39,26 @@ fn a_change_that_fails_takes_none_of_its_group_along() {
 }
 
 #[test]
+fn a_ban_that_the_database_refuses_takes_none_of_its_group_along() {
+    let mut lab = Lab::new(config());
+    lab.database()
+        .execute_batch(
+            "CREATE TRIGGER refuse BEFORE INSERT ON ban WHEN hex(NEW.prefix) LIKE '04C0000202%'
+             BEGIN SELECT RAISE(ABORT, 'refused'); END;",
+        )
+        .unwrap();
+    lab.controller.begin_group();
+    lab.ban(&["192.0.2.1"], None).unwrap();
+    lab.ban(&["192.0.2.2"], None).unwrap_err();
+    lab.ban(&["192.0.2.3"], None).unwrap();
+    lab.controller.end_group().unwrap();
+    assert!(!lab.is_banned("192.0.2.2"));
+    lab.restart();
+    assert_eq!(lab.controller.bans().len(), 2);
+    assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.3"));
+}
+
+#[test]
 fn a_group_that_cannot_be_kept_is_taken_back_everywhere() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
