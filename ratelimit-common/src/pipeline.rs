@@ -116,7 +116,9 @@ where
             at: now,
             frame,
             limit: refusal.limit,
-            may_ban: refusal.reason == DropReason::Limited && outcome.is_enforced(),
+            may_ban: refusal.reason == DropReason::Limited
+                && outcome.is_enforced()
+                && !entry.is_protected(),
         };
         if tables.strike(&source, policy, &strike) {
             tables.detect(&source, policy, &strike);

@@ -239,6 +239,7 @@ fn a_protected_address_is_limited_and_never_banned_by_a_policy() {
     };
     let fake = protect(Fake::banning());
     check(&fake, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
+    assert_eq!(fake.detections.take(), []);
 }
 
 #[test]
