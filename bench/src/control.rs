@@ -27,6 +27,8 @@ use crate::{
 };
 
 const MILLION: usize = 1_000_000;
+/// Programs that ban over the API at the same time.
+const CLIENTS: [u32; 3] = [1, 16, 64];
 /// Bans one by one, and those of them whose time is told.
 const SINGLE: u32 = 100_000;
 const TIMED: usize = 1_000;
@@ -120,8 +122,11 @@ fn singles(installation: &mut Installation) -> Result<()> {
     );
     let prefixes = || (0..SINGLE).map(address).collect();
     installation.unban(prefixes())?;
-    api::measure(installation, FIRST, SINGLE)?;
-    installation.unban(prefixes())
+    for clients in CLIENTS {
+        api::measure(installation, clients, FIRST, SINGLE)?;
+        installation.unban(prefixes())?;
+    }
+    Ok(())
 }
 
 /// Replaces the list while packets are judged on another CPU, and tells the slowest of their batches.

@@ -16,16 +16,19 @@ use crate::{
     installation::Installation,
 };
 
-/// Programs that ban at the same time, each on a connection of its own. Each waits for its answer before it asks again.
-const CLIENTS: u32 = 16;
-
-/// Bans `count` addresses from `first` on, and prints how long that takes.
-pub fn measure(installation: &mut Installation, first: u32, count: u32) -> Result<()> {
+/// Bans `count` addresses from `first` on by so many clients at the same time, and prints how long that takes. Each has a
+/// connection of its own, and waits for its answer before it asks again.
+pub fn measure(
+    installation: &mut Installation,
+    clients: u32,
+    first: u32,
+    count: u32,
+) -> Result<()> {
     let requests = |client: u32| {
-        let numbers = (client..count).step_by(CLIENTS as usize);
+        let numbers = (client..count).step_by(clients as usize);
         numbers.map(|number| request(first + number)).collect()
     };
-    let requests: Vec<Vec<String>> = (0..CLIENTS).map(requests).collect();
+    let requests: Vec<Vec<String>> = (0..clients).map(requests).collect();
     let start = (Instant::now(), cpu_nanos(libc::CLOCK_PROCESS_CPUTIME_ID)?);
     let of_clients = installation.serve(|socket| {
         thread::scope(|scope| {
@@ -43,7 +46,7 @@ pub fn measure(installation: &mut Installation, first: u32, count: u32) -> Resul
         cpu_nanos(libc::CLOCK_PROCESS_CPUTIME_ID)? - start.1,
     );
     println!(
-        "{count} bans over the API, {CLIENTS} clients: {:.2} s, {:.2} s on CPUs, {:.2} s of them the clients",
+        "{count} bans over the API, {clients} clients: {:.2} s, {:.2} s on CPUs, {:.2} s of them the clients",
         wall.as_secs_f64(),
         cpu / 1e9,
         of_clients / 1e9
