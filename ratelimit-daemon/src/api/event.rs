@@ -106,6 +106,18 @@ pub enum What {
         /// The user who did it.
         by: Arc<str>,
     },
+    /// From here on everything passes.
+    PassAllOn {
+        /// Until when; `None` is until it is ended.
+        until: Option<Timestamp>,
+        /// The user who did it.
+        by: Arc<str>,
+    },
+    /// Packets are judged again.
+    PassAllOff {
+        /// The user who did it; `None` when its time was over.
+        by: Option<Arc<str>>,
+    },
     /// Whoever follows was too slow for events that are gone.
     Lost {
         /// How many.
@@ -206,6 +218,8 @@ impl What {
             | Self::Reloaded { .. }
             | Self::ReloadRefused { .. }
             | Self::Detached { .. }
+            | Self::PassAllOn { .. }
+            | Self::PassAllOff { .. }
             | Self::Lost { .. } => None,
         }
     }

@@ -88,7 +88,9 @@ impl Controller {
                 prefix,
                 list: Arc::clone(list),
             });
-            unbanned.held.extend(held);
+            // A list does not hold for an address that is protected.
+            let is_spared = prefix.is_address() && self.protection.why(prefix.address()).is_some();
+            unbanned.held.extend(held.filter(|_| !is_spared));
             let origins = self.intent.bans_of(prefix).map(|(origin, _)| origin);
             let ended = edits.len();
             edits.extend(
@@ -388,7 +390,7 @@ pub(super) fn ban_duration(seconds: f64) -> Result<Duration, Refused> {
         Refused::because(format!(
             "a ban of {seconds} seconds is not between 1ns and 100 years"
         ))
-        .hint("a ban without `seconds` is forever")
+        .hint("write a shorter time, or none: a ban without an end is forever")
     })
 }
 

@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 
 use super::{controller::Controller, kept::Kept};
 use crate::{
-    api::{PassAllRequest, PassAllStatus, Refused},
+    api::{PassAllRequest, PassAllStatus, Refused, What},
     clock,
 };
 
@@ -144,7 +144,20 @@ impl Controller {
             info!(author, "pass-all is off: packets are judged again");
         }
         self.enforce_settings()?;
-        Ok(self.pass_all.status().cloned())
+        let status = self.pass_all.status().cloned();
+        self.journal.record(
+            Timestamp::now(),
+            match &status {
+                Some(status) => What::PassAllOn {
+                    until: status.until,
+                    by: author.into(),
+                },
+                None => What::PassAllOff {
+                    by: Some(author.into()),
+                },
+            },
+        );
+        Ok(status)
     }
 
     /// Whether everything passes, and since when.
@@ -158,7 +171,11 @@ impl Controller {
         if self.pass_all.is_over() {
             let closed = self.pass_all.close().and_then(|()| self.enforce_settings());
             match closed {
-                Ok(()) => info!("pass-all is over: packets are judged again"),
+                Ok(()) => {
+                    info!("pass-all is over: packets are judged again");
+                    let over = What::PassAllOff { by: None };
+                    self.journal.record(Timestamp::now(), over);
+                }
                 Err(error) => warn!(
                     error = format!("{error:#}"),
                     "pass-all is over and could not be ended"

@@ -181,6 +181,25 @@ fn what_becomes_protected_is_spared_by_the_bans_that_are_there() {
 }
 
 #[test]
+fn a_list_that_spares_an_address_does_not_keep_it_banned() {
+    let mut lab = Lab::protecting(config(), protected());
+    let mut held = |address: &str| {
+        let prefixes = vec![prefix(address)];
+        let row = BanRow {
+            until: FOREVER,
+            since: Timestamp::now(),
+            reason: None,
+            author: "test".into(),
+        };
+        let listed = Edit::Ban(prefixes[0], Origin::list("field"), Some(row));
+        lab.edit(&[listed]);
+        let changed = lab.controller.unban(PrefixesRequest { prefixes }, "root");
+        changed.unwrap().held.len()
+    };
+    assert_eq!((held("198.51.100.1"), held("198.51.100.9")), (0, 1));
+}
+
+#[test]
 fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() {
     let mut lab = Lab::protecting(config(), protected());
     let gateway: IpAddr = "198.51.100.1".parse().unwrap();

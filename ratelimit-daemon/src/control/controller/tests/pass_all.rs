@@ -1,7 +1,7 @@
 //! `pass-all`, over restarts and failures.
 
 use super::*;
-use crate::api::{PassAllRequest, PassAllStatus};
+use crate::api::{PassAllRequest, PassAllStatus, What};
 
 #[test]
 fn everything_passes_until_it_is_ended_and_over_restarts() {
@@ -34,6 +34,25 @@ fn it_ends_by_itself_at_its_end() {
     lab.controller.tick();
     assert!(!lab.is_open());
     assert_eq!(lab.controller.status().pass_all, None);
+}
+
+#[test]
+fn its_begin_and_its_end_are_events() {
+    let mut lab = Lab::new(config());
+    lab.pass_all(true, None).unwrap();
+    lab.pass_all(false, None).unwrap();
+    lab.pass_all(true, Some(0.001)).unwrap();
+    thread::sleep(Duration::from_millis(5));
+    lab.controller.tick();
+    let events = lab.controller.journal().kept();
+    let bys = events.iter().map(|event| match &event.what {
+        What::PassAllOn { by, .. } => (true, Some(by.as_ref())),
+        What::PassAllOff { by } => (false, by.as_deref()),
+        other => panic!("{other:?}"),
+    });
+    let root = Some("root");
+    let expected = [(true, root), (false, root), (true, root), (false, None)];
+    assert!(bys.eq(expected), "{events:?}");
 }
 
 #[test]

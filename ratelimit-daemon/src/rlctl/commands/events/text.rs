@@ -22,7 +22,7 @@ fn what(what: &What, now: &Zoned) -> String {
     let told = bans(what, now)
         .or_else(|| lists(what))
         .or_else(|| limits(what));
-    told.unwrap_or_else(|| others(what))
+    told.unwrap_or_else(|| others(what, now))
 }
 
 /// What became of bans.
@@ -149,7 +149,7 @@ fn limits(what: &What) -> Option<String> {
     })
 }
 
-fn others(what: &What) -> String {
+fn others(what: &What, now: &Zoned) -> String {
     match what {
         What::Drop(dropped) => drop(dropped),
         What::Reloaded { changes } if changes.is_empty() => {
@@ -173,6 +173,17 @@ fn others(what: &What) -> String {
             styled(BAD, "detached"),
             printable(&phrase::and(interfaces)),
             printable(by)
+        ),
+        What::PassAllOn { until, by } => format!(
+            "{} is on {} by {}: nothing is limited or banned",
+            styled(BAD, "pass-all"),
+            phrase::until(*until, now),
+            printable(by)
+        ),
+        What::PassAllOff { by } => format!(
+            "{} is off{}: packets are judged again",
+            styled(GOOD, "pass-all"),
+            by_whom(by.as_deref())
         ),
         What::Lost { count } => format!(
             "{} {count} events, which came faster than they were read",
@@ -243,6 +254,18 @@ mod tests {
         check(
             r#""event":"drop","source":"2001:db8::","reason":"banned","observed":true,"policy":null,"limit":null,"interface":"eth0""#,
             "would drop 2001:db8:: on eth0: banned",
+        );
+    }
+
+    #[test]
+    fn that_everything_passes_is_told_and_that_it_is_over() {
+        check(
+            r#""event":"pass-all-on","until":"2026-03-02T15:00:00Z","by":"root""#,
+            "pass-all is on until 15:00:00 by root: nothing is limited or banned",
+        );
+        check(
+            r#""event":"pass-all-off","by":null"#,
+            "pass-all is off: packets are judged again",
         );
     }
 
