@@ -19,11 +19,11 @@ static BARE: LruHashMap<u64, Record, 1> = LruHashMap::new();
 #[inline(always)]
 pub fn count(context: &XdpContext) -> Option<()> {
     let source = u64::from(source::read(context)?);
-    match BARE.get_ptr_mut(&source) {
+    match BARE.get_ptr_mut(source) {
         // SAFETY: a live map value. Others write it meanwhile.
         Some(record) => unsafe { (*record)[0] += 1 },
         None => BARE
-            .insert(&source, &[1, 0, 0, 0, 0, 0, 0, 0], BPF_NOEXIST.into())
+            .insert(source, [1, 0, 0, 0, 0, 0, 0, 0], BPF_NOEXIST.into())
             .ok()?,
     }
     Some(())
