@@ -31,6 +31,7 @@ mod nft;
 mod nft_json;
 mod nft_tokens;
 mod own;
+mod place;
 mod plain;
 mod reader;
 mod reading;

@@ -89,7 +89,7 @@ impl Controller {
             dry_run: request.dry_run,
             format: reading.format.to_string(),
             bad: reading.bad.count,
-            bad_lines: (reading.bad.count > 0).then(|| reading.bad.to_string()),
+            bad_lines: (reading.bad.count > 0).then(|| reading.bad.all()),
             ..Imported::default()
         };
         answer.skipped.clone_from(&reading.skipped);

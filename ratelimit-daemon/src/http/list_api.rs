@@ -74,7 +74,13 @@ fn parse(request: &ImportRequest, body: &[u8]) -> Result<Reading, Refused> {
         skip_bad: request.skip_bad,
         allow_empty: request.allow_empty,
     };
-    acceptance.check(name, &reading)?;
+    if let Err(mut refused) = acceptance.check(name, &reading) {
+        if reading.bad.count > 0 && !request.skip_bad {
+            // Who types can read more than a log should hold.
+            refused.error = reading.bad.all();
+        }
+        return Err(refused.into());
+    }
     Ok(reading)
 }
 

@@ -8,6 +8,7 @@ use super::{
     Source, address,
     format::Format,
     own::Facts,
+    place::Place,
     reading::{BadLines, Entry, Reading},
     reasons::Reasons,
     sets::Sets,
@@ -18,8 +19,9 @@ use crate::{
     prefix::Prefix,
 };
 
-/// The bad lines that are shown; the others are counted.
+/// The bad lines that are shown with their text, and those that are told in a line each; the others are counted.
 const SHOWN: usize = 10;
+const TOLD: usize = 10_000;
 
 /// A text that is being read.
 pub struct Reader<'t> {
@@ -29,6 +31,8 @@ pub struct Reader<'t> {
     written: Timestamp,
     vetting: &'t Vetting,
     reading: Reading,
+    /// The last bad line.
+    place: Place,
     /// The sets that the text names, where its format has sets.
     pub sets: Sets,
 }
@@ -63,6 +67,7 @@ impl<'t> Reader<'t> {
             written: source.written,
             vetting,
             reading,
+            place: Place::default(),
             sets: Sets::default(),
         }
     }
@@ -151,6 +156,13 @@ impl<'t> Reader<'t> {
                 position: Some(Position::new(self.text, &span)),
                 ..Diagnostic::of_file(Path::new(self.name), problem())
             });
+        } else if bad.told.len() < TOLD {
+            self.place = self.place.at(self.text, span.start);
+            let Place { line, column, .. } = self.place;
+            let Problem { message, hint } = problem();
+            let name = self.name;
+            let told = format!("{name}:{line}:{column}: {message}: {hint}");
+            bad.told.push(told);
         }
     }
 

@@ -41,25 +41,41 @@ pub struct Reading {
     pub skipped: BTreeMap<String, usize>,
 }
 
-/// The lines of a list that are wrong: the first ones, and how many there are.
+/// The lines of a list that are wrong, and how many there are.
 #[derive(Clone, Debug, Default)]
 pub struct BadLines {
-    /// The first of them, each with its place and what to write.
+    /// The first of them, each with its text and what to write.
     pub shown: Vec<Diagnostic>,
+    /// Those behind, a line each: `list:11:1: ...`.
+    pub told: Vec<String>,
     /// All of them.
     pub count: usize,
 }
 
+impl BadLines {
+    /// All that are told. Their [`Display`](fmt::Display) has those that are shown, and a number.
+    #[must_use]
+    pub fn all(&self) -> String {
+        let shown = self.shown.iter().map(ToString::to_string);
+        let mut lines: Vec<_> = shown.chain(self.told.iter().cloned()).collect();
+        lines.extend(more(self.count - lines.len()));
+        lines.join("\n")
+    }
+}
+
 impl fmt::Display for BadLines {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, line) in self.shown.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "\n" };
-            write!(formatter, "{separator}{line}")?;
-        }
-        match self.count - self.shown.len() {
-            0 => Ok(()),
-            1 => formatter.write_str("\nand 1 more bad line"),
-            more => write!(formatter, "\nand {more} more bad lines"),
-        }
+        let mut lines: Vec<_> = self.shown.iter().map(ToString::to_string).collect();
+        lines.extend(more(self.count - lines.len()));
+        formatter.write_str(&lines.join("\n"))
+    }
+}
+
+/// How many more there are, where there are any.
+fn more(count: usize) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("and 1 more bad line".to_owned()),
+        count => Some(format!("and {count} more bad lines")),
     }
 }

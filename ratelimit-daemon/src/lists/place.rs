@@ -1,0 +1,67 @@
+//! Places in a text, as lines and columns.
+
+/// A place, from which the next one is told without the text before it: lists have many lines, or one that is very long.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// In bytes.
+    offset: usize,
+    /// From 1 on.
+    pub line: usize,
+    /// In characters, from 1 on.
+    pub column: usize,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            offset: 0,
+            line: 1,
+            column: 1,
+        }
+    }
+}
+
+impl Place {
+    /// The place at `offset` bytes in the same `text`.
+    #[must_use]
+    pub fn at(self, text: &str, offset: usize) -> Self {
+        let offset = text.floor_char_boundary(offset);
+        let Some(between) = text.get(self.offset..offset) else {
+            return Self::default().at(text, offset);
+        };
+        let (column, rest) = match between.rfind('\n') {
+            Some(newline) => (1, &between[newline + 1..]),
+            None => (self.column, between),
+        };
+        Self {
+            offset,
+            line: self.line + between.matches('\n').count(),
+            column: column + rest.chars().count(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_the_same_wherever_the_last_one_was() {
+        const TEXT: &str = "one\n\u{fc}b\u{fc}\n\nlast";
+        let places = [
+            (0, 1, 1),
+            (2, 1, 3),
+            (4, 2, 1),
+            (7, 2, 3),
+            (10, 3, 1),
+            (15, 4, 5),
+        ];
+        for last in 0..TEXT.len() {
+            let last = Place::default().at(TEXT, last);
+            for (offset, line, column) in places {
+                let place = last.at(TEXT, offset);
+                assert_eq!((place.line, place.column), (line, column), "{offset}");
+            }
+        }
+    }
+}
