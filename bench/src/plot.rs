@@ -37,7 +37,7 @@ pub fn draw(report: &Report, path: &Path) -> Result<()> {
         .with_context(|| format!("drawing {}", path.display()))
 }
 
-/// The lines that have more than one point.
+/// The lines of IPv4 that have more than two points. Those of IPv6 would lie a little above them, and hide them.
 #[expect(clippy::cast_precision_loss, reason = "powers of two")]
 fn lines(report: &Report) -> Lines {
     let mut lines = Lines::new();
@@ -48,7 +48,7 @@ fn lines(report: &Report) -> Lines {
         let point = ((sources as f64).log2(), row.ratio.median);
         lines.entry(name.to_owned()).or_default().push(point);
     }
-    lines.retain(|_, points| points.len() > 2);
+    lines.retain(|name, points| name.ends_with("/ipv4") && points.len() > 2);
     for points in lines.values_mut() {
         points.sort_by(|left, right| left.0.total_cmp(&right.0));
     }
