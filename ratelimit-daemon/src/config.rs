@@ -19,6 +19,7 @@ mod interface;
 mod limit;
 mod list;
 mod new_sources;
+mod place;
 mod policy;
 mod prefixes;
 mod report;
@@ -47,6 +48,7 @@ pub use self::{
     arguments::{Arguments, from_command_line},
     diagnostic::{ConfigError, Diagnostic, Position, Problem},
     list::ListConfig,
+    place::Place,
 };
 use self::{document::Document, report::Report};
 use crate::{

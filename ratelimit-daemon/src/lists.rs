@@ -31,7 +31,6 @@ mod nft;
 mod nft_json;
 mod nft_tokens;
 mod own;
-mod place;
 mod plain;
 mod reader;
 mod reading;

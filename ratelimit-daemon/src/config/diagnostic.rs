@@ -8,6 +8,8 @@ use std::{
 
 use serde::Serialize;
 
+use super::place::Place;
+
 /// The most characters of a line that are shown.
 const EXCERPT_MAX: usize = 110;
 /// The most of them that stand before the place.
@@ -88,12 +90,13 @@ impl Position {
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line_length = behind.find('\n').unwrap_or(behind.len());
         let line = text[line_start..start + line_length].trim_end_matches('\r');
-        let column = text[line_start..start].chars().count();
+        let place = Place::default().at(text, start);
+        let column = place.column - 1;
         let marked_end = text.floor_char_boundary(span.end.min(line_start + line.len()));
         let marked = text.get(start..marked_end).unwrap_or_default();
         Self {
-            line: before.matches('\n').count() + 1,
-            column: column + 1,
+            line: place.line,
+            column: place.column,
             excerpt: Excerpt::new(line, column..column + marked.chars().count().max(1)),
         }
     }

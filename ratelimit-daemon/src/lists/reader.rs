@@ -8,14 +8,13 @@ use super::{
     Source, address,
     format::Format,
     own::Facts,
-    place::Place,
     reading::{BadLines, Entry, Reading},
     reasons::Reasons,
     sets::Sets,
     vetting::Vetting,
 };
 use crate::{
-    config::{Diagnostic, Position, Problem},
+    config::{Diagnostic, Place, Position, Problem},
     prefix::Prefix,
 };
 
