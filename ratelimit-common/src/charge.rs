@@ -1,5 +1,9 @@
 //! Charging the limits of a policy: all that have room, or none.
 
+mod steps;
+
+pub use self::steps::{Step, Steps, charge_words};
+
 use crate::{
     DropReason, Instant, Limit, Policy,
     algorithm::{
@@ -220,6 +224,8 @@ impl Outcome {
         Self(bits)
     }
 }
+
+pub(crate) const LIMITED: Outcome = Outcome::refused(DropReason::Limited, 0);
 
 /// Whether a packet would fit if nothing were used, as of a source that was not seen before.
 #[must_use]

@@ -298,7 +298,8 @@ impl Policy {
 
     /// 0, but a verifier does not know it.
     #[inline(always)]
-    pub(crate) const fn zero(&self) -> u32 {
+    #[must_use]
+    pub const fn zero(&self) -> u32 {
         self.zero
     }
 

@@ -16,6 +16,7 @@ use crate::{
     atomic,
     constant::Constant,
     state::{MapLog, MapRing, charge_fixed_window},
+    steps::MapSteps,
     subprograms,
     tables::{FamilyCode, KernelTables, count_inserted},
 };
@@ -110,6 +111,11 @@ impl<A: FamilyCode> Table for MapTable<A> {
     fn place_new(&self, set: &MapSet, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Place {
         subprograms::place_new(limit, *set, tag, at, cost)
     }
+
+    #[inline(always)]
+    fn charge(&self, set: &MapSet, slot: usize, limit: &Limit, at: Instant, cost: u64) -> Outcome {
+        subprograms::charge_word(limit, set.word_at(slot), at, cost)
+    }
 }
 
 /// Charges a packet that meets no wider limits.
@@ -176,7 +182,11 @@ pub fn charge_words<A: FamilyCode>(
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
-    compact::charge_all(policy, &MapTable(PhantomData::<A>), tag(address), arrival)
+    let table = MapTable(PhantomData::<A>);
+    let Some(mut steps) = MapSteps::of_this_cpu() else {
+        return NO_STATE;
+    };
+    compact::charge_all(policy, &table, tag(address), &mut steps, arrival)
         .observed_if(policy.observe())
 }
 

@@ -24,6 +24,7 @@ mod new_sources;
 mod refused;
 mod samples;
 mod state;
+mod steps;
 mod strikes;
 mod subprograms;
 mod tables;

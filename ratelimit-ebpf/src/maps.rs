@@ -13,6 +13,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     algorithm::FixedWindow,
     capture::{self, Capture, Room},
+    charge::Step,
     class::{KINDS, PORTS},
     compact::Set,
     detected::{Filter, Tally},
@@ -27,6 +28,7 @@ use ratelimit_common::{
     },
     new_sources::Budgets,
     node::Shares,
+    policy::LIMITS_MAX,
     refused::{Refused, SETS, WAYS},
     sample::Countdown,
     source::LogKey,
@@ -176,6 +178,10 @@ pub static NEW_SOURCES: Array<FixedWindow, 1> = Array::new();
 /// Index 0 → how many sources, and how many crowds, there were on this CPU.
 #[btf_map]
 pub static NEW_SOURCES_WORDS: PerCpuArray<Budgets, 1> = PerCpuArray::new();
+
+/// Index 0 → what the check of several limits has worked out on this CPU.
+#[btf_map]
+pub static STEPS: PerCpuArray<[Step; LIMITS_MAX], 1> = PerCpuArray::new();
 
 /// Interface, family and verdict → packets and bytes.
 #[btf_map]

@@ -118,6 +118,11 @@ impl Words for RecordWords {
     fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
         MapWord(word(self.0, index)).compare_exchange(0, current, new)
     }
+
+    #[inline(always)]
+    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
+        subprograms::charge_word(limit, word(self.0, index), at, cost)
+    }
 }
 
 /// The word of one limit, whatever its index.

@@ -3,7 +3,7 @@
 use super::{Place, SLOTS, Slots, check_new, find_at_once, place_new};
 use crate::{
     Arrival, DropReason, Instant, Limit, Policy,
-    charge::{self, Outcome},
+    charge::{self, Outcome, Step, Steps},
     policy::LIMITS_MAX,
 };
 
@@ -29,22 +29,36 @@ pub trait Table {
     fn place_new(&self, set: &Self::Set, tag: u64, limit: &Limit, at: Instant, cost: u64) -> Place {
         place_new(set, tag, limit, at, cost)
     }
+
+    /// Charges the word of a slot, wherever the code for that is kept. The outcome does not name the limit.
+    #[inline(always)]
+    fn charge(
+        &self,
+        set: &Self::Set,
+        slot: usize,
+        limit: &Limit,
+        at: Instant,
+        cost: u64,
+    ) -> Outcome {
+        let exchange = |current, new| set.exchange_word(slot, current, new);
+        let algorithm = limit.algorithm();
+        charge::step_word(set.word(slot), exchange, |word| {
+            algorithm.step(word, at, cost)
+        })
+    }
 }
 
-/// The slots of a source under each limit, in so many bits each: what [`find_at_once`] answers.
-const PLACE_BITS: u32 = 4;
-
-/// Charges a packet of the source with this tag to a policy without logs: as [`charge::charge`] does with its words, with one
-/// search for each limit.
+/// Charges a packet of the source with this tag to a policy without logs: as [`charge::charge_words`] does with its words, with
+/// one search for each limit.
 #[inline(always)]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "an index is below LIMITS_MAX, a slot at most SLOTS"
-)]
-pub fn charge_all(policy: &Policy, table: &impl Table, tag: u64, arrival: &Arrival) -> Outcome {
-    let at = arrival.at;
-    // A verifier that knew a 0 would follow each set of limits that count a packet by itself.
-    let mut places = policy.zero();
+#[expect(clippy::cast_possible_truncation, reason = "a slot is at most SLOTS")]
+pub fn charge_all(
+    policy: &Policy,
+    table: &impl Table,
+    tag: u64,
+    steps: &mut impl Steps,
+    arrival: &Arrival,
+) -> Outcome {
     for index in 0..LIMITS_MAX {
         let Some(limit) = policy.limit(index) else {
             break;
@@ -56,17 +70,18 @@ pub fn charge_all(policy: &Policy, table: &impl Table, tag: u64, arrival: &Arriv
             return NO_STATE.at(index);
         };
         let slot = find_at_once(&set, tag);
-        places |= (slot as u32).wrapping_shl(PLACE_BITS.wrapping_mul(index as u32));
-        if policy.len() == 1 {
-            break;
-        }
-        let outcome = if slot < SLOTS {
-            charge::check_word(limit, set.word(slot), at, cost)
+        if slot < SLOTS {
+            let word = set.word(slot);
+            let Some(step) = Step::plan(limit, arrival, cost, word, slot as u64) else {
+                return charge::LIMITED.at(index);
+            };
+            steps.keep(index, step);
         } else {
-            table.check_new(&set, limit, at, cost)
-        };
-        if outcome.is_refused() {
-            return outcome.at(index);
+            let outcome = table.check_new(&set, limit, arrival.at, cost);
+            if outcome.is_refused() {
+                return outcome.at(index);
+            }
+            steps.keep(index, Step::at(SLOTS as u64));
         }
     }
     for index in 0..LIMITS_MAX {
@@ -79,9 +94,10 @@ pub fn charge_all(policy: &Policy, table: &impl Table, tag: u64, arrival: &Arriv
         let Some(set) = table.set(limit, tag) else {
             return NO_STATE.at(index);
         };
-        let mut slot = places.wrapping_shr(PLACE_BITS.wrapping_mul(index as u32)) as usize;
+        let step = steps.kept(index);
+        let mut slot = step.slot as usize;
         if slot & SLOTS != 0 {
-            let place = table.place_new(&set, tag, limit, at, cost);
+            let place = table.place_new(&set, tag, limit, arrival.at, cost);
             if place.is_new {
                 table.count_new();
             }
@@ -89,13 +105,10 @@ pub fn charge_all(policy: &Policy, table: &impl Table, tag: u64, arrival: &Arriv
                 return place.outcome.at(index);
             }
             slot = place.slot;
+        } else if set.exchange_word(slot & (SLOTS - 1), step.word, step.next).is_ok() {
+            continue;
         }
-        let slot = slot & (SLOTS - 1);
-        let exchange = |current, new| set.exchange_word(slot, current, new);
-        let algorithm = limit.algorithm();
-        let outcome = charge::step_word(set.word(slot), exchange, |word| {
-            algorithm.step(word, at, cost)
-        });
+        let outcome = table.charge(&set, slot & (SLOTS - 1), limit, arrival.at, cost);
         if outcome.is_refused() {
             return outcome.at(index);
         }

@@ -7,9 +7,12 @@ use ratelimit_common::{
 };
 
 use super::{NOTHING, decode, encode, pack, unpack};
-use crate::state::{MapWord, RecordWords};
+use crate::{
+    state::{MapWord, RecordWords},
+    steps::MapSteps,
+};
 
-/// [`charge::charge`] for a policy without logs, with no further call.
+/// [`charge::charge_words`]. Only where another CPU was faster it takes a further call.
 #[inline(always)]
 pub fn charge_words(policy: &Policy, record: *mut Record, arrival: &Arrival) -> Outcome {
     let at_ns = arrival.at.as_nanos();
@@ -31,9 +34,13 @@ extern "C" fn charge_limit_words(
     if record.is_null() {
         return NOTHING;
     }
-    encode(charge::charge(
+    let Some(mut steps) = MapSteps::of_this_cpu() else {
+        return NOTHING;
+    };
+    encode(charge::charge_words(
         policy,
         &RecordWords(record),
+        &mut steps,
         &unpack(at_ns, packet),
     ))
 }

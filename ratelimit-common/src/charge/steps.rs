@@ -1,0 +1,105 @@
+//! Charging limits that are all words: what the check has worked out is what the charge puts in place.
+
+use core::hint;
+
+use super::{LIMITED, Outcome, Words};
+use crate::{Arrival, Limit, Policy, policy::LIMITS_MAX};
+
+/// What a packet does to the word of a limit.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(C)]
+pub struct Step {
+    /// The word.
+    pub word: u64,
+    /// The one that is to take its place.
+    pub next: u64,
+    /// Where it stands, if that was looked for.
+    pub slot: u64,
+}
+
+impl Step {
+    /// A step that was not worked out, of the word in `slot`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn at(slot: u64) -> Self {
+        Self {
+            word: 0,
+            next: 0,
+            slot,
+        }
+    }
+
+    /// A packet of `cost` charged to `word`, which stands in `slot`; `None` when there is no room.
+    #[inline(always)]
+    pub fn plan(limit: &Limit, arrival: &Arrival, cost: u64, word: u64, slot: u64) -> Option<Self> {
+        let next = limit.algorithm().step(word, arrival.at, cost).ok()?;
+        Some(Self {
+            word,
+            next,
+            ..Self::at(slot)
+        })
+    }
+}
+
+/// The steps of a packet, by the indices of limits, which are below [`LIMITS_MAX`].
+pub trait Steps {
+    /// Keeps one.
+    fn keep(&mut self, index: usize, step: Step);
+
+    /// The one that was kept; anything where none was.
+    fn kept(&self, index: usize) -> Step;
+}
+
+impl Steps for [Step; LIMITS_MAX] {
+    #[inline(always)]
+    fn keep(&mut self, index: usize, step: Step) {
+        if let Some(place) = self.get_mut(index) {
+            *place = step;
+        }
+    }
+
+    #[inline(always)]
+    fn kept(&self, index: usize) -> Step {
+        self.get(index).copied().unwrap_or_default()
+    }
+}
+
+/// [`charge`](super::charge) for a policy without logs. Only where another CPU was faster, a word is worked out twice.
+#[inline(always)]
+pub fn charge_words(
+    policy: &Policy,
+    words: &impl Words,
+    steps: &mut impl Steps,
+    arrival: &Arrival,
+) -> Outcome {
+    // A compiler that knew where to begin would write the loops out, with a stack for each of their turns.
+    let first = hint::black_box(0);
+    for index in first..LIMITS_MAX {
+        let Some(limit) = policy.limit(index) else {
+            break;
+        };
+        let Some(cost) = limit.cost(arrival) else {
+            continue;
+        };
+        let Some(step) = Step::plan(limit, arrival, cost, words.load(index), 0) else {
+            return LIMITED.at(index);
+        };
+        steps.keep(index, step);
+    }
+    for index in first..LIMITS_MAX {
+        let Some(limit) = policy.limit(index) else {
+            break;
+        };
+        let Some(cost) = limit.cost(arrival) else {
+            continue;
+        };
+        let step = steps.kept(index);
+        if words.compare_exchange(index, step.word, step.next).is_err() {
+            let outcome = words.charge(limit, index, arrival.at, cost);
+            if outcome.is_refused() {
+                return outcome.at(index);
+            }
+        }
+    }
+    Outcome::PASSED
+}
