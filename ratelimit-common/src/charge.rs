@@ -1,8 +1,12 @@
 //! Charging the limits of a policy: all that have room, or none.
 
 mod steps;
+mod two;
 
-pub use self::steps::{Step, Steps, charge_words};
+pub use self::{
+    steps::{Step, Steps, charge_words},
+    two::{Place, Places, charge_two},
+};
 
 use crate::{
     DropReason, Instant, Limit, Policy,
@@ -388,153 +392,4 @@ pub fn step_word(
 }
 
 #[cfg(test)]
-mod tests {
-    use core::{
-        cell::Cell,
-        sync::atomic::{AtomicU64, Ordering::Relaxed},
-        time::Duration,
-    };
-    use std::{thread, vec::Vec};
-
-    use super::*;
-    use crate::{Unit, absent::Absent, algorithm::FixedWindow, class::ClassSet};
-
-    #[test]
-    fn a_packet_refused_by_one_limit_is_charged_to_none() {
-        let policy = policy(&[(10, Unit::Packets), (100, Unit::Bytes)]);
-        let words = Shared::default();
-        assert_eq!(charge(&policy, &&words, &packet(60)), Outcome::PASSED);
-        assert_eq!(
-            charge(&policy, &&words, &packet(60)),
-            Outcome::refused(DropReason::Limited, 1)
-        );
-        assert_eq!(used(&policy, &&words), [1, 60]);
-        assert_eq!(charge(&policy, &&words, &packet(40)), Outcome::PASSED);
-        assert_eq!(used(&policy, &&words), [2, 100]);
-    }
-
-    #[test]
-    fn a_single_try_charges_refuses_or_finds_another_cpu_faster() {
-        let window = FixedWindow::new(1, Duration::from_secs(1)).unwrap();
-        let at = Instant::from_nanos(1 << 40);
-        let step = |word| window.step(word, at, 1);
-        let words = Shared::default();
-        assert_eq!(try_word(&&words, 0, step), Some(Outcome::PASSED));
-        let limited = Outcome::refused(DropReason::Limited, 0);
-        assert_eq!(try_word(&&words, 0, step), Some(limited));
-        let words = Restless(Cell::new(0));
-        assert_eq!(try_word(&&words, 0, |word| Ok(word + 1)), None);
-        assert_eq!(words.0.get(), 1);
-    }
-
-    #[test]
-    fn two_threads_at_once_admit_exactly_the_limit() {
-        let policy = policy(&[(50_000, Unit::Packets)]);
-        let words = Shared::default();
-        let send = || {
-            (0..50_000)
-                .filter(|_| !charge(&policy, &&words, &packet(60)).is_refused())
-                .count()
-        };
-        let admitted: usize = thread::scope(|scope| {
-            let senders: Vec<_> = (0..2).map(|_| scope.spawn(send)).collect();
-            senders
-                .into_iter()
-                .map(|sender| sender.join().unwrap())
-                .sum()
-        });
-        assert_eq!(admitted, 50_000);
-    }
-
-    #[test]
-    fn a_word_that_changes_at_every_try_refuses_the_packet() {
-        let policy = policy(&[(1_000, Unit::Packets)]);
-        let words = Restless(Cell::new(0));
-        assert_eq!(
-            charge(&policy, &&words, &packet(60)),
-            Outcome::refused(DropReason::Contended, 0)
-        );
-        assert_eq!(words.0.get(), ATTEMPTS as u64);
-    }
-
-    #[test]
-    fn a_refusal_survives_as_a_number() {
-        for reason in DropReason::ALL {
-            for limit in 0..8 {
-                let outcome = Outcome::refused(reason, 0).at(usize::from(limit));
-                assert_eq!(Outcome::from_bits(outcome.to_bits()), outcome);
-                assert_eq!(outcome.refusal(), Some(Refusal { reason, limit }));
-                let by = outcome.by(DropReason::NodeLimited).refusal().unwrap();
-                let expected = match reason {
-                    DropReason::Limited => DropReason::NodeLimited,
-                    _ => reason,
-                };
-                assert_eq!((by.reason, by.limit), (expected, limit));
-                let observed = outcome.observed_if(true);
-                assert_eq!(observed.refusal(), outcome.refusal());
-                assert!(outcome.is_enforced() && !observed.is_enforced());
-            }
-        }
-        assert_eq!(Outcome::PASSED.refusal(), None);
-        assert_eq!(Outcome::UNCOUNTED.refusal(), None);
-        assert_eq!(Outcome::PASSED.observed_if(true), Outcome::PASSED);
-        assert_eq!(Outcome::PASSED.by(DropReason::NodeLimited), Outcome::PASSED);
-    }
-
-    const NOW: Instant = Instant::from_nanos(5_000_000_000);
-
-    const fn packet(bytes: u32) -> Arrival {
-        Arrival {
-            at: NOW,
-            bytes,
-            classes: ClassSet::OTHER,
-        }
-    }
-
-    fn policy(limits: &[(u64, Unit)]) -> Policy {
-        let window = |amount| FixedWindow::new(amount, Duration::from_secs(1)).unwrap();
-        let limits: Vec<Limit> = limits
-            .iter()
-            .map(|&(amount, unit)| Limit::new(window(amount), unit))
-            .collect();
-        Policy::new(&limits, 1, false).unwrap()
-    }
-
-    fn used(policy: &Policy, words: &impl Words) -> Vec<u64> {
-        let used = |(index, limit): (usize, &Limit)| limit.algorithm().used(words.load(index), NOW);
-        policy.limits().enumerate().map(used).collect()
-    }
-
-    #[derive(Default)]
-    struct Shared([AtomicU64; LIMITS_MAX]);
-
-    impl Words for &Shared {
-        type Ring = Absent;
-
-        fn load(&self, index: usize) -> u64 {
-            self.0[index].load(Relaxed)
-        }
-
-        fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
-            self.0[index]
-                .compare_exchange(current, new, Relaxed, Relaxed)
-                .map(|_| ())
-        }
-    }
-
-    /// Another CPU always comes first.
-    struct Restless(Cell<u64>);
-
-    impl Words for &Restless {
-        type Ring = Absent;
-
-        fn load(&self, _: usize) -> u64 {
-            0
-        }
-
-        fn compare_exchange(&self, _: usize, _: u64, _: u64) -> Result<(), u64> {
-            self.0.set(self.0.get() + 1);
-            Err(self.0.get())
-        }
-    }
-}
+mod tests;

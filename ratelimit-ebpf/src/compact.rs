@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use ratelimit_common::{
     Arrival, Instant, Limit, Policy, SourceKey, Tables,
     algorithm::FixedWindow,
-    charge::{self, Outcome, Words},
+    charge::{self, Outcome, Places, Words},
     compact::{self, Mix, Place, SLOTS, Set, Slots, Table},
     layout::store,
     new_sources,
@@ -15,7 +15,7 @@ use ratelimit_common::{
 use crate::{
     atomic,
     constant::Constant,
-    state::{MapLog, MapRing, charge_fixed_window},
+    state::{MapLog, MapRing, MapWord, charge_fixed_window},
     steps::MapSteps,
     subprograms,
     tables::{FamilyCode, KernelTables, count_inserted},
@@ -179,14 +179,21 @@ pub fn charge_words<A: FamilyCode>(
     policy: Option<&Policy>,
     arrival: &Arrival,
 ) -> Outcome {
-    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
+    let Some(policy) = policy else {
         return Outcome::UNCOUNTED;
     };
-    let table = MapTable(PhantomData::<A>);
+    let words = CompactWords::new(address, policy.scope());
+    if let Some(outcome) = charge::charge_two(policy, &words, arrival) {
+        return outcome.observed_if(policy.observe());
+    }
+    if !policy.counts(arrival) {
+        return Outcome::UNCOUNTED;
+    }
     let Some(mut steps) = MapSteps::of_this_cpu() else {
         return NO_STATE;
     };
-    compact::charge_all(policy, &table, tag(address), &mut steps, arrival)
+    let table = MapTable(PhantomData::<A>);
+    compact::charge_all(policy, &table, words.tag, &mut steps, arrival)
         .observed_if(policy.observe())
 }
 
@@ -265,6 +272,17 @@ impl<'a, A: FamilyCode> CompactWords<'a, A> {
             Ok(word) => charge_fixed_window(window, limit, word, at, cost),
             Err(refused) => refused,
         }
+    }
+}
+
+impl<A: FamilyCode> Places for CompactWords<'_, A> {
+    type Place = MapWord;
+
+    #[inline(always)]
+    fn find(&self, _: usize, limit: &Limit) -> Option<MapWord> {
+        let set = self.set(limit)?;
+        let slot = compact::find_at_once(&set, self.tag);
+        (slot < SLOTS).then(|| MapWord(set.word_at(slot)))
     }
 }
 

@@ -7,7 +7,7 @@
     internal_features,
     reason = "the BPF target has no stable atomics, see `atomic.rs`"
 )]
-#![feature(core_intrinsics)]
+#![feature(asm_experimental_arch, core_intrinsics)]
 
 mod atomic;
 mod capture;

@@ -4,7 +4,7 @@ use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
     Arrival, Instant, Limit, Policy, Record, SourceKey,
     algorithm::{FixedWindow, sliding_log::Ring},
-    charge::{self, Outcome, Words},
+    charge::{self, Outcome, Place, Places, Words},
     layout::{LOG_TIMES, NODE_POLICIES},
     node::{Node, Share},
     policy::LIMITS_MAX,
@@ -106,6 +106,15 @@ impl<A: FamilyCode> Words for MapWords<A> {
 /// The words of a policy without logs, in a map value.
 pub struct RecordWords(pub *mut Record);
 
+impl Places for RecordWords {
+    type Place = MapWord;
+
+    #[inline(always)]
+    fn find(&self, index: usize, _: &Limit) -> Option<MapWord> {
+        Some(MapWord(word(self.0, index)))
+    }
+}
+
 impl Words for RecordWords {
     type Ring = MapRing;
 
@@ -141,6 +150,23 @@ impl Words for MapWord {
     fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
         // SAFETY: as above.
         unsafe { atomic::compare_exchange(self.0, current, new) }
+    }
+}
+
+impl Place for MapWord {
+    #[inline(always)]
+    fn word(&self) -> u64 {
+        self.load(0)
+    }
+
+    #[inline(always)]
+    fn exchange(&self, current: u64, new: u64) -> Result<(), u64> {
+        self.compare_exchange(0, current, new)
+    }
+
+    #[inline(always)]
+    fn charge(&self, limit: &Limit, at: Instant, cost: u64) -> Outcome {
+        subprograms::charge_word(limit, self.0, at, cost)
     }
 }
 

@@ -105,7 +105,10 @@ pub fn charge_all(
                 return place.outcome.at(index);
             }
             slot = place.slot;
-        } else if set.exchange_word(slot & (SLOTS - 1), step.word, step.next).is_ok() {
+        } else if set
+            .exchange_word(slot & (SLOTS - 1), step.word, step.next)
+            .is_ok()
+        {
             continue;
         }
         let outcome = table.charge(&set, slot & (SLOTS - 1), limit, arrival.at, cost);

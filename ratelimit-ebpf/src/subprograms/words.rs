@@ -1,8 +1,10 @@
 //! Charging limits whose state is a word.
 
+use core::hint;
+
 use ratelimit_common::{
     Arrival, Instant, Limit, Policy, Record,
-    algorithm::Algorithm,
+    algorithm::{Algorithm, Denied},
     charge::{self, Outcome},
 };
 
@@ -34,15 +36,14 @@ extern "C" fn charge_limit_words(
     if record.is_null() {
         return NOTHING;
     }
+    let (words, arrival) = (RecordWords(record), unpack(at_ns, packet));
+    if let Some(outcome) = charge::charge_two(policy, &words, &arrival) {
+        return encode(outcome);
+    }
     let Some(mut steps) = MapSteps::of_this_cpu() else {
         return NOTHING;
     };
-    encode(charge::charge_words(
-        policy,
-        &RecordWords(record),
-        &mut steps,
-        &unpack(at_ns, packet),
-    ))
+    encode(charge::charge_words(policy, &words, &mut steps, &arrival))
 }
 
 /// [`charge::check_limit`] for a limit whose state is a word.
@@ -95,10 +96,13 @@ macro_rules! of_algorithm {
             if word.is_null() {
                 return NOTHING;
             }
-            let $algorithm(algorithm) = limit.algorithm() else {
-                return NOTHING;
+            let step = |state| {
+                // What a compiler knew to be the same at each attempt, it would keep on the stack.
+                let $algorithm(algorithm) = hint::black_box(limit).algorithm() else {
+                    return Err(Denied);
+                };
+                algorithm.step(state, Instant::from_nanos(at_ns), cost)
             };
-            let step = |state| algorithm.step(state, Instant::from_nanos(at_ns), cost);
             encode(charge::charge_word(&MapWord(word), 0, step))
         }
     )+};

@@ -1,0 +1,59 @@
+//! Charging two limits that are words, per second and per hour say, as most policies of several limits have: written out, so that
+//! nothing is kept in memory between the check and the charge, and what is far away is fetched at once.
+
+use super::{LIMITED, Outcome};
+use crate::{Arrival, Instant, Limit, Policy};
+
+/// Where a source has the words of its limits.
+pub trait Places {
+    /// A word, where it stands.
+    type Place: Place;
+
+    /// The word of the limit at `index`; `None` when the source has none.
+    fn find(&self, index: usize, limit: &Limit) -> Option<Self::Place>;
+}
+
+/// The word of a limit, where it stands.
+pub trait Place {
+    /// The word.
+    fn word(&self) -> u64;
+
+    /// Puts `new` in place of `current`.
+    ///
+    /// # Errors
+    ///
+    /// The word that stands there in truth.
+    fn exchange(&self, current: u64, new: u64) -> Result<(), u64>;
+
+    /// Charges `cost` to it, however often that takes. The outcome does not name the limit.
+    fn charge(&self, limit: &Limit, at: Instant, cost: u64) -> Outcome;
+}
+
+/// Charges a packet to a policy of two limits; `None`, and nothing is charged, where there are more or fewer, where one does not
+/// count the packet or has no word, and where another CPU was faster.
+#[inline(always)]
+pub fn charge_two(policy: &Policy, places: &impl Places, arrival: &Arrival) -> Option<Outcome> {
+    if policy.len() != 2 {
+        return None;
+    }
+    let (first, second) = (policy.limit(0)?, policy.limit(1)?);
+    let (first_cost, second_cost) = (first.cost(arrival)?, second.cost(arrival)?);
+    let first_place = places.find(0, first)?;
+    let first_word = first_place.word();
+    let Ok(first_next) = first.algorithm().step(first_word, arrival.at, first_cost) else {
+        return Some(LIMITED.at(0));
+    };
+    let second_place = places.find(1, second)?;
+    let second_word = second_place.word();
+    let Ok(second_next) = second
+        .algorithm()
+        .step(second_word, arrival.at, second_cost)
+    else {
+        return Some(LIMITED.at(1));
+    };
+    first_place.exchange(first_word, first_next).ok()?;
+    if second_place.exchange(second_word, second_next).is_ok() {
+        return Some(Outcome::PASSED);
+    }
+    Some(second_place.charge(second, arrival.at, second_cost).at(1))
+}
