@@ -52,6 +52,11 @@ pub trait Address: Copy + Eq + 'static {
     #[must_use]
     fn prefix(self, bits: u8) -> Self;
 
+    /// The first bits of `self`, and the others 0: `longest` of them, or fewer by the place of the only bit of `fewer`. It takes
+    /// no loop to know the place.
+    #[must_use]
+    fn prefix_by_bit(self, longest: u8, fewer: u64) -> Self;
+
     /// A number for the first `bits` bits, at most 64, that is below 2^`width`. Prefixes side by side have different ones, and
     /// where `bits` is `width` and the family IPv4 no two prefixes have the same.
     fn region(self, bits: u8, width: u8) -> u32;
@@ -201,6 +206,18 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "at most 32 bits are behind"
+    )]
+    fn prefix_by_bit(self, longest: u8, fewer: u64) -> Self {
+        let behind = fewer
+            .wrapping_shl(u32::from(Self::BITS.wrapping_sub(longest)))
+            .wrapping_sub(1);
+        Self((u32::from_be_bytes(self.0) & !(behind as u32)).to_be_bytes())
+    }
+
+    #[inline(always)]
     fn region(self, bits: u8, width: u8) -> u32 {
         let front = u32::from_be_bytes(self.0).wrapping_shr(32u32.wrapping_sub(bits.into()));
         front & !u32::MAX.wrapping_shl(width.into())
@@ -289,6 +306,24 @@ impl Address for Ipv6 {
         let high = high & !behind(bits.min(64));
         let low = low & !behind(bits.saturating_sub(64));
         Self::of_halves(high, low)
+    }
+
+    #[inline(always)]
+    fn prefix_by_bit(self, longest: u8, fewer: u64) -> Self {
+        // In halves, as above.
+        let [high, low] = self.halves();
+        let shift = u32::from(Self::BITS.wrapping_sub(longest));
+        let (bit_high, bit_low) = match shift {
+            0 => (0, fewer),
+            1..64 => (
+                fewer.wrapping_shr(64u32.wrapping_sub(shift)),
+                fewer.wrapping_shl(shift),
+            ),
+            _ => (fewer.wrapping_shl(shift.wrapping_sub(64)), 0),
+        };
+        let behind_low = bit_low.wrapping_sub(1);
+        let behind_high = bit_high.wrapping_sub(u64::from(bit_low == 0));
+        Self::of_halves(high & !behind_high, low & !behind_low)
     }
 
     #[inline(always)]
@@ -431,6 +466,32 @@ mod tests {
                 Ipv6::new([0xff; 16]).prefix(bits),
                 Ipv6::new(expected.to_be_bytes())
             );
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_the_same_by_its_bit() {
+        for longest in [16, 32] {
+            let address = Ipv4::new([0xcb, 0xf1, 0x72, 0x8f]);
+            for fewer in 0..=longest {
+                let found = address.prefix_by_bit(longest, 1 << fewer);
+                assert_eq!(
+                    found,
+                    address.prefix(longest - fewer),
+                    "{longest} - {fewer}"
+                );
+            }
+        }
+        for (longest, lengths) in [(48, 49), (80, 32), (128, 48)] {
+            let address = Ipv6::new([0xa5; 16]);
+            for fewer in 0..lengths {
+                let found = address.prefix_by_bit(longest, 1 << fewer);
+                assert_eq!(
+                    found,
+                    address.prefix(longest - fewer),
+                    "{longest} - {fewer}"
+                );
+            }
         }
     }
 }

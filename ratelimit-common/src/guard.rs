@@ -158,13 +158,26 @@ impl Levels {
     }
 }
 
-/// What is known about the longest prefix around `address`. `word` reads the guard, and `in_level` is
-/// [`Level::longest_match`], wherever its code is kept; it is asked only where the level has something.
+/// [`Level::longest_match`], wherever its code is kept. A closure is one; what is not one is kept in line whatever its size.
+pub trait InLevel<T> {
+    /// What is known about the longest of the level's prefixes.
+    fn longest_match(&self, level: Level, word: u64) -> Option<T>;
+}
+
+impl<T, F: Fn(Level, u64) -> Option<T>> InLevel<T> for F {
+    #[inline(always)]
+    fn longest_match(&self, level: Level, word: u64) -> Option<T> {
+        self(level, word)
+    }
+}
+
+/// What is known about the longest prefix around `address`. `word` reads the guard; `in_level` is asked only
+/// where the level has something.
 #[inline(always)]
 pub fn longest_match<A: Address, T>(
     address: A,
     word: impl Fn(u32) -> u64,
-    in_level: impl Fn(Level, u64) -> Option<T>,
+    in_level: impl InLevel<T>,
 ) -> Option<T> {
     let Levels {
         narrowest,
@@ -205,10 +218,10 @@ fn search<A: Address, T>(
     level: Level,
     word: u64,
     address: A,
-    in_level: &impl Fn(Level, u64) -> Option<T>,
+    in_level: &impl InLevel<T>,
 ) -> Option<T> {
     if level.may_match(word, address) {
-        in_level(level, word)
+        in_level.longest_match(level, word)
     } else {
         None
     }

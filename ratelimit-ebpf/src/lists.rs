@@ -2,10 +2,10 @@
 
 use ratelimit_common::{
     Instant, Ipv4, Ipv6, ListEntry,
-    guard::{self, Level},
+    guard::{self, InLevel, Level},
     list::{
         Answer, PrefixKey,
-        remembered::{self, GENERATION, Remembered},
+        remembered::{self, GENERATION, Question, Remembered},
     },
 };
 
@@ -16,9 +16,21 @@ use crate::{atomic, maps::FamilyMaps, subprograms::unknown};
 pub fn entry<A: LevelCode>(address: A, now: Instant) -> Option<ListEntry> {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let word = |index| A::guard_word(index).map_or(0, |word| unsafe { atomic::load(word) });
-    guard::longest_match(address, word, |level, word| {
-        ListEntry::from_bits(address.listed(word, level.lengths_to_bits(), now.as_nanos()))
-    })
+    guard::longest_match(address, word, Lists { address, now })
+}
+
+/// The lists as they are asked about one address.
+struct Lists<A> {
+    address: A,
+    now: Instant,
+}
+
+impl<A: LevelCode> InLevel<ListEntry> for Lists<A> {
+    #[inline(always)]
+    fn longest_match(&self, level: Level, word: u64) -> Option<ListEntry> {
+        let at_ns = self.now.as_nanos();
+        ListEntry::from_bits(self.address.listed(word, level.lengths_to_bits(), at_ns))
+    }
 }
 
 /// [`Level::longest_match`], in a subprogram of its own: the verifier follows its loop once.
@@ -36,24 +48,29 @@ fn longest_match<A: FamilyMaps>(address: A, word: u64, level: u64) -> Option<Lis
 
 /// The answer that this CPU remembers, as [`LevelCode::listed`] gives it.
 #[inline(always)]
-fn remembered<A: FamilyMaps>(address: &A, level: u64, at_ns: u64) -> Option<u64> {
+fn remembered<A: FamilyMaps>(address: A, word: u64, level: u64, at_ns: u64) -> Option<u64> {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let generation = unsafe { atomic::load(A::guard_word(GENERATION)?) };
-    let question = remembered::question(generation, level)?;
-    slot(address)?.answer(address, question, Instant::from_nanos(at_ns))
+    if !remembered::is_settled(generation) {
+        return None;
+    }
+    let question = Question::new(generation, level, word, address);
+    slot(&question)?.answer(&question, Instant::from_nanos(at_ns))
 }
 
 #[inline(always)]
 fn generation_first<A: FamilyMaps>() -> u64 {
     // SAFETY: as above.
-    A::guard_word_mut(GENERATION).map_or(u64::MAX, |word| unsafe { atomic::load_first(word) })
+    A::guard_word_mut(GENERATION).map_or(remembered::CHANGING, |word| unsafe {
+        atomic::load_first(word)
+    })
 }
 
 #[inline(always)]
-fn slot<A: FamilyMaps>(address: &A) -> Option<&'static mut Remembered> {
+fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut Remembered> {
     let slots = A::REMEMBERED.get_ptr_mut(0)?.cast::<Remembered>();
     // SAFETY: the index is below the number of slots, which belong to this CPU: XDP programs do not interrupt each other on one.
-    Some(unsafe { &mut *slots.add(remembered::slot_of(address)) })
+    Some(unsafe { &mut *slots.add(question.slot()) })
 }
 
 macro_rules! of_family {
@@ -61,7 +78,7 @@ macro_rules! of_family {
         impl LevelCode for $address {
             #[inline(always)]
             fn listed(&self, word: u64, level: u64, at_ns: u64) -> u64 {
-                if let Some(answer) = remembered(self, level, at_ns) {
+                if let Some(answer) = remembered(*self, word, level, at_ns) {
                     return answer;
                 }
                 unknown($subprogram(self, word, level, at_ns))
@@ -82,17 +99,18 @@ macro_rules! of_family {
             };
             let now = Instant::from_nanos(at_ns);
             // The generation comes first: what is found is then as new, or newer.
-            let question = if remembered::is_kept(now) {
-                remembered::question(generation_first::<$address>(), level)
+            let generation = if remembered::is_kept(now) {
+                generation_first::<$address>()
             } else {
-                None
+                remembered::CHANGING
             };
             let entry = longest_match(*address, word, level);
             let answer = entry.map_or(Answer::NONE, Answer::of);
-            if let Some(question) = question
-                && let Some(slot) = slot(address)
-            {
-                *slot = Remembered::new(address, question, answer);
+            if remembered::is_settled(generation) {
+                let question = Question::new(generation, level, word, *address);
+                if let Some(slot) = slot(&question) {
+                    *slot = Remembered::new(&question, answer);
+                }
             }
             answer.to_bits(now)
         }

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_common::{DropReason, Instant, ListEntry, Unit, Verdict, list::remembered::is_kept};
+use ratelimit_common::{
+    Address, DropReason, Instant, Ipv4, Ipv6, ListEntry, PassReason, Unit, Verdict,
+    list::remembered::is_kept,
+};
 use ratelimit_tests::{
     Frame, Program, Scene,
     program::{CONFORMING, Constants},
@@ -108,6 +111,81 @@ fn an_answer_is_for_one_address_alone() {
     }
 }
 
+#[test]
+fn an_answer_is_for_all_that_share_the_longest_prefix_near_them() {
+    require_root!();
+    let mut program = program();
+    let sources = [
+        ["203.0.113.77", "203.0.4.5", "203.0.255.1"],
+        ["2001:db8:1:2:3:4:5:6", "2001:db8:1::7", "2001:db8:1:ffff::"],
+    ];
+    for ([asked, neighbours @ ..], length) in sources.into_iter().zip([16, 48]) {
+        let prefix: IpAddr = asked.parse().unwrap();
+        set_prefix(&mut program, prefix, length, ban());
+        assert_eq!(judge(&mut program, prefix, 0), BANNED);
+        set_prefix_unnoticed(&mut program, prefix, length, ListEntry::default());
+        for neighbour in neighbours {
+            let neighbour = neighbour.parse().unwrap();
+            assert_eq!(judge(&mut program, neighbour, 0), BANNED, "{neighbour}");
+        }
+        // A longer prefix, wherever near them it is: what was remembered without it is no answer any more.
+        let [longer, ..] = neighbours;
+        let longer: IpAddr = longer.parse().unwrap();
+        set_prefix(&mut program, longer, length + 8, ListEntry::default());
+        assert_eq!(judge(&mut program, prefix, 0), CONFORMING);
+    }
+}
+
+#[test]
+fn what_is_remembered_is_the_longest_match_however_prefixes_lie_in_each_other() {
+    require_root!();
+    let mut rng = fastrand::Rng::with_seed(1);
+    for _ in 0..8 {
+        let mut program = program();
+        let mut listed = Vec::new();
+        for _ in 0..rng.usize(1..12) {
+            let (address, length) = (near(&mut rng), rng.u8(..=32));
+            let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+            let is_allowed = rng.bool();
+            let entry = if is_allowed {
+                ListEntry::new(true, None, None)
+            } else {
+                ban()
+            };
+            set_prefix(&mut program, v4(address), length, entry);
+            listed.retain(|(front, others, _)| (*front, *others) != (address & mask, length));
+            listed.push((address & mask, length, is_allowed));
+        }
+        for _ in 0..1_500 {
+            let address = near(&mut rng);
+            let around = listed.iter().filter(|(front, length, _)| {
+                let mask = u32::MAX.checked_shl(32 - u32::from(*length)).unwrap_or(0);
+                address & mask == *front
+            });
+            let expected = match around.max_by_key(|(_, length, _)| length) {
+                None => CONFORMING,
+                Some((_, _, true)) => Verdict::Pass(PassReason::Allowed),
+                Some((_, _, false)) => BANNED,
+            };
+            let source = v4(address);
+            assert_eq!(
+                judge(&mut program, source, 0),
+                expected,
+                "{source} of {listed:x?}"
+            );
+        }
+    }
+}
+
+/// One of some addresses that share many prefixes of every length.
+fn near(rng: &mut fastrand::Rng) -> u32 {
+    0xcb00_7100 ^ rng.u32(..4) << 22 ^ rng.u32(..4) << 15 ^ rng.u32(..4) << 7 ^ rng.u32(..4)
+}
+
+fn v4(address: u32) -> IpAddr {
+    Ipv4Addr::from_bits(address).into()
+}
+
 fn program() -> Program {
     let limits = [limit(1_000_000, Unit::Packets, Duration::from_secs(1))];
     let scene = Scene::limited(&limits);
@@ -123,24 +201,49 @@ fn ban() -> ListEntry {
 
 /// Lists a source by its address, as the daemon does.
 fn set(program: &mut Program, source: IpAddr, entry: ListEntry) {
-    match source {
-        IpAddr::V4(address) => program.ipv4.set_list_entry(address.into(), 32, entry),
-        IpAddr::V6(address) => program.ipv6.set_list_entry(address.into(), 128, entry),
+    set_prefix(program, source, bits(source), entry);
+}
+
+/// Lists the prefix of a length around an address.
+fn set_prefix(program: &mut Program, around: IpAddr, length: u8, entry: ListEntry) {
+    match around {
+        IpAddr::V4(address) => {
+            program
+                .ipv4
+                .set_list_entry(Ipv4::from(address).prefix(length), length, entry)
+        }
+        IpAddr::V6(address) => {
+            program
+                .ipv6
+                .set_list_entry(Ipv6::from(address).prefix(length), length, entry)
+        }
     }
     .unwrap();
 }
 
 /// The same behind the back of the CPUs.
 fn set_unnoticed(program: &mut Program, source: IpAddr, entry: ListEntry) {
-    match source {
-        IpAddr::V4(address) => program
-            .ipv4
-            .set_list_entry_unnoticed(address.into(), 32, entry),
-        IpAddr::V6(address) => program
-            .ipv6
-            .set_list_entry_unnoticed(address.into(), 128, entry),
+    set_prefix_unnoticed(program, source, bits(source), entry);
+}
+
+fn set_prefix_unnoticed(program: &mut Program, around: IpAddr, length: u8, entry: ListEntry) {
+    match around {
+        IpAddr::V4(address) => {
+            program
+                .ipv4
+                .set_list_entry_unnoticed(Ipv4::from(address).prefix(length), length, entry)
+        }
+        IpAddr::V6(address) => {
+            program
+                .ipv6
+                .set_list_entry_unnoticed(Ipv6::from(address).prefix(length), length, entry)
+        }
     }
     .unwrap();
+}
+
+const fn bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
 }
 
 fn change_generation(program: &Program, change: impl Fn(u64) -> u64) {

@@ -9,7 +9,10 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::Answer;
-use crate::{Address, Instant, guard::WIDTHS};
+use crate::{
+    Address, Instant,
+    guard::{Level, WIDTHS},
+};
 
 /// The slots of a CPU and address family.
 pub const SLOTS: usize = 256;
@@ -17,60 +20,89 @@ pub const SLOTS: usize = 256;
 /// The place of the generation among the words of the guard, of which those up to the first of a level are free.
 pub const GENERATION: u32 = WIDTHS + 1;
 
-/// A slot: what the lists say about one address.
+/// What was asked: which prefix of a level is the longest around an address.
+///
+/// All addresses get the same answer that share the first bits, up to the longest prefixes that there are near them. Where
+/// millions of addresses have one policy by a short prefix, that is a single answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Question<A> {
+    front: A,
+    /// The bit of the longest length, in the word of the guard.
+    longest: u64,
+    /// The generation of the lists, and the level.
+    about: u64,
+}
+
+/// A slot: a question, and its answer.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
 pub struct Remembered {
-    /// The address, as [`Address::octets`].
-    address: [u8; 16],
-    /// The generation and the level of the guard.
-    question: u64,
-    /// The answer.
+    /// The front, as [`Address::octets`].
+    front: [u8; 16],
+    longest: u64,
+    about: u64,
     answer: Answer,
-}
-
-/// Which answer it is: the lengths of a level, as [`Level::lengths_to_bits`](crate::guard::Level::lengths_to_bits), in a
-/// generation. `None` where nothing is to be remembered.
-#[must_use]
-#[inline(always)]
-pub const fn question(generation: u64, level: u64) -> Option<u64> {
-    // 24 bits for the level, and one that tells the slot from a free one.
-    if generation & 1 == 0 {
-        Some(generation.wrapping_shl(24) | level | IS_USED)
-    } else {
-        None
-    }
 }
 
 const IS_USED: u64 = 1 << 24;
 
-impl Remembered {
-    /// What was found for `address`.
+/// A generation in which nothing is remembered.
+pub const CHANGING: u64 = 1;
+
+/// Whether user space is not at changing the lists.
+#[must_use]
+#[inline(always)]
+pub const fn is_settled(generation: u64) -> bool {
+    generation & CHANGING == 0
+}
+
+impl<A: Address> Question<A> {
+    /// The question about `address`, whose word in the guard is `word`, to a level, as [`Level::lengths_to_bits`] tells it, of
+    /// the lists in this generation.
+    #[must_use]
     #[inline(always)]
-    pub fn new<A: Address>(address: &A, question: u64, answer: Answer) -> Self {
+    pub fn new(generation: u64, level: u64, word: u64, address: A) -> Self {
+        let (front, longest) = Level::of_lengths(level).front(word, address);
         Self {
-            address: address.octets(),
-            question,
+            front,
+            longest,
+            // 24 bits for the level, and one that tells the slot from a free one.
+            about: generation.wrapping_shl(24) | level | IS_USED,
+        }
+    }
+
+    /// The slot that it has among [`SLOTS`].
+    #[inline(always)]
+    pub fn slot(&self) -> usize {
+        self.front.filter_bit() as usize & (SLOTS - 1)
+    }
+}
+
+impl Remembered {
+    /// An answer that was found.
+    #[inline(always)]
+    pub fn new<A: Address>(question: &Question<A>, answer: Answer) -> Self {
+        Self {
+            front: question.front.octets(),
+            longest: question.longest,
+            about: question.about,
             answer,
         }
     }
 
     /// The answer as [`ListEntry::to_bits`](super::ListEntry::to_bits) tells it, 0 for no entry; `None` where it is not remembered.
     #[inline(always)]
-    pub fn answer<A: Address>(&self, address: &A, question: u64, now: Instant) -> Option<u64> {
-        if self.question != question || self.address != address.octets() {
+    pub fn answer<A: Address>(&self, question: &Question<A>, now: Instant) -> Option<u64> {
+        if self.about != question.about
+            || self.longest != question.longest
+            || self.front != question.front.octets()
+        {
             return None;
         }
         Some(self.answer.to_bits(now))
     }
-}
-
-/// The slot that an address has among [`SLOTS`].
-#[inline(always)]
-pub fn slot_of<A: Address>(address: &A) -> usize {
-    address.filter_bit() as usize & (SLOTS - 1)
 }
 
 /// Whether an answer that was found at `now` is kept: those of an eighth of all times are. A source that sends many packets has
@@ -87,38 +119,58 @@ mod tests {
     use crate::{Ipv4, Ipv6, ListEntry};
 
     const NOW: Instant = Instant::from_nanos(1000);
-    const LEVEL: u64 = 0x17_2010;
+    const OWN: Ipv4 = Ipv4::new([192, 0, 2, 1]);
+    /// Prefixes of a /32 and of a /24, in the word of a narrow level.
+    const TO_32: u64 = 1 | 1 << 8;
+    const TO_24: u64 = 1 << 8;
 
     #[test]
-    fn an_answer_is_for_one_address_and_one_question() {
-        let question = question(4, LEVEL).unwrap();
-        let [own, other] = [1, 2].map(|host| Ipv4::new([192, 0, 2, host]));
-        let entry = ListEntry::new(false, None, Some(7));
-        let slot = Remembered::new(&own, question, Answer::of(entry));
-        assert_eq!(slot.answer(&own, question, NOW), Some(entry.to_bits(NOW)));
-        assert_eq!(slot.answer(&other, question, NOW), None);
-        for another in [super::question(6, LEVEL), super::question(4, LEVEL + 1)] {
-            assert_eq!(slot.answer(&own, another.unwrap(), NOW), None);
+    fn an_answer_is_for_one_question() {
+        let own = of_narrow(4, TO_32, OWN);
+        let slot = Remembered::new(&own, Answer::of(policy()));
+        assert_eq!(slot.answer(&own, NOW), Some(policy().to_bits(NOW)));
+        let wide = Question::new(4, Ipv4::LEVELS.wide.lengths_to_bits(), TO_32, OWN);
+        for other in [
+            of_narrow(4, TO_32, Ipv4::new([192, 0, 2, 2])),
+            of_narrow(6, TO_32, OWN),
+            of_narrow(4, TO_24, OWN),
+            wide,
+        ] {
+            assert_eq!(slot.answer(&other, NOW), None, "{other:?}");
         }
     }
 
     #[test]
+    fn addresses_share_an_answer_up_to_the_longest_prefixes_near_them() {
+        let slot = Remembered::new(&of_narrow(4, TO_24, OWN), Answer::of(policy()));
+        let [beside, beyond] = [2, 3].map(|net| of_narrow(4, TO_24, Ipv4::new([192, 0, net, 99])));
+        assert_eq!(slot.answer(&beside, NOW), Some(policy().to_bits(NOW)));
+        assert_eq!(slot.answer(&beyond, NOW), None);
+    }
+
+    #[test]
+    fn the_same_front_of_another_length_is_another_question() {
+        let front = Ipv4::new([192, 0, 2, 0]);
+        let slot = Remembered::new(&of_narrow(4, TO_24, front), Answer::of(policy()));
+        assert_eq!(slot.answer(&of_narrow(4, TO_32, front), NOW), None);
+    }
+
+    #[test]
     fn that_there_is_no_entry_is_an_answer() {
-        let question = question(0, LEVEL).unwrap();
-        let own = Ipv6::new([7; 16]);
-        let slot = Remembered::new(&own, question, Answer::NONE);
-        assert_eq!(slot.answer(&own, question, NOW), Some(0));
+        let narrowest = Ipv6::LEVELS.narrowest.unwrap().lengths_to_bits();
+        let question = Question::new(0, narrowest, 1, Ipv6::new([7; 16]));
+        let slot = Remembered::new(&question, Answer::NONE);
+        assert_eq!(slot.answer(&question, NOW), Some(0));
     }
 
     #[test]
     fn a_ban_that_is_remembered_ends_at_its_end() {
-        let question = question(0, LEVEL).unwrap();
-        let own = Ipv4::new([192, 0, 2, 1]);
+        let question = of_narrow(0, TO_32, OWN);
         let entry = ListEntry::new(false, Some(NOW), None);
-        let slot = Remembered::new(&own, question, Answer::of(entry));
+        let slot = Remembered::new(&question, Answer::of(entry));
         for at_ns in [999, 1000] {
             let now = Instant::from_nanos(at_ns);
-            let answer = slot.answer(&own, question, now).unwrap();
+            let answer = slot.answer(&question, now).unwrap();
             let told = ListEntry::from_bits(answer).unwrap();
             assert_eq!(told.is_banned(now), at_ns < 1000, "at {at_ns} ns");
         }
@@ -126,15 +178,13 @@ mod tests {
 
     #[test]
     fn a_free_slot_answers_nothing() {
-        let question = question(0, 0).unwrap();
-        let nobody = Ipv6::new([0; 16]);
-        assert_eq!(Remembered::default().answer(&nobody, question, NOW), None);
+        let nobody = Question::new(0, 0, 0, Ipv6::new([0; 16]));
+        assert_eq!(Remembered::default().answer(&nobody, NOW), None);
     }
 
     #[test]
-    fn nothing_is_asked_while_a_list_changes() {
-        assert_eq!(question(5, LEVEL), None);
-        assert_ne!(question(4, LEVEL), question(6, LEVEL));
+    fn nothing_is_remembered_while_a_list_changes() {
+        assert!(is_settled(4) && !is_settled(5) && !is_settled(CHANGING));
     }
 
     #[test]
@@ -144,5 +194,18 @@ mod tests {
             assert!(first.min().unwrap() > GENERATION);
             assert!(GENERATION < levels.words());
         }
+    }
+
+    fn policy() -> ListEntry {
+        ListEntry::new(false, None, Some(7))
+    }
+
+    fn of_narrow(generation: u64, word: u64, address: Ipv4) -> Question<Ipv4> {
+        Question::new(
+            generation,
+            Ipv4::LEVELS.narrow.lengths_to_bits(),
+            word,
+            address,
+        )
     }
 }

@@ -13,7 +13,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
     charge::{self, Outcome, Words},
-    guard::{self, WIDTHS},
+    guard::{self, Level, WIDTHS},
     list::PrefixKey,
     policy::LIMITS_MAX,
     source::LogKey,
@@ -158,7 +158,7 @@ impl<A: Address + Hash> MemoryFamily<A> {
     pub(super) fn list_entry(&self, address: A) -> Option<ListEntry> {
         let word = |index: u32| self.guard[index as usize];
         let lookup = |address, length| self.lists.get(&PrefixKey::new(address, length)).copied();
-        guard::longest_match(address, word, |level, word| {
+        guard::longest_match(address, word, |level: Level, word| {
             level.longest_match(word, address, lookup)
         })
     }
