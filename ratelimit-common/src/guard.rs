@@ -177,7 +177,7 @@ impl<T, F: Fn(Level, u64) -> Option<T>> InLevel<T> for F {
 pub fn longest_match<A: Address, T>(
     address: A,
     word: impl Fn(u32) -> u64,
-    in_level: impl InLevel<T>,
+    in_level: &impl InLevel<T>,
 ) -> Option<T> {
     let Levels {
         narrowest,
@@ -193,7 +193,7 @@ pub fn longest_match<A: Address, T>(
                 level,
                 word(level.word(address, widths.of(level))),
                 address,
-                &in_level,
+                in_level,
             )
         {
             return Some(found);
@@ -203,13 +203,13 @@ pub fn longest_match<A: Address, T>(
                 narrow,
                 word(narrow.word(address, widths.of(narrow))),
                 address,
-                &in_level,
+                in_level,
             )
         {
             return Some(found);
         }
     }
-    search(wide, wide_word, address, &in_level)
+    search(wide, wide_word, address, in_level)
 }
 
 /// A function of its own, because LLVM does not keep a closure of this size in line.

@@ -16,7 +16,7 @@ use crate::{atomic, maps::FamilyMaps, subprograms::unknown};
 pub fn entry<A: LevelCode>(address: A, now: Instant) -> Option<ListEntry> {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let word = |index| A::guard_word(index).map_or(0, |word| unsafe { atomic::load(word) });
-    guard::longest_match(address, word, Lists { address, now })
+    guard::longest_match(address, word, &Lists { address, now })
 }
 
 /// The lists as they are asked about one address.

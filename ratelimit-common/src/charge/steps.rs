@@ -30,6 +30,7 @@ impl Step {
     }
 
     /// A packet of `cost` charged to `word`, which stands in `slot`; `None` when there is no room.
+    #[must_use]
     #[inline(always)]
     pub fn plan(limit: &Limit, arrival: &Arrival, cost: u64, word: u64, slot: u64) -> Option<Self> {
         let next = limit.algorithm().step(word, arrival.at, cost).ok()?;

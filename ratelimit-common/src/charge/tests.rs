@@ -185,9 +185,10 @@ fn traffic(limits: RangeInclusive<usize>) -> impl Strategy<Value = Traffic> {
 fn limit() -> impl Strategy<Value = Limit> {
     let classes = (1..8u32).prop_map(ClassSet::from_bits);
     (0..3u8, 1..40u64, any::<bool>(), classes).prop_map(|(kind, amount, of_bytes, classes)| {
-        let (amount, unit) = match of_bytes {
-            true => (amount * 1000, Unit::Bytes),
-            false => (amount, Unit::Packets),
+        let (amount, unit) = if of_bytes {
+            (amount * 1000, Unit::Bytes)
+        } else {
+            (amount, Unit::Packets)
         };
         let second = Duration::from_secs(1);
         let algorithm: Algorithm = match kind {

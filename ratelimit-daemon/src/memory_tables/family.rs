@@ -158,7 +158,7 @@ impl<A: Address + Hash> MemoryFamily<A> {
     pub(super) fn list_entry(&self, address: A) -> Option<ListEntry> {
         let word = |index: u32| self.guard[index as usize];
         let lookup = |address, length| self.lists.get(&PrefixKey::new(address, length)).copied();
-        guard::longest_match(address, word, |level: Level, word| {
+        guard::longest_match(address, word, &|level: Level, word| {
             level.longest_match(word, address, lookup)
         })
     }
