@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi::SQLITE_IOERR_SHORT_READ};
 use tracing::error;
 
 use super::{
@@ -60,9 +60,14 @@ pub fn check_structure(connection: &Connection) -> anyhow::Result<()> {
 }
 
 /// Whether an error comes from the contents of the file: what comes from the system (no permission, no space, somebody else's
-/// lock) or from a newer version is no reason to put the file aside.
+/// lock) or from a newer version is no reason to put the file aside. A file that ends within a page is damaged: pages behind
+/// others of their row are read past SQLite's cache, which would take what is missing for zeros.
 pub fn is_damage(error: &anyhow::Error) -> bool {
     let of_system = |error: &rusqlite::Error| {
+        let sqlite = error.sqlite_error();
+        if sqlite.is_some_and(|error| error.extended_code == SQLITE_IOERR_SHORT_READ) {
+            return false;
+        }
         matches!(
             error.sqlite_error_code(),
             Some(
