@@ -4,21 +4,23 @@ use ratelimit_common::{
     Instant, Ipv4, Ipv6, ListEntry,
     guard::{self, Level},
     list::{
-        Answer, PrefixKey,
+        Answer, Listed, PrefixKey,
         remembered::{self, GENERATION, Remembered},
     },
 };
 
 use crate::{atomic, maps::FamilyMaps, subprograms::unknown};
 
-/// The entry of the longest prefix around `address`, as it is at `now`: a ban is one that never ends, or none.
+/// What the entry of the longest prefix around `address` says at `now`.
 #[inline(always)]
-pub fn entry<A: LevelCode>(address: A, now: Instant) -> Option<ListEntry> {
+pub fn listed<A: LevelCode>(address: A, now: Instant) -> Listed {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let word = |index| A::guard_word(index).map_or(0, |word| unsafe { atomic::load(word) });
-    guard::longest_match(address, word, |level, word| {
-        ListEntry::from_bits(address.listed(word, level.lengths_to_bits(), now.as_nanos()))
-    })
+    let listed = guard::longest_match(address, word, |level, word| {
+        let bits = address.listed(word, level.lengths_to_bits(), now.as_nanos());
+        Some(Listed::from_bits(bits)).filter(|listed| listed.is_found())
+    });
+    listed.unwrap_or_default()
 }
 
 /// [`Level::longest_match`], in a subprogram of its own: the verifier follows its loop once.
@@ -36,7 +38,7 @@ fn longest_match<A: FamilyMaps>(address: A, word: u64, level: u64) -> Option<Lis
 
 /// The answer that this CPU remembers, as [`LevelCode::listed`] gives it.
 #[inline(always)]
-fn remembered<A: FamilyMaps>(address: &A, level: u64, at_ns: u64) -> Option<u64> {
+fn remembered<A: FamilyMaps>(address: &A, level: u64, at_ns: u64) -> Option<Listed> {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let generation = unsafe { atomic::load(A::guard_word(GENERATION)?) };
     let question = remembered::question(generation, level)?;
@@ -62,7 +64,7 @@ macro_rules! of_family {
             #[inline(always)]
             fn listed(&self, word: u64, level: u64, at_ns: u64) -> u64 {
                 if let Some(answer) = remembered(self, level, at_ns) {
-                    return answer;
+                    return answer.to_bits();
                 }
                 unknown($subprogram(self, word, level, at_ns))
             }
@@ -94,7 +96,7 @@ macro_rules! of_family {
             {
                 *slot = Remembered::new(address, question, answer);
             }
-            answer.to_bits(now)
+            answer.at(now).to_bits()
         }
     };
 }

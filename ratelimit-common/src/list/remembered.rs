@@ -8,7 +8,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::Answer;
+use super::{Answer, Listed};
 use crate::{Address, Instant, guard::WIDTHS};
 
 /// The slots of a CPU and address family.
@@ -57,13 +57,13 @@ impl Remembered {
         }
     }
 
-    /// The answer as [`ListEntry::to_bits`](super::ListEntry::to_bits) tells it, 0 for no entry; `None` where it is not remembered.
+    /// What the lists say at `now`; `None` where it is not remembered.
     #[inline(always)]
-    pub fn answer<A: Address>(&self, address: &A, question: u64, now: Instant) -> Option<u64> {
+    pub fn answer<A: Address>(&self, address: &A, question: u64, now: Instant) -> Option<Listed> {
         if self.question != question || self.address != address.octets() {
             return None;
         }
-        Some(self.answer.to_bits(now))
+        Some(self.answer.at(now))
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
         let [own, other] = [1, 2].map(|host| Ipv4::new([192, 0, 2, host]));
         let entry = ListEntry::new(false, None, Some(7));
         let slot = Remembered::new(&own, question, Answer::of(entry));
-        assert_eq!(slot.answer(&own, question, NOW), Some(entry.to_bits(NOW)));
+        assert_eq!(slot.answer(&own, question, NOW), Some(entry.at(NOW)));
         assert_eq!(slot.answer(&other, question, NOW), None);
         for another in [super::question(6, LEVEL), super::question(4, LEVEL + 1)] {
             assert_eq!(slot.answer(&own, another.unwrap(), NOW), None);
@@ -107,7 +107,7 @@ mod tests {
         let question = question(0, LEVEL).unwrap();
         let own = Ipv6::new([7; 16]);
         let slot = Remembered::new(&own, question, Answer::NONE);
-        assert_eq!(slot.answer(&own, question, NOW), Some(0));
+        assert_eq!(slot.answer(&own, question, NOW), Some(Listed::default()));
     }
 
     #[test]
@@ -119,8 +119,7 @@ mod tests {
         for at_ns in [999, 1000] {
             let now = Instant::from_nanos(at_ns);
             let answer = slot.answer(&own, question, now).unwrap();
-            let told = ListEntry::from_bits(answer).unwrap();
-            assert_eq!(told.is_banned(now), at_ns < 1000, "at {at_ns} ns");
+            assert_eq!(answer.is_banned(), at_ns < 1000, "at {at_ns} ns");
         }
     }
 
