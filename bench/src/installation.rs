@@ -258,6 +258,7 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
     if !scenario.allows.is_empty() {
         let request = AllowRequest {
             prefixes: scenario.allows.clone(),
+            seconds: None,
             reason: None,
         };
         controller.allow(request, AUTHOR).map_err(refused)?;

@@ -3,11 +3,13 @@
 //! Allows, bans and policy prefixes are compiled by the daemon into one entry for each prefix, which also carries what the
 //! wider prefixes around it say. So one lookup, of the longest match, is the whole answer.
 
+mod listed;
 pub mod remembered;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Address, Instant};
+pub use self::listed::Listed;
+use crate::{Address, Instant, layout::POLICIES_MAX};
 
 /// The key of a list entry: a prefix.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -39,6 +41,9 @@ impl<A: Address> PrefixKey<A> {
 }
 
 /// What applies to the addresses of one prefix.
+///
+/// Bans and allows carry their ends, so both end without a daemon: what a ban said of an allowed source holds from the end of the
+/// allow on, for as long as the ban does.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -46,34 +51,50 @@ impl<A: Address> PrefixKey<A> {
 pub struct ListEntry {
     /// Nanoseconds since boot; 0 without a ban.
     banned_until_ns: u64,
-    policy: u32,
-    flags: u32,
+    /// From the lowest bit: the index of the policy, the end of the allow, and flags.
+    said: u64,
 }
 const _: () = assert!(size_of::<ListEntry>() == 16);
 
-const ALLOWED: u32 = 1 << 0;
-const HAS_POLICY: u32 = 1 << 1;
-const PROTECTED: u32 = 1 << 2;
+const POLICY: u64 = 0xffff;
+const _: () = assert!(POLICIES_MAX as u64 <= POLICY);
 
-/// Of an entry in one word: that there is one, and that its ban is active.
-const FOUND: u32 = 1 << 31;
-const BANNED: u32 = 1 << 30;
+/// Where the end of an allow stands, in ticks; 0 without one.
+const END_SHIFT: u32 = 16;
+const END: u64 = (1 << 43) - 1;
+
+/// A tick is 2^22 ns, 4.2 ms, so that all ends fit, and one behind all times that 64 bits have: for ever.
+const TICK_SHIFT: u32 = 22;
+const FOREVER: u64 = 1 << (u64::BITS - TICK_SHIFT);
+
+const PROTECTED: u64 = 1 << 59;
+const HAS_POLICY: u64 = 1 << 60;
+
+/// Of an entry in one word: that there is one, and that its ban or its allow is active.
+const FOUND: u64 = 1 << 63;
+const BANNED: u64 = 1 << 62;
+const ALLOWED: u64 = 1 << 61;
 
 impl ListEntry {
-    /// The entry that the daemon writes: allowed or not, banned until an end if at all, with a policy of its own or without.
+    /// The entry that the daemon writes: allowed for ever or not, banned until an end if at all, with a policy of its own, whose
+    /// index is below [`POLICIES_MAX`], or without.
     #[must_use]
     pub fn new(allowed: bool, banned_until: Option<Instant>, policy: Option<u32>) -> Self {
-        let mut flags = 0;
-        if allowed {
-            flags |= ALLOWED;
-        }
-        if policy.is_some() {
-            flags |= HAS_POLICY;
-        }
+        let end = if allowed { FOREVER << END_SHIFT } else { 0 };
+        let policy = policy.map_or(0, |policy| HAS_POLICY | (u64::from(policy) & POLICY));
         Self {
             banned_until_ns: banned_until.map_or(0, Instant::as_nanos),
-            policy: policy.unwrap_or_default(),
-            flags,
+            said: end | policy,
+        }
+    }
+
+    /// The same, allowed until the first tick that is no earlier than `end`, at most 4.2 ms later.
+    #[must_use]
+    pub fn with_allow_until(self, end: Instant) -> Self {
+        let ticks = end.as_nanos().div_ceil(1 << TICK_SHIFT);
+        Self {
+            said: self.said & !(END << END_SHIFT) | ticks << END_SHIFT,
+            ..self
         }
     }
 
@@ -81,28 +102,35 @@ impl ListEntry {
     #[must_use]
     pub const fn protected(self) -> Self {
         Self {
-            flags: self.flags | PROTECTED,
+            said: self.said | PROTECTED,
             ..self
         }
     }
 
     /// Whether detection never bans the addresses. What they send is limited as ever.
     #[must_use]
-    #[inline(always)]
     pub const fn is_protected(&self) -> bool {
-        self.flags & PROTECTED != 0
+        self.said & PROTECTED != 0
     }
 
-    /// Whether the addresses are on the allow list.
+    /// Whether the addresses are on the allow list at `now`. The end itself is outside the allow.
     #[must_use]
-    #[inline(always)]
-    pub const fn is_allowed(&self) -> bool {
-        self.flags & ALLOWED != 0
+    pub const fn is_allowed(&self, now: Instant) -> bool {
+        is_allowed(self.said, now)
+    }
+
+    /// When the allow ends, the last point of time where never; `None` where there is none.
+    #[must_use]
+    pub fn allowed_until(&self) -> Option<Instant> {
+        let ticks = (self.said >> END_SHIFT) & END;
+        (ticks != 0).then_some(Instant::from_nanos(match ticks {
+            FOREVER.. => u64::MAX,
+            ticks => ticks << TICK_SHIFT,
+        }))
     }
 
     /// Whether the addresses are banned at `now`. The end itself is outside the ban.
     #[must_use]
-    #[inline(always)]
     pub fn is_banned(&self, now: Instant) -> bool {
         now.as_nanos() < self.banned_until_ns
     }
@@ -115,37 +143,21 @@ impl ListEntry {
 
     /// The index of the policy of these addresses; `None` stands for the default policy.
     #[must_use]
-    #[inline(always)]
     pub const fn policy(&self) -> Option<u32> {
-        if self.flags & HAS_POLICY == 0 {
-            None
-        } else {
-            Some(self.policy)
-        }
+        Listed::from_bits(self.said).policy()
     }
 
-    /// The entry as it is at `now`, in one word that is not 0: the end of its ban is not in it.
+    /// What it says at `now`.
     #[must_use]
     #[inline(always)]
-    pub fn to_bits(self, now: Instant) -> u64 {
-        Answer::of(self).to_bits(now)
+    pub const fn at(self, now: Instant) -> Listed {
+        Answer::of(self).at(now)
     }
+}
 
-    /// The entry of [`Self::to_bits`], banned for ever or not at all; `None` for 0.
-    #[must_use]
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
-    pub const fn from_bits(bits: u64) -> Option<Self> {
-        let flags = (bits >> 32) as u32;
-        if flags & FOUND == 0 {
-            return None;
-        }
-        Some(Self {
-            banned_until_ns: if flags & BANNED == 0 { 0 } else { u64::MAX },
-            policy: bits as u32,
-            flags: flags & !(FOUND | BANNED),
-        })
-    }
+#[inline(always)]
+const fn is_allowed(said: u64, now: Instant) -> bool {
+    now.as_nanos() >> TICK_SHIFT < (said >> END_SHIFT) & END
 }
 
 /// What the lists say, an entry or none, for all times.
@@ -173,19 +185,22 @@ impl Answer {
     pub const fn of(entry: ListEntry) -> Self {
         Self {
             banned_until_ns: entry.banned_until_ns,
-            bits: ((entry.flags | FOUND) as u64) << 32 | entry.policy as u64,
+            bits: entry.said | FOUND,
         }
     }
 
-    /// [`ListEntry::to_bits`], or 0.
+    /// What it says at `now`.
     #[must_use]
     #[inline(always)]
-    pub const fn to_bits(self, now: Instant) -> u64 {
+    pub const fn at(self, now: Instant) -> Listed {
+        let mut bits = self.bits;
         if now.as_nanos() < self.banned_until_ns {
-            self.bits | (BANNED as u64) << 32
-        } else {
-            self.bits
+            bits |= BANNED;
         }
+        if is_allowed(self.bits, now) {
+            bits |= ALLOWED;
+        }
+        Listed::from_bits(bits)
     }
 }
 
@@ -193,41 +208,76 @@ impl Answer {
 mod tests {
     use super::*;
 
+    const TICK: u64 = 1 << TICK_SHIFT;
+
     #[test]
     fn a_ban_ends_at_its_end() {
         for until in [1, u64::from(u32::MAX), 1 << 32, (1 << 32) + 1, u64::MAX] {
-            let entry = ListEntry::new(false, Some(Instant::from_nanos(until)), None);
-            assert_eq!(entry.banned_until(), Some(Instant::from_nanos(until)));
-            assert!(entry.is_banned(Instant::from_nanos(until - 1)));
-            assert!(!entry.is_banned(Instant::from_nanos(until)));
+            let entry = ListEntry::new(false, Some(at(until)), None);
+            assert_eq!(entry.banned_until(), Some(at(until)));
+            assert!(entry.is_banned(at(until - 1)));
+            assert!(!entry.is_banned(at(until)));
         }
     }
 
     #[test]
-    fn an_entry_in_one_word_says_the_same_at_its_time() {
-        let at = Instant::from_nanos;
-        for allowed in [false, true] {
-            for (until, banned) in [(None, false), (Some(at(9)), false), (Some(at(10)), true)] {
-                for policy in [None, Some(0), Some(u32::MAX)] {
-                    let entry = ListEntry::new(allowed, until, policy);
-                    for entry in [entry, entry.protected()] {
-                        let told = ListEntry::from_bits(entry.to_bits(at(9))).unwrap();
-                        let said = |entry: ListEntry| {
-                            (entry.is_allowed(), entry.policy(), entry.is_protected())
-                        };
-                        assert_eq!(said(told), said(entry));
-                        assert_eq!(told.is_banned(at(9)), banned);
-                    }
+    fn an_allow_ends_at_the_first_tick_behind_its_end() {
+        for until in [1, TICK, TICK + 1, 1 << 32, u64::MAX - TICK] {
+            let entry = ListEntry::default().with_allow_until(at(until));
+            let end = entry.allowed_until().unwrap().as_nanos();
+            assert!((until..until + TICK).contains(&end), "{until}: {end}");
+            assert!(entry.is_allowed(at(end - 1)) && !entry.is_allowed(at(end)));
+            let again = entry.with_allow_until(at(end));
+            assert_eq!(again, entry, "an end that is one stays");
+        }
+    }
+
+    #[test]
+    fn an_allow_for_ever_has_no_end() {
+        let forever = ListEntry::new(true, None, Some(7));
+        assert!(forever.is_allowed(at(u64::MAX)));
+        assert_eq!(forever.allowed_until(), Some(at(u64::MAX)));
+        let other = ListEntry::new(false, None, Some(7)).with_allow_until(at(u64::MAX));
+        assert_eq!(other, forever);
+        let none = forever.with_allow_until(at(0));
+        assert_eq!((none.allowed_until(), none.policy()), (None, Some(7)));
+    }
+
+    #[test]
+    fn an_entry_says_at_each_time_what_holds_then() {
+        let now = at(9 * TICK);
+        let bans = [None, Some(now), Some(at(9 * TICK + 1))];
+        let allows = [0, 9 * TICK, 10 * TICK, u64::MAX].map(at);
+        for (until, allowed_until) in bans
+            .into_iter()
+            .flat_map(|ban| allows.map(|end| (ban, end)))
+        {
+            for policy in [None, Some(0), Some(POLICIES_MAX - 1)] {
+                let entry = ListEntry::new(false, until, policy).with_allow_until(allowed_until);
+                assert_eq!((entry.banned_until(), entry.policy()), (until, policy));
+                for entry in [entry, entry.protected()] {
+                    let listed = entry.at(now);
+                    assert!(listed.is_found());
+                    assert_eq!(listed.is_banned(), until > Some(now));
+                    assert_eq!(listed.is_allowed(), allowed_until > now);
+                    assert_eq!(listed.is_protected(), entry.is_protected());
+                    assert_eq!(listed.policy(), policy);
                 }
             }
         }
-        assert_eq!(ListEntry::from_bits(0), None);
     }
 
     #[test]
     fn an_entry_without_a_word_says_nothing() {
         let entry = ListEntry::default();
-        assert!(!entry.is_allowed() && !entry.is_banned(Instant::default()));
+        assert!(!entry.is_allowed(at(0)) && !entry.is_banned(at(0)));
         assert_eq!((entry.banned_until(), entry.policy()), (None, None));
+        assert_eq!(entry.allowed_until(), None);
+        assert_eq!(Answer::NONE.at(at(u64::MAX)), Listed::default());
+        assert!(!Listed::default().is_found());
+    }
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
     }
 }

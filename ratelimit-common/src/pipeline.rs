@@ -64,11 +64,11 @@ where
     if flow.content == Content::NeighbourDiscovery {
         return Verdict::Pass(PassReason::NeighbourDiscovery);
     }
-    let entry = tables.list_entry(flow.source).unwrap_or_default();
-    if entry.is_allowed() {
+    let listed = tables.listed(flow.source, now);
+    if listed.is_allowed() {
         return Verdict::Pass(PassReason::Allowed);
     }
-    if entry.is_banned(now) {
+    if listed.is_banned() {
         return refuse(
             flow.source,
             Refusal::without_limit(DropReason::Banned),
@@ -78,7 +78,7 @@ where
     let settings = tables.settings();
     let source = flow.source.masked(tables.source_mask());
     // The source may be wider than the address, so it is here that a protected address is spared.
-    if settings.has_detection() && !entry.is_protected() && is_detected(&source, now, tables) {
+    if settings.has_detection() && !listed.is_protected() && is_detected(&source, now, tables) {
         return refuse(source, Refusal::without_limit(DropReason::Banned), tables);
     }
     if flow.content == Content::TooDeep {
@@ -97,7 +97,7 @@ where
             ClassSet::OTHER
         },
     };
-    let policy = tables.policy(entry.policy().unwrap_or(settings.default_policy()));
+    let policy = tables.policy(listed.policy().unwrap_or(settings.default_policy()));
     let outcome = if settings.has_wider_limits() {
         layers::charge(&source, policy, &arrival, tables)
     } else {
@@ -118,7 +118,7 @@ where
             limit: refusal.limit,
             may_ban: refusal.reason == DropReason::Limited
                 && outcome.is_enforced()
-                && !entry.is_protected(),
+                && !listed.is_protected(),
         };
         if tables.strike(&source, policy, &strike) {
             tables.detect(&source, policy, &strike);

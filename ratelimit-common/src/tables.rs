@@ -1,13 +1,14 @@
 //! What the pipeline needs from the world: the lists, the policies, the classes, the state of the limits, the counters.
 
 use crate::{
-    Address, Arrival, BanRule, Cursor, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy,
-    Settings, Verdict,
+    Address, Arrival, BanRule, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings,
+    Verdict,
     aggregate::Aggregates,
     charge::{Outcome, Refusal, Words},
     class::{self, ClassSet},
     detected::Detection,
     layers,
+    list::Listed,
     new_sources::{self, Newcomer},
     node::Node,
     parse::{
@@ -94,8 +95,8 @@ pub trait FamilyTables<A: Address> {
     /// The wider prefixes around a source that have limits.
     fn aggregates(&self) -> Aggregates;
 
-    /// The list entry of the longest prefix that matches `address`.
-    fn list_entry(&self, address: A) -> Option<ListEntry>;
+    /// What the list entry of the longest prefix that matches `address` says at `now`.
+    fn listed(&self, address: A, now: Instant) -> Listed;
 
     /// The state of a source that was seen before.
     fn words(&self, key: &SourceKey<A>) -> Option<Self::Words<'_>>;

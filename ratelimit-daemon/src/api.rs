@@ -36,6 +36,7 @@
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod attack;
+mod by_hand;
 mod capture;
 mod clock;
 mod covering;
@@ -54,6 +55,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     attack::{AttackView, Limited},
+    by_hand::ByHand,
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
     covering::{Covering, Entry},
@@ -108,6 +110,8 @@ pub struct BanRequest {
 pub struct AllowRequest {
     /// Whom.
     pub prefixes: Vec<Prefix>,
+    /// For how many seconds; `None` is forever.
+    pub seconds: Option<f64>,
     /// Why.
     pub reason: Option<String>,
 }
@@ -131,6 +135,10 @@ pub struct LimitRequest {
     /// Whether to count and pass what they would drop.
     #[serde(default)]
     pub observe: bool,
+    /// For how many seconds; `None` is forever.
+    pub seconds: Option<f64>,
+    /// Why.
+    pub reason: Option<String>,
 }
 
 /// Takes limits set by hand away, so that the configuration holds again.
@@ -191,6 +199,9 @@ pub struct Ban {
 pub struct Allow {
     /// Whom.
     pub prefix: Prefix,
+    /// Until when; `None` is forever.
+    #[serde(default)]
+    pub until: Option<Timestamp>,
     /// Since when; `None` for what stands in the configuration.
     pub since: Option<Timestamp>,
     /// Why.
@@ -218,6 +229,9 @@ pub struct PolicyView {
     /// What shares the limits.
     #[serde(default)]
     pub applies_to: AppliesTo,
+    /// Who set the limits by hand, until when and why; nothing of it is there where nobody did.
+    #[serde(flatten)]
+    pub by_hand: Option<ByHand>,
     /// Where it comes from.
     pub origin: Origin,
 }

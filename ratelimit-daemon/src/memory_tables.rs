@@ -20,6 +20,7 @@ use ratelimit_common::{
     decide,
     detected::{Detection, Tally},
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
+    list::Listed,
     new_sources::{self, Budgets, Newcomer},
     parse::transport::Kind,
     state,
@@ -276,8 +277,9 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
         A::family(self.tables).aggregates()
     }
 
-    fn list_entry(&self, address: A) -> Option<ListEntry> {
-        A::family(self.tables).list_entry(address)
+    fn listed(&self, address: A, now: Instant) -> Listed {
+        let entry = A::family(self.tables).list_entry(address);
+        entry.map(|entry| entry.at(now)).unwrap_or_default()
     }
 
     fn words(&self, key: &SourceKey<A>) -> Option<MemoryWords<'_>> {

@@ -4,19 +4,19 @@ use ratelimit_common::{
     Instant, Ipv4, Ipv6, ListEntry,
     guard::{self, InLevel, Level},
     list::{
-        Answer, PrefixKey,
+        Answer, Listed, PrefixKey,
         remembered::{self, GENERATION, Question, Remembered},
     },
 };
 
 use crate::{atomic, maps::FamilyMaps, subprograms::unknown};
 
-/// The entry of the longest prefix around `address`, as it is at `now`: a ban is one that never ends, or none.
+/// What the entry of the longest prefix around `address` says at `now`.
 #[inline(always)]
-pub fn entry<A: LevelCode>(address: A, now: Instant) -> Option<ListEntry> {
+pub fn listed<A: LevelCode>(address: A, now: Instant) -> Listed {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let word = |index| A::guard_word(index).map_or(0, |word| unsafe { atomic::load(word) });
-    guard::longest_match(address, word, &Lists { address, now })
+    guard::longest_match(address, word, &Lists { address, now }).unwrap_or_default()
 }
 
 /// The lists as they are asked about one address.
@@ -25,11 +25,12 @@ struct Lists<A> {
     now: Instant,
 }
 
-impl<A: LevelCode> InLevel<ListEntry> for Lists<A> {
+impl<A: LevelCode> InLevel<Listed> for Lists<A> {
     #[inline(always)]
-    fn longest_match(&self, level: Level, word: u64) -> Option<ListEntry> {
+    fn longest_match(&self, level: Level, word: u64) -> Option<Listed> {
         let at_ns = self.now.as_nanos();
-        ListEntry::from_bits(self.address.listed(word, level.lengths_to_bits(), at_ns))
+        let bits = self.address.listed(word, level.lengths_to_bits(), at_ns);
+        Some(Listed::from_bits(bits)).filter(|listed| listed.is_found())
     }
 }
 
@@ -48,7 +49,7 @@ fn longest_match<A: FamilyMaps>(address: A, word: u64, level: u64) -> Option<Lis
 
 /// The answer that this CPU remembers, as [`LevelCode::listed`] gives it.
 #[inline(always)]
-fn remembered<A: FamilyMaps>(address: A, word: u64, level: u64, at_ns: u64) -> Option<u64> {
+fn remembered<A: FamilyMaps>(address: A, word: u64, level: u64, at_ns: u64) -> Option<Listed> {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let generation = unsafe { atomic::load(A::guard_word(GENERATION)?) };
     if !remembered::is_settled(generation) {
@@ -79,7 +80,7 @@ macro_rules! of_family {
             #[inline(always)]
             fn listed(&self, word: u64, level: u64, at_ns: u64) -> u64 {
                 if let Some(answer) = remembered(*self, word, level, at_ns) {
-                    return answer;
+                    return answer.to_bits();
                 }
                 unknown($subprogram(self, word, level, at_ns))
             }
@@ -112,7 +113,7 @@ macro_rules! of_family {
                     *slot = Remembered::new(&question, answer);
                 }
             }
-            answer.to_bits(now)
+            answer.at(now).to_bits()
         }
     };
 }

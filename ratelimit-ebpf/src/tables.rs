@@ -4,12 +4,13 @@ use core::ptr;
 
 use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy,
-    Settings, SourceKey, Tables, Verdict,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings,
+    SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     charge::{Outcome, Refusal},
     detected::Detection,
     layout::counter_index,
+    list::Listed,
     new_sources::Newcomer,
     parse::{
         ipv6::Walk,
@@ -222,8 +223,8 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
-    fn list_entry(&self, address: A) -> Option<ListEntry> {
-        lists::entry(address, self.now)
+    fn listed(&self, address: A, now: Instant) -> Listed {
+        lists::listed(address, now)
     }
 
     #[inline(always)]

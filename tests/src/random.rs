@@ -226,15 +226,18 @@ fn prefix(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)]) -> Prefix {
 
 fn entry(rng: &mut Rng, now: Instant) -> ListEntry {
     let now = now.as_nanos();
-    let until = match rng.u8(..8) {
+    let end = |rng: &mut Rng| match rng.u8(..8) {
         0 => Some(u64::MAX),
         1 => Some(now),
         2 => Some(now.saturating_add(rng.u64(..1 << 30))),
         3 => Some(now.saturating_add(1 << 32)),
         _ => None,
     };
+    let until = end(rng).map(Instant::from_nanos);
+    let allowed_until = end(rng).filter(|_| rng.u8(..3) == 0).unwrap_or_default();
     let policy = rng.bool().then(|| policy_index(rng));
-    let entry = ListEntry::new(rng.u8(..6) == 0, until.map(Instant::from_nanos), policy);
+    let entry = ListEntry::new(false, until, policy);
+    let entry = entry.with_allow_until(Instant::from_nanos(allowed_until));
     if rng.u8(..6) == 0 {
         entry.protected()
     } else {

@@ -93,7 +93,7 @@ fn longest_match(
 
 fn verdict(entry: Option<ListEntry>) -> Verdict {
     let entry = entry.unwrap_or_default();
-    if entry.is_allowed() {
+    if entry.is_allowed(NOW) {
         Verdict::Pass(PassReason::Allowed)
     } else if entry.is_banned(NOW) {
         Verdict::Drop(DropReason::Banned)
@@ -115,7 +115,13 @@ fn entries(rng: &mut Rng) -> BTreeMap<Prefix, ListEntry> {
         let prefix = Prefix::around(beside, length).unwrap();
         let until = [None, Some(NOW), Some(Instant::from_nanos(u64::MAX))][rng.usize(..3)];
         let policy = rng.bool().then(|| rng.u32(1..POLICIES));
-        entries.insert(prefix, ListEntry::new(rng.u8(..6) == 0, until, policy));
+        let entry = ListEntry::new(rng.u8(..6) == 0, until, policy);
+        let entry = match rng.u8(..6) {
+            0 => entry.with_allow_until(NOW),
+            1 => entry.with_allow_until(Instant::from_nanos(NOW.as_nanos() + 1)),
+            _ => entry,
+        };
+        entries.insert(prefix, entry);
     }
     entries
 }

@@ -1,4 +1,4 @@
-//! What a CPU remembers of the lists is what they say: until they change, and until a ban ends.
+//! What a CPU remembers of the lists is what they say: until they change, and until a ban or an allow ends.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -17,6 +17,7 @@ use ratelimit_tests::{
 };
 
 const BANNED: Verdict = Verdict::Drop(DropReason::Banned);
+const ALLOWED: Verdict = Verdict::Pass(PassReason::Allowed);
 const SOURCES: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(203, 0, 113, 77)),
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 1, 2, 3, 4, 5, 6)),
@@ -62,6 +63,25 @@ fn a_ban_that_is_remembered_ends_at_its_end() {
         assert_eq!(judge(&mut program, source, 0), BANNED);
         assert_eq!(judge(&mut program, source, SECOND - 1), BANNED);
         assert_eq!(judge(&mut program, source, SECOND), CONFORMING);
+    }
+}
+
+#[test]
+fn an_allow_that_is_remembered_ends_at_its_end_and_the_ban_beneath_it_holds() {
+    const TICK: u64 = 1 << 22;
+    require_root!();
+    let mut program = program();
+    for source in SOURCES {
+        set(&mut program, source, ban().with_allow_until(at(TICK)));
+        for (nanos, verdict) in [
+            (0, ALLOWED),
+            (TICK - 1, ALLOWED),
+            (TICK, BANNED),
+            (SECOND - 1, BANNED),
+            (SECOND, CONFORMING),
+        ] {
+            assert_eq!(judge(&mut program, source, nanos), verdict, "at {nanos} ns");
+        }
     }
 }
 

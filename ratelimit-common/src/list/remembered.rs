@@ -8,7 +8,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::Answer;
+use super::{Answer, Listed};
 use crate::{
     Address, Instant,
     guard::{Level, WIDTHS},
@@ -92,16 +92,16 @@ impl Remembered {
         }
     }
 
-    /// The answer as [`ListEntry::to_bits`](super::ListEntry::to_bits) tells it, 0 for no entry; `None` where it is not remembered.
+    /// What the lists say at `now`; `None` where it is not remembered.
     #[inline(always)]
-    pub fn answer<A: Address>(&self, question: &Question<A>, now: Instant) -> Option<u64> {
+    pub fn answer<A: Address>(&self, question: &Question<A>, now: Instant) -> Option<Listed> {
         if self.about != question.about
             || self.longest != question.longest
             || self.front != question.front.octets()
         {
             return None;
         }
-        Some(self.answer.to_bits(now))
+        Some(self.answer.at(now))
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     fn an_answer_is_for_one_question() {
         let own = of_narrow(4, TO_32, OWN);
         let slot = Remembered::new(&own, Answer::of(policy()));
-        assert_eq!(slot.answer(&own, NOW), Some(policy().to_bits(NOW)));
+        assert_eq!(slot.answer(&own, NOW), Some(policy().at(NOW)));
         let wide = Question::new(4, Ipv4::LEVELS.wide.lengths_to_bits(), TO_32, OWN);
         for other in [
             of_narrow(4, TO_32, Ipv4::new([192, 0, 2, 2])),
@@ -144,7 +144,7 @@ mod tests {
     fn addresses_share_an_answer_up_to_the_longest_prefixes_near_them() {
         let slot = Remembered::new(&of_narrow(4, TO_24, OWN), Answer::of(policy()));
         let [beside, beyond] = [2, 3].map(|net| of_narrow(4, TO_24, Ipv4::new([192, 0, net, 99])));
-        assert_eq!(slot.answer(&beside, NOW), Some(policy().to_bits(NOW)));
+        assert_eq!(slot.answer(&beside, NOW), Some(policy().at(NOW)));
         assert_eq!(slot.answer(&beyond, NOW), None);
     }
 
@@ -160,7 +160,7 @@ mod tests {
         let narrowest = Ipv6::LEVELS.narrowest.unwrap().lengths_to_bits();
         let question = Question::new(0, narrowest, 1, Ipv6::new([7; 16]));
         let slot = Remembered::new(&question, Answer::NONE);
-        assert_eq!(slot.answer(&question, NOW), Some(0));
+        assert_eq!(slot.answer(&question, NOW), Some(Listed::default()));
     }
 
     #[test]
@@ -171,8 +171,7 @@ mod tests {
         for at_ns in [999, 1000] {
             let now = Instant::from_nanos(at_ns);
             let answer = slot.answer(&question, now).unwrap();
-            let told = ListEntry::from_bits(answer).unwrap();
-            assert_eq!(told.is_banned(now), at_ns < 1000, "at {at_ns} ns");
+            assert_eq!(answer.is_banned(), at_ns < 1000, "at {at_ns} ns");
         }
     }
 

@@ -13,6 +13,7 @@ use crate::{
     algorithm::FixedWindow,
     charge::Words,
     detected::Detection,
+    list::Listed,
     new_sources::{Beyond, Newcomer},
     parse::transport::Kind,
     policy::LIMITS_MAX,
@@ -36,6 +37,21 @@ fn allow_beats_ban_beats_limit() {
         &Fake::new(1, false).listed(false, Some(NOW)),
         &[CONFORMING, LIMITED],
     );
+}
+
+#[test]
+fn where_an_allow_has_ended_the_ban_beneath_it_holds() {
+    let allowed_until = |end| {
+        let ban = ListEntry::new(false, Some(LATER), None);
+        let entry = Some(ban.with_allow_until(end));
+        Fake {
+            entry,
+            ..Fake::new(1, false)
+        }
+    };
+    let allowed = Verdict::Pass(PassReason::Allowed);
+    check(&allowed_until(LATER), &[allowed; 2]);
+    check(&allowed_until(EARLIER), &[BANNED; 2]);
 }
 
 #[test]
@@ -318,6 +334,7 @@ fn state_of_wider_prefixes_needs_no_budget() {
 }
 
 const SOURCE: Ipv4 = Ipv4::new([192, 0, 2, 1]);
+const EARLIER: Instant = Instant::from_nanos(4_000_000_000);
 const NOW: Instant = Instant::from_nanos(5_000_000_000);
 const ARRIVAL: Arrival = Arrival {
     at: NOW,
@@ -490,8 +507,8 @@ impl FamilyTables<Ipv4> for Fake {
         unreachable!()
     }
 
-    fn list_entry(&self, _: Ipv4) -> Option<ListEntry> {
-        self.entry
+    fn listed(&self, _: Ipv4, now: Instant) -> Listed {
+        self.entry.map(|entry| entry.at(now)).unwrap_or_default()
     }
 
     fn words(&self, key: &SourceKey<Ipv4>) -> Option<&Fake> {
@@ -560,7 +577,7 @@ impl FamilyTables<Ipv6> for Fake {
         unreachable!()
     }
 
-    fn list_entry(&self, _: Ipv6) -> Option<ListEntry> {
+    fn listed(&self, _: Ipv6, _: Instant) -> Listed {
         unreachable!()
     }
 

@@ -63,7 +63,9 @@ pub enum What {
     },
     /// A prefix was put on the allow list by hand.
     AllowAdded(Allow),
-    /// A prefix was taken off the allow list.
+    /// The time of an allow is over.
+    AllowEnded(Allow),
+    /// A prefix was taken off the allow list before its time.
     AllowRemoved {
         /// The entry that it was.
         #[serde(flatten)]
@@ -79,8 +81,19 @@ pub enum What {
         limits: Vec<LimitSpec>,
         /// Whether what they would drop passes.
         observe: bool,
+        /// Until when; `None` is forever.
+        #[serde(default)]
+        until: Option<Timestamp>,
+        /// Why.
+        #[serde(default)]
+        reason: Option<String>,
         /// The user who did it.
         by: Arc<str>,
+    },
+    /// The time of limits set by hand is over: the configuration holds again.
+    LimitsEnded {
+        /// Whose; `None` is the default policy.
+        prefix: Option<Prefix>,
     },
     /// Limits set by hand were taken away: the configuration holds again.
     LimitsRemoved {
@@ -211,8 +224,12 @@ impl What {
             Self::BanAdded(ban) | Self::BanEnded(ban) | Self::BanRemoved { ban, .. } => {
                 Some(ban.prefix)
             }
-            Self::AllowAdded(allow) | Self::AllowRemoved { allow, .. } => Some(allow.prefix),
-            Self::LimitsSet { prefix, .. } | Self::LimitsRemoved { prefix, .. } => *prefix,
+            Self::AllowAdded(allow)
+            | Self::AllowEnded(allow)
+            | Self::AllowRemoved { allow, .. } => Some(allow.prefix),
+            Self::LimitsSet { prefix, .. }
+            | Self::LimitsEnded { prefix }
+            | Self::LimitsRemoved { prefix, .. } => *prefix,
             Self::Bans { .. }
             | Self::ListReplaced { .. }
             | Self::Reloaded { .. }

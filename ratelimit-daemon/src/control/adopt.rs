@@ -17,8 +17,8 @@ const AUTHOR: &str = "ratelimitd";
 const REASON: &str = "kept from the kernel: the database did not have it";
 
 impl Controller {
-    /// Brings what is intended to what the kernel holds, where the database cannot be trusted: bans that the kernel does not
-    /// hold are older than the damage and were ended since; bans and allows that nothing intended explains are kept.
+    /// Brings what is intended to what the kernel holds, where the database cannot be trusted: bans and allows that the
+    /// kernel does not hold are older than the damage and were ended since; bans and allows that nothing intended explains are kept.
     ///
     /// A machine that was booted since holds nothing: then what is left of the database is all that is known.
     pub(super) fn adopt_lists(&mut self) -> anyhow::Result<()> {
@@ -56,8 +56,13 @@ impl Controller {
             let held = self.enforcer.entry(*prefix);
             held.and_then(|entry| entry.banned_until()) < Some(row.until)
         });
-        ended
-            .map(|((prefix, origin), _)| Edit::Ban(*prefix, origin.clone(), None))
+        let bans = ended.map(|((prefix, origin), _)| Edit::Ban(*prefix, origin.clone(), None));
+        let allows = self.intent.allows().iter();
+        let ended = allows.filter(|(prefix, row)| {
+            let held = self.enforcer.entry(**prefix);
+            held.and_then(|entry| entry.allowed_until()) < Some(row.until)
+        });
+        bans.chain(ended.map(|(prefix, _)| Edit::Allow(*prefix, None)))
             .collect()
     }
 
@@ -65,8 +70,10 @@ impl Controller {
     fn unexplained(&self, prefix: Prefix, held: ListEntry) -> Vec<Edit> {
         let intended = self.rules.sum(prefix);
         let mut edits = Vec::new();
-        if held.is_allowed() && !intended.is_allowed() {
+        let until = held.allowed_until().filter(|until| *until > clock::now());
+        if let Some(until) = until.filter(|until| Some(*until) > intended.allowed_until()) {
             let allow = AllowRow {
+                until,
                 since: Timestamp::now(),
                 reason: Some(REASON.to_owned()),
                 author: AUTHOR.to_owned(),

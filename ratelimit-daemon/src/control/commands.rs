@@ -1,9 +1,9 @@
 //! The commands: what `rlctl` asks for, a method each.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use ratelimit_common::{Instant, policy::LIMITS_MAX};
+use ratelimit_common::policy::LIMITS_MAX;
 use tracing::{info, warn};
 
 use super::{
@@ -11,23 +11,20 @@ use super::{
     intent::{self, Edit, Intent},
     record::Cause,
     reload,
-    store::{AllowRow, BanRow, FOREVER, LimitRow},
+    store::{AllowRow, BanRow, LimitRow},
+    term,
 };
 use crate::{
     api::{
         AllowRequest, BanRequest, Changed, ClockStatus, Detached, Held, LimitRequest, LimitTarget,
         PrefixesRequest, Refused, Reloaded, What,
     },
-    clock,
     config::{self, Config, ConfigError},
     limit::LimitSpec,
     origin::Origin,
     prefix::Prefix,
     protected::Word,
 };
-
-/// The longest ban that is not forever: 100 years.
-const BAN_MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
 impl Controller {
     /// Bans prefixes.
@@ -37,7 +34,7 @@ impl Controller {
     /// Why none of them was banned.
     pub fn ban(&mut self, request: BanRequest, author: &str) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
-        let until = ban_until(request.seconds)?;
+        let until = term::until("a ban", request.seconds)?;
         let word = Word::Hand {
             forced: request.force,
         };
@@ -66,7 +63,7 @@ impl Controller {
         let mut changed = self.edit(&edits)?;
         changed.added -= changed.removed;
         changed.updated += std::mem::take(&mut changed.removed);
-        changed.until = (until != FOREVER).then(|| clock::to_wall(until));
+        changed.until = term::told(until);
         self.tell_banned(request.prefixes.len(), author, changed.until);
         Ok(changed)
     }
@@ -118,15 +115,18 @@ impl Controller {
     /// Why none of them was allowed.
     pub fn allow(&mut self, request: AllowRequest, author: &str) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
+        let until = term::until("an allow", request.seconds)?;
         let row = AllowRow {
+            until,
             since: Timestamp::now(),
             reason: request.reason,
             author: author.to_owned(),
         };
         let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
-        let changed = self.edit(&edits)?;
-        info!(prefixes = request.prefixes.len(), author, "allowed");
+        let mut changed = self.edit(&edits)?;
+        changed.until = term::told(until);
+        info!(prefixes = request.prefixes.len(), author, until = ?changed.until, "allowed");
         Ok(changed)
     }
 
@@ -173,6 +173,7 @@ impl Controller {
                 "a policy has at most {LIMITS_MAX} limits"
             )));
         }
+        let until = term::until("a limit", request.seconds)?;
         self.require_classes(&request.limits)?;
         self.require_room(intent::longest(&request.limits))
             .map_err(|refused| {
@@ -184,11 +185,14 @@ impl Controller {
         let row = LimitRow {
             limits: request.limits,
             observe: request.observe,
+            until,
             since: Timestamp::now(),
+            reason: request.reason,
             author: author.to_owned(),
         };
-        let changed = self.edit(&[Edit::Limits(request.prefix, Some(row))])?;
-        info!(target = %target(request.prefix), author, "limits set");
+        let mut changed = self.edit(&[Edit::Limits(request.prefix, Some(row))])?;
+        changed.until = term::told(until);
+        info!(target = %target(request.prefix), author, until = ?changed.until, "limits set");
         Ok(changed)
     }
 
@@ -373,25 +377,6 @@ pub(super) fn require_prefixes(prefixes: &[Prefix]) -> Result<(), Refused> {
         ));
     }
     Ok(())
-}
-
-/// The end of a ban that lasts so many seconds from now on, or forever.
-pub(super) fn ban_until(seconds: Option<f64>) -> Result<Instant, Refused> {
-    match seconds {
-        None => Ok(FOREVER),
-        Some(seconds) => Ok(clock::after(ban_duration(seconds)?)),
-    }
-}
-
-pub(super) fn ban_duration(seconds: f64) -> Result<Duration, Refused> {
-    let duration = Duration::try_from_secs_f64(seconds).ok();
-    let duration = duration.filter(|duration| !duration.is_zero() && *duration <= BAN_MAX);
-    duration.ok_or_else(|| {
-        Refused::because(format!(
-            "a ban of {seconds} seconds is not between 1ns and 100 years"
-        ))
-        .hint("write a shorter time, or none: a ban without an end is forever")
-    })
 }
 
 fn target(prefix: Option<Prefix>) -> String {

@@ -192,8 +192,8 @@ pub fn compile_prefix(rules: &mut Rules, policies: &Policies, intent: &Intent, p
     let policy = policy
         .and_then(|name| policies.get(&name))
         .map(|named| named.index);
-    let (allowed, banned_until) = (intent.is_allowed(prefix), intent.banned_until(prefix));
-    rules.set(prefix, allowed, banned_until, policy);
+    let (allowed_until, banned_until) = (intent.allowed_until(prefix), intent.banned_until(prefix));
+    rules.set(prefix, allowed_until, banned_until, policy);
     rules.set_forced_ban(prefix, intent.forced_until(prefix));
 }
 

@@ -135,7 +135,7 @@ impl Controller {
             filling: Filling::default(),
             banned_in_group: None,
         };
-        controller.drop_ended_bans()?;
+        controller.drop_ended()?;
         controller.compile_all()?;
         controller
             .adopt_lists()
@@ -178,8 +178,8 @@ impl Controller {
         Ok(())
     }
 
-    /// What is due each second: the clocks are read, bans that the kernel made are taken over, others end, and the kernel's
-    /// tables are compared with what is intended.
+    /// What is due each second: the clocks are read, bans that the kernel made are taken over, what ends ends, and the
+    /// kernel's tables are compared with what is intended.
     pub fn tick(&mut self) {
         self.begin_tick();
         while self.compare_on() {}
@@ -190,7 +190,7 @@ impl Controller {
         if let Err(error) = self.keep_time(Reading::now()) {
             warn!(
                 error = format!("{error:#}"),
-                "the ends of bans could not be brought to the clock"
+                "the ends of bans, allows and limits could not be brought to the clock"
             );
         }
         self.tick_pass_all();
@@ -205,10 +205,10 @@ impl Controller {
                 "sources that were quiet could not be forgotten"
             );
         }
-        if let Err(error) = self.forget_ended_bans() {
+        if let Err(error) = self.forget_ended() {
             warn!(
                 error = format!("{error:#}"),
-                "bans that ended could not be forgotten"
+                "what ended could not be forgotten"
             );
         }
         self.begin_comparison();
@@ -540,7 +540,7 @@ impl Controller {
         }
     }
 
-    /// Takes in what the clocks show. After a suspend bans end at other points on the kernel's clock.
+    /// Takes in what the clocks show. After a suspend what ends does so at other points on the kernel's clock.
     pub(super) fn keep_time(&mut self, now: Reading) -> anyhow::Result<()> {
         if !self.store.keep_time(now) {
             return Ok(());
@@ -548,39 +548,31 @@ impl Controller {
         let different = self.restore_intent()?;
         info!(
             different,
-            "the machine slept, or it is known how long it was off: bans end when they would have"
+            "the machine slept, or it is known how long it was off: bans, allows and limits end when they would have"
         );
         Ok(())
     }
 
-    fn forget_ended_bans(&mut self) -> anyhow::Result<()> {
-        let edits = self.ends_of_bans();
+    fn forget_ended(&mut self) -> anyhow::Result<()> {
+        let edits = self.intent.ended(clock::now());
         if edits.is_empty() {
             return Ok(());
         }
         self.edit_because(&edits, Cause::Time)
             .map_err(|refused| anyhow::anyhow!(refused.error))?;
-        info!(count = edits.len(), "bans and further limits ended");
+        info!(count = edits.len(), "bans, allows or limits ended");
         Ok(())
     }
 
-    /// Forgets bans that ended while no daemon ran, before anything is compiled.
-    fn drop_ended_bans(&mut self) -> anyhow::Result<()> {
-        let edits = self.ends_of_bans();
+    /// Forgets what ended while no daemon ran, before anything is compiled.
+    fn drop_ended(&mut self) -> anyhow::Result<()> {
+        let edits = self.intent.ended(clock::now());
         self.store
             .transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)))?;
         for edit in edits {
             self.intent.edit(edit);
         }
         Ok(())
-    }
-
-    fn ends_of_bans(&self) -> Vec<Edit> {
-        let ended = self.intent.ended(clock::now()).into_iter();
-        ended
-            .map(|(prefix, origin)| Edit::Ban(prefix, origin, None))
-            .chain(self.intent.ends_of_limited(clock::now()))
-            .collect()
     }
 }
 

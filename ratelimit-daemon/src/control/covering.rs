@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use ratelimit_common::{DropReason, PassReason, Verdict};
 
-use super::{controller::Controller, policies::DEFAULT, record, views};
+use super::{controller::Controller, policies::DEFAULT, term, views};
 use crate::{
     api::{Allow, Ban, Covering, Entry, Event, Origin, What},
     lists::Action,
@@ -24,13 +24,9 @@ impl Controller {
         let allows = around.iter().filter_map(|prefix| self.allow_of(*prefix));
         let policies = around.iter().filter_map(|prefix| {
             let policy = self.intent.policy_name(*prefix)?;
-            let prefix = Some(*prefix);
-            Some(Entry::Policy { policy, prefix })
+            Some(self.policy_entry(policy, Some(*prefix)))
         });
-        let default = Entry::Policy {
-            policy: DEFAULT.to_owned(),
-            prefix: None,
-        };
+        let default = self.policy_entry(DEFAULT.to_owned(), None);
         let entries = allows
             .chain(self.listed_allows(address))
             .map(Entry::Allow)
@@ -54,6 +50,14 @@ impl Controller {
             deciding.decides = true;
         }
         covering
+    }
+
+    fn policy_entry(&self, policy: String, prefix: Option<Prefix>) -> Entry {
+        Entry::Policy {
+            by_hand: self.by_hand(&policy),
+            policy,
+            prefix,
+        }
     }
 
     /// The last drops of a source that are kept, the last one first.
@@ -89,6 +93,7 @@ impl Controller {
             let entries = list.around(address.into());
             entries.map(move |entry| Allow {
                 prefix: entry.prefix,
+                until: term::told(entry.until),
                 since: Some(list.since),
                 reason: list.reasons.get(entry.reason).map(ToOwned::to_owned),
                 author: Some(list.author.to_string()),
@@ -102,10 +107,11 @@ impl Controller {
 
     fn allow_of(&self, prefix: Prefix) -> Option<Allow> {
         if let Some(row) = self.intent.allows().get(&prefix) {
-            return Some(record::allow(prefix, row));
+            return Some(views::allow(prefix, row));
         }
         self.intent.config.allow.contains(&prefix).then_some(Allow {
             prefix,
+            until: None,
             since: None,
             reason: None,
             author: None,

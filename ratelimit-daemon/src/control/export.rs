@@ -2,17 +2,14 @@
 
 use std::{borrow::Cow, ops::Bound, sync::Arc};
 
-use jiff::Timestamp;
-use ratelimit_common::Instant;
-
 use super::{
     controller::Controller,
     list::{List, ListEntry},
-    store::{AllowRow, BanRow, FOREVER},
+    store::{AllowRow, BanRow},
+    term,
 };
 use crate::{
     api::{ExportFormat, ExportRequest, Exported, Refused},
-    clock,
     lists::{Action, Line, json_line, plain_line},
     origin::Origin,
     prefix::Prefix,
@@ -90,7 +87,7 @@ impl Export {
                 &Line {
                     prefix: prefix.to_string().into(),
                     action: Some(Action::Ban),
-                    until: end(row.until),
+                    until: term::told(row.until),
                     reason: row.reason.as_deref().map(Cow::from),
                     author: Some((&*row.author).into()),
                     since: Some(row.since),
@@ -119,7 +116,7 @@ impl Export {
                 &Line {
                     prefix: prefix.to_string().into(),
                     action: Some(Action::Allow),
-                    until: None,
+                    until: term::told(row.until),
                     reason: row.reason.as_deref().map(Cow::from),
                     author: Some(row.author.as_str().into()),
                     since: Some(row.since),
@@ -139,7 +136,7 @@ impl Export {
                 &Line {
                     prefix: entry.prefix.to_string().into(),
                     action: Some(list.action),
-                    until: end(entry.until),
+                    until: term::told(entry.until),
                     reason: list.reasons.get(entry.reason).map(Cow::from),
                     author: Some((&*list.author).into()),
                     since: Some(list.since),
@@ -157,8 +154,4 @@ impl Export {
         });
         text.push('\n');
     }
-}
-
-fn end(until: Instant) -> Option<Timestamp> {
-    (until != FOREVER).then(|| clock::to_wall(until))
 }

@@ -7,12 +7,12 @@ use ratelimit_common::Instant;
 use tracing::info;
 
 use super::{
-    commands::ban_duration,
     controller::Controller,
     intent::Edit,
     list::{Difference, List},
     lists::fill,
     store::{AllowRow, BanRow, FOREVER},
+    term,
 };
 use crate::{
     api::{ImportInto, ImportRequest, Imported, ImportedInto, Refused},
@@ -83,7 +83,10 @@ impl Controller {
         reading: Reading,
         author: &str,
     ) -> Result<Imported, Refused> {
-        let default = request.seconds.map(ban_duration).transpose()?;
+        let default = request
+            .seconds
+            .map(|seconds| term::duration("a ban", seconds))
+            .transpose()?;
         let ends = Ends::now(default);
         let mut answer = Imported {
             dry_run: request.dry_run,
@@ -283,10 +286,11 @@ impl Controller {
     fn allow_edit(&self, arrived: &Arrived<'_>) -> (bool, Option<Edit>) {
         let reason = arrived.reason.map(|text| (**text).to_owned());
         let before = self.intent.allows().get(&arrived.prefix);
-        if before.is_some_and(|row| row.reason == reason) {
+        if before.is_some_and(|row| same_end(row.until, arrived.until) && row.reason == reason) {
             return (true, None);
         }
         let row = AllowRow {
+            until: arrived.until,
             since: arrived.since,
             reason,
             author: arrived.author.to_owned(),

@@ -10,8 +10,9 @@ use ratelimit_common::Instant;
 
 use super::{
     detected::Offence,
+    ends::Ending,
     limited,
-    list::{List, ListEntry},
+    list::List,
     policies::{DEFAULT, NODE, Role, aggregate_name},
     rules::Statement,
     store::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow, Store},
@@ -39,8 +40,8 @@ pub struct Intent {
     pub(super) limited: BTreeMap<Prefix, LimitedRow>,
     /// How many bans are of detection.
     detected: usize,
-    /// The prefixes of the bans that end, the soonest first.
-    ends: BTreeSet<(Instant, Prefix)>,
+    /// What ends, the soonest first.
+    pub(super) ends: BTreeSet<(Instant, Ending)>,
 }
 
 /// A change: a row to be, or to be gone.
@@ -151,9 +152,9 @@ impl Intent {
     /// Takes all bans at once: trees that are made of what is in order are made faster, and are full.
     fn take_bans(&mut self, bans: Vec<(Prefix, Origin, BanRow)>) {
         let ending = bans.iter().filter(|(_, _, row)| row.until != FOREVER);
-        self.ends = ending
-            .map(|(prefix, _, row)| (row.until, *prefix))
-            .collect();
+        let ends = ending.map(|(prefix, _, row)| (row.until, Ending::Ban(*prefix)));
+        let others = std::mem::replace(&mut self.ends, ends.collect());
+        self.ends.extend(others);
         let detected = bans
             .iter()
             .filter(|(_, origin, _)| *origin == Origin::Detected);
@@ -180,9 +181,16 @@ impl Intent {
 
     /// Makes a change, and answers the one that takes it back.
     pub fn edit(&mut self, edit: Edit) -> Edit {
+        let come = edit.ending();
+        let reverse = self.put(edit);
+        self.note_ends(reverse.ending(), come);
+        reverse
+    }
+
+    fn put(&mut self, edit: Edit) -> Edit {
         match edit {
             Edit::Ban(prefix, origin, row) => {
-                let before = self.edit_ban(prefix, &origin, row);
+                let before = self.put_ban(prefix, &origin, row);
                 Edit::Ban(prefix, origin, before)
             }
             Edit::Allow(prefix, row) => Edit::Allow(prefix, put(&mut self.allows, prefix, row)),
@@ -200,22 +208,12 @@ impl Intent {
         }
     }
 
-    fn edit_ban(&mut self, prefix: Prefix, origin: &Origin, row: Option<BanRow>) -> Option<BanRow> {
-        if let Some(row) = row.as_ref().filter(|row| row.until != FOREVER) {
-            self.ends.insert((row.until, prefix));
-        }
-        let until = row.as_ref().map(|row| row.until);
-        if *origin == Origin::Detected {
-            self.detected += usize::from(row.is_some());
-        }
+    fn put_ban(&mut self, prefix: Prefix, origin: &Origin, row: Option<BanRow>) -> Option<BanRow> {
+        let is_there = row.is_some();
         let before = put(&mut self.bans, (prefix, origin.clone()), row);
         if *origin == Origin::Detected {
+            self.detected += usize::from(is_there);
             self.detected -= usize::from(before.is_some());
-        }
-        if let Some(before) = before.as_ref().filter(|before| Some(before.until) != until)
-            && self.ending_at(before.until, prefix).next().is_none()
-        {
-            self.ends.remove(&(before.until, prefix));
         }
         before
     }
@@ -286,47 +284,29 @@ impl Intent {
         &self.limits
     }
 
-    /// The bans that end, the soonest first.
-    pub fn ends(&self) -> impl Iterator<Item = (Prefix, &Origin)> {
-        let ends = self.ends.iter();
-        ends.flat_map(|(until, prefix)| self.ending_at(*until, *prefix))
-    }
-
-    /// The bans that have ended at `now`.
-    pub fn ended(&self, now: Instant) -> Vec<(Prefix, Origin)> {
-        let ends = self.ends.iter().take_while(|(until, _)| *until <= now);
-        let ended = ends.flat_map(|(until, prefix)| self.ending_at(*until, *prefix));
-        ended
-            .map(|(prefix, origin)| (prefix, origin.clone()))
-            .collect()
-    }
-
-    /// The bans of a prefix that end at just this time.
-    fn ending_at(&self, until: Instant, prefix: Prefix) -> impl Iterator<Item = (Prefix, &Origin)> {
-        let bans = self.bans_of(prefix);
-        let ending = bans.filter(move |(_, row)| row.until == until);
-        ending.map(move |(origin, _)| (prefix, origin))
+    /// Until when a prefix is on the allow list: the longest of its allows holds.
+    pub fn allowed_until(&self, prefix: Prefix) -> Option<Instant> {
+        let by_hand = self.allows.get(&prefix).map(|allow| allow.until);
+        let configured = self.config.allow.binary_search(&prefix).ok();
+        let listed = self.listed_until(Action::Allow, prefix);
+        by_hand.max(configured.map(|_| FOREVER)).max(listed)
     }
 
     /// Whether a prefix is on the allow list.
     pub fn is_allowed(&self, prefix: Prefix) -> bool {
-        self.allows.contains_key(&prefix)
-            || self.config.allow.binary_search(&prefix).is_ok()
-            || self.allowed_by_list(prefix).is_some()
-    }
-
-    /// The list that has a prefix on the allow list, by its own name.
-    pub fn allowed_by_list(&self, prefix: Prefix) -> Option<(&Arc<str>, &ListEntry)> {
-        let mut lists = self.lists_for(Action::Allow);
-        lists.find_map(|(name, list)| Some((name, list.get(prefix)?)))
+        self.allowed_until(prefix).is_some()
     }
 
     /// Until when a prefix is banned: the longest of its bans holds.
     pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
         let bans = self.bans_of(prefix).map(|(_, ban)| ban.until);
-        let lists = self.lists_for(Action::Ban);
-        let listed = lists.filter_map(|(_, list)| list.get(prefix).map(|entry| entry.until));
-        bans.chain(listed).max()
+        bans.chain(self.listed_until(Action::Ban, prefix)).max()
+    }
+
+    fn listed_until(&self, action: Action, prefix: Prefix) -> Option<Instant> {
+        let lists = self.lists_for(action);
+        let entries = lists.filter_map(|(_, list)| list.get(prefix));
+        entries.map(|entry| entry.until).max()
     }
 
     /// Until when a prefix is banned by somebody who insisted.
@@ -376,13 +356,14 @@ impl Intent {
             all.extend(entries.map(|entry| {
                 let statement = match list.action {
                     Action::Ban => Statement::Banned(entry.until),
-                    Action::Allow => Statement::Allowed,
+                    Action::Allow => Statement::Allowed(entry.until),
                 };
                 (entry.prefix, statement)
             }));
         }
-        let allows = self.allows.keys().chain(&self.config.allow);
-        all.extend(allows.map(|prefix| (*prefix, Statement::Allowed)));
+        let allows = self.allows.iter().map(|(prefix, row)| (*prefix, row.until));
+        let allows = allows.chain(self.config.allow.iter().map(|prefix| (*prefix, FOREVER)));
+        all.extend(allows.map(|(prefix, until)| (prefix, Statement::Allowed(until))));
         for prefix in self.limited.keys() {
             let index = index(&self.limited_policy(*prefix).name());
             all.extend(index.map(|index| (*prefix, Statement::Policy(index))));

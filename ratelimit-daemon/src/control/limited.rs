@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, ops::Bound};
 
-use ratelimit_common::{Instant, policy::LIMITS_MAX};
+use ratelimit_common::policy::LIMITS_MAX;
 use tracing::{info, warn};
 
 use super::{
@@ -130,12 +130,6 @@ impl Intent {
             Edit::Limits(Some(prefix), _) | Edit::Limited(prefix, _) => within(*prefix).collect(),
             Edit::Ban(..) | Edit::Allow(..) | Edit::List(..) | Edit::Offence(..) => vec![],
         }
-    }
-
-    /// The ends of further limits that are over at `now`.
-    pub(super) fn ends_of_limited(&self, now: Instant) -> impl Iterator<Item = Edit> {
-        let over = self.limited.iter().filter(move |(_, row)| row.until <= now);
-        over.map(|(prefix, _)| Edit::Limited(*prefix, None))
     }
 }
 

@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 
 use ratelimit_common::{
-    BanRule, ClassSet, Cursor, Detected, Family, Instant, ListEntry, Policy, Record, Settings,
-    SourceKey, Tables, Verdict,
+    BanRule, ClassSet, Cursor, Detected, Family, Instant, Policy, Record, Settings, SourceKey,
+    Tables, Verdict,
     aggregate::Aggregates,
     algorithm::sliding_log::Ring,
     charge::{Refusal, Words},
     decide,
     detected::Detection,
+    list::Listed,
     new_sources::Newcomer,
     node::{Node, Share},
     parse::transport::Kind,
@@ -142,9 +143,10 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         A::source_mask(self.source)
     }
 
-    fn list_entry(&self, address: A) -> Option<ListEntry> {
-        let (prefix, _) = self.rules.longest_match(address.to_std())?;
-        self.enforcer.entry(prefix)
+    fn listed(&self, address: A, now: Instant) -> Listed {
+        let matched = self.rules.longest_match(address.to_std());
+        let entry = matched.and_then(|(prefix, _)| self.enforcer.entry(prefix));
+        entry.map(|entry| entry.at(now)).unwrap_or_default()
     }
 
     /// A source without state would get it: nothing is used.

@@ -5,14 +5,10 @@ use jiff::Timestamp;
 use tracing::info;
 
 use super::{
-    commands::{ban_until, require_prefixes},
-    controller::Controller,
-    intent::Edit,
-    store::{BanRow, FOREVER},
+    commands::require_prefixes, controller::Controller, intent::Edit, store::BanRow, term,
 };
 use crate::{
     api::{Changed, ProgramBanRequest, ProgramUnbanRequest, Refused},
-    clock,
     origin::Origin,
     prefix::Prefix,
     protected::Word,
@@ -34,7 +30,7 @@ impl Controller {
     ) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
         let origin = origin(&request.program)?;
-        let until = ban_until(request.seconds)?;
+        let until = term::until("a ban", request.seconds)?;
         for prefix in &request.prefixes {
             self.protection.vet(*prefix, Word::Hand { forced: false })?;
         }
@@ -47,7 +43,7 @@ impl Controller {
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
         let mut changed = self.edit(&edits)?;
-        changed.until = (until != FOREVER).then(|| clock::to_wall(until));
+        changed.until = term::told(until);
         self.tell_banned(edits.len(), &request.program, changed.until);
         Ok(changed)
     }

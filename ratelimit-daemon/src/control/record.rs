@@ -15,11 +15,11 @@ use super::{
     intent::Edit,
     journal::Journal,
     policies::{DEFAULT, NODE, Named},
-    store::{AllowRow, BanRow},
-    views,
+    store::BanRow,
+    term, views,
 };
 use crate::{
-    api::{Allow, BanChange, Dropped, What},
+    api::{BanChange, Dropped, What},
     clock,
     datapath::IpFamily,
     origin::Origin,
@@ -65,16 +65,16 @@ impl Controller {
 
     /// Records edits that were made; `reverse` has what was before each.
     pub(super) fn record_edits(&mut self, edits: &[Edit], reverse: &[Edit], cause: Cause<'_>) {
-        let bans = edits.iter().filter(|edit| matches!(edit, Edit::Ban(..)));
-        let events = if bans.count() > BANS_TOLD {
-            summaries(edits, reverse, cause)
-        } else {
-            let changed = edits.iter().zip(reverse);
-            let changed = changed.filter(|(edit, before)| edit != before);
-            changed
-                .filter_map(|(edit, before)| event(edit, before, cause))
-                .collect()
-        };
+        let is_ban = |edit: &Edit| matches!(edit, Edit::Ban(..));
+        let are_many = edits.iter().filter(|edit| is_ban(edit)).count() > BANS_TOLD;
+        let changed = edits.iter().zip(reverse);
+        let changed = changed.filter(|(edit, before)| edit != before);
+        let one_by_one = changed.filter(|(edit, _)| !(are_many && is_ban(edit)));
+        let events = one_by_one.filter_map(|(edit, before)| event(edit, before, cause));
+        let mut events: Vec<What> = events.collect();
+        if are_many {
+            events.extend(summaries(edits, reverse, cause));
+        }
         let now = Timestamp::now();
         for what in events {
             self.journal.record(now, what);
@@ -141,11 +141,17 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<What> {
         (Edit::Ban(..), Edit::Ban(prefix, origin, Some(row))) => {
             ban_gone(*prefix, origin, row, cause)
         }
-        (Edit::Allow(prefix, Some(row)), _) => What::AllowAdded(allow(*prefix, row)),
-        (Edit::Allow(..), Edit::Allow(prefix, Some(row))) => What::AllowRemoved {
-            allow: allow(*prefix, row),
-            by: cause.by(),
-        },
+        (Edit::Allow(prefix, Some(row)), _) => What::AllowAdded(views::allow(*prefix, row)),
+        (Edit::Allow(..), Edit::Allow(prefix, Some(row))) => {
+            let allow = views::allow(*prefix, row);
+            match cause {
+                Cause::Time => What::AllowEnded(allow),
+                Cause::Origin | Cause::User(_) => What::AllowRemoved {
+                    allow,
+                    by: cause.by(),
+                },
+            }
+        }
         (Edit::List(name, list, touched), _) => What::ListReplaced {
             list: Arc::clone(name),
             entries: list.as_ref().map_or(0, |list| list.entries().len()),
@@ -156,18 +162,25 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<What> {
             prefix: *prefix,
             limits: row.limits.clone(),
             observe: row.observe,
+            until: term::told(row.until),
+            reason: row.reason.clone(),
             by: row.author.as_str().into(),
         },
         (Edit::Limited(prefix, Some(row)), _) => What::LimitsSet {
             prefix: Some(*prefix),
             limits: vec![row.limit.clone()],
             observe: false,
+            until: term::told(row.until),
+            reason: None,
             by: format!("detection ({})", row.kind.label()).into(),
         },
         (Edit::Limited(prefix, None), _) => What::LimitsRemoved {
             prefix: Some(*prefix),
             by: Some(cause.by().unwrap_or_else(|| "detection".into())),
         },
+        (Edit::Limits(prefix, None), _) if cause == Cause::Time => {
+            What::LimitsEnded { prefix: *prefix }
+        }
         (Edit::Limits(prefix, None), _) => What::LimitsRemoved {
             prefix: *prefix,
             by: cause.by(),
@@ -184,17 +197,6 @@ fn ban_gone(prefix: Prefix, origin: &Origin, row: &BanRow, cause: Cause<'_>) -> 
             ban,
             by: cause.by(),
         },
-    }
-}
-
-/// An allow that was set by hand, as it is told.
-pub(super) fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
-    Allow {
-        prefix,
-        since: Some(row.since),
-        reason: row.reason.clone(),
-        author: Some(row.author.clone()),
-        origin: Origin::Manual,
     }
 }
 

@@ -175,7 +175,7 @@ impl Intent {
         family: IpFamily,
         but: &'a BTreeSet<Prefix>,
     ) -> impl Iterator<Item = Edit> + 'a {
-        let ends = self.ends().filter(move |(prefix, origin)| {
+        let ends = self.ending_bans().filter(move |(prefix, origin)| {
             IpFamily::of(prefix.address()) == family
                 && origin.is_automatic()
                 && !but.contains(prefix)

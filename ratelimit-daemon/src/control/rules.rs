@@ -10,12 +10,14 @@ use std::{
 use ratelimit_common::{Instant, ListEntry};
 
 use self::spared::Spared;
+#[cfg(test)]
+use super::store::FOREVER;
 use crate::{datapath::IpFamily, prefix::Prefix};
 
 /// What is said about the addresses of a prefix by its own name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Said {
-    allowed: bool,
+    allowed_until: Option<Instant>,
     banned_until: Option<Instant>,
     policy: Option<u32>,
 }
@@ -23,7 +25,7 @@ struct Said {
 impl From<ListEntry> for Said {
     fn from(kept: ListEntry) -> Self {
         Self {
-            allowed: kept.is_allowed(),
+            allowed_until: kept.allowed_until(),
             banned_until: kept.banned_until(),
             policy: kept.policy(),
         }
@@ -33,13 +35,13 @@ impl From<ListEntry> for Said {
 impl Said {
     /// The same in half of the memory.
     fn kept(self) -> ListEntry {
-        ListEntry::new(self.allowed, self.banned_until, self.policy)
+        entry(self.allowed_until, self.banned_until, self.policy)
     }
 
     /// The same with what is said about a prefix inside.
     fn with(self, inner: &Self) -> Self {
         Self {
-            allowed: self.allowed | inner.allowed,
+            allowed_until: self.allowed_until.max(inner.allowed_until),
             banned_until: self.banned_until.max(inner.banned_until),
             policy: inner.policy.or(self.policy),
         }
@@ -49,8 +51,8 @@ impl Said {
 /// One thing that is said about the addresses of a prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Statement {
-    /// They are on the allow list.
-    Allowed,
+    /// They are on the allow list until then.
+    Allowed(Instant),
     /// They are banned until then.
     Banned(Instant),
     /// They are under the policy at this index.
@@ -60,8 +62,8 @@ pub enum Statement {
 impl Statement {
     fn said(self, said: Said) -> Said {
         match self {
-            Self::Allowed => Said {
-                allowed: true,
+            Self::Allowed(until) => Said {
+                allowed_until: said.allowed_until.max(Some(until)),
                 ..said
             },
             Self::Banned(until) => Said {
@@ -79,7 +81,7 @@ impl Statement {
 /// Everything that is said, by prefix.
 ///
 /// The datapath looks up the longest match only. So the entry of a prefix also carries what the prefixes around it say: it
-/// is allowed or banned when one of them is, and without a policy of its own it has that of the narrowest around it. A
+/// is allowed or banned as long as one of them is, and without a policy of its own it has that of the narrowest around it. A
 /// protected prefix always has an entry: a ban around it, or inside, stops at it, unless it is forced.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
@@ -91,8 +93,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules that many statements make, of which nothing is said so far: of bans of one prefix the longest holds, of
-    /// policies the first.
+    /// The rules that many statements make, of which nothing is said so far: of bans and of allows
+    /// of one prefix the longest holds, of policies the first.
     #[must_use]
     pub fn of(statements: impl IntoIterator<Item = (Prefix, Statement)>) -> Self {
         let mut statements: Vec<_> = statements.into_iter().collect();
@@ -117,13 +119,13 @@ impl Rules {
     pub fn set(
         &mut self,
         prefix: Prefix,
-        allowed: bool,
+        allowed_until: Option<Instant>,
         banned_until: Option<Instant>,
         policy: Option<u32>,
     ) {
         self.change(prefix, |said| {
             *said = Said {
-                allowed,
+                allowed_until,
                 banned_until,
                 policy,
             };
@@ -133,7 +135,8 @@ impl Rules {
     /// Puts a prefix on the allow list, or takes it off.
     #[cfg(test)]
     pub fn set_allowed(&mut self, prefix: Prefix, allowed: bool) {
-        self.change(prefix, |said| said.allowed = allowed);
+        let until = allowed.then_some(FOREVER);
+        self.change(prefix, |said| said.allowed_until = until);
     }
 
     /// Bans a prefix until a time, or ends its ban.
@@ -232,9 +235,14 @@ impl Rules {
     /// The entry of a prefix of which this is said, the prefixes around it included.
     fn entry_of(&self, prefix: Prefix, sum: Said) -> ListEntry {
         if !self.spared.is_protected(prefix) {
-            return ListEntry::new(sum.allowed, sum.banned_until, sum.policy);
+            return entry(sum.allowed_until, sum.banned_until, sum.policy);
         }
-        ListEntry::new(sum.allowed, self.spared.forced_around(prefix), sum.policy).protected()
+        entry(
+            sum.allowed_until,
+            self.spared.forced_around(prefix),
+            sum.policy,
+        )
+        .protected()
     }
 
     /// Whether the datapath has an entry for just this prefix.
@@ -283,6 +291,16 @@ impl Rules {
     }
 }
 
+/// What the datapath holds of an allow, a ban and a policy. An allow ends there within a tick of its end.
+fn entry(
+    allowed_until: Option<Instant>,
+    banned_until: Option<Instant>,
+    policy: Option<u32>,
+) -> ListEntry {
+    let entry = ListEntry::new(false, banned_until, policy);
+    allowed_until.map_or(entry, |until| entry.with_allow_until(until))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,11 +321,12 @@ mod tests {
             (narrow, Statement::Policy(3)),
             (address, Statement::Banned(at(9))),
             (wide, Statement::Banned(at(5))),
-            (address, Statement::Allowed),
+            (address, Statement::Allowed(FOREVER)),
             (narrow, Statement::Policy(4)),
             (wide, Statement::Banned(at(7))),
             (wide, Statement::Policy(1)),
-            (beside, Statement::Allowed),
+            (beside, Statement::Allowed(at(3))),
+            (beside, Statement::Allowed(FOREVER)),
             (ipv6, Statement::Banned(at(1))),
         ];
         let mut bulk = Rules::of(statements);
@@ -342,6 +361,19 @@ mod tests {
         check(&rules, "10.1.9.9", false, Some(50), Some(7));
         check(&rules, "10.1.2.3", true, Some(50), Some(7));
         assert_eq!(rules.longest_match("11.0.0.1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn an_allow_holds_as_long_as_the_longest_around_it() {
+        let mut rules = Rules::default();
+        rules.set(prefix("10.0.0.0/8"), Some(second(50)), None, None);
+        rules.set(prefix("10.1.2.3"), Some(second(10)), Some(FOREVER), None);
+        let until = |rules: &Rules| rules.entry(prefix("10.1.2.3")).unwrap().allowed_until();
+        assert!(until(&rules) >= Some(second(50)) && until(&rules) < Some(second(51)));
+        rules.set(prefix("10.0.0.0/8"), None, None, None);
+        let entry = rules.entry(prefix("10.1.2.3")).unwrap();
+        assert!(entry.is_allowed(second(9)) && !entry.is_allowed(second(11)));
+        assert!(entry.is_banned(second(11)));
     }
 
     #[test]
@@ -449,6 +481,10 @@ mod tests {
         let (_, entry) = rules.longest_match(address.parse().unwrap()).unwrap();
         let expected = ListEntry::new(false, until.map(at), policy).protected();
         assert_eq!(entry, expected, "{address}");
+    }
+
+    fn second(number: u64) -> Instant {
+        at(number * 1_000_000_000)
     }
 
     fn prefix(text: &str) -> Prefix {

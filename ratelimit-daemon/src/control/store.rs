@@ -23,6 +23,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use jiff::Timestamp;
+use ratelimit_common::Instant;
 use rusqlite::{Connection, OptionalExtension, Row};
 use tracing::{error, warn};
 
@@ -43,8 +44,9 @@ use super::timekeeper::{Moment, Note, Reading, Timekeeper};
 use crate::{clock, origin::Origin, prefix::Prefix};
 
 const BANS: &str = "SELECT prefix, since_ns, reason, author, origin, until_ns, checksum FROM ban ORDER BY prefix, origin";
-const ALLOWS: &str = "SELECT prefix, since_ns, reason, author, checksum FROM allow";
-const LIMITS: &str = "SELECT target, since_ns, limits, author, observe, checksum FROM limits";
+const ALLOWS: &str = "SELECT prefix, since_ns, reason, author, until_ns, checksum FROM allow";
+const LIMITS: &str =
+    "SELECT target, since_ns, limits, author, observe, reason, until_ns, checksum FROM limits";
 
 /// The pages in the log, of 4 KiB, from which on whoever commits brings them over into the database.
 const LOG_PAGES: i64 = 16_384;
@@ -170,7 +172,7 @@ impl Store {
         damage::count_aside(&self.directory)
     }
 
-    /// Takes in what the clocks show, and answers whether the ends of bans are other points on the kernel's clock than before:
+    /// Takes in what the clocks show, and answers whether the ends of what ends are other points on the kernel's clock than before:
     /// then they are to be read again.
     pub fn keep_time(&mut self, now: Reading) -> bool {
         let moved = self.timekeeper.advance(now);
@@ -230,7 +232,7 @@ impl Store {
     pub fn allows(&self) -> anyhow::Result<Vec<(Prefix, AllowRow)>> {
         let mut allows = Vec::new();
         self.each(ALLOWS, |row| {
-            allows.push(read_allow(row)?);
+            allows.push(read_allow(row, &self.timekeeper)?);
             Ok(())
         })?;
         Ok(allows)
@@ -244,7 +246,7 @@ impl Store {
     pub fn limits(&self) -> anyhow::Result<Vec<(Option<Prefix>, LimitRow)>> {
         let mut limits = Vec::new();
         self.each(LIMITS, |row| {
-            limits.push(read_limits(row)?);
+            limits.push(read_limits(row, &self.timekeeper)?);
             Ok(())
         })?;
         Ok(limits)
@@ -254,8 +256,8 @@ impl Store {
     fn check_rows(&self) -> anyhow::Result<()> {
         let bans = self.bans()?;
         self.read.replace(Some(bans));
-        self.each(ALLOWS, |row| read_allow(row).map(drop))?;
-        self.each(LIMITS, |row| read_limits(row).map(drop))?;
+        self.allows()?;
+        self.limits()?;
         self.lists()?;
         self.offences()?;
         self.limited()?;
@@ -290,7 +292,7 @@ fn read_ban(
     let sum = ban_sum(key, origin, until, since, reason, author);
     ensure!(sum == row.get::<_, u32>(6)?, "its checksum is wrong");
     let ban = BanRow {
-        until: until.map_or(FOREVER, |until| timekeeper.instant(until)),
+        until: instant(until, timekeeper),
         since: Timestamp::from_nanosecond(since.into())?,
         reason: reason.map(|reason| texts.keep(reason)),
         author: texts.keep(author),
@@ -298,34 +300,51 @@ fn read_ban(
     Ok((prefix(key)?, origin.parse()?, ban))
 }
 
-/// A row of [`ALLOWS`].
-fn read_allow(row: &Row<'_>) -> anyhow::Result<(Prefix, AllowRow)> {
+/// A row of [`ALLOWS`], when its checksum is right.
+fn read_allow(row: &Row<'_>, timekeeper: &Timekeeper) -> anyhow::Result<(Prefix, AllowRow)> {
     let key = row.get_ref(0)?.as_blob()?;
+    let (since, until) = (row.get(1)?, row.get(4)?);
+    let (reason, author): (Option<String>, String) = (row.get(2)?, row.get(3)?);
+    let sum = allow_sum(key, until, since, reason.as_deref(), &author);
+    ensure!(sum == row.get::<_, u32>(5)?, "its checksum is wrong");
     let allow = AllowRow {
+        until: instant(until, timekeeper),
         since: time(row, 1)?,
-        reason: row.get(2)?,
-        author: row.get(3)?,
+        reason,
+        author,
     };
-    let sum = allow_sum(key, row.get(1)?, allow.reason.as_deref(), &allow.author);
-    ensure!(sum == row.get::<_, u32>(4)?, "its checksum is wrong");
     Ok((prefix(key)?, allow))
 }
 
-/// A row of [`LIMITS`].
-fn read_limits(row: &Row<'_>) -> anyhow::Result<(Option<Prefix>, LimitRow)> {
+/// A row of [`LIMITS`], when its checksum is right.
+fn read_limits(
+    row: &Row<'_>,
+    timekeeper: &Timekeeper,
+) -> anyhow::Result<(Option<Prefix>, LimitRow)> {
     let target = row.get_ref(0)?.as_blob()?;
     let text = row.get_ref(2)?.as_str()?;
     let (observe, author) = (row.get(4)?, row.get::<_, String>(3)?);
-    let sum = limits_sum(target, text, observe, row.get(1)?, &author);
-    ensure!(sum == row.get::<_, u32>(5)?, "its checksum is wrong");
+    let (reason, until): (Option<String>, _) = (row.get(5)?, row.get(6)?);
+    let since = row.get(1)?;
+    let sum = limits_sum(
+        target,
+        text,
+        observe,
+        until,
+        since,
+        reason.as_deref(),
+        &author,
+    );
+    ensure!(sum == row.get::<_, u32>(7)?, "its checksum is wrong");
     let limits = LimitRow {
         limits: serde_json::from_str(text)?,
         observe,
+        until: instant(until, timekeeper),
         since: time(row, 1)?,
+        reason,
         author,
     };
-    let target = (!target.is_empty()).then(|| prefix(target)).transpose()?;
-    Ok((target, limits))
+    Ok((read_target(target)?, limits))
 }
 
 /// How many changes the database knows.
@@ -375,6 +394,16 @@ fn read_clock(connection: &Connection) -> anyhow::Result<Option<Note>> {
 /// The key of limits; nothing is the default policy.
 fn target_bytes(target: Option<Prefix>) -> Vec<u8> {
     target.map_or_else(Vec::new, |prefix| prefix.to_bytes().to_vec())
+}
+
+fn read_target(bytes: &[u8]) -> anyhow::Result<Option<Prefix>> {
+    let target = (!bytes.is_empty()).then(|| prefix(bytes));
+    target.transpose()
+}
+
+/// The point on the kernel's clock that an end is; none is forever.
+fn instant(until: Option<i64>, timekeeper: &Timekeeper) -> Instant {
+    until.map_or(FOREVER, |until| timekeeper.instant(until))
 }
 
 fn prefix(bytes: &[u8]) -> anyhow::Result<Prefix> {

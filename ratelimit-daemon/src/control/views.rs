@@ -12,15 +12,15 @@ use super::{
     policies::{DEFAULT, NODE, Named, Role},
     reconcile::Reconciliation,
     reserve::Filling,
-    store::{BanRow, FOREVER, Found},
+    store::{AllowRow, BanRow, Found, LimitRow},
+    term,
 };
 use crate::{
     api::{
-        Allow, AppliesTo, Ban, ClassView, DamagedDatabase, DatabaseStatus, InterfaceStatus,
+        Allow, AppliesTo, Ban, ByHand, ClassView, DamagedDatabase, DatabaseStatus, InterfaceStatus,
         MapStatus, Origin, PolicyView, Refused, StatsRow, Status,
     },
     class::Class,
-    clock,
     config::Mode,
     datapath::{CounterRow, DatapathError, InterfaceState, IpFamily, Totals},
     prefix::Prefix,
@@ -184,13 +184,8 @@ impl Controller {
     /// The allow list: that of the configuration, and what was added by hand.
     #[must_use]
     pub fn allows(&self) -> Vec<Allow> {
-        let by_hand = self.intent.allows().iter().map(|(prefix, row)| Allow {
-            prefix: *prefix,
-            since: Some(row.since),
-            reason: row.reason.clone(),
-            author: Some(row.author.clone()),
-            origin: Origin::Manual,
-        });
+        let by_hand = self.intent.allows().iter();
+        let by_hand = by_hand.map(|(prefix, row)| allow(*prefix, row));
         let configured = self
             .intent
             .config
@@ -199,6 +194,7 @@ impl Controller {
             .filter(|prefix| !self.intent.allows().contains_key(prefix));
         let configured = configured.map(|prefix| Allow {
             prefix: *prefix,
+            until: None,
             since: None,
             reason: None,
             author: None,
@@ -231,19 +227,12 @@ impl Controller {
     /// The policies, the default one first, those of wider prefixes and of the node last.
     #[must_use]
     pub fn limits(&self) -> Vec<PolicyView> {
-        let by_hand = |name: &str| {
-            let target = if name == DEFAULT {
-                Some(None)
-            } else {
-                name.parse().ok().map(Some)
-            };
-            target.is_some_and(|target| self.intent.limits().contains_key(&target))
-        };
         let wanted = self.intent.policies();
         wanted
             .into_iter()
             .map(|policy| {
-                let manual = by_hand(&policy.name);
+                let by_hand = self.by_hand(&policy.name);
+                let manual = by_hand.is_some();
                 let configured = self.intent.config.policies.get(&policy.name);
                 let own = policy.name.parse().ok().filter(|_| manual);
                 let detected = limited::is_name(&policy.name);
@@ -257,6 +246,7 @@ impl Controller {
                     observe: policy.observe,
                     ban: policy.ban,
                     applies_to: applies_to(policy.role),
+                    by_hand,
                     origin: if detected {
                         Origin::Detected
                     } else if manual {
@@ -268,6 +258,15 @@ impl Controller {
                 }
             })
             .collect()
+    }
+
+    /// Who set the limits of a policy by hand; `None` where nobody did.
+    pub(super) fn by_hand(&self, policy: &str) -> Option<ByHand> {
+        let target = match policy {
+            DEFAULT => None,
+            name => Some(name.parse().ok()?),
+        };
+        self.intent.limits().get(&target).map(by_hand)
     }
 
     /// The counters, a row for each verdict that was ever given.
@@ -377,11 +376,33 @@ impl Controller {
 pub(super) fn ban(prefix: Prefix, origin: &Origin, row: &BanRow) -> Ban {
     Ban {
         prefix,
-        until: (row.until != FOREVER).then(|| clock::to_wall(row.until)),
+        until: term::told(row.until),
         since: row.since,
         reason: row.reason.clone(),
         author: row.author.clone(),
         origin: origin.clone(),
+    }
+}
+
+/// An allow that was set by hand, as it is told.
+pub(super) fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
+    Allow {
+        prefix,
+        until: term::told(row.until),
+        since: Some(row.since),
+        reason: row.reason.clone(),
+        author: Some(row.author.clone()),
+        origin: Origin::Manual,
+    }
+}
+
+/// What is told of limits that were set by hand.
+pub(super) fn by_hand(row: &LimitRow) -> ByHand {
+    ByHand {
+        until: term::told(row.until),
+        since: row.since,
+        reason: row.reason.clone(),
+        author: row.author.clone(),
     }
 }
 

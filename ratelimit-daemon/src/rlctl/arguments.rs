@@ -74,7 +74,7 @@ pub enum Verb {
     /// Exempt addresses and prefixes from bans and limits
     #[command(
         subcommand,
-        after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow list"
+        after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h\n  rlctl allow list"
     )]
     Allow(AllowVerb),
     /// Set limits at run time, in place of what the configuration says
@@ -291,17 +291,7 @@ pub struct EventsArguments {
 #[derive(Debug, Subcommand)]
 pub enum AllowVerb {
     /// Put addresses and prefixes on the allow list
-    #[command(
-        after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add @offices.txt"
-    )]
-    Add {
-        /// Whom.
-        #[command(flatten)]
-        prefixes: PrefixesArguments,
-        /// Why, for whoever finds the entry later
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-    },
+    Add(AllowAddArguments),
     /// Take addresses and prefixes off the allow list
     #[command(
         after_help = "Examples:\n  rlctl allow rm 192.0.2.10\n\nEnds with 1 when none of them was on it."
@@ -310,6 +300,23 @@ pub enum AllowVerb {
     /// Show the allow list
     #[command(after_help = "Examples:\n  rlctl allow list")]
     List,
+}
+
+/// `allow add PREFIX... [--for TIME] [--reason TEXT]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h --reason 'migration of a customer'\n  rlctl allow add @offices.txt\n\nAt its end an allow is gone, whether or not the daemon runs: a ban that still holds takes effect."
+)]
+pub struct AllowAddArguments {
+    /// Whom.
+    #[command(flatten)]
+    pub prefixes: PrefixesArguments,
+    /// For how long: 90 (seconds), 10m, 1h30m, 1d, or forever
+    #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+    pub term: Term,
+    /// Why, for whoever finds the entry later
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
 }
 
 /// What can be done to limits.
@@ -332,8 +339,8 @@ pub enum LimitVerb {
 /// `limit set [--prefix P] --packets N --per TIME ...`
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "rlctl limit set [--prefix <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [--algorithm <NAME>] [--burst <AMOUNT>] [--match <CLASS>] ... [--observe]",
-    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --bytes 50MB --per 1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --packets 1000 --per 1s --packets 20 --per 1s --match tcp-syn\n\nSeveral limits: each `--packets` or `--bytes` belongs to the `--per` behind it, `--algorithm`, `--burst` and `--match` to the limit before them, and a packet passes when all limits have room. Each source of the prefix has the limits for itself."
+    override_usage = "rlctl limit set [--prefix <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [--algorithm <NAME>] [--burst <AMOUNT>] [--match <CLASS>] ... [--observe] [--for <TIME>] [--reason <TEXT>]",
+    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --bytes 50MB --per 1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --packets 1000 --per 1s --packets 20 --per 1s --match tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n\nSeveral limits: each `--packets` or `--bytes` belongs to the `--per` behind it, `--algorithm`, `--burst` and `--match` to the limit before them, and a packet passes when all limits have room. Each source of the prefix has the limits for itself. At their end the configuration holds again: the daemon sees to that, and one that was down meanwhile does it first when it starts."
 )]
 pub struct LimitSetArguments {
     /// Whose [default: the sources without a policy of their own]
@@ -345,6 +352,12 @@ pub struct LimitSetArguments {
     /// Count what the limits would drop, and let it pass
     #[arg(long)]
     pub observe: bool,
+    /// For how long: 90 (seconds), 10m, 1h30m, 1d, or forever
+    #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+    pub term: Term,
+    /// Why, for whoever finds the limits later
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
 }
 
 /// The lists that there are.
@@ -352,9 +365,9 @@ pub struct LimitSetArguments {
 pub enum ListKind {
     /// Who is banned, until when, by whom and why
     Bans,
-    /// Who is exempt
+    /// Who is exempt, until when, by whom and why
     Allows,
-    /// The policies and their limits
+    /// The policies and their limits; of those set by hand until when, by whom and why
     Limits,
 }
 

@@ -42,11 +42,9 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Status => status::run(client, now),
         Verb::Ban(arguments) => ban::run(&arguments, client, now),
         Verb::Unban(arguments) => unban::run(&arguments, client),
-        Verb::Allow(AllowVerb::Add { prefixes, reason }) => {
-            allow::add(&prefixes, reason.as_deref(), client)
-        }
+        Verb::Allow(AllowVerb::Add(arguments)) => allow::add(&arguments, client, now),
         Verb::Allow(AllowVerb::Rm(arguments)) => allow::rm(&arguments, client),
-        Verb::Limit(LimitVerb::Set(arguments)) => limit::set(&arguments, client),
+        Verb::Limit(LimitVerb::Set(arguments)) => limit::set(&arguments, client, now),
         Verb::Limit(LimitVerb::Rm { prefix }) => limit::rm(prefix.as_deref(), client),
         Verb::List { kind } => list(kind, client, now),
         Verb::Allow(AllowVerb::List) => list(ListKind::Allows, client, now),
@@ -79,6 +77,6 @@ fn list(kind: ListKind, client: &Client, now: &Zoned) -> Result<Report, Failure>
     match kind {
         ListKind::Bans => list::bans(client, now),
         ListKind::Allows => list::allows(client, now),
-        ListKind::Limits => list::limits(client),
+        ListKind::Limits => list::limits(client, now),
     }
 }

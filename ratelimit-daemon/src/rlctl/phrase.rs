@@ -7,7 +7,7 @@ use jiff::{Timestamp, Zoned};
 use crate::{
     api::{Ban, Origin},
     prefix::Prefix,
-    rlctl::output::printable,
+    rlctl::{output::printable, term::Term},
 };
 
 /// A moment in local time, with its date when that is not today's: `14:32:07`, `2026-03-02 14:32:07`.
@@ -66,6 +66,12 @@ pub fn until(until: Option<Timestamp>, now: &Zoned) -> String {
         Some(until) => format!("until {}", moment(until, now)),
         None => "forever".to_owned(),
     }
+}
+
+/// How long something holds that begins at this moment: `for 10m (until 14:32:07)`, or `forever`.
+pub fn term(term: Term, until: Option<Timestamp>, now: &Zoned) -> String {
+    let end = until.map(|until| format!(" (until {})", moment(until, now)));
+    format!("{term}{}", end.unwrap_or_default())
 }
 
 /// A number of things: `1 ban`, `2 bans`.

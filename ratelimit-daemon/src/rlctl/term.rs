@@ -1,4 +1,4 @@
-//! How long a ban holds.
+//! How long what is set by hand holds.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -32,7 +32,7 @@ impl FromStr for Term {
         }
         let duration = quantity::parse_duration(text).map_err(|error| error.to_string())?;
         if duration.is_zero() {
-            return Err("a ban of no time bans nobody".to_owned());
+            return Err("it is no time at all: write for example `10m`, or `forever`".to_owned());
         }
         Ok(Self::Lasting(duration))
     }
@@ -56,7 +56,10 @@ mod tests {
         check("forever", Ok((None, "forever")));
         check("10m", Ok((Some(600.0), "for 10m")));
         check("90", Ok((Some(90.0), "for 1m30s")));
-        check("0s", Err("a ban of no time bans nobody"));
+        check(
+            "0s",
+            Err("it is no time at all: write for example `10m`, or `forever`"),
+        );
     }
 
     fn check(text: &str, expected: Result<(Option<f64>, &str), &str>) {

@@ -193,8 +193,24 @@ fn allow_add_says_who_is_allowed() {
         &["allow", "add", "192.0.2.10", "--reason", "monitoring"],
         answers(&changed(1, 0)),
         &Expected {
-            request: r#"POST /v1/allows {"prefixes":["192.0.2.10"],"reason":"monitoring"}"#,
-            stdout: "allowed 192.0.2.10",
+            request: r#"POST /v1/allows {"prefixes":["192.0.2.10"],"seconds":null,"reason":"monitoring"}"#,
+            stdout: "allowed 192.0.2.10 forever",
+            stderr: "",
+            code: 0,
+        },
+    );
+    let (until, told) = moment(1);
+    check(
+        &["allow", "add", "192.0.2.10", "--for", "2h"],
+        answers(&Changed {
+            until: Some(until),
+            ..changed(0, 1)
+        }),
+        &Expected {
+            request: r#"POST /v1/allows {"prefixes":["192.0.2.10"],"seconds":7200.0,"reason":null}"#,
+            stdout: &format!(
+                "allowed 192.0.2.10 for 2h (until {told}), in place of an earlier entry"
+            ),
             stderr: "",
             code: 0,
         },
@@ -203,8 +219,8 @@ fn allow_add_says_who_is_allowed() {
         &["allow", "add", "192.0.2.10"],
         answers(&changed(0, 0)),
         &Expected {
-            request: r#"POST /v1/allows {"prefixes":["192.0.2.10"],"reason":null}"#,
-            stdout: "allowed 192.0.2.10, as it was before",
+            request: r#"POST /v1/allows {"prefixes":["192.0.2.10"],"seconds":null,"reason":null}"#,
+            stdout: "allowed 192.0.2.10 forever, as it was before",
             stderr: "",
             code: 0,
         },
@@ -262,9 +278,9 @@ fn limit_set_sends_each_amount_with_its_window() {
             request: concat!(
                 r#"POST /v1/limits {"prefix":"203.0.113.0/24","limits":["#,
                 r#"{"packets":1000,"per":"1s","algorithm":"fixed-window"},"#,
-                r#"{"bytes":50000000,"per":"1m","algorithm":"token-bucket","burst":100000000}],"observe":false}"#
+                r#"{"bytes":50000000,"per":"1m","algorithm":"token-bucket","burst":100000000}],"observe":false,"seconds":null,"reason":null}"#
             ),
-            stdout: "limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1m (token-bucket, burst 100MB)",
+            stdout: "limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1m (token-bucket, burst 100MB), forever",
             stderr: "",
             code: 0,
         },
@@ -279,13 +295,46 @@ fn limit_set_of_the_default_policy_can_be_a_dry_run() {
         &Expected {
             request: concat!(
                 r#"POST /v1/limits {"prefix":null,"limits":["#,
-                r#"{"packets":5,"per":"1s","algorithm":"fixed-window"}],"observe":true}"#
+                r#"{"packets":5,"per":"1s","algorithm":"fixed-window"}],"observe":true,"seconds":null,"reason":null}"#
             ),
-            stdout: "counting what 5 packets per 1s would drop of the default policy; it passes",
+            stdout: "counting what 5 packets per 1s would drop of the default policy; it passes, forever",
             stderr: "",
             code: 0,
         },
     );
+}
+
+#[test]
+fn limit_set_says_for_how_long_and_until_when() {
+    let (until, told) = moment(1);
+    let answer = |added, updated| {
+        answers(&Changed {
+            until: Some(until),
+            ..changed(added, updated)
+        })
+    };
+    let line = "limit set --for 2h --packets 5 --per 1s --reason crawler";
+    let line: Vec<&str> = line.split(' ').collect();
+    let said = format!("limited the default policy to 5 packets per 1s, for 2h (until {told})");
+    for (answer, novelty) in [
+        (answer(1, 0), ""),
+        (answer(0, 1), ", in place of an earlier entry"),
+    ] {
+        check(
+            &line,
+            answer,
+            &Expected {
+                request: concat!(
+                    r#"POST /v1/limits {"prefix":null,"limits":["#,
+                    r#"{"packets":5,"per":"1s","algorithm":"fixed-window"}],"#,
+                    r#""observe":false,"seconds":7200.0,"reason":"crawler"}"#
+                ),
+                stdout: &format!("{said}{novelty}"),
+                stderr: "",
+                code: 0,
+            },
+        );
+    }
 }
 
 #[test]

@@ -113,6 +113,7 @@ fn policies() -> [PolicyView; 2] {
         observe: false,
         ban: None,
         applies_to: AppliesTo::Source,
+        by_hand: None,
         origin: Origin::Config,
     };
     let partner = PolicyView {
@@ -125,7 +126,8 @@ fn policies() -> [PolicyView; 2] {
         observe: true,
         ban: None,
         applies_to: AppliesTo::Source,
-        origin: Origin::Manual,
+        by_hand: None,
+        origin: Origin::Config,
     };
     [default, partner]
 }

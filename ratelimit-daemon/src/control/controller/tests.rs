@@ -5,6 +5,7 @@ mod clock_changes;
 mod crowdsec;
 mod damage;
 mod detections;
+mod ends;
 mod groups;
 mod history;
 mod lists;
@@ -304,6 +305,8 @@ impl Lab {
 
     fn limit(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {
         let request = LimitRequest {
+            seconds: None,
+            reason: None,
             prefix: target.map(prefix),
             limits: vec![limit(amount)],
             observe: false,

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi::SQLITE_IOERR_SHORT_READ};
 use tracing::error;
 
 use super::{
@@ -18,13 +18,13 @@ use super::{
     lists::{LISTS, read_list},
     offences::{OFFENCES, read_offence},
     read_allow, read_ban, read_clock, read_limits,
-    schema::Newer,
+    schema::{Newer, second},
     text::Texts,
     wal,
 };
 use crate::control::{
     history::{Measured, Seen},
-    timekeeper::Timekeeper,
+    timekeeper::{Reading, Timekeeper},
 };
 
 /// What a database is called that was put aside, before the time.
@@ -60,9 +60,14 @@ pub fn check_structure(connection: &Connection) -> anyhow::Result<()> {
 }
 
 /// Whether an error comes from the contents of the file: what comes from the system (no permission, no space, somebody else's
-/// lock) or from a newer version is no reason to put the file aside.
+/// lock) or from a newer version is no reason to put the file aside. A file that ends within a page is damaged: pages behind
+/// others of their row are read past SQLite's cache, which would take what is missing for zeros.
 pub fn is_damage(error: &anyhow::Error) -> bool {
     let of_system = |error: &rusqlite::Error| {
+        let sqlite = error.sqlite_error();
+        if sqlite.is_some_and(|error| error.extended_code == SQLITE_IOERR_SHORT_READ) {
+            return false;
+        }
         matches!(
             error.sqlite_error_code(),
             Some(
@@ -165,9 +170,8 @@ struct SoundRows {
 fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags)?;
-    let now = crate::control::timekeeper::Reading::now();
     let note = read_clock(&connection).ok().flatten();
-    let timekeeper = note.map(|note| Timekeeper::resume(Some(&note), boot, now));
+    let timekeeper = note.map(|note| Timekeeper::resume(Some(&note), boot, Reading::now()));
     let mut edits = Vec::new();
     let mut texts = Texts::default();
     // Without the clock the ends of bans mean nothing: the kernel may know them.
@@ -193,16 +197,7 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
             Ok(())
         });
     }
-    sound(&connection, super::ALLOWS, |row| {
-        let (prefix, allow) = read_allow(row)?;
-        edits.push(Edit::Allow(prefix, Some(allow)));
-        Ok(())
-    });
-    sound(&connection, super::LIMITS, |row| {
-        let (target, limits) = read_limits(row)?;
-        edits.push(Edit::Limits(target, Some(limits)));
-        Ok(())
-    });
+    edits.extend(set_by_hand(&connection, timekeeper.as_ref()));
     let mut history = Vec::new();
     sound(&connection, HISTORY, |row| {
         history.push(read_history(row)?);
@@ -213,6 +208,38 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
         edits,
         history,
     })
+}
+
+/// The allows and limits that are sound. Without the clock only those that do not end: the kernel may know the other allows.
+fn set_by_hand(connection: &Connection, timekeeper: Option<&Timekeeper>) -> Vec<Edit> {
+    let mut edits = Vec::new();
+    // Told by the tables: of a damaged file the version may be wrong.
+    let mut queries = [super::ALLOWS, super::LIMITS].into_iter();
+    if queries.all(|query| connection.prepare(query).is_err()) {
+        sound(connection, second::ALLOWS, |row| {
+            edits.push(second::read_allow(row)?);
+            Ok(())
+        });
+        sound(connection, second::LIMITS, |row| {
+            edits.push(second::read_limits(row)?);
+            Ok(())
+        });
+        return edits;
+    }
+    let lost = Timekeeper::resume(None, "", Reading::now());
+    let read_by = timekeeper.unwrap_or(&lost);
+    sound(connection, super::ALLOWS, |row| {
+        let (prefix, allow) = read_allow(row, read_by)?;
+        edits.push(Edit::Allow(prefix, Some(allow)));
+        Ok(())
+    });
+    sound(connection, super::LIMITS, |row| {
+        let (target, limits) = read_limits(row, read_by)?;
+        edits.push(Edit::Limits(target, Some(limits)));
+        Ok(())
+    });
+    edits.retain(|edit| timekeeper.is_some() || edit.ending().is_none());
+    edits
 }
 
 /// Reads rows until SQLite fails, and skips those that are not sound.

@@ -23,6 +23,8 @@ pub struct BanRow {
 /// An allow that was set by hand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllowRow {
+    /// Until when, on the clock of the kernel; the last point of time is forever.
+    pub until: Instant,
     /// Since when.
     pub since: Timestamp,
     /// Why.
@@ -38,8 +40,12 @@ pub struct LimitRow {
     pub limits: Vec<LimitSpec>,
     /// Whether what they would drop passes.
     pub observe: bool,
+    /// Until when, on the clock of the kernel; the last point of time is forever.
+    pub until: Instant,
     /// Since when.
     pub since: Timestamp,
+    /// Why.
+    pub reason: Option<String>,
     /// Who did it.
     pub author: String,
 }
@@ -57,5 +63,5 @@ pub struct LimitedRow {
     pub limit: LimitSpec,
 }
 
-/// A ban without an end.
+/// The end of what has none.
 pub const FOREVER: Instant = Instant::from_nanos(u64::MAX);

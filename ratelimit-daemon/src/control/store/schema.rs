@@ -1,5 +1,7 @@
 //! The tables, and how those of older versions become those of this one.
 
+pub mod second;
+
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
@@ -16,35 +18,20 @@ use super::{
 use crate::{origin::Origin, prefix::Prefix};
 
 /// The version of the tables, in SQLite's `user_version`.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
-/// A prefix is [`Prefix::to_bytes`]. The end of a ban is on the daemon's clock (`timekeeper.rs`), whose last note is in `clock`;
-/// `since` is on the wall clock. Both are in nanoseconds. Each row carries the [`super::Checksum`] of its other values.
+/// A prefix is [`Prefix::to_bytes`]. An end is on the daemon's clock (`timekeeper.rs`), whose last note is in `clock`; NULL is
+/// forever. `since` is on the wall clock. Both are in nanoseconds. Each row carries the [`super::Checksum`] of its other values.
 const TABLES: &str = "
     CREATE TABLE ban (
         prefix BLOB NOT NULL,
         origin TEXT NOT NULL,
-        until_ns INTEGER,           -- NULL is forever
+        until_ns INTEGER,
         since_ns INTEGER NOT NULL,
         reason TEXT,
         author TEXT NOT NULL,
         checksum INTEGER NOT NULL,
         PRIMARY KEY (prefix, origin)
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE allow (
-        prefix BLOB PRIMARY KEY NOT NULL,
-        since_ns INTEGER NOT NULL,
-        reason TEXT,
-        author TEXT NOT NULL,
-        checksum INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE limits (
-        target BLOB PRIMARY KEY NOT NULL,   -- a prefix, or nothing for the default policy
-        limits TEXT NOT NULL,               -- JSON
-        observe INTEGER NOT NULL,
-        since_ns INTEGER NOT NULL,
-        author TEXT NOT NULL,
-        checksum INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE clock (
         id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -62,6 +49,28 @@ const TABLES: &str = "
         number INTEGER NOT NULL,            -- of the transactions so far
         checksum INTEGER NOT NULL
     ) STRICT;
+";
+
+/// What was set by hand, beside bans.
+const TABLES_BY_HAND: &str = "
+    CREATE TABLE allow (
+        prefix BLOB PRIMARY KEY NOT NULL,
+        until_ns INTEGER,
+        since_ns INTEGER NOT NULL,
+        reason TEXT,
+        author TEXT NOT NULL,
+        checksum INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE limits (
+        target BLOB PRIMARY KEY NOT NULL,   -- a prefix, or nothing for the default policy
+        limits TEXT NOT NULL,               -- JSON
+        observe INTEGER NOT NULL,
+        until_ns INTEGER,
+        since_ns INTEGER NOT NULL,
+        reason TEXT,
+        author TEXT NOT NULL,
+        checksum INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
 ";
 
 /// The file was made by a newer version.
@@ -101,7 +110,8 @@ pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
     history::prepare(&transaction)?;
     match version {
         0 => make(&transaction)?,
-        1 => from_first(&transaction).context("changing it from version 1 to 2")?,
+        1 => from_first(&transaction).context("changing it from version 1 to 3")?,
+        2 => second::change(&transaction).context("changing it from version 2 to 3")?,
         _ => return Ok(transaction.commit()?),
     }
     transaction.pragma_update(None, "user_version", VERSION)?;
@@ -111,6 +121,7 @@ pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
 
 fn make(connection: &Connection) -> anyhow::Result<()> {
     connection.execute_batch(TABLES)?;
+    connection.execute_batch(TABLES_BY_HAND)?;
     Ok(connection.execute_batch(super::lists::TABLES)?)
 }
 
@@ -156,6 +167,7 @@ fn first_edits(connection: &Connection) -> anyhow::Result<Vec<Edit>> {
         "SELECT prefix, since_ns, reason, author FROM allow",
         &|row| {
             let allow = AllowRow {
+                until: FOREVER,
                 since: time(row, 1)?,
                 reason: row.get(2)?,
                 author: row.get(3)?,
@@ -169,7 +181,9 @@ fn first_edits(connection: &Connection) -> anyhow::Result<Vec<Edit>> {
             let limits = LimitRow {
                 limits: serde_json::from_str(&row.get::<_, String>(2)?)?,
                 observe: row.get(4)?,
+                until: FOREVER,
                 since: time(row, 1)?,
+                reason: None,
                 author: row.get(3)?,
             };
             let target = row.get::<_, String>(0)?;

@@ -58,9 +58,15 @@ fn what_was_written_is_there_after_opening_the_file_again() {
         ..ban.clone()
     };
     let allow = AllowRow {
+        until: clock::after(Duration::from_mins(2)),
         since: now(),
-        reason: None,
+        reason: Some("migration".into()),
         author: "root".into(),
+    };
+    let lasting = AllowRow {
+        until: FOREVER,
+        reason: None,
+        ..allow.clone()
     };
     let limit = LimitSpec::new(
         5,
@@ -79,8 +85,15 @@ fn what_was_written_is_there_after_opening_the_file_again() {
     let limits = LimitRow {
         limits: vec![limit, log],
         observe: true,
+        until: clock::after(Duration::from_mins(3)),
         since: now(),
+        reason: Some("crawler".into()),
         author: "root".into(),
+    };
+    let lasting_limits = LimitRow {
+        until: FOREVER,
+        reason: None,
+        ..limits.clone()
     };
     let (first, second) = (prefix("192.0.2.0/24"), prefix("2001:db8::1"));
     Store::open(directory.path())
@@ -89,8 +102,9 @@ fn what_was_written_is_there_after_opening_the_file_again() {
             writer.write(&Edit::Ban(first, Origin::Manual, Some(ban.clone())))?;
             writer.write(&Edit::Ban(second, Origin::list("a"), Some(forever.clone())))?;
             writer.write(&Edit::Allow(first, Some(allow.clone())))?;
+            writer.write(&Edit::Allow(second, Some(lasting.clone())))?;
             writer.write(&Edit::Limits(None, Some(limits.clone())))?;
-            writer.write(&Edit::Limits(Some(second), Some(limits.clone())))
+            writer.write(&Edit::Limits(Some(second), Some(lasting_limits.clone())))
         })
         .unwrap();
     let store = Store::open(directory.path()).unwrap();
@@ -101,10 +115,10 @@ fn what_was_written_is_there_after_opening_the_file_again() {
             (second, Origin::list("a"), forever)
         ]
     );
-    assert_eq!(store.allows().unwrap(), [(first, allow)]);
+    assert_eq!(store.allows().unwrap(), [(first, allow), (second, lasting)]);
     assert_eq!(
         store.limits().unwrap(),
-        [(None, limits.clone()), (Some(second), limits)]
+        [(None, limits), (Some(second), lasting_limits)]
     );
 }
 
@@ -113,6 +127,7 @@ fn a_long_log_is_brought_over_into_the_database_beside_the_commits() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     let allow = AllowRow {
+        until: FOREVER,
         since: now(),
         reason: None,
         author: "root".into(),
@@ -140,6 +155,7 @@ fn a_transaction_that_fails_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
     let allow = AllowRow {
+        until: FOREVER,
         since: now(),
         reason: None,
         author: "root".into(),
@@ -153,7 +169,7 @@ fn a_transaction_that_fails_leaves_nothing() {
 }
 
 #[test]
-fn after_a_reboot_a_ban_ends_when_it_would_have() {
+fn after_a_reboot_everything_ends_when_it_would_have() {
     let directory = tempfile::tempdir().unwrap();
     let until = clock::after(Duration::from_hours(1));
     let ban = BanRow {
@@ -162,22 +178,82 @@ fn after_a_reboot_a_ban_ends_when_it_would_have() {
         reason: None,
         author: "root".into(),
     };
+    let allow = AllowRow {
+        until,
+        since: now(),
+        reason: None,
+        author: "root".into(),
+    };
+    let limits = LimitRow {
+        limits: Vec::new(),
+        observe: false,
+        until,
+        since: now(),
+        reason: None,
+        author: "root".into(),
+    };
     let path = directory.path().join("state.db");
+    let edits = [
+        Edit::Ban(prefix("192.0.2.1"), Origin::Manual, Some(ban)),
+        Edit::Allow(prefix("192.0.2.1"), Some(allow)),
+        Edit::Limits(None, Some(limits)),
+    ];
     Store::open_file(&path, "another boot", None)
         .unwrap()
-        .transaction(|writer| {
-            writer.write(&Edit::Ban(
-                prefix("192.0.2.1"),
-                Origin::Manual,
-                Some(ban.clone()),
-            ))
-        })
+        .transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)))
         .unwrap();
-    let found = Store::open(directory.path()).unwrap().bans().unwrap()[0]
-        .2
-        .until;
-    assert!(found.as_nanos().abs_diff(until.as_nanos()) < 50_000_000);
-    assert_ne!(found, until);
+    let store = Store::open(directory.path()).unwrap();
+    let found = [
+        store.bans().unwrap()[0].2.until,
+        store.allows().unwrap()[0].1.until,
+        store.limits().unwrap()[0].1.until,
+    ];
+    for found in found {
+        assert!(found.as_nanos().abs_diff(until.as_nanos()) < 50_000_000);
+        assert_ne!(found, until);
+    }
+}
+
+#[test]
+fn an_end_or_a_reason_with_a_flipped_bit_is_not_taken_for_another() {
+    let allow = AllowRow {
+        until: clock::after(Duration::from_hours(1)),
+        since: now(),
+        reason: Some("test".into()),
+        author: "root".into(),
+    };
+    let limits = LimitRow {
+        limits: Vec::new(),
+        observe: false,
+        until: allow.until,
+        since: now(),
+        reason: Some("test".into()),
+        author: "root".into(),
+    };
+    for table in ["allow", "limits"] {
+        for damage in [
+            "until_ns = until_ns + 1",
+            "until_ns = NULL",
+            "reason = 'tesu'",
+            "reason = NULL",
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let mut store = Store::open(directory.path()).unwrap();
+            let edits = [
+                Edit::Allow(prefix("192.0.2.1"), Some(allow.clone())),
+                Edit::Limits(None, Some(limits.clone())),
+            ];
+            let write = |writer: &Writer<'_>| edits.iter().try_for_each(|edit| writer.write(edit));
+            store.transaction(write).unwrap();
+            let statement = format!("UPDATE {table} SET {damage}");
+            store.connection.execute_batch(&statement).unwrap();
+            let error = store.check_rows().unwrap_err();
+            assert!(
+                format!("{error:#}").contains("checksum"),
+                "{statement}: {error:#}"
+            );
+        }
+    }
 }
 
 #[test]

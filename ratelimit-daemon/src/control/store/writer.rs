@@ -1,5 +1,6 @@
 //! A transaction: rows are put and removed.
 
+use ratelimit_common::Instant;
 use rusqlite::{Connection, params};
 
 use super::{
@@ -83,7 +84,7 @@ impl Writer<'_> {
     }
 
     fn put_ban(&self, prefix: Prefix, origin: &Origin, ban: &BanRow) -> anyhow::Result<()> {
-        let until = (ban.until != FOREVER).then(|| self.timekeeper.time(ban.until));
+        let until = self.end(ban.until);
         let (origin, since) = (origin.to_string(), nanos(ban.since));
         let (reason, author) = (ban.reason.as_deref(), &*ban.author);
         let prefix = prefix.to_bytes();
@@ -95,22 +96,31 @@ impl Writer<'_> {
     }
 
     fn put_allow(&self, prefix: Prefix, allow: &AllowRow) -> anyhow::Result<()> {
-        let (prefix, since) = (prefix.to_bytes(), nanos(allow.since));
-        let sum = allow_sum(&prefix, since, allow.reason.as_deref(), &allow.author);
+        let (until, since) = (self.end(allow.until), nanos(allow.since));
+        let (reason, author) = (allow.reason.as_deref(), &*allow.author);
+        let prefix = prefix.to_bytes();
+        let sum = allow_sum(&prefix, until, since, reason, author);
         self.run(
-            "INSERT OR REPLACE INTO allow VALUES (?1, ?2, ?3, ?4, ?5)",
-            params![prefix, since, allow.reason, allow.author, sum],
+            "INSERT OR REPLACE INTO allow VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            params![prefix, until, since, reason, author, sum],
         )
     }
 
     fn put_limits(&self, target: Option<Prefix>, row: &LimitRow) -> anyhow::Result<()> {
         let limits = serde_json::to_string(&row.limits)?;
-        let (target, since) = (target_bytes(target), nanos(row.since));
-        let sum = limits_sum(&target, &limits, row.observe, since, &row.author);
+        let (until, since) = (self.end(row.until), nanos(row.since));
+        let (observe, reason, author) = (row.observe, row.reason.as_deref(), &*row.author);
+        let target = target_bytes(target);
+        let sum = limits_sum(&target, &limits, observe, until, since, reason, author);
         self.run(
-            "INSERT OR REPLACE INTO limits VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-            params![target, limits, row.observe, since, row.author, sum],
+            "INSERT OR REPLACE INTO limits VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            params![target, limits, observe, until, since, reason, author, sum],
         )
+    }
+
+    /// An end on the daemon's clock; none is forever.
+    fn end(&self, until: Instant) -> Option<i64> {
+        (until != FOREVER).then(|| self.timekeeper.time(until))
     }
 
     pub(super) fn run(&self, statement: &str, values: impl rusqlite::Params) -> anyhow::Result<()> {
@@ -139,9 +149,16 @@ pub fn ban_sum(
 }
 
 /// The checksum of a row of `allow`.
-pub fn allow_sum(prefix: &[u8], since: i64, reason: Option<&str>, author: &str) -> u32 {
+pub fn allow_sum(
+    prefix: &[u8],
+    until: Option<i64>,
+    since: i64,
+    reason: Option<&str>,
+    author: &str,
+) -> u32 {
     Checksum::of("allow")
         .bytes(prefix)
+        .optional_integer(until)
         .integer(since)
         .optional(reason)
         .bytes(author.as_bytes())
@@ -149,12 +166,22 @@ pub fn allow_sum(prefix: &[u8], since: i64, reason: Option<&str>, author: &str) 
 }
 
 /// The checksum of a row of `limits`.
-pub fn limits_sum(target: &[u8], limits: &str, observe: bool, since: i64, author: &str) -> u32 {
+pub fn limits_sum(
+    target: &[u8],
+    limits: &str,
+    observe: bool,
+    until: Option<i64>,
+    since: i64,
+    reason: Option<&str>,
+    author: &str,
+) -> u32 {
     Checksum::of("limits")
         .bytes(target)
         .bytes(limits.as_bytes())
         .integer(i64::from(observe))
+        .optional_integer(until)
         .integer(since)
+        .optional(reason)
         .bytes(author.as_bytes())
         .sum()
 }

@@ -1,9 +1,11 @@
-//! `rlctl allow add` and `rlctl allow rm`: who is exempt from bans and limits.
+//! `rlctl allow add` and `rlctl allow rm`: who is exempt from bans and limits, until when.
+
+use jiff::Zoned;
 
 use crate::{
     api::AllowRequest,
     rlctl::{
-        arguments::PrefixesArguments,
+        arguments::{AllowAddArguments, PrefixesArguments},
         chunks,
         client::Client,
         commands::{ban, removal::Removal},
@@ -14,19 +16,20 @@ use crate::{
 };
 
 /// Puts the prefixes on the allow list.
-pub fn add(
-    arguments: &PrefixesArguments,
-    reason: Option<&str>,
-    client: &Client,
-) -> Result<Report, Failure> {
-    let prefixes = prefixes::read(&arguments.prefixes)?;
+pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let prefixes = prefixes::read(&arguments.prefixes.prefixes)?;
     let answer = chunks::send(&prefixes, |prefixes| {
-        let reason = reason.map(str::to_owned);
-        client.post("/v1/allows", &AllowRequest { prefixes, reason })
+        let request = AllowRequest {
+            prefixes,
+            seconds: arguments.term.seconds(),
+            reason: arguments.reason.clone(),
+        };
+        client.post("/v1/allows", &request)
     })?;
     let whom = phrase::whom(&prefixes);
+    let term = phrase::term(arguments.term, answer.value.until, now);
     let novelty = ban::novelty(prefixes.len(), &answer.value);
-    let mut report = Report::new(answer, format!("allowed {whom}{novelty}"));
+    let mut report = Report::new(answer, format!("allowed {whom} {term}{novelty}"));
     report.notes.extend(chunks::note(&prefixes));
     Ok(report)
 }

@@ -40,10 +40,8 @@ pub fn run(arguments: &BanArguments, client: &Client, now: &Zoned) -> Result<Rep
 
 /// `banned 1.2.3.4 for 10m (until 14:32:07)`
 fn sentence(whom: &str, term: Term, named: usize, changed: &Changed, now: &Zoned) -> String {
-    let end = changed.until.map_or_else(String::new, |until| {
-        format!(" (until {})", phrase::moment(until, now))
-    });
-    format!("banned {whom} {term}{end}{}", novelty(named, changed))
+    let term = phrase::term(term, changed.until, now);
+    format!("banned {whom} {term}{}", novelty(named, changed))
 }
 
 /// What is said about entries that were there before.

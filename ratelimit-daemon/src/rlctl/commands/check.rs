@@ -3,14 +3,15 @@
 //! Does it pass? By which rule? Until when, by whom, since when and why? How much of the limits is used, and was
 //! anything refused before?
 
+mod circumstances;
+
 use std::net::IpAddr;
 
 use jiff::Zoned;
 
+use self::circumstances::{Circumstances, aside};
 use crate::{
-    api::{
-        Ban, Check, Covering, Entry, LimitState, Limited, Listed, Origin, StrikesView, WiderLimits,
-    },
+    api::{Check, Covering, Entry, LimitState, Limited, Listed, Origin, StrikesView, WiderLimits},
     limit::Algorithm,
     lists::Action,
     rlctl::{
@@ -45,8 +46,11 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     }
     sentences.push(format!("rule: {}", rule(check)));
     if let Some(ban) = &check.ban {
-        sentences.extend(circumstances(ban, now));
+        sentences.extend(Circumstances::of_ban(ban).sentences(now));
     }
+    let deciding = check.covering.iter().filter(|entry| entry.decides);
+    let by_hand = deciding.filter_map(|entry| Circumstances::of_entry(&entry.entry));
+    sentences.extend(by_hand.flat_map(|by_hand| by_hand.sentences(now)));
     sentences.extend(check.protected.as_deref().map(protected));
     sentences.extend(check.limited.iter().map(|it| limited(it, now)));
     sentences.extend(
@@ -139,7 +143,11 @@ fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
         return None;
     }
     let entry = match &covering.entry {
-        Entry::Allow(allow) => format!("the allow list has {}", allow.prefix),
+        Entry::Allow(allow) => format!(
+            "the allow list has {}{}",
+            allow.prefix,
+            aside(&covering.entry, now)
+        ),
         Entry::Ban(ban) => {
             let reason = ban.reason.as_deref().map(printable);
             format!(
@@ -153,7 +161,12 @@ fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
         Entry::Policy {
             policy,
             prefix: Some(prefix),
-        } => format!("the policy `{}`, which is for {prefix}", printable(policy)),
+            ..
+        } => format!(
+            "the policy `{}`, which is for {prefix}{}",
+            printable(policy),
+            aside(&covering.entry, now)
+        ),
         Entry::Policy { prefix: None, .. } => return None,
     };
     Some(format!("beneath: {entry}"))
@@ -189,26 +202,6 @@ fn wider(limits: &WiderLimits) -> impl Iterator<Item = String> {
     let dry_run = if limits.observe { " (dry run)" } else { "" };
     let states = limits.limits.iter();
     states.map(move |state| format!("limit of {whose}{dry_run}: {}", usage(state)))
-}
-
-/// Until when, by whom, since when and why.
-fn circumstances(ban: &Ban, now: &Zoned) -> Vec<String> {
-    let until = match ban.until {
-        Some(until) => format!(
-            "until: {} ({} left)",
-            phrase::moment(until, now),
-            phrase::span(now.timestamp(), until)
-        ),
-        None => "until: forever".to_owned(),
-    };
-    let author = phrase::author(ban);
-    let since = phrase::moment(ban.since, now);
-    let reason = ban.reason.as_deref().map(printable);
-    vec![
-        until,
-        format!("banned: by {author}, since {since}"),
-        format!("why: {}", reason.as_deref().unwrap_or("nobody said")),
-    ]
 }
 
 /// `1000 packets per 1s: 37 used, the window closes in 0.4s`

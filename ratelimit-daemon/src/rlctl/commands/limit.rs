@@ -1,4 +1,6 @@
-//! `rlctl limit set` and `rlctl limit rm`: limits at run time, in place of what the configuration says.
+//! `rlctl limit set` and `rlctl limit rm`: limits at run time, in place of what the configuration says, until when.
+
+use jiff::Zoned;
 
 use crate::{
     api::{Changed, LimitRequest, LimitTarget},
@@ -6,6 +8,7 @@ use crate::{
     rlctl::{
         arguments::LimitSetArguments,
         client::{Answer, Client},
+        commands::ban,
         failure::Failure,
         phrase, prefixes,
         report::Report,
@@ -13,10 +16,13 @@ use crate::{
 };
 
 /// Gives a prefix, or every source without a policy of its own, limits.
-pub fn set(arguments: &LimitSetArguments, client: &Client) -> Result<Report, Failure> {
+pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let request = request(arguments)?;
     let answer: Answer<Changed> = client.post("/v1/limits", &request)?;
-    Ok(Report::new(answer, sentence(&request)))
+    let term = phrase::term(arguments.term, answer.value.until, now);
+    let novelty = ban::novelty(1, &answer.value);
+    let text = format!("{}, {term}{novelty}", sentence(&request));
+    Ok(Report::new(answer, text))
 }
 
 /// Takes limits set by hand away.
@@ -41,6 +47,8 @@ fn request(arguments: &LimitSetArguments) -> Result<LimitRequest, Failure> {
         prefix: prefix.transpose()?,
         limits: limits.map_err(|error| Failure::usage(error.to_string()))?,
         observe: arguments.observe,
+        seconds: arguments.term.seconds(),
+        reason: arguments.reason.clone(),
     })
 }
 

@@ -41,11 +41,13 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     if answer.value.is_empty() {
         return Ok(Report::new(answer, "").note("nobody is on the allow list"));
     }
-    let mut table = Table::new(["PREFIX", "SINCE", "BY", "REASON"].map(left));
+    let mut table = Table::new(["PREFIX", "UNTIL", "LEFT", "SINCE", "BY", "REASON"].map(left));
     for allow in &answer.value {
         let since = allow.since.map(|since| phrase::moment(since, now));
         table.row([
             allow.prefix.to_string(),
+            phrase::end(allow.until, now),
+            remaining(allow.until, now),
             since.unwrap_or_default(),
             author(&allow.origin, allow.author.as_deref()),
             allow.reason.clone().unwrap_or_default(),
@@ -54,18 +56,33 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     Ok(Report::new(answer, table.to_string()))
 }
 
-/// Lists policies: a line for each of their limits and prefixes, side by side.
-pub fn limits(client: &Client) -> Result<Report, Failure> {
+/// Lists policies: a line for each of their limits and prefixes, side by side. Of limits set by hand it says until and since
+/// when, and why.
+pub fn limits(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<Vec<PolicyView>> = client.get("/v1/limits")?;
-    let mut table = Table::new(["POLICY", "PREFIX", "LIMIT", "MODE", "BY"].map(left));
+    let columns = [
+        "POLICY", "PREFIX", "LIMIT", "MODE", "UNTIL", "LEFT", "SINCE", "BY", "REASON",
+    ];
+    let mut table = Table::new(columns.map(left));
     for policy in &answer.value {
-        policy_rows(policy, &mut table);
+        policy_rows(policy, &mut table, now);
     }
     Ok(Report::new(answer, table.to_string()))
 }
 
-fn policy_rows(policy: &PolicyView, table: &mut Table) {
+fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
     let mode = if policy.observe { "observe" } else { "enforce" };
+    let by_hand = policy.by_hand.as_ref();
+    let (until, left, since) = by_hand.map_or_else(Default::default, |by_hand| {
+        let until = phrase::end(by_hand.until, now);
+        let since = phrase::moment(by_hand.since, now);
+        (until, remaining(by_hand.until, now), since)
+    });
+    let reason = by_hand.and_then(|by_hand| by_hand.reason.as_deref());
+    let author = author(
+        &policy.origin,
+        by_hand.map(|by_hand| by_hand.author.as_str()),
+    );
     let first = |text: &str, row| if row == 0 { text } else { "" }.to_owned();
     let limits = policy.limits.iter().map(ToString::to_string);
     let ban = policy.ban.iter().map(|ban| format!("after {ban}"));
@@ -78,7 +95,11 @@ fn policy_rows(policy: &PolicyView, table: &mut Table) {
             prefix.unwrap_or_else(|| first(default_for(policy), row)),
             limit.unwrap_or_else(|| first(no_limit(policy), row)),
             first(mode, row),
-            first(&author(&policy.origin, None), row),
+            first(&until, row),
+            first(&left, row),
+            first(&since, row),
+            first(&author, row),
+            first(reason.unwrap_or_default(), row),
         ]);
     }
 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use ratelimit_daemon::{
-    api::{Check, Covering, Dropped, Entry, Event, LimitState, Origin, What, WiderLimits},
+    api::{
+        Allow, ByHand, Check, Covering, Dropped, Entry, Event, LimitState, Origin, What,
+        WiderLimits,
+    },
     class::Match,
     limit::{Algorithm, LimitSpec, LimitUnit},
 };
@@ -28,6 +31,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     let policy = |prefix: Option<&str>| Entry::Policy {
         policy: "partner".to_owned(),
         prefix: prefix.map(|prefix| prefix.parse().unwrap()),
+        by_hand: None,
     };
     let covering = vec![
         entry(Entry::Ban(ban.clone()), true),
@@ -180,6 +184,65 @@ limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, room in 0.1s
 refused: nothing that is remembered";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+}
+
+#[test]
+fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
+    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let prefix = "192.0.2.0/24".parse().unwrap();
+    let allow = Entry::Allow(Allow {
+        prefix,
+        until: Some(until),
+        since: Some(since),
+        reason: Some("migration".to_owned()),
+        author: Some("bob".to_owned()),
+        origin: Origin::Manual,
+    });
+    let limits = Entry::Policy {
+        policy: "192.0.2.0/24".to_owned(),
+        prefix: Some(prefix),
+        by_hand: Some(ByHand {
+            until: None,
+            since,
+            reason: None,
+            author: "alice".to_owned(),
+        }),
+    };
+    let answer = |decides: [bool; 2], reason: &str| Check {
+        reason: reason.to_owned(),
+        rule: Some(prefix),
+        policy: "192.0.2.0/24".to_owned(),
+        limits: Vec::new(),
+        covering: [allow.clone(), limits.clone()]
+            .into_iter()
+            .zip(decides)
+            .map(|(entry, decides)| Covering { entry, decides })
+            .collect(),
+        ..passing("192.0.2.1")
+    };
+    let request = "GET /v1/check/192.0.2.1";
+    let stdout = &format!(
+        "packets from 192.0.2.1 pass (allowed)
+rule: the allow list has 192.0.2.0/24
+until: {until_told} (10d 12h left)
+allowed: by bob, since {since_told}
+why: migration
+beneath: the policy `192.0.2.0/24`, which is for 192.0.2.0/24, limited by alice, forever: nobody said why
+refused: nothing that is remembered"
+    );
+    let allowed = answers(&answer([true, false], "allowed"));
+    check_view(&["check", "192.0.2.1"], allowed, request, stdout);
+    let stdout = &format!(
+        "packets from 192.0.2.1 pass (conforming)
+rule: the policy `192.0.2.0/24`, which is for 192.0.2.0/24
+until: forever
+limited: by alice, since {since_told}
+why: nobody said
+beneath: the allow list has 192.0.2.0/24, allowed by bob, until {until_told}: migration
+refused: nothing that is remembered"
+    );
+    let limited = answers(&answer([false, true], "conforming"));
+    check_view(&["check", "192.0.2.1"], limited, request, stdout);
 }
 
 #[test]

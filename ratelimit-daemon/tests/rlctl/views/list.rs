@@ -1,6 +1,6 @@
 //! What `rlctl list` prints.
 
-use ratelimit_daemon::api::{Allow, Origin};
+use ratelimit_daemon::api::{Allow, ByHand, Origin, PolicyView};
 
 use super::{ban, check_view, policies};
 use crate::{Expected, check, daemon::answers, moment};
@@ -35,10 +35,11 @@ fn an_empty_list_is_no_line_on_stdout() {
 
 #[test]
 fn list_allows_and_allow_list_show_the_same() {
-    let (since, told) = moment(-1);
+    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
     let allows = [
         allow("192.0.2.10", None),
         Allow {
+            until: Some(until),
             since: Some(since),
             reason: Some("monitoring".to_owned()),
             author: Some("alice".to_owned()),
@@ -47,9 +48,9 @@ fn list_allows_and_allow_list_show_the_same() {
         },
     ];
     let stdout = format!(
-        "PREFIX           SINCE                BY      REASON
-192.0.2.10                            config
-198.51.100.0/24  {told}  alice   monitoring"
+        "PREFIX           UNTIL                LEFT     SINCE                BY      REASON
+192.0.2.10       forever                                            config
+198.51.100.0/24  {until_told}  10d 12h  {since_told}  alice   monitoring"
     );
     check_view(
         &["list", "allows"],
@@ -67,21 +68,47 @@ fn list_allows_and_allow_list_show_the_same() {
 
 #[test]
 fn list_limits_shows_prefixes_and_limits_side_by_side() {
-    let stdout = "\
-POLICY   PREFIX          LIMIT                MODE     BY
-default  all others      1000 packets per 1s  enforce  config
-                         50MB per 1s
-partner  203.0.113.0/24  unlimited            observe  rlctl
-         2001:db8::/48";
+    let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
+    let [default, partner] = policies();
+    let by_hand = |until, reason: Option<&str>| ByHand {
+        until,
+        since,
+        reason: reason.map(str::to_owned),
+        author: "alice".to_owned(),
+    };
+    let policies = [
+        default,
+        PolicyView {
+            by_hand: Some(by_hand(Some(until), Some("crawler"))),
+            origin: Origin::Manual,
+            ..partner.clone()
+        },
+        PolicyView {
+            name: "192.0.2.1".to_owned(),
+            prefixes: vec!["192.0.2.1".parse().unwrap()],
+            by_hand: Some(by_hand(None, None)),
+            origin: Origin::Manual,
+            ..partner
+        },
+    ];
+    let stdout = &format!(
+        "\
+POLICY     PREFIX          LIMIT                MODE     UNTIL                LEFT     SINCE                BY      REASON
+default    all others      1000 packets per 1s  enforce                                                     config
+                           50MB per 1s
+partner    203.0.113.0/24  unlimited            observe  {until_told}  10d 12h  {since_told}  alice   crawler
+           2001:db8::/48
+192.0.2.1  192.0.2.1       unlimited            observe  forever                       {since_told}  alice"
+    );
     check_view(
         &["list", "limits"],
-        answers(&policies()),
+        answers(&policies),
         "GET /v1/limits",
         stdout,
     );
     check_view(
         &["limit", "list"],
-        answers(&policies()),
+        answers(&policies),
         "GET /v1/limits",
         stdout,
     );
@@ -106,6 +133,7 @@ fn check_empty(list: &str, stderr: &str) {
 fn allow(prefix: &str, since: Option<jiff::Timestamp>) -> Allow {
     Allow {
         prefix: prefix.parse().unwrap(),
+        until: None,
         since,
         reason: None,
         author: None,

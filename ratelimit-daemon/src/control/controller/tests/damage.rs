@@ -125,6 +125,7 @@ impl Files {
         };
         lab.controller.ban(request, "root").unwrap();
         let request = AllowRequest {
+            seconds: Some(3600.0),
             prefixes: vec![prefix("10.1.0.0/16")],
             reason: None,
         };
@@ -249,10 +250,10 @@ fn directory() -> TempDir {
 }
 
 /// What entries say of bans and allows.
-fn listed(entries: &BTreeMap<Prefix, ListEntry>) -> BTreeMap<Prefix, (bool, Option<Instant>)> {
-    let said = |entry: &ListEntry| (entry.is_allowed(), entry.banned_until());
+fn listed(entries: &BTreeMap<Prefix, ListEntry>) -> BTreeMap<Prefix, [Option<Instant>; 2]> {
+    let said = |entry: &ListEntry| [entry.allowed_until(), entry.banned_until()];
     let said = entries.iter().map(|(prefix, entry)| (*prefix, said(entry)));
-    said.filter(|(_, said)| *said != (false, None)).collect()
+    said.filter(|(_, said)| *said != [None, None]).collect()
 }
 
 /// A ban without its end, which the wall clock tells to the millisecond.

@@ -140,7 +140,14 @@ fn a_source_that_is_allowed_is_not_banned() {
     let prefixes = vec![prefix("192.0.2.0/24")];
     let reason = None;
     lab.controller
-        .allow(AllowRequest { prefixes, reason }, "root")
+        .allow(
+            AllowRequest {
+                prefixes,
+                seconds: None,
+                reason,
+            },
+            "root",
+        )
         .unwrap();
     lab.detect(SOURCE, clock::now());
     lab.controller.take_missed();

@@ -103,7 +103,7 @@ fn entries_end_and_are_forgotten() {
         .collect();
     assert_eq!(entries, [2, 1], "a ban that ended may stay for a minute");
     let entry = lab.entries()[&prefix("192.0.2.1")];
-    assert!(!entry.is_allowed() && !entry.is_banned(later));
+    assert!(!entry.is_allowed(clock::now()) && !entry.is_banned(later));
 }
 
 #[test]
@@ -130,6 +130,7 @@ fn what_is_exported_and_imported_again_changes_nothing() {
     lab.import_list("bad", "198.51.100.0/24 # \"SBL\" 1\n2001:db8::/32\n");
     lab.import("good", Action::Allow, "192.0.2.77\n");
     let allow = AllowRequest {
+        seconds: None,
         prefixes: vec![prefix("192.0.2.99")],
         reason: Some("probe".into()),
     };

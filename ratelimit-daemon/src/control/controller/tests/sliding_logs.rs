@@ -110,6 +110,8 @@ fn log(amount: u64) -> LimitSpec {
 impl Lab {
     fn set_log(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {
         let request = LimitRequest {
+            seconds: None,
+            reason: None,
             prefix: target.map(prefix),
             limits: vec![log(amount)],
             observe: false,

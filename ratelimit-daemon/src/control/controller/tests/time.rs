@@ -1,26 +1,42 @@
-//! The machine sleeps, and ends of bans move on the kernel's clock.
+//! The machine sleeps, and ends of bans, allows and limits move on the kernel's clock.
 
 use super::*;
-use crate::control::timekeeper::Reading;
+use crate::control::{AllowRow, LimitRow, timekeeper::Reading};
 
 const HOUR: Duration = Duration::from_hours(1);
 
 #[test]
-fn after_a_suspend_a_ban_ends_when_it_would_have() {
+fn after_a_suspend_everything_ends_when_it_would_have() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], Some(7200.0)).unwrap();
     lab.ban(&["192.0.2.2"], None).unwrap();
+    lab.edit(&allow_and_limits(clock::after(2 * HOUR)));
     let before = lab.until("192.0.2.1").unwrap();
+    let set_before = ends_by_hand(&lab);
+    let allowed_before = lab.entries()[&prefix("198.51.100.1")]
+        .allowed_until()
+        .unwrap();
     let mut now = Reading::now();
     let hour = i64::try_from(HOUR.as_nanos()).unwrap();
     now.since_boot += hour;
     now.wall += hour;
     lab.controller.keep_time(now).unwrap();
-    let moved = before.as_nanos() - lab.until("192.0.2.1").unwrap().as_nanos();
-    assert!(
-        moved.abs_diff(hour.cast_unsigned()) < 100_000_000,
-        "{moved}"
-    );
+    let allowed = lab.entries()[&prefix("198.51.100.1")]
+        .allowed_until()
+        .unwrap();
+    let before = [vec![before, allowed_before], set_before].concat();
+    let after = [
+        vec![lab.until("192.0.2.1").unwrap(), allowed],
+        ends_by_hand(&lab),
+    ]
+    .concat();
+    for (before, after) in before.into_iter().zip(after) {
+        let moved = before.as_nanos() - after.as_nanos();
+        assert!(
+            moved.abs_diff(hour.cast_unsigned()) < 100_000_000,
+            "{moved}"
+        );
+    }
     assert_eq!(lab.until("192.0.2.2"), Some(Instant::from_nanos(u64::MAX)));
 }
 
@@ -29,11 +45,41 @@ fn a_step_of_the_wall_clock_changes_nothing() {
     for step in [-10, 10] {
         let mut lab = Lab::new(config());
         lab.ban(&["192.0.2.1"], Some(7200.0)).unwrap();
-        let before = lab.entries();
+        lab.edit(&allow_and_limits(clock::after(2 * HOUR)));
+        let before = (lab.entries(), ends_by_hand(&lab));
         let mut now = Reading::now();
         now.wall += step * 365 * 24 * i64::try_from(HOUR.as_nanos()).unwrap();
         lab.controller.keep_time(now).unwrap();
         lab.restart();
-        assert_eq!(lab.entries(), before);
+        assert_eq!((lab.entries(), ends_by_hand(&lab)), before);
     }
+}
+
+fn allow_and_limits(until: Instant) -> [Edit; 2] {
+    let allow = AllowRow {
+        until,
+        since: Timestamp::now(),
+        reason: None,
+        author: "root".into(),
+    };
+    let limits = LimitRow {
+        limits: vec![limit(5)],
+        observe: false,
+        until,
+        since: Timestamp::now(),
+        reason: None,
+        author: "root".into(),
+    };
+    [
+        Edit::Allow(prefix("198.51.100.1"), Some(allow)),
+        Edit::Limits(None, Some(limits)),
+    ]
+}
+
+/// When the allow and the limits end, as it is intended.
+fn ends_by_hand(lab: &Lab) -> Vec<Instant> {
+    let intent = &lab.controller.intent;
+    let allows = intent.allows().values().map(|row| row.until);
+    let limits = intent.limits().values().map(|row| row.until);
+    allows.chain(limits).collect()
 }

@@ -168,6 +168,8 @@ fn limits_by_hand_do_not_keep_the_configuration_before_from_coming_back() {
     .unwrap();
     let of_class = limit(5).of_class(Match::Named("web".into()));
     let request = LimitRequest {
+        seconds: None,
+        reason: None,
         prefix: None,
         limits: vec![of_class],
         observe: false,

@@ -98,6 +98,8 @@ fn what_was_read_of_a_policy_that_changed_meanwhile_is_not_told() {
         let top = runtime.spawn(async move { control::top(&own, 9).await });
         reached.recv_timeout(PATIENCE).unwrap();
         let request = LimitRequest {
+            seconds: None,
+            reason: None,
             prefix: None,
             limits: vec![limit(77)],
             observe: false,

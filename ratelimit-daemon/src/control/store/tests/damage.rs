@@ -84,8 +84,9 @@ fn edits() -> Vec<Edit> {
         author: "root".into(),
     };
     let allow = AllowRow {
+        until: clock::after(Duration::from_hours(1)),
         since: now(),
-        reason: None,
+        reason: Some("migration".into()),
         author: "root".into(),
     };
     let limit = LimitSpec::new(
@@ -95,6 +96,8 @@ fn edits() -> Vec<Edit> {
         Algorithm::FixedWindow,
     );
     let limits = LimitRow {
+        until: clock::after(Duration::from_hours(1)),
+        reason: Some("crawler".into()),
         limits: vec![limit.unwrap()],
         observe: true,
         since: now(),

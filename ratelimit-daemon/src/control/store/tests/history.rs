@@ -13,6 +13,7 @@ const LATER: [&str; 3] = ["offence", "limited", "history"];
 fn a_database_from_before_these_tables_opens_and_keeps_everything() {
     let directory = tempfile::tempdir().unwrap();
     let allow = AllowRow {
+        until: FOREVER,
         since: now(),
         reason: Some("monitoring".into()),
         author: "alice".into(),
@@ -113,7 +114,7 @@ fn measured() -> Measured {
 fn limited() -> LimitedRow {
     let second = Duration::from_secs(1);
     LimitedRow {
-        until: ratelimit_common::Instant::from_nanos(1 << 50),
+        until: Instant::from_nanos(1 << 50),
         since: Timestamp::UNIX_EPOCH,
         kind: Kind::AckFlood,
         limit: LimitSpec::new(10, LimitUnit::Packets, second, Algorithm::FixedWindow).unwrap(),

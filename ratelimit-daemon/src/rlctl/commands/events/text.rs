@@ -20,8 +20,8 @@ pub fn line(event: &Event, now: &Zoned) -> String {
 
 fn what(what: &What, now: &Zoned) -> String {
     let told = bans(what, now)
-        .or_else(|| lists(what))
-        .or_else(|| limits(what));
+        .or_else(|| lists(what, now))
+        .or_else(|| limits(what, now));
     told.unwrap_or_else(|| others(what, now))
 }
 
@@ -82,7 +82,7 @@ fn bans(what: &What, now: &Zoned) -> Option<String> {
 }
 
 /// What became of lists.
-fn lists(what: &What) -> Option<String> {
+fn lists(what: &What, now: &Zoned) -> Option<String> {
     Some(match what {
         What::ListReplaced {
             list,
@@ -107,11 +107,18 @@ fn lists(what: &What) -> Option<String> {
             by_whom(by.as_deref())
         ),
         What::AllowAdded(allow) => format!(
-            "{} {} by {}{}",
+            "{} {} by {} {}{}",
             styled(GOOD, "allowed"),
             allow.prefix,
             printable(allow.author.as_deref().unwrap_or("somebody")),
+            phrase::until(allow.until, now),
             reason(allow.reason.as_deref())
+        ),
+        What::AllowEnded(allow) => format!(
+            "{} the allow of {} by {}",
+            styled(WARNING, "ended"),
+            allow.prefix,
+            printable(allow.author.as_deref().unwrap_or("somebody"))
         ),
         What::AllowRemoved { allow, by } => format!(
             "{} {} off the allow list{}",
@@ -124,20 +131,29 @@ fn lists(what: &What) -> Option<String> {
 }
 
 /// What became of limits.
-fn limits(what: &What) -> Option<String> {
+fn limits(what: &What, now: &Zoned) -> Option<String> {
     Some(match what {
         What::LimitsSet {
             prefix,
             limits,
             observe,
+            until,
+            reason: why,
             by,
         } => format!(
-            "{} {} to {}{} by {}",
+            "{} {} to {}{} by {} {}{}",
             styled(WARNING, "limited"),
             whose(*prefix),
             phrase::and(limits),
             if *observe { " (dry run)" } else { "" },
-            printable(by)
+            printable(by),
+            phrase::until(*until, now),
+            reason(why.as_deref())
+        ),
+        What::LimitsEnded { prefix } => format!(
+            "{} the limits set by hand for {}: the configuration holds again",
+            styled(WARNING, "ended"),
+            whose(*prefix)
         ),
         What::LimitsRemoved { prefix, by } => format!(
             "{} away the limits set by hand for {}{}",
@@ -287,6 +303,27 @@ mod tests {
         check(
             r#""event":"bans","change":"added","count":5000,"origin":"list:drop","by":null"#,
             "banned 5000 prefixes, of origin list:drop",
+        );
+    }
+
+    #[test]
+    fn an_allow_and_limits_say_until_when_and_why() {
+        let allow = r#""prefix":"192.0.2.1/32","until":"2026-03-02T14:42:07Z","since":"2026-03-02T14:32:07Z","reason":"migration","author":"root","origin":"manual""#;
+        check(
+            &format!(r#""event":"allow-added",{allow}"#),
+            "allowed 192.0.2.1 by root until 14:42:07: migration",
+        );
+        check(
+            &format!(r#""event":"allow-ended",{allow}"#),
+            "ended the allow of 192.0.2.1 by root",
+        );
+        check(
+            r#""event":"limits-set","prefix":null,"limits":[{"packets":1,"per":"1s"}],"observe":false,"until":"2026-03-02T14:42:07Z","reason":"crawler","by":"root""#,
+            "limited the default policy to 1 packet per 1s by root until 14:42:07: crawler",
+        );
+        check(
+            r#""event":"limits-ended","prefix":"192.0.2.1/32""#,
+            "ended the limits set by hand for 192.0.2.1: the configuration holds again",
         );
     }
 

@@ -1,0 +1,17 @@
+//! What is told of limits that were set by hand.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Until when, since when, why, and by whom: the fields of a ban.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ByHand {
+    /// Until when; `None` is forever.
+    pub until: Option<Timestamp>,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why.
+    pub reason: Option<String>,
+    /// The user who typed it.
+    pub author: String,
+}

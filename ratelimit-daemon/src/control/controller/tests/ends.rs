@@ -1,0 +1,317 @@
+//! Allows and limits set by hand end as bans do.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    api::{Allow, ByHand, Entry, What},
+    control::{AllowRow, BanRow, FOREVER, LimitRow},
+};
+
+const SOON: f64 = 0.01;
+const LATER: f64 = 600.0;
+
+#[test]
+fn at_the_end_of_an_allow_the_ban_beneath_it_takes_effect() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], Some(LATER)).unwrap();
+    let changed = allow(&mut lab, "192.0.2.1", Some(SOON)).unwrap();
+    assert_eq!((changed.added, changed.until.is_some()), (1, true));
+    let entry = lab.entries()[&prefix("192.0.2.1")];
+    let end = entry.allowed_until().unwrap();
+    assert!(entry.is_allowed(clock::now()) || clock::now() >= end);
+    assert!(!entry.is_allowed(end) && entry.is_banned(end), "{entry:?}");
+    end_soon(&mut lab);
+    assert!(lab.is_banned("192.0.2.1"));
+    assert_eq!(lab.entries()[&prefix("192.0.2.1")].allowed_until(), None);
+    assert!(by_hand(&lab).is_empty());
+    assert_eq!(lab.controller.store.allows().unwrap(), []);
+    let last = lab.controller.journal().kept().pop().unwrap().what.clone();
+    assert!(matches!(last, What::AllowEnded(_)), "{last:?}");
+}
+
+#[test]
+fn at_their_end_limits_are_those_of_the_configuration() {
+    for target in [None, Some("203.0.113.0/24")] {
+        let address = target.map_or("192.0.2.1", |_| "203.0.113.7");
+        let mut lab = Lab::new(config());
+        let before = lab.policy_amount(address);
+        let changed = limit_for(&mut lab, target, 77, Some(SOON)).unwrap();
+        assert_eq!((changed.added, changed.until.is_some()), (1, true));
+        assert_eq!(lab.policy_amount(address), 77);
+        end_soon(&mut lab);
+        assert_eq!(lab.policy_amount(address), before);
+        assert_eq!(lab.controller.store.limits().unwrap(), []);
+        let last = lab.controller.journal().kept().pop().unwrap().what.clone();
+        let prefix = target.map(prefix);
+        assert_eq!(last, What::LimitsEnded { prefix });
+    }
+}
+
+#[test]
+fn what_ended_while_no_daemon_ran_is_gone_when_the_next_one_starts() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], Some(LATER)).unwrap();
+    allow(&mut lab, "192.0.2.1", Some(SOON)).unwrap();
+    limit_for(&mut lab, None, 77, Some(SOON)).unwrap();
+    thread::sleep(Duration::from_millis(20));
+    lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
+    assert_eq!(lab.policy_amount("192.0.2.1"), 10);
+    let entry = lab.entries()[&prefix("192.0.2.1")];
+    assert_eq!(entry.allowed_until(), None);
+    assert!(lab.is_banned("192.0.2.1"));
+    assert_eq!(lab.controller.store.limits().unwrap(), []);
+}
+
+#[test]
+fn a_restart_keeps_ends_reasons_and_authors() {
+    let mut lab = Lab::new(config());
+    allow(&mut lab, "192.0.2.1", Some(LATER)).unwrap();
+    allow(&mut lab, "192.0.2.2", None).unwrap();
+    limit_for(&mut lab, None, 77, Some(LATER)).unwrap();
+    limit_for(&mut lab, Some("192.0.2.0/24"), 78, None).unwrap();
+    let told = |lab: &Lab| (by_hand(lab), limits_by_hand(lab));
+    let ends = |lab: &Lab| {
+        let (allows, limits) = (
+            lab.controller.intent.allows(),
+            lab.controller.intent.limits(),
+        );
+        let allows: Vec<Instant> = allows.values().map(|row| row.until).collect();
+        let limits: Vec<Instant> = limits.values().map(|row| row.until).collect();
+        (allows, limits)
+    };
+    let (before, ends_before) = (told(&lab), ends(&lab));
+    let (allow, limits) = (&before.0[0], &before.1[0]);
+    assert_eq!(
+        (allow.reason.as_deref(), allow.author.as_deref()),
+        (Some("migration"), Some("alice"))
+    );
+    assert_eq!(
+        (limits.reason.as_deref(), limits.author.as_str()),
+        (Some("crawler"), "alice")
+    );
+    assert!(allow.until.is_some() && limits.until.is_some());
+    assert_eq!((before.0[1].until, before.1[1].until), (None, None));
+    lab.restart();
+    assert_eq!(ends(&lab), ends_before);
+    let timeless = |(allows, limits): (Vec<Allow>, Vec<ByHand>)| {
+        let allows = allows.into_iter().map(|allow| Allow {
+            until: None,
+            ..allow
+        });
+        let limits = limits.into_iter().map(|limits| ByHand {
+            until: None,
+            ..limits
+        });
+        (allows.collect::<Vec<_>>(), limits.collect::<Vec<_>>())
+    };
+    assert_eq!(timeless(told(&lab)), timeless(before));
+}
+
+#[test]
+fn what_is_set_last_holds_also_in_place_of_a_longer_time() {
+    for (first, then, is_kept) in [
+        (Some(LATER), Some(SOON), false),
+        (None, Some(SOON), false),
+        (Some(SOON), Some(LATER), true),
+        (Some(SOON), None, true),
+    ] {
+        let mut lab = Lab::new(config());
+        for (seconds, updated) in [(first, 0), (then, 1)] {
+            let changed = allow(&mut lab, "192.0.2.1", seconds).unwrap();
+            assert_eq!(changed.updated, updated);
+            let changed = limit_for(&mut lab, None, 77, seconds).unwrap();
+            assert_eq!(changed.updated, updated);
+        }
+        end_soon(&mut lab);
+        let left = (by_hand(&lab).len(), limits_by_hand(&lab).len());
+        assert_eq!(left == (1, 1), is_kept, "{first:?}, {then:?}: {left:?}");
+    }
+}
+
+#[test]
+fn an_odd_time_is_refused_as_that_of_a_ban() {
+    let mut lab = Lab::new(config());
+    for seconds in [0.0, -1.0, f64::NAN, 1e30] {
+        let refused = [
+            lab.ban(&["192.0.2.1"], Some(seconds)).unwrap_err(),
+            allow(&mut lab, "192.0.2.1", Some(seconds)).unwrap_err(),
+            limit_for(&mut lab, None, 77, Some(seconds)).unwrap_err(),
+        ];
+        let said = ["a ban", "an allow", "a limit"];
+        for (refused, what) in refused.into_iter().zip(said) {
+            let own = |text: &str| text.replace("a ban", what);
+            let error = format!("a ban of {seconds} seconds is not between 1ns and 100 years");
+            assert_eq!(refused.error, own(&error));
+            let hint = "write a shorter time, or none: a ban without an end is forever";
+            assert_eq!(refused.hint, Some(own(hint)));
+        }
+    }
+    assert!(by_hand(&lab).is_empty() && limits_by_hand(&lab).is_empty());
+}
+
+#[test]
+fn check_tells_who_allowed_and_who_set_limits() {
+    let mut lab = Lab::new(config());
+    allow(&mut lab, "192.0.2.1", Some(LATER)).unwrap();
+    limit_for(&mut lab, Some("192.0.2.0/24"), 77, Some(LATER)).unwrap();
+    let check = lab.controller.check([192, 0, 2, 1].into()).unwrap();
+    let entries: Vec<Entry> = check.covering.into_iter().map(|it| it.entry).collect();
+    let [
+        Entry::Allow(allow),
+        Entry::Policy {
+            by_hand: Some(set), ..
+        },
+        Entry::Policy { by_hand: None, .. },
+    ] = &entries[..]
+    else {
+        panic!("{entries:?}");
+    };
+    assert_eq!(
+        (allow.author.as_deref(), &*set.author),
+        (Some("alice"), "alice")
+    );
+    assert!(allow.until.is_some() && set.until.is_some());
+}
+
+#[test]
+fn an_allow_that_ends_with_many_bans_is_told_by_itself() {
+    let mut lab = Lab::new(config());
+    let until = clock::after(Duration::from_millis(5));
+    let address = |number: u8| Prefix::from(IpAddr::from([198, 51, 100, number]));
+    let row = ban_row(until);
+    let bans = (0..101).map(|number| Edit::Ban(address(number), Origin::Manual, Some(row.clone())));
+    lab.edit(&bans.collect::<Vec<_>>());
+    lab.edit(&[Edit::Allow(prefix("192.0.2.1"), Some(allow_row(until)))]);
+    end_soon(&mut lab);
+    let kept = lab.controller.journal().kept();
+    let told: Vec<&What> = kept[kept.len() - 2..]
+        .iter()
+        .map(|event| &event.what)
+        .collect();
+    assert!(
+        matches!(
+            told[..],
+            [What::AllowEnded(_), What::Bans { count: 101, .. }]
+        ),
+        "{told:?}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn the_index_of_ends_has_what_is_there_and_nothing_else(
+        steps in prop::collection::vec((0..5_u8, 0..3_u8, prop::option::of(1..4_u64)), 1..60),
+    ) {
+        let mut intent = Intent::new(config());
+        for (kind, place, until) in steps {
+            let until = until.map(|until| if until == 3 { FOREVER } else { Instant::from_nanos(until) });
+            let place = Prefix::from(IpAddr::from([192, 0, 2, place]));
+            intent.edit(edit(kind, place, until));
+        }
+        for now in [0, 1, 2, u64::MAX].map(Instant::from_nanos) {
+            let mut found: Vec<String> = intent.ended(now).iter().map(|edit| format!("{edit:?}")).collect();
+            let mut expected = ended(&intent, now);
+            found.sort();
+            expected.sort();
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
+
+/// An edit of one of five kinds of rows.
+fn edit(kind: u8, place: Prefix, until: Option<Instant>) -> Edit {
+    match kind {
+        0 => Edit::Ban(place, Origin::Manual, until.map(ban_row)),
+        1 => Edit::Ban(place, Origin::Detected, until.map(ban_row)),
+        2 => Edit::Allow(place, until.map(allow_row)),
+        3 => Edit::Limits(Some(place), until.map(limit_row)),
+        _ => Edit::Limits(None, until.map(limit_row)),
+    }
+}
+
+/// What has ended, by looking at every row.
+fn ended(intent: &Intent, now: Instant) -> Vec<String> {
+    let is_over = |until: Instant| until <= now && until != FOREVER;
+    let bans = intent.bans().iter().filter(|(_, row)| is_over(row.until));
+    let bans = bans.map(|((prefix, origin), _)| Edit::Ban(*prefix, origin.clone(), None));
+    let allows = intent.allows().iter().filter(|(_, row)| is_over(row.until));
+    let allows = allows.map(|(prefix, _)| Edit::Allow(*prefix, None));
+    let limits = intent.limits().iter().filter(|(_, row)| is_over(row.until));
+    let limits = limits.map(|(target, _)| Edit::Limits(*target, None));
+    let all = bans.chain(allows).chain(limits);
+    all.map(|edit| format!("{edit:?}")).collect()
+}
+
+/// Until what was to end soon has, and the daemon has seen it.
+fn end_soon(lab: &mut Lab) {
+    thread::sleep(Duration::from_millis(20));
+    lab.controller.tick();
+}
+
+fn allow(lab: &mut Lab, text: &str, seconds: Option<f64>) -> Result<Changed, Refused> {
+    let request = AllowRequest {
+        prefixes: vec![prefix(text)],
+        seconds,
+        reason: Some("migration".into()),
+    };
+    lab.controller.allow(request, "alice")
+}
+
+fn limit_for(
+    lab: &mut Lab,
+    target: Option<&str>,
+    amount: u64,
+    seconds: Option<f64>,
+) -> Result<Changed, Refused> {
+    let request = LimitRequest {
+        prefix: target.map(prefix),
+        limits: vec![limit(amount)],
+        observe: false,
+        seconds,
+        reason: Some("crawler".into()),
+    };
+    lab.controller.set_limits(request, "alice")
+}
+
+/// The allows that were set by hand.
+fn by_hand(lab: &Lab) -> Vec<Allow> {
+    let allows = lab.controller.allows().into_iter();
+    allows
+        .filter(|allow| allow.origin == Origin::Manual)
+        .collect()
+}
+
+fn limits_by_hand(lab: &Lab) -> Vec<ByHand> {
+    let limits = lab.controller.limits().into_iter();
+    limits.filter_map(|policy| policy.by_hand).collect()
+}
+
+fn ban_row(until: Instant) -> BanRow {
+    BanRow {
+        until,
+        since: Timestamp::UNIX_EPOCH,
+        reason: None,
+        author: "test".into(),
+    }
+}
+
+fn allow_row(until: Instant) -> AllowRow {
+    AllowRow {
+        until,
+        since: Timestamp::UNIX_EPOCH,
+        reason: None,
+        author: "test".into(),
+    }
+}
+
+fn limit_row(until: Instant) -> LimitRow {
+    LimitRow {
+        limits: vec![limit(5)],
+        observe: false,
+        until,
+        since: Timestamp::UNIX_EPOCH,
+        reason: None,
+        author: "test".into(),
+    }
+}

@@ -1,0 +1,48 @@
+//! How long something by hand holds: so many seconds from now on, or forever.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ratelimit_common::Instant;
+
+use super::store::FOREVER;
+use crate::{api::Refused, clock};
+
+/// The longest time that is not forever: 100 years.
+const TERM_MAX: Duration = Duration::from_hours(100 * 365 * 24);
+
+/// The end of `what`, for example `a ban`, that lasts so many seconds from now on; none is forever.
+///
+/// # Errors
+///
+/// As [`duration`].
+pub fn until(what: &str, seconds: Option<f64>) -> Result<Instant, Refused> {
+    match seconds {
+        None => Ok(FOREVER),
+        Some(seconds) => Ok(clock::after(duration(what, seconds)?)),
+    }
+}
+
+/// How long `what` lasts.
+///
+/// # Errors
+///
+/// When it is no time at all, or longer than 100 years.
+pub fn duration(what: &str, seconds: f64) -> Result<Duration, Refused> {
+    let duration = Duration::try_from_secs_f64(seconds).ok();
+    let duration = duration.filter(|duration| !duration.is_zero() && *duration <= TERM_MAX);
+    duration.ok_or_else(|| {
+        Refused::because(format!(
+            "{what} of {seconds} seconds is not between 1ns and 100 years"
+        ))
+        .hint(format!(
+            "write a shorter time, or none: {what} without an end is forever"
+        ))
+    })
+}
+
+/// An end as it is told; none is forever.
+#[must_use]
+pub fn told(until: Instant) -> Option<Timestamp> {
+    (until != FOREVER).then(|| clock::to_wall(until))
+}

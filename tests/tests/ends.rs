@@ -1,0 +1,278 @@
+//! Allows and limits that are set by hand for a time end at its end: with a daemon, without one, and with another one.
+
+use std::{net::Ipv4Addr, thread, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use ratelimit_daemon::api::{Allow, Origin, PolicyView};
+use ratelimit_tests::{
+    Frame, Lab,
+    attached::Attached,
+    lab::{Receiver, Sender},
+    require_root,
+    service::Service,
+};
+
+const SOURCE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+/// One packet is what the configuration admits during a test.
+const CONFIG: &str = "[policy.default]\nlimits = [{ packets = 1, per = \"1h\" }]\n";
+/// Ends are told to the millisecond, and those of allows are up to 4.2 ms later in the kernel.
+const EXACT: SignedDuration = SignedDuration::from_millis(10);
+/// How long a frame that has passed takes at most.
+const LATE: Duration = Duration::from_millis(300);
+const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+
+#[test]
+fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    let until = allow_banned(&service);
+    assert!(follow(&lab, until) > 0, "nothing was sent in time");
+    wait_until(|| by_hand(&service).is_empty());
+    assert!(!passes(&lab));
+    let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
+    assert!(
+        events.contains("ended the allow of 203.0.113.9 by root"),
+        "{events}"
+    );
+    let check = service.rlctl(&["check", "203.0.113.9"]).unwrap();
+    assert!(
+        check.stdout.contains("rule: the ban of 203.0.113.9"),
+        "{check:?}"
+    );
+    assert!(!check.stdout.contains("allow"), "{check:?}");
+}
+
+#[test]
+fn an_allow_ends_with_no_daemon_alive_and_the_next_one_knows_it() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, CONFIG).unwrap();
+    let until = allow_banned(&service);
+    service.stop("-KILL").unwrap();
+    follow(&lab, until);
+    service.start().unwrap();
+    assert_eq!(by_hand(&service), []);
+    assert!(!passes(&lab));
+}
+
+#[test]
+fn at_their_end_limits_are_those_of_the_configuration_again() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    limit(&service, "2s");
+    let program = Attached::of(&service).unwrap();
+    let until = policies(&service)[0]
+        .by_hand
+        .clone()
+        .unwrap()
+        .until
+        .unwrap();
+    // What was counted under other limits is forgotten, so one more packet passes after their end.
+    let passed = program.passed(&frame(), 9).unwrap();
+    let in_time = Timestamp::now() + EXACT < until;
+    assert!(!in_time || passed == 9, "{passed} of 9 packets passed");
+    wait_until(|| limits(&service).is_empty());
+    assert!(Timestamp::now() > until - EXACT);
+    assert_eq!(program.passed(&frame(), 9).unwrap(), 1);
+    let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
+    assert!(
+        events.contains("ended the limits set by hand for the default policy"),
+        "{events}"
+    );
+}
+
+#[test]
+fn limits_that_ended_while_no_daemon_ran_end_with_the_next_start() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, CONFIG).unwrap();
+    limit(&service, "1s");
+    service.stop("-KILL").unwrap();
+    thread::sleep(Duration::from_millis(1100));
+    service.start().unwrap();
+    assert_eq!(limits(&service), []);
+    let program = Attached::of(&service).unwrap();
+    assert_eq!(program.passed(&frame(), 9).unwrap(), 1);
+}
+
+#[test]
+fn a_killed_daemon_leaves_ends_reasons_and_authors_as_they_were() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, CONFIG).unwrap();
+    allow(&service, "192.0.2.1", "1h");
+    allow(&service, "192.0.2.2", "forever");
+    limit(&service, "2h");
+    let told = |service: &Service| (by_hand(service), limits(service));
+    let before = told(&service);
+    let listed = service.rlctl_ok(&["list", "limits"]).unwrap();
+    assert!(
+        listed.contains("root") && listed.contains("crawler"),
+        "{listed}"
+    );
+    for _ in 0..2 {
+        service.stop("-KILL").unwrap();
+        service.start().unwrap();
+        let (allows, limits) = told(&service);
+        assert_same(&allows, &before.0);
+        assert_same(&limits, &before.1);
+    }
+}
+
+#[test]
+fn what_is_exported_and_imported_again_changes_no_end() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    allow(&service, "192.0.2.1", "1h");
+    allow(&service, "192.0.2.2", "forever");
+    let before = by_hand(&service);
+    let file = service.path("exported.jsonl");
+    let lines = service.rlctl_ok(&["export"]).unwrap();
+    std::fs::write(&file, &lines).unwrap();
+    let file = file.display().to_string();
+    let again = service.rlctl_ok(&["import", &file]).unwrap();
+    assert_same(&by_hand(&service), &before);
+    assert!(again.contains("allows: +0 -0 =2"), "{again}");
+    service
+        .rlctl_ok(&["allow", "rm", "192.0.2.1", "192.0.2.2"])
+        .unwrap();
+    service.rlctl_ok(&["import", &file]).unwrap();
+    assert_same(&by_hand(&service), &before);
+}
+
+/// Bans the source, and allows it for two seconds; answers until when.
+fn allow_banned(service: &Service) -> Timestamp {
+    service
+        .rlctl_ok(&["ban", "203.0.113.9", "--for", "1h"])
+        .unwrap();
+    allow(service, "203.0.113.9", "2s");
+    allows(service)[0].until.unwrap()
+}
+
+/// Sends packets of the allowed source until its allow has ended, and answers how many were sent before.
+fn follow(lab: &Lab, until: Timestamp) -> usize {
+    let mut before = 0;
+    loop {
+        let start = Timestamp::now();
+        let passed = passes(lab);
+        if Timestamp::now() + EXACT < until {
+            assert!(passed, "at {start}, until {until}");
+            before += 1;
+        } else if start > until + EXACT {
+            assert!(!passed, "at {start}, until {until}");
+            return before;
+        }
+    }
+}
+
+fn allow(service: &Service, prefix: &str, term: &str) {
+    let line = [
+        "allow",
+        "add",
+        prefix,
+        "--for",
+        term,
+        "--reason",
+        "migration",
+    ];
+    service.rlctl_ok(&line).unwrap();
+}
+
+/// Gives the default policy limits that no test reaches.
+fn limit(service: &Service, term: &str) {
+    let line = format!("limit set --packets 1000 --per 1h --for {term} --reason crawler");
+    let line: Vec<&str> = line.split(' ').collect();
+    service.rlctl_ok(&line).unwrap();
+}
+
+/// An allow or limits that were set by hand: whose, until when, why and by whom.
+#[derive(Clone, Debug, PartialEq)]
+struct ByHand {
+    whose: String,
+    until: Option<Timestamp>,
+    reason: Option<String>,
+    author: Option<String>,
+}
+
+/// The allows that were set by hand.
+fn by_hand(service: &Service) -> Vec<ByHand> {
+    let allows = allows(service).into_iter();
+    let by_hand = allows.filter(|allow| allow.origin == Origin::Manual);
+    let told = by_hand.map(|allow| ByHand {
+        whose: allow.prefix.to_string(),
+        until: allow.until,
+        reason: allow.reason,
+        author: allow.author,
+    });
+    told.collect()
+}
+
+/// The limits that were set by hand.
+fn limits(service: &Service) -> Vec<ByHand> {
+    let policies = policies(service).into_iter();
+    let told = policies.filter_map(|policy| {
+        let by_hand = policy.by_hand?;
+        Some(ByHand {
+            whose: policy.name,
+            until: by_hand.until,
+            reason: by_hand.reason,
+            author: Some(by_hand.author),
+        })
+    });
+    told.collect()
+}
+
+/// They are the same but for a millisecond, which is what telling an end on the wall clock costs.
+fn assert_same(after: &[ByHand], before: &[ByHand]) {
+    assert_eq!(after.len(), before.len(), "{after:?}");
+    for (after, before) in after.iter().zip(before) {
+        let is_lasting = |it: &ByHand| it.until.is_none();
+        assert_eq!(is_lasting(after), is_lasting(before), "{after:?}");
+        let moved = after.until.zip(before.until);
+        let moved = moved.map(|(after, before)| after.duration_since(before).abs());
+        assert!(
+            moved.is_none_or(|moved| moved <= EXACT),
+            "{after:?}, {before:?}"
+        );
+        let until = before.until;
+        assert_eq!(
+            ByHand {
+                until,
+                ..after.clone()
+            },
+            *before
+        );
+    }
+}
+
+fn allows(service: &Service) -> Vec<Allow> {
+    let answer = service.rlctl_ok(&["--json", "list", "allows"]).unwrap();
+    serde_json::from_str(&answer).unwrap()
+}
+
+fn policies(service: &Service) -> Vec<PolicyView> {
+    let answer = service.rlctl_ok(&["--json", "list", "limits"]).unwrap();
+    serde_json::from_str(&answer).unwrap()
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let start = Timestamp::now();
+    while !is_so() {
+        let waited = Timestamp::now().duration_since(start);
+        assert!(waited < PATIENCE, "nothing ended");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn passes(lab: &Lab) -> bool {
+    let mut receiver = Receiver::new(&lab.near).unwrap();
+    Sender::new(&lab.far).unwrap().send(&frame()).unwrap();
+    receiver.next(LATE).unwrap().is_some()
+}
+
+fn frame() -> Vec<u8> {
+    Frame::ethernet().ipv4(SOURCE).udp(53).pad_to(60).build()
+}
