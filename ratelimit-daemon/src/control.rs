@@ -9,7 +9,6 @@
 mod adopt;
 mod apply;
 mod attacks;
-mod ban_budget;
 mod check;
 mod class_numbers;
 mod clock_choice;

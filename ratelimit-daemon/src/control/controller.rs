@@ -196,9 +196,6 @@ impl Controller {
         self.tick_pass_all();
         self.tick_trial();
         self.take_missed();
-        if self.attacks.budget.is_in_use(std::time::Instant::now()) {
-            self.share_budget();
-        }
         if let Err(refused) = self.forget_offences() {
             warn!(
                 error = refused.error,
@@ -503,11 +500,7 @@ impl Controller {
             &self.intent,
             self.online_cpus,
         );
-        let bans = self.intent.config.bans_per_minute.get();
-        let budget = &self.attacks.budget;
-        let left = budget.left_for_kernel(bans, std::time::Instant::now());
         Tables {
-            detection_limit: compile::limit_of_bans(left),
             settings: clock_choice::apply(tables.settings, self.clock().clock)
                 .with_pass_all(self.pass_all.status().is_some()),
             ..tables

@@ -5,7 +5,7 @@ pub mod verify;
 use std::collections::{BTreeMap, HashSet};
 
 use ratelimit_common::{
-    Limit, ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
+    BanBudget, Limit, ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
     compact::Region,
 };
 
@@ -43,7 +43,7 @@ pub struct Tables {
     /// The wider prefixes that have limits.
     pub aggregates: BTreeMap<IpFamily, Aggregates>,
     /// How many bans policies may make.
-    pub detection_limit: FixedWindow,
+    pub detection_limit: BanBudget,
     /// How many sources may get state on one CPU.
     pub new_sources: FixedWindow,
     /// What holds for all packets.
@@ -417,7 +417,7 @@ impl Enforcer {
 
     fn change_detection_limit(
         &mut self,
-        limit: FixedWindow,
+        limit: BanBudget,
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
         let before = self.held.detection_limit;
@@ -526,7 +526,7 @@ enum Undo {
     Entry(Prefix, Option<ListEntry>),
     Classes(ClassTables),
     Aggregates(IpFamily, Aggregates),
-    DetectionLimit(FixedWindow),
+    DetectionLimit(BanBudget),
     NewSources(FixedWindow),
     Settings(Settings),
 }
