@@ -27,6 +27,8 @@ use ratelimit_common::Instant;
 use rusqlite::{Connection, OptionalExtension, Row};
 use tracing::{error, warn};
 
+#[cfg(test)]
+pub use self::damage::finding;
 use self::{
     checksum::Checksum,
     flush::Flusher,
@@ -121,9 +123,11 @@ impl Store {
     fn open_sound(path: &Path, boot: &str) -> anyhow::Result<Self> {
         damage::check_files(path)?;
         let seen = Witness::beside(path).seen();
-        let store = Self::open_file(path, boot, seen)?;
+        let mut store = Self::open_file(path, boot, seen)?;
         damage::check_structure(&store.connection)?;
         store.check_rows()?;
+        // What is damaged is put aside as it was found.
+        store.note_time(Reading::now())?;
         Ok(store)
     }
 
@@ -143,9 +147,11 @@ impl Store {
         if let Some(seen) = seen {
             ensure!(seen <= changes, "it knows {changes} of {seen} changes");
         }
-        let now = Reading::now();
-        let timekeeper = Timekeeper::resume(read_clock(&connection)?.as_ref(), boot, now);
-        let mut store = Self {
+        let note = read_clock(&connection)?;
+        // Without it the ends of bans mean nothing, and each change is behind one.
+        ensure!(note.is_some() || changes == 0, "the row of `clock` is gone");
+        let timekeeper = Timekeeper::resume(note.as_ref(), boot, Reading::now());
+        Ok(Self {
             connection,
             timekeeper,
             directory: path.parent().unwrap_or(path).to_owned(),
@@ -155,9 +161,7 @@ impl Store {
             flusher: Flusher::of(path, changes),
             group: Group::default(),
             read: RefCell::default(),
-        };
-        store.note_time(now)?;
-        Ok(store)
+        })
     }
 
     /// What was found when it was opened.
