@@ -63,7 +63,7 @@ pub use self::{
     event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
     lists::{
         ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
-        ListTarget, ListView, Listed,
+        ListTarget, ListView, Listed, SPARED_TOLD, SparedEntries, SparedEntry,
     },
     lockout::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,

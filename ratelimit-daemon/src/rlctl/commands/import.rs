@@ -120,6 +120,7 @@ fn notes(imported: &Imported) -> Vec<String> {
         let entries = phrase::count(*count, "entry", "entries");
         format!("{entries} left out: {}", printable(why))
     }));
+    notes.extend(phrase::spared(&imported.spared));
     if let Some(lines) = &imported.bad_lines {
         let count = phrase::count(imported.bad, "bad line", "bad lines");
         notes.push(format!("{count} left out:\n{}", printable_lines(lines)));
