@@ -82,7 +82,7 @@ mod tests {
     /// The answer, which is what a look at each entry says.
     fn check(entries: &[&str]) -> SparedEntries {
         let mut protected = Protected::loopback();
-        for own in ["10.0.0.1", "2001:db8::1"] {
+        for own in ["10.0.0.1", "10.0.0.200", "2001:db8::1"] {
             protected.add(own.parse().unwrap(), Why::Gateway("eth0".into()));
         }
         let entries: BTreeSet<Prefix> = entries.iter().map(|text| text.parse().unwrap()).collect();
