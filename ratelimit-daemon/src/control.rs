@@ -40,6 +40,7 @@ mod pass_all;
 mod policies;
 mod preview;
 mod programs;
+mod progress;
 mod protection;
 mod reconcile;
 mod record;

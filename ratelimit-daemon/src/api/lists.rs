@@ -62,6 +62,15 @@ pub struct ImportRequest {
     pub allow_empty: bool,
 }
 
+/// How far an import is that was read and is going into the kernel and the database.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Progress {
+    /// What is done of it.
+    pub done: u64,
+    /// How much there is to do; nothing, when there is no such import.
+    pub total: u64,
+}
+
 /// What an import did, or would do.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Imported {

@@ -24,6 +24,7 @@ use super::{
     list_files::ListFiles,
     pass_all::PassAll,
     policies::Policies,
+    progress::Progress,
     protection::Protection,
     reconcile::Comparisons,
     record::Cause,
@@ -65,6 +66,8 @@ pub struct Controller {
     pub(super) reloads: Reloads,
     pub(super) detections: Detections,
     pub(super) attacks: Attacks,
+    /// How far an import is.
+    pub(super) progress: Progress,
     pub(super) history: History,
     pub(super) list_files: ListFiles,
     /// When entries of lists that have ended were last forgotten.
@@ -125,6 +128,7 @@ impl Controller {
             },
             detections: Detections::default(),
             attacks: Attacks::default(),
+            progress: Progress::default(),
             history,
             list_files: ListFiles::default(),
             pruned: std::time::Instant::now(),
@@ -135,6 +139,8 @@ impl Controller {
             filling: Filling::default(),
             banned_in_group: None,
         };
+        controller.enforcer.progress = controller.progress.clone();
+        controller.store.progress = controller.progress.clone();
         controller.drop_ended()?;
         controller.compile_all()?;
         controller

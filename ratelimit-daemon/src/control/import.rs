@@ -102,7 +102,12 @@ impl Controller {
             self.import_all(request, reading, &ends, author, &mut answer)?
         };
         if !request.dry_run && !edits.is_empty() {
-            self.edit(&edits)?;
+            // Each entry goes into the kernel, and each change into the database.
+            let entries = edits.iter().flat_map(Edit::prefixes).count();
+            self.progress.begin((entries + edits.len()) as u64);
+            let edited = self.edit(&edits);
+            self.progress.end();
+            edited?;
         }
         for target in &answer.targets {
             let ImportedInto {

@@ -42,7 +42,10 @@ pub use self::{
     row::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
     writer::Writer,
 };
-use super::timekeeper::{Moment, Note, Reading, Timekeeper};
+use super::{
+    progress::Progress,
+    timekeeper::{Moment, Note, Reading, Timekeeper},
+};
 use crate::{clock, origin::Origin, prefix::Prefix};
 
 const BANS: &str = "SELECT prefix, since_ns, reason, author, origin, until_ns, checksum FROM ban ORDER BY prefix, origin";
@@ -64,6 +67,8 @@ pub struct Store {
     witness: Witness,
     flusher: Flusher,
     group: Group,
+    /// Is told of changes that were written.
+    pub progress: Progress,
     /// The bans as they were read when the file was opened, until they are asked for or something changes.
     read: RefCell<Option<Vec<(Prefix, Origin, BanRow)>>>,
 }
@@ -160,6 +165,7 @@ impl Store {
             witness: Witness::beside(path),
             flusher: Flusher::of(path, changes),
             group: Group::default(),
+            progress: Progress::default(),
             read: RefCell::default(),
         })
     }

@@ -304,6 +304,32 @@ fn a_ban_that_was_forced_elsewhere_is_not_forced_here_by_an_import() {
 }
 
 #[test]
+fn an_import_tells_how_far_it_is_until_all_is_in_the_kernel_and_the_database() {
+    let hosts = (0..9_000).map(|host| std::net::Ipv4Addr::from(0x0a00_0000 + 2 * host).to_string());
+    let text = hosts.collect::<Vec<_>>().join("\n");
+    for (into, dry_run, steps) in [
+        (ImportInto::Bans, false, 18_000),
+        (ImportInto::List, false, 9_001),
+        (ImportInto::Bans, true, 0),
+    ] {
+        let mut lab = Lab::new(config());
+        lab.controller.progress.begin(0);
+        let request = ImportRequest {
+            into,
+            dry_run,
+            ..request("bad", Action::Ban)
+        };
+        lab.send(&request, &text).unwrap();
+        let progress = &lab.controller.progress;
+        assert_eq!(
+            (progress.done(), progress.view().total),
+            (steps, 0),
+            "{into:?}"
+        );
+    }
+}
+
+#[test]
 fn entries_that_stop_at_what_is_protected_are_told_by_import_dry_run_and_list() {
     let mut lab = Lab::protecting(config(), Protected::loopback());
     let text = "127.0.0.1\n192.0.2.1\n127.7.0.0/16\n127.0.0.1\n";
