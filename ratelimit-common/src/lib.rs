@@ -27,6 +27,7 @@ pub mod address;
 pub mod aggregate;
 pub mod algorithm;
 pub mod arrival;
+pub mod ban_budget;
 pub mod capture;
 pub mod charge;
 pub mod class;
@@ -58,6 +59,7 @@ pub mod verdict;
 
 pub use address::{Address, Family, Ipv4, Ipv6};
 pub use arrival::Arrival;
+pub use ban_budget::BanBudget;
 pub use class::ClassSet;
 pub use cursor::Cursor;
 pub use detected::Detected;

@@ -3,7 +3,7 @@
 use aya::Pod;
 
 use crate::{
-    ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    BanBudget, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Set,
@@ -20,6 +20,8 @@ use crate::{
 unsafe impl Pod for Counter {}
 // SAFETY: as above.
 unsafe impl Pod for Aggregates {}
+// SAFETY: as above.
+unsafe impl Pod for BanBudget {}
 // SAFETY: as above.
 unsafe impl Pod for crate::capture::Capture {}
 // SAFETY: as above.

@@ -29,14 +29,6 @@ pub const WITHIN_MIN: Duration = Duration::from_nanos(TICKS_MIN << (COUNT_BITS -
 /// How often a strike is tried before it is not counted. A limit gives up sooner, and refuses; a strike would be lost.
 const ATTEMPTS: usize = 16;
 
-/// A limit of so many bans a minute; `None` when they are more than [`AFTER_MAX`].
-#[must_use]
-pub fn bans_per_minute(bans: NonZeroU32) -> Option<FixedWindow> {
-    let minute = Duration::from_mins(1);
-    let fits = bans.get() <= AFTER_MAX;
-    fits.then(|| FixedWindow::with_count_bits(COUNT_BITS, bans.get().into(), minute).ok())?
-}
-
 /// When a policy bans: after so many strikes within a window, for so long.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,

@@ -72,7 +72,7 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     /// Takes one of this CPU's budget for state; `false` when it is spent. See [`new_sources`].
     fn admits(&self, newcomer: Newcomer, now: Instant) -> bool;
 
-    /// Whether there may be one more ban by a policy within this minute; then it is one of them.
+    /// Takes one of the bans that detection may make in a minute; `false` when none is left. See [`ban_budget`](crate::ban_budget).
     fn may_detect(&self, now: Instant) -> bool;
 
     /// Counts what became of a source that a policy was to ban.

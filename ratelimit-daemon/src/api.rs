@@ -24,6 +24,7 @@
 //! | `GET /v1/lists` | | `[`[`ListView`]`]` |
 //! | `DELETE /v1/lists` | [`ListTarget`] | [`Changed`] |
 //! | `POST /v1/import?`[`ImportRequest`] | a list in any format | [`Imported`] |
+//! | `GET /v1/progress` | | [`Progress`] of the import that is going on |
 //! | `GET /v1/export?`[`ExportRequest`] | | lines of text |
 //! | `POST /v1/reload` | | [`Reloaded`] |
 //! | `POST /v1/detach` | | [`Detached`] |
@@ -63,7 +64,7 @@ pub use self::{
     event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
     lists::{
         ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
-        ListTarget, ListView, Listed,
+        ListTarget, ListView, Listed, Progress, SPARED_TOLD, SparedEntries, SparedEntry,
     },
     lockout::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,

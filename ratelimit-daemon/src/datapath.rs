@@ -2,6 +2,7 @@
 //!
 //! [`Kernel`] is the one in BPF maps, [`Shared`] the one in memory that tests look into.
 
+mod atomic_ring;
 mod batch;
 mod class_maps;
 mod compact;
@@ -27,6 +28,7 @@ mod source_tables;
 
 use std::{net::IpAddr, ops::Range, sync::Arc};
 
+pub use atomic_ring::AtomicRing;
 pub use batch::Place;
 pub use compact::{HeldTable, held_table};
 pub use interface::{InterfaceState, XdpMode};
@@ -39,7 +41,7 @@ pub use memory::{Gate, Memory, Shared, Write};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{
-    ClassSet, Detected, Family, ListEntry, Policy, Record, Settings, Verdict,
+    BanBudget, ClassSet, Detected, Family, Instant, ListEntry, Policy, Record, Settings, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Region,
@@ -304,11 +306,14 @@ pub trait Datapath: Send {
     /// The strikes of a source, as a word of [`BanRule`](ratelimit_common::BanRule).
     fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError>;
 
-    /// Sets how many bans policies may make.
-    fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError>;
+    /// Sets how many bans policies may make in a minute.
+    fn set_detection_limit(&mut self, limit: BanBudget) -> Result<(), DatapathError>;
 
-    /// How many bans policies may make.
-    fn detection_limit(&self) -> Result<FixedWindow, DatapathError>;
+    /// How many bans policies may make in a minute.
+    fn detection_limit(&self) -> Result<BanBudget, DatapathError>;
+
+    /// Takes one ban for the daemon out of those that it and policies made in a minute, where `budget` has one left.
+    fn take_ban(&mut self, budget: BanBudget, now: Instant) -> Result<bool, DatapathError>;
 
     /// Sets how many sources may get state on one CPU, where the settings say that they have a budget.
     fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError>;

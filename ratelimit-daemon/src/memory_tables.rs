@@ -8,13 +8,14 @@ mod family;
 mod node;
 mod recent;
 
-use std::{cell::Cell, net::IpAddr};
+use std::{cell::Cell, net::IpAddr, sync::atomic::AtomicU64};
 
 use ratelimit_common::{
-    Address, Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, ListEntry,
-    Policy, Settings, SourceKey, Tables, Verdict,
+    Address, Arrival, BanBudget, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6,
+    ListEntry, Policy, Settings, SourceKey, Tables, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    ban_budget::SLOTS,
     charge::{self, Outcome, Refusal},
     compact::Mix,
     decide,
@@ -33,7 +34,7 @@ use family::MemoryWord;
 pub use family::{MemoryFamily, MemoryRing, MemoryWords};
 pub use node::MemoryNode;
 
-use crate::{class_tables::ClassTables, prefix::Prefix};
+use crate::{class_tables::ClassTables, datapath::AtomicRing, prefix::Prefix};
 
 /// Every interface is the first one.
 const INTERFACE: u32 = 0;
@@ -51,8 +52,8 @@ pub struct MemoryTables {
     counters: [Cell<Counter>; COUNTERS_OF_INTERFACE],
     refusal: Cell<Option<Refusal>>,
     refused_scope: Cell<Option<u32>>,
-    detection_limit: FixedWindow,
-    detection_word: Cell<u64>,
+    detection_limit: BanBudget,
+    detection_ring: [AtomicU64; SLOTS as usize],
     new_sources: FixedWindow,
     budgets: [Cell<u64>; 2],
     tally: Cell<Tally>,
@@ -77,8 +78,8 @@ impl MemoryTables {
             }; COUNTERS_OF_INTERFACE],
             refusal: Cell::new(None),
             refused_scope: Cell::new(None),
-            detection_limit: FixedWindow::default(),
-            detection_word: Cell::new(0),
+            detection_limit: BanBudget::default(),
+            detection_ring: Default::default(),
             new_sources: FixedWindow::default(),
             budgets: [const { Cell::new(0) }; 2],
             tally: Cell::default(),
@@ -121,7 +122,7 @@ impl MemoryTables {
     }
 
     /// Sets how many bans policies may make; without this none.
-    pub fn set_detection_limit(&mut self, limit: FixedWindow) {
+    pub fn set_detection_limit(&mut self, limit: BanBudget) {
         self.detection_limit = limit;
     }
 
@@ -242,9 +243,8 @@ impl Tables for At<'_> {
     }
 
     fn may_detect(&self, now: Instant) -> bool {
-        let word = MemoryWord(&self.tables.detection_word);
-        let step = |word| self.tables.detection_limit.step(word, now, 1);
-        !charge::charge_word(&word, 0, step).is_refused()
+        let ring = AtomicRing(&self.tables.detection_ring);
+        self.tables.detection_limit.take(&ring, now)
     }
 
     fn count_detection(&self, detection: Detection) {

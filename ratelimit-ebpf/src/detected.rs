@@ -1,15 +1,19 @@
 //! Bans that policies make: they lie in maps of their own until user space takes them over.
 
 use ratelimit_common::{
-    Address, Detected, Instant, charge,
+    Address, Detected, Instant,
+    algorithm::sliding_log::Ring,
+    ban_budget::{BanSlots, SLOTS, Slot},
     detected::{Detection, Filter, Tally},
     event::BanEvent,
 };
 
 use crate::{
     atomic,
-    maps::{DETECTED_FILTER, DETECTION_LIMIT, DETECTION_WORD, DETECTIONS, EVENTS, FamilyMaps},
-    state::MapWord,
+    maps::{
+        BanWords, DETECTED_FILTER, DETECTION_LIMIT, DETECTION_RING, DETECTIONS, EVENTS, FamilyMaps,
+    },
+    subprograms,
 };
 
 /// The ban of a source. The filter keeps all others from being looked for.
@@ -35,14 +39,46 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
     true
 }
 
-/// Whether there may be one more ban within this minute.
+/// Takes one of the bans that there may be in a minute.
 #[inline(always)]
-pub fn may_ban(now: Instant) -> bool {
-    let (Some(limit), Some(word)) = (DETECTION_LIMIT.get(0), DETECTION_WORD.get_ptr_mut(0)) else {
+pub fn take_ban(now: Instant) -> bool {
+    let (Some(budget), Some(words)) = (DETECTION_LIMIT.get(0), DETECTION_RING.get_ptr_mut(0))
+    else {
         return false;
     };
-    let outcome = charge::charge_word(&MapWord(word), 0, |word| limit.step(word, now, 1));
-    !outcome.is_refused()
+    budget.take(&BanRing(words), now)
+}
+
+/// The bans of a minute, in the element of their map.
+pub struct BanRing(pub *mut BanWords);
+
+impl BanSlots for BanRing {
+    #[inline(always)]
+    fn taken(&self, slot: Slot) -> u64 {
+        subprograms::taken(self, slot)
+    }
+}
+
+impl BanRing {
+    #[inline(always)]
+    fn word(&self, index: u32) -> *mut u64 {
+        // SAFETY: the element is live until the program ends, and the mask keeps the index within it.
+        unsafe { self.0.cast::<u64>().add((index & (SLOTS - 1)) as usize) }
+    }
+}
+
+impl Ring for BanRing {
+    #[inline(always)]
+    fn load(&self, index: u32) -> u64 {
+        // SAFETY: an aligned word of a live map value.
+        unsafe { atomic::load(self.word(index)) }
+    }
+
+    #[inline(always)]
+    fn compare_exchange(&self, index: u32, current: u64, new: u64) -> Result<(), u64> {
+        // SAFETY: as above.
+        unsafe { atomic::compare_exchange(self.word(index), current, new) }
+    }
 }
 
 /// Counts what became of a ban.

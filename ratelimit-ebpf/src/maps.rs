@@ -9,9 +9,11 @@ use aya_ebpf::{
     maps as untyped,
 };
 use ratelimit_common::{
-    Address, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    Address, BanBudget, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings,
+    SourceKey,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    ban_budget,
     capture::{self, Capture, Room},
     charge::Step,
     class::{KINDS, PORTS},
@@ -159,13 +161,16 @@ static DETECTED_V6: DetectedBySource<Ipv6> = HashMap::new();
 #[btf_map]
 pub static DETECTED_FILTER: Array<Filter, 2> = Array::new();
 
-/// Index 0 → how many such bans there may be.
+/// Index 0 → how many bans detection may make in a minute.
 #[btf_map]
-pub static DETECTION_LIMIT: Array<FixedWindow, 1> = Array::new();
+pub static DETECTION_LIMIT: Array<BanBudget, 1> = Array::new();
 
-/// Index 0 → how many there were.
+/// The bans of the last slots of time.
+pub type BanWords = [u64; ban_budget::SLOTS as usize];
+
+/// Index 0 → the ring of those that there were. User space takes its own from it as well.
 #[btf_map]
-pub static DETECTION_WORD: Array<u64, 1> = Array::new();
+pub static DETECTION_RING: Array<BanWords, 1, MAPPED> = Array::new();
 
 /// Index 0 → what became of them, on this CPU.
 #[btf_map]

@@ -4,6 +4,7 @@
 //! 51c39bb1d5d1); its memory is described by the types of its arguments (commit e5069b9c23b3), which may be null. And its
 //! stack is its own. It takes at most five numbers and answers one: each is here beside the function that packs them.
 
+mod bans;
 mod events;
 mod headers;
 mod layers;
@@ -19,8 +20,8 @@ use core::{arch::asm, ptr};
 use ratelimit_common::{Address, Arrival, ClassSet, DropReason, Instant, Policy, charge::Outcome};
 
 pub use self::{
-    events::*, headers::*, layers::*, limits::*, logs::*, newcomers::*, node::*, strikes::*,
-    words::*,
+    bans::*, events::*, headers::*, layers::*, limits::*, logs::*, newcomers::*, node::*,
+    strikes::*, words::*,
 };
 
 /// The size of a packet and its classes, in one argument.

@@ -145,7 +145,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn may_detect(&self, now: Instant) -> bool {
-        detected::may_ban(now)
+        subprograms::take_ban(now)
     }
 
     #[inline(always)]

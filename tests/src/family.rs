@@ -192,9 +192,10 @@ fn clear<K: Pod, V: Pod>(map: &mut HashMap<MapData, K, V>) -> Result<(), MapErro
     Ok(())
 }
 
-fn mapped(map: &Map, words: u32) -> Result<Mapped> {
+/// Maps an array.
+pub(crate) fn mapped(map: &Map, words: u32) -> Result<Mapped> {
     let Map::Array(data) = map else {
-        anyhow::bail!("the guard is no array");
+        anyhow::bail!("the map is no array");
     };
     Ok(Mapped::new(data.fd().as_fd(), words as usize)?)
 }

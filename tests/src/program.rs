@@ -1,6 +1,10 @@
 //! The XDP program, loaded without pins, and run on frames by `BPF_PROG_TEST_RUN`.
 
-use std::{env, net::IpAddr};
+use std::{
+    env,
+    net::IpAddr,
+    sync::{Mutex, PoisonError, atomic::Ordering::Relaxed},
+};
 
 use anyhow::{Context, Result, ensure};
 use aya::{
@@ -9,10 +13,11 @@ use aya::{
     programs::{TestRun, TestRunOptions, Xdp},
 };
 use ratelimit_common::{
-    ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy, Record,
-    Settings, Verdict,
+    BanBudget, ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy,
+    Record, Settings, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
+    ban_budget::SLOTS,
     compact::Region,
     detected::{Filter, Tally},
     event::{BanEvent, DropEvent, Sampler},
@@ -22,10 +27,14 @@ use ratelimit_common::{
     policy::LIMITS_MAX,
     source::LogKey,
 };
-use ratelimit_daemon::{class_tables::ClassTables, datapath::OBJECT, prefix::Prefix};
+use ratelimit_daemon::{
+    class_tables::ClassTables,
+    datapath::{AtomicRing, Mapped, OBJECT},
+    prefix::Prefix,
+};
 use zerocopy::FromBytes;
 
-use crate::family::{FamilyMaps, REFUSED_SETS, refused_sets, take_map};
+use crate::family::{FamilyMaps, REFUSED_SETS, mapped, refused_sets, take_map};
 
 /// What is fixed when the program is loaded.
 #[derive(Clone, Copy, Debug)]
@@ -175,13 +184,13 @@ pub struct Program {
     node: Array<MapData, Record>,
     shares: PerCpuArray<MapData, Shares>,
     logs: HashMap<MapData, LogKey, LogWords>,
-    clock: Array<MapData, u64>,
+    clock: Mutex<Array<MapData, u64>>,
     counters: PerCpuArray<MapData, Counter>,
     inserted: PerCpuArray<MapData, u64>,
     samplers: PerCpuArray<MapData, Sampler>,
     filter: Array<MapData, Filter>,
-    detection_limit: Array<MapData, FixedWindow>,
-    detection_word: Array<MapData, u64>,
+    detection_limit: Array<MapData, BanBudget>,
+    detection_ring: Mapped,
     tally: PerCpuArray<MapData, Tally>,
     new_sources: Array<MapData, FixedWindow>,
     budgets: PerCpuArray<MapData, Budgets>,
@@ -238,13 +247,13 @@ impl Program {
             node: take_map(&mut ebpf, "NODE")?.try_into()?,
             shares: take_map(&mut ebpf, "NODE_SHARES")?.try_into()?,
             logs: take_map(&mut ebpf, "LOGS")?.try_into()?,
-            clock: take_map(&mut ebpf, "MANUAL_CLOCK")?.try_into()?,
+            clock: Mutex::new(take_map(&mut ebpf, "MANUAL_CLOCK")?.try_into()?),
             counters: take_map(&mut ebpf, "VERDICTS")?.try_into()?,
             inserted: take_map(&mut ebpf, "INSERTED")?.try_into()?,
             samplers: take_map(&mut ebpf, "SAMPLER")?.try_into()?,
             filter: take_map(&mut ebpf, "DETECTED_FILTER")?.try_into()?,
             detection_limit: take_map(&mut ebpf, "DETECTION_LIMIT")?.try_into()?,
-            detection_word: take_map(&mut ebpf, "DETECTION_WORD")?.try_into()?,
+            detection_ring: mapped(&take_map(&mut ebpf, "DETECTION_RING")?, SLOTS)?,
             tally: take_map(&mut ebpf, "DETECTIONS")?.try_into()?,
             new_sources: take_map(&mut ebpf, "NEW_SOURCES")?.try_into()?,
             budgets: take_map(&mut ebpf, "NEW_SOURCES_WORDS")?.try_into()?,
@@ -329,8 +338,9 @@ impl Program {
     }
 
     /// Sets the time of the following packets.
-    pub fn set_clock(&mut self, now: Instant) -> Result<()> {
-        Ok(self.clock.set(0, now.as_nanos(), 0)?)
+    pub fn set_clock(&self, now: Instant) -> Result<()> {
+        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(clock.set(0, now.as_nanos(), 0)?)
     }
 
     /// Sets what holds for all packets.
@@ -381,9 +391,15 @@ impl Program {
         Ok(self.shares.get(&0, 0)?.to_vec())
     }
 
-    /// Sets how many bans policies may make; without this none.
-    pub fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<()> {
+    /// Sets how many bans policies may make in a minute; without this none.
+    pub fn set_detection_limit(&mut self, limit: BanBudget) -> Result<()> {
         Ok(self.detection_limit.set(0, limit, 0)?)
+    }
+
+    /// Takes a ban of the minute as the daemon does.
+    #[must_use]
+    pub fn take_ban(&self, budget: BanBudget, now: Instant) -> bool {
+        budget.take(&AtomicRing(self.detection_ring.words()), now)
     }
 
     /// Sets how many sources may get state on one CPU.
@@ -430,7 +446,9 @@ impl Program {
         for family in [0, 1] {
             self.filter.set(family, Filter::CLEAR, 0)?;
         }
-        self.detection_word.set(0, 0, 0)?;
+        for word in self.detection_ring.words() {
+            word.store(0, Relaxed);
+        }
         let cpus = self.node_shares()?.len();
         let uncounted = PerCpuValues::try_from(vec![Tally::default(); cpus])?;
         self.tally.set(0, uncounted, 0)?;

@@ -8,14 +8,14 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{
-    BanRule, ClassSet, Instant, Limit, ListEntry, Policy, Settings, Unit,
+    BanBudget, BanRule, ClassSet, Instant, Limit, ListEntry, Policy, Settings, Unit,
     aggregate::{Aggregate, Aggregates, LEVELS_MAX},
     algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
     class::NO_PORT,
     new_sources::{Beyond, share},
     parse::transport::Kind,
     policy::LIMITS_MAX,
-    strikes::{WITHIN_MIN, bans_per_minute},
+    strikes::WITHIN_MIN,
 };
 use ratelimit_daemon::{class_tables::ClassTables, prefix::Prefix};
 
@@ -45,7 +45,7 @@ pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> S
         settings: settings(rng),
         classes: classes(rng),
         aggregates: [aggregates(rng, 32), aggregates(rng, 128)],
-        detection_limit: bans_per_minute(at_least_one(rng.u32(..12))).expect("they are few"),
+        detection_limit: BanBudget::per_minute(at_least_one(rng.u32(..12))),
         new_sources: new_sources(rng),
         policies: (0..POLICIES).map(|_| policy(rng)).collect(),
         entries: (0..rng.u8(..30))

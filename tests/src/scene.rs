@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ratelimit_common::{
-    Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict, aggregate::Aggregates,
-    algorithm::FixedWindow, compact::Region, layout::store,
+    BanBudget, Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
+    aggregate::Aggregates, algorithm::FixedWindow, compact::Region, layout::store,
 };
 use ratelimit_daemon::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
@@ -22,8 +22,8 @@ pub struct Scene {
     pub classes: ClassTables,
     /// The wider prefixes that have limits, of IPv4 and of IPv6.
     pub aggregates: [Aggregates; 2],
-    /// How many bans policies may make.
-    pub detection_limit: FixedWindow,
+    /// How many bans policies may make in a minute.
+    pub detection_limit: BanBudget,
     /// How many sources may get state on one CPU, where the settings say that they have a budget.
     pub new_sources: FixedWindow,
     /// What the lists say.

@@ -1,6 +1,6 @@
 //! Lists in the kernel: what is on one is dropped, from the import to the restart.
 
-use std::fs;
+use std::{fs, net::Ipv4Addr};
 
 use ratelimit_tests::{Lab, require_root, service::Service};
 
@@ -32,6 +32,51 @@ fn an_imported_list_is_in_the_kernel_until_it_is_taken_away() {
     assert!(is_banned(&service, "192.0.2.2") && is_banned(&service, "2001:db8::7"));
     service.rlctl_ok(&["lists", "rm", "bad"]).unwrap();
     assert!(!is_banned(&service, "192.0.2.2"));
+}
+
+/// A hundred thousand bans take seconds here, and the daemon is asked ten times a second.
+#[test]
+fn on_a_terminal_an_import_shows_how_far_the_daemon_is_and_nowhere_else() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    let file = service.path("long.txt");
+    let hosts = (0..100_000).map(|host| Ipv4Addr::from(0x0a00_0000 + 2 * host).to_string());
+    fs::write(&file, hosts.collect::<Vec<_>>().join("\n")).unwrap();
+    let import = ["import", file.to_str().unwrap(), "--ban"];
+    let drawn = service.rlctl_on_terminal(&import, "").unwrap().stdout;
+    let daemons = |line: &&str| line.contains("importing 1.") && line.contains("%, ");
+    assert!(drawn.split('\r').any(|line| daemons(&line)), "{drawn}");
+    assert!(drawn.contains("bans: +100000 -0 =0"), "{drawn}");
+    let said = service.rlctl(&import).unwrap();
+    assert_eq!(said.stdout, "bans: +0 -0 =100000\n");
+    assert_eq!(said.stderr, "note: read as plain\n");
+}
+
+#[test]
+fn entries_at_protected_addresses_are_told_where_they_are_imported_and_listed() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    let file = service.path("own.txt");
+    fs::write(&file, "127.0.0.1\n192.0.2.1\n").unwrap();
+    let file = file.to_str().unwrap();
+    for import in [
+        &["import", file, "--ban", "--dry-run"][..],
+        &["import", file, "--list", "own"],
+        &["lists"],
+    ] {
+        let said = service.rlctl(import).unwrap();
+        let told = "127.0.0.1 lies in 127.0.0.0/8, the loopback of this host";
+        assert!(said.stderr.contains(told), "{import:?}: {said:?}");
+        assert!(said.stderr.contains("--force"), "{import:?}: {said:?}");
+    }
+    let json = service
+        .rlctl_ok(&["--json", "import", file, "--ban"])
+        .unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["spared"]["count"], 1);
+    assert_eq!(json["spared"]["first"][0]["prefix"], "127.0.0.1");
 }
 
 #[test]

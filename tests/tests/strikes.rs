@@ -6,12 +6,14 @@ use std::{
     time::Duration,
 };
 
+use fastrand::Rng;
 use ratelimit_common::{
-    Address, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6, Policy, Refusals,
-    Settings, Unit, Verdict, detected::Detection, refused::WAYS, strikes::bans_per_minute,
+    Address, BanBudget, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6, Policy,
+    Refusals, Settings, Unit, Verdict, detected::Detection, refused::WAYS,
 };
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
+    mutation::choose,
     program::{CONFORMING, Constants, Events, LIMITED},
     require_cpus, require_root,
     scene::{Judge, limit},
@@ -99,8 +101,98 @@ fn no_more_than_so_many_are_banned_in_a_minute() {
     assert_eq!(program.ipv4.bans().unwrap().len(), 5);
     flood(&mut program, 8..9, at(60 * SECOND - 1));
     assert_eq!(tally(&program), [5, 0, 4, 0]);
-    flood(&mut program, 9..11, at(60 * SECOND + 65_536));
+    flood(&mut program, 9..11, at(62_300_000_000));
     assert_eq!(tally(&program), [7, 0, 4, 0]);
+}
+
+/// Floods at any times: the kernel and the host ban alike, and no minute has more bans than there may be.
+#[test]
+fn in_no_minute_are_more_banned_than_may_be() {
+    const PER_MINUTE: u32 = 7;
+    require_root!();
+    let scene = scene(rule().for_unverified(), PER_MINUTE);
+    let program = program(&Constants::default(), &scene);
+    let mut tables = scene.in_memory(&Constants::default());
+    let (mut rng, mut now) = (Rng::with_seed(7), 0);
+    let mut of_host = Vec::new();
+    for host in 0..250 {
+        now += choose(&mut rng, &[0, 1000, SECOND / 2, 3 * SECOND, 20 * SECOND]);
+        let frame = ipv4(Ipv4Addr::new(203, 0, 113, host));
+        program.set_clock(at(now)).unwrap();
+        program.run_often(&frame, AFTER + 1).unwrap();
+        let verdicts = (0..AFTER + 2).map(|_| Judge::judge(&mut tables, &frame, at(now)));
+        if verdicts.last() == Some(BANNED) {
+            of_host.push(now);
+        }
+    }
+    let bans = program.ipv4.bans().unwrap().into_iter();
+    let mut bans: Vec<u64> = bans.map(|(_, ban)| ban.at_ns - START).collect();
+    bans.sort_unstable();
+    assert_eq!(bans, of_host);
+    assert!(bans.len() > 10 * PER_MINUTE as usize, "{}", bans.len());
+    for (index, first) in bans.iter().enumerate() {
+        let later = bans[index..].iter();
+        let within = later.take_while(|at| *at - first < 60 * SECOND).count();
+        assert!(within <= PER_MINUTE as usize, "{within} from {first} ns on");
+    }
+}
+
+/// One CPU takes bans as packets do, the other as the daemon does, and moves time on from slot to slot.
+#[test]
+fn a_policy_and_the_daemon_at_once_make_as_many_bans_in_a_minute_as_may_be() {
+    const PER_MINUTE: u32 = 400_000;
+    const TRIES: u32 = 500_000;
+    require_root!();
+    require_cpus!(2);
+    let hour = Duration::from_hours(1);
+    let rule = BanRule::new(NonZeroU32::MIN, hour, hour).unwrap();
+    let mut scene = scene(rule.for_unverified(), PER_MINUTE);
+    // Bans are not enforced, so that each packet makes one.
+    scene.settings = Settings::default();
+    let program = program(&Constants::default(), &scene);
+    let budget = BanBudget::per_minute(PER_MINUTE.try_into().unwrap());
+    for round in 0..3 {
+        let start = round * 122 * SECOND;
+        let before = tally(&program)[0];
+        program.set_clock(at(start)).unwrap();
+        let by_daemon: u64 = cpu::on_two(|cpu| {
+            if cpu == 0 {
+                program.run_often(&ipv4(SOURCE), TRIES).unwrap();
+                return 0;
+            }
+            let take = |step| {
+                let now = at(start + u64::from(step / 10_000) * SECOND);
+                program.set_clock(now).unwrap();
+                let takes = (0..10_000).filter(|_| program.take_ban(budget, now));
+                takes.count() as u64
+            };
+            (0..TRIES).step_by(10_000).map(take).sum()
+        })
+        .into_iter()
+        .sum();
+        let by_policy = tally(&program)[0] - before;
+        assert!(by_daemon > 0 && by_policy > 0);
+        let most = u64::from(PER_MINUTE);
+        let made = by_daemon + by_policy;
+        assert!(
+            (most - 2..=most).contains(&made),
+            "{by_daemon} and {by_policy}"
+        );
+    }
+}
+
+#[test]
+fn a_ban_of_the_daemon_is_one_less_for_policies_and_the_other_way_round() {
+    require_root!();
+    let mut program = program(&Constants::default(), &scene(rule().for_unverified(), 3));
+    let budget = BanBudget::per_minute(NonZeroU32::new(3).unwrap());
+    assert!(program.take_ban(budget, at(0)));
+    for host in 0..4 {
+        judge_often(&mut program, &ipv4(Ipv4Addr::new(203, 0, 113, host)), 5);
+    }
+    assert_eq!(tally(&program), [2, 0, 2, 0]);
+    assert!(!program.take_ban(budget, at(60 * SECOND)));
+    assert!(program.take_ban(budget, at(63 * SECOND)));
 }
 
 #[test]
@@ -122,7 +214,7 @@ fn where_the_map_is_full_the_source_stays_limited_and_is_counted() {
 #[test]
 fn a_ban_tells_who_until_when_and_why() {
     require_root!();
-    let (mut program, mut ring) = with_ring(1 << 16);
+    let (program, mut ring) = with_ring(1 << 16);
     program.set_clock(at(7)).unwrap();
     for _ in 0..5 {
         program.run(&ipv4(SOURCE)).unwrap();
@@ -270,7 +362,7 @@ fn scene(rule: BanRule, per_minute: u32) -> Scene {
     Scene {
         settings: Settings::default().with_detection(),
         policies: vec![Policy::new(&limits, 77, false).unwrap().with_ban(rule)],
-        detection_limit: bans_per_minute(per_minute).unwrap(),
+        detection_limit: BanBudget::per_minute(per_minute),
         ..Scene::default()
     }
 }

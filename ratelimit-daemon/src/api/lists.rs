@@ -62,6 +62,15 @@ pub struct ImportRequest {
     pub allow_empty: bool,
 }
 
+/// How far an import is that was read and is going into the kernel and the database.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Progress {
+    /// What is done of it.
+    pub done: u64,
+    /// How much there is to do; nothing, when there is no such import.
+    pub total: u64,
+}
+
 /// What an import did, or would do.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Imported {
@@ -77,11 +86,46 @@ pub struct Imported {
     pub covered: usize,
     /// Entries that were left out for good reason, by that reason.
     pub skipped: BTreeMap<String, usize>,
+    /// Entries that ban, and stop at what this host needs.
+    #[serde(default)]
+    pub spared: SparedEntries,
     /// Lines that were left out because they are wrong.
     pub bad: usize,
     /// What is wrong with the first of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bad_lines: Option<String>,
+}
+
+/// Entries that stop at what is protected and are told by name.
+pub const SPARED_TOLD: usize = 5;
+
+/// Entries that ban, and do not hold for what is protected.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct SparedEntries {
+    /// How many.
+    pub count: usize,
+    /// The first of them.
+    pub first: Vec<SparedEntry>,
+}
+
+impl SparedEntries {
+    /// Adds others, of which those that have room are named.
+    pub fn add(&mut self, others: Self) {
+        self.count += others.count;
+        self.first.extend(others.first);
+        self.first.truncate(SPARED_TOLD);
+    }
+}
+
+/// One of them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SparedEntry {
+    /// What it bans.
+    pub prefix: Prefix,
+    /// Where the ban stops: something in the prefix, or around it.
+    pub protected: Prefix,
+    /// Why that is protected.
+    pub why: String,
 }
 
 /// What an import did to bans, allows or a list.
@@ -120,6 +164,9 @@ pub struct ListView {
     pub errors: u64,
     /// Why its file was last not taken; `None` when it was.
     pub error: Option<String>,
+    /// Entries that ban, and stop at what this host needs.
+    #[serde(default)]
+    pub spared: SparedEntries,
 }
 
 /// Names a list.

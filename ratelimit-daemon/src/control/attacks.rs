@@ -1,10 +1,10 @@
 //! The attacks that are going on, and what is done about their sources.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::collections::BTreeMap;
 
 use tracing::{debug, info, warn};
 
-use super::{ban_budget::BanBudget, controller::Controller, intent::Edit, store::BanRow};
+use super::{compile, controller::Controller, intent::Edit, store::BanRow};
 use crate::{
     api::AttackView,
     clock,
@@ -21,8 +21,6 @@ pub struct Attacks {
     pub found: BTreeMap<Kind, u64>,
     /// How many sources were limited, by the attack, since the daemon started.
     pub limited: BTreeMap<Kind, u64>,
-    /// Bans and further limits, with those of policies.
-    pub(super) budget: BanBudget,
 }
 
 impl Controller {
@@ -55,9 +53,6 @@ impl Controller {
         }
         self.ban_attackers(&step.to_blame);
         self.limit_attackers(&step.to_blame);
-        if !step.to_blame.is_empty() {
-            self.share_budget();
-        }
     }
 
     /// The attacks that are going on.
@@ -109,17 +104,14 @@ impl Controller {
         }
     }
 
-    /// Whether there is room for one more ban or limit in this minute, which is then taken.
+    /// Takes one ban or limit of this minute, if there is one left.
     pub(super) fn may_answer(&mut self) -> bool {
-        let most = self.intent.config.bans_per_minute.get();
-        self.attacks.budget.take(most, Instant::now())
-    }
-
-    /// Leaves the kernel what is left of the bans of this minute.
-    pub(super) fn share_budget(&mut self) {
-        if let Err(error) = self.enforce_settings() {
-            let error = format!("{error:#}");
-            warn!(error, "the kernel could not be told how many bans are left");
-        }
+        let budget = compile::detection_limit(&self.intent.config);
+        let answer = self.enforcer.datapath_mut().take_ban(budget, clock::now());
+        answer.unwrap_or_else(|error| {
+            let error = error.to_string();
+            warn!(error, "the bans of this minute could not be counted");
+            false
+        })
     }
 }

@@ -5,14 +5,12 @@ mod policy;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    num::NonZeroU32,
 };
 
 use ratelimit_common::{
-    Policy, Settings,
+    BanBudget, Policy, Settings,
     aggregate::{Aggregate, Aggregates},
     algorithm::FixedWindow,
-    strikes::bans_per_minute,
 };
 
 pub use self::policy::keeps_state;
@@ -238,16 +236,9 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
     }
 }
 
-fn detection_limit(config: &Config) -> FixedWindow {
-    limit_of_bans(config.bans_per_minute.get())
-}
-
-/// A limit of so many bans a minute. All of them read the same word with the same meaning.
-pub fn limit_of_bans(count: u32) -> FixedWindow {
-    // Nothing is admitted by what it is by default.
-    NonZeroU32::new(count).map_or_else(FixedWindow::default, |count| {
-        bans_per_minute(count).expect("the configuration refuses more")
-    })
+/// How many bans detection may make in a minute.
+pub const fn detection_limit(config: &Config) -> BanBudget {
+    BanBudget::per_minute(config.bans_per_minute)
 }
 
 fn new_sources(config: &Config, cpus: u32) -> FixedWindow {

@@ -24,6 +24,7 @@ use super::{
     list_files::ListFiles,
     pass_all::PassAll,
     policies::Policies,
+    progress::Progress,
     protection::Protection,
     reconcile::Comparisons,
     record::Cause,
@@ -65,6 +66,8 @@ pub struct Controller {
     pub(super) reloads: Reloads,
     pub(super) detections: Detections,
     pub(super) attacks: Attacks,
+    /// How far an import is.
+    pub(super) progress: Progress,
     pub(super) history: History,
     pub(super) list_files: ListFiles,
     /// When entries of lists that have ended were last forgotten.
@@ -125,6 +128,7 @@ impl Controller {
             },
             detections: Detections::default(),
             attacks: Attacks::default(),
+            progress: Progress::default(),
             history,
             list_files: ListFiles::default(),
             pruned: std::time::Instant::now(),
@@ -135,6 +139,8 @@ impl Controller {
             filling: Filling::default(),
             banned_in_group: None,
         };
+        controller.enforcer.progress = controller.progress.clone();
+        controller.store.progress = controller.progress.clone();
         controller.drop_ended()?;
         controller.compile_all()?;
         controller
@@ -196,9 +202,6 @@ impl Controller {
         self.tick_pass_all();
         self.tick_trial();
         self.take_missed();
-        if self.attacks.budget.is_in_use(std::time::Instant::now()) {
-            self.share_budget();
-        }
         if let Err(refused) = self.forget_offences() {
             warn!(
                 error = refused.error,
@@ -503,11 +506,7 @@ impl Controller {
             &self.intent,
             self.online_cpus,
         );
-        let bans = self.intent.config.bans_per_minute.get();
-        let budget = &self.attacks.budget;
-        let left = budget.left_for_kernel(bans, std::time::Instant::now());
         Tables {
-            detection_limit: compile::limit_of_bans(left),
             settings: clock_choice::apply(tables.settings, self.clock().clock)
                 .with_pass_all(self.pass_all.status().is_some()),
             ..tables

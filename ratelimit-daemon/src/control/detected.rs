@@ -108,8 +108,6 @@ impl Controller {
         let sources: Vec<IpAddr> = detected.iter().map(|(address, _)| *address).collect();
         let datapath = self.enforcer.datapath_mut();
         datapath.forget_detected(&sources).map_err(unreadable)?;
-        let budget = &mut self.attacks.budget;
-        budget.charge_kernel(sources.len(), std::time::Instant::now());
         self.detections.seen = seen;
         Ok(taken.len())
     }

@@ -5,12 +5,12 @@ pub mod verify;
 use std::collections::{BTreeMap, HashSet};
 
 use ratelimit_common::{
-    Limit, ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
+    BanBudget, Limit, ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
     compact::Region,
 };
 
 use self::verify::Spare;
-use super::guards::GuardCounts;
+use super::{guards::GuardCounts, progress::Progress};
 use crate::{
     class_tables::ClassTables,
     datapath::{Datapath, DatapathError, IpFamily, Place},
@@ -31,6 +31,8 @@ pub struct Enforcer {
     spare: Spare,
     /// Whether entries could not be taken back when a change failed.
     is_in_doubt: bool,
+    /// Is told of entries that were put.
+    pub progress: Progress,
 }
 
 /// What the tables hold, or are to hold, besides the entries.
@@ -43,13 +45,15 @@ pub struct Tables {
     /// The wider prefixes that have limits.
     pub aggregates: BTreeMap<IpFamily, Aggregates>,
     /// How many bans policies may make.
-    pub detection_limit: FixedWindow,
+    pub detection_limit: BanBudget,
     /// How many sources may get state on one CPU.
     pub new_sources: FixedWindow,
     /// What holds for all packets.
     pub settings: Settings,
 }
 
+/// Entries of many after which it is told how far they are: as many as all threads write at once.
+const TOLD: usize = 1 << 18;
 /// Entries that are written at once.
 const CHUNK: usize = 4096;
 
@@ -75,6 +79,7 @@ impl Enforcer {
             walks: <[Place; 2]>::default(),
             spare: Spare::default(),
             is_in_doubt: false,
+            progress: Progress::default(),
         };
         enforcer.reread()?;
         Ok(enforcer)
@@ -330,7 +335,9 @@ impl Enforcer {
             undo.push(Undo::Entry(*prefix, before));
         }
         // Where it fails, some of them are there. All of them are taken back: to take away what is not there is no error.
-        self.datapath.set_entries(entries)
+        self.datapath.set_entries(entries)?;
+        self.progress.advance(entries.len());
+        Ok(())
     }
 
     /// The same for many, which are merged into those that are held: the tree is made anew, faster than entry by entry, and full.
@@ -351,7 +358,14 @@ impl Enforcer {
             }
             undo.push(Undo::Entry(*prefix, before));
         }
-        let answer = self.datapath.set_entries(&entries);
+        let Self {
+            datapath, progress, ..
+        } = self;
+        let answer = entries.chunks(TOLD).try_for_each(|part| {
+            datapath.set_entries(part)?;
+            progress.advance(part.len());
+            Ok(())
+        });
         self.entries.append(&mut entries.into_iter().collect());
         answer
     }
@@ -417,7 +431,7 @@ impl Enforcer {
 
     fn change_detection_limit(
         &mut self,
-        limit: FixedWindow,
+        limit: BanBudget,
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
         let before = self.held.detection_limit;
@@ -526,7 +540,7 @@ enum Undo {
     Entry(Prefix, Option<ListEntry>),
     Classes(ClassTables),
     Aggregates(IpFamily, Aggregates),
-    DetectionLimit(FixedWindow),
+    DetectionLimit(BanBudget),
     NewSources(FixedWindow),
     Settings(Settings),
 }

@@ -9,8 +9,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     controller::Controller,
+    progress::Progress,
     survey::{self, Survey},
 };
+use crate::api;
 
 /// Requests that may wait for their turn.
 const QUEUE: usize = 64;
@@ -59,6 +61,7 @@ impl Drop for Others {
 pub struct Handle {
     jobs: mpsc::Sender<Job>,
     walks: mpsc::Sender<survey::Job>,
+    progress: Progress,
 }
 
 /// Why the controller has no answer.
@@ -75,6 +78,12 @@ pub enum Unanswered {
 }
 
 impl Handle {
+    /// How far the import is that the controller is busy with.
+    #[must_use]
+    pub fn progress(&self) -> api::Progress {
+        self.progress.view()
+    }
+
     /// Runs `request` when its turn comes.
     ///
     /// # Errors
@@ -149,6 +158,7 @@ impl Controller {
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
         let (walks, survey) = Survey::new(self.enforcer.datapath().sources()).spawn()?;
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
+        let progress = self.progress.clone();
         let thread = thread::Builder::new()
             .name("controller".into())
             .spawn(move || {
@@ -160,7 +170,12 @@ impl Controller {
                 }
                 self
             })?;
-        Ok((Handle { jobs, walks }, thread))
+        let handle = Handle {
+            jobs,
+            walks,
+            progress,
+        };
+        Ok((handle, thread))
     }
 
     fn run(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>) {

@@ -102,7 +102,12 @@ impl Controller {
             self.import_all(request, reading, &ends, author, &mut answer)?
         };
         if !request.dry_run && !edits.is_empty() {
-            self.edit(&edits)?;
+            // Each entry goes into the kernel, and each change into the database.
+            let entries = edits.iter().flat_map(Edit::prefixes).count();
+            self.progress.begin((entries + edits.len()) as u64);
+            let edited = self.edit(&edits);
+            self.progress.end();
+            edited?;
         }
         for target in &answer.targets {
             let ImportedInto {
@@ -152,6 +157,7 @@ impl Controller {
         let (list, merged) = fill(list, entries, reasons, ends);
         answer.duplicates += merged.duplicates;
         answer.covered += merged.covered;
+        answer.spared.add(self.spared_of(&list));
         let (difference, edit) = self.list_edit(name, Some(list));
         answer.targets.push(told(
             Origin::List(Arc::clone(name)).to_string(),
@@ -207,6 +213,15 @@ impl Controller {
             });
             let edit = |arrived: &Arrived<'_>| self.row_edit(target, arrived);
             edits.extend(rows(target, arrived, edit, answer));
+            // What is forced does not stop there.
+            if matches!(target, Target::Bans(origin) if *origin != Origin::Forced) {
+                let mut prefixes: Vec<Prefix> = entries.iter().map(|entry| entry.prefix).collect();
+                prefixes.sort_unstable();
+                prefixes.dedup();
+                answer
+                    .spared
+                    .add(self.protection.spared(&prefixes, |prefix| *prefix));
+            }
         }
         Ok(edits)
     }

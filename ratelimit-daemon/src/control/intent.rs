@@ -13,6 +13,7 @@ use super::{
     ends::Ending,
     limited,
     list::List,
+    offences::Offences,
     policies::{DEFAULT, NODE, Role, aggregate_name},
     rules::Statement,
     store::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow, Store},
@@ -36,7 +37,7 @@ pub struct Intent {
     allows: BTreeMap<Prefix, AllowRow>,
     limits: BTreeMap<Option<Prefix>, LimitRow>,
     lists: BTreeMap<Arc<str>, Arc<List>>,
-    offences: BTreeMap<Prefix, Offence>,
+    offences: Offences,
     pub(super) limited: BTreeMap<Prefix, LimitedRow>,
     /// How many bans are of detection.
     detected: usize,
@@ -106,7 +107,7 @@ impl Intent {
             allows: BTreeMap::new(),
             limits: BTreeMap::new(),
             lists: BTreeMap::new(),
-            offences: BTreeMap::new(),
+            offences: Offences::default(),
             limited: BTreeMap::new(),
             detected: 0,
             ends: BTreeSet::new(),
@@ -202,9 +203,7 @@ impl Intent {
             Edit::Limited(prefix, row) => {
                 Edit::Limited(prefix, put(&mut self.limited, prefix, row))
             }
-            Edit::Offence(source, row) => {
-                Edit::Offence(source, put(&mut self.offences, source, row))
-            }
+            Edit::Offence(source, row) => Edit::Offence(source, self.offences.put(source, row)),
         }
     }
 
@@ -230,14 +229,12 @@ impl Intent {
 
     /// What is remembered of a source that policies banned.
     pub fn offence(&self, source: Prefix) -> Option<Offence> {
-        self.offences.get(&source).copied()
+        self.offences.get(source)
     }
 
     /// The sources that were quiet for long enough at `now`.
     pub fn forgotten(&self, now: Instant) -> Vec<Prefix> {
-        let offences = self.offences.iter();
-        let forgotten = offences.filter(|(_, offence)| offence.forget <= now);
-        forgotten.map(|(source, _)| *source).collect()
+        self.offences.over(now).collect()
     }
 
     /// The ban of a prefix that is of this origin.

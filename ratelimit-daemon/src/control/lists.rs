@@ -15,7 +15,7 @@ use super::{
     store::FOREVER,
 };
 use crate::{
-    api::{Changed, ListTarget, ListView, Listed, Refused},
+    api::{Changed, ListTarget, ListView, Listed, Refused, SparedEntries},
     clock,
     config::ListConfig,
     lists::{Action, Entry, Merged, Reading, Reasons, merge},
@@ -207,7 +207,16 @@ impl Controller {
             read: state.read,
             errors: state.errors,
             error: state.error,
+            spared: list.map_or_else(SparedEntries::default, |list| self.spared_of(list)),
             name,
+        }
+    }
+
+    /// The entries of a list that ban, and stop at what is protected.
+    pub(super) fn spared_of(&self, list: &List) -> SparedEntries {
+        match list.action {
+            Action::Ban => self.protection.spared(list.entries(), |entry| entry.prefix),
+            Action::Allow => SparedEntries::default(),
         }
     }
 

@@ -8,9 +8,9 @@ use std::{
 
 use tracing::{info, warn};
 
-use super::{controller::Controller, intent::Edit};
+use super::{controller::Controller, intent::Edit, stopped};
 use crate::{
-    api::ProtectedView,
+    api::{ProtectedView, SparedEntries},
     prefix::Prefix,
     protected::{Protected, Refusal, Why, Word},
 };
@@ -50,6 +50,11 @@ impl Protection {
     /// What is protected.
     pub fn prefixes(&self) -> BTreeSet<Prefix> {
         self.all.prefixes().collect()
+    }
+
+    /// The entries, in the order of their prefixes, that meet what is protected.
+    pub fn spared<E>(&self, entries: &[E], prefix: impl Fn(&E) -> Prefix) -> SparedEntries {
+        stopped::spared(&self.all, entries, prefix)
     }
 
     /// Why an address is protected; `None` when it is not.

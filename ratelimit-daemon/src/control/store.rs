@@ -27,6 +27,8 @@ use ratelimit_common::Instant;
 use rusqlite::{Connection, OptionalExtension, Row};
 use tracing::{error, warn};
 
+#[cfg(test)]
+pub use self::damage::finding;
 use self::{
     checksum::Checksum,
     flush::Flusher,
@@ -40,7 +42,10 @@ pub use self::{
     row::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
     writer::Writer,
 };
-use super::timekeeper::{Moment, Note, Reading, Timekeeper};
+use super::{
+    progress::Progress,
+    timekeeper::{Moment, Note, Reading, Timekeeper},
+};
 use crate::{clock, origin::Origin, prefix::Prefix};
 
 const BANS: &str = "SELECT prefix, since_ns, reason, author, origin, until_ns, checksum FROM ban ORDER BY prefix, origin";
@@ -62,6 +67,8 @@ pub struct Store {
     witness: Witness,
     flusher: Flusher,
     group: Group,
+    /// Is told of changes that were written.
+    pub progress: Progress,
     /// The bans as they were read when the file was opened, until they are asked for or something changes.
     read: RefCell<Option<Vec<(Prefix, Origin, BanRow)>>>,
 }
@@ -121,9 +128,11 @@ impl Store {
     fn open_sound(path: &Path, boot: &str) -> anyhow::Result<Self> {
         damage::check_files(path)?;
         let seen = Witness::beside(path).seen();
-        let store = Self::open_file(path, boot, seen)?;
+        let mut store = Self::open_file(path, boot, seen)?;
         damage::check_structure(&store.connection)?;
         store.check_rows()?;
+        // What is damaged is put aside as it was found.
+        store.note_time(Reading::now())?;
         Ok(store)
     }
 
@@ -143,9 +152,11 @@ impl Store {
         if let Some(seen) = seen {
             ensure!(seen <= changes, "it knows {changes} of {seen} changes");
         }
-        let now = Reading::now();
-        let timekeeper = Timekeeper::resume(read_clock(&connection)?.as_ref(), boot, now);
-        let mut store = Self {
+        let note = read_clock(&connection)?;
+        // Without it the ends of bans mean nothing, and each change is behind one.
+        ensure!(note.is_some() || changes == 0, "the row of `clock` is gone");
+        let timekeeper = Timekeeper::resume(note.as_ref(), boot, Reading::now());
+        Ok(Self {
             connection,
             timekeeper,
             directory: path.parent().unwrap_or(path).to_owned(),
@@ -154,10 +165,9 @@ impl Store {
             witness: Witness::beside(path),
             flusher: Flusher::of(path, changes),
             group: Group::default(),
+            progress: Progress::default(),
             read: RefCell::default(),
-        };
-        store.note_time(now)?;
-        Ok(store)
+        })
     }
 
     /// What was found when it was opened.

@@ -11,24 +11,28 @@ use std::{
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use ratelimit_common::{
-    Detected, Family, Ipv4, Ipv6,
-    algorithm::FixedWindow,
+    BanBudget, Detected, Family, Instant, Ipv4, Ipv6,
+    ban_budget::SLOTS,
     detected::{Filter, Tally},
     layout::DETECTED_MAX,
 };
 
 use super::{
-    DatapathError, IpAddress, batch,
+    AtomicRing, DatapathError, IpAddress, batch,
     family_maps::{failed, is_absent, present, unreadable},
     load::Maps,
+    mapped::Mapped,
 };
+
+const RING: &str = "DETECTION_RING";
 
 /// The bans of both families, their filters, their limit and their counters.
 pub(super) struct DetectedMaps {
     v4: Bans<Ipv4>,
     v6: Bans<Ipv6>,
     filter: Array<MapData, Filter>,
-    limit: Array<MapData, FixedWindow>,
+    limit: Array<MapData, BanBudget>,
+    ring: OwnedFd,
     tally: PerCpuArray<MapData, Tally>,
 }
 
@@ -39,18 +43,25 @@ impl DetectedMaps {
             v6: Bans::new(maps, "DETECTED_V6")?,
             filter: maps.take("DETECTED_FILTER")?,
             limit: maps.take("DETECTION_LIMIT")?,
+            ring: maps.descriptor(RING)?,
             tally: maps.take("DETECTIONS")?,
         })
     }
 
-    pub fn set_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError> {
+    pub fn set_limit(&mut self, limit: BanBudget) -> Result<(), DatapathError> {
         let answer = self.limit.set(0, limit, 0);
         answer.map_err(failed("writing", "DETECTION_LIMIT", 1))
     }
 
-    pub fn limit(&self) -> Result<FixedWindow, DatapathError> {
+    pub fn limit(&self) -> Result<BanBudget, DatapathError> {
         let answer = self.limit.get(&0, 0);
         answer.map_err(failed("reading", "DETECTION_LIMIT", 1))
+    }
+
+    /// Takes a ban as the program does, in the same memory.
+    pub fn take(&self, budget: BanBudget, now: Instant) -> Result<bool, DatapathError> {
+        let mapped = Mapped::new(self.ring.as_fd(), SLOTS as usize).map_err(unreadable(RING))?;
+        Ok(budget.take(&AtomicRing(mapped.words()), now))
     }
 
     pub fn get(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {

@@ -11,7 +11,8 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    ClassSet, Detected, Family, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, Verdict,
+    BanBudget, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record,
+    Settings, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Region,
@@ -352,12 +353,16 @@ impl Datapath for Kernel {
         answer.map_err(failed("reading", "NEW_SOURCES", 1))
     }
 
-    fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError> {
+    fn set_detection_limit(&mut self, limit: BanBudget) -> Result<(), DatapathError> {
         self.detected.set_limit(limit)
     }
 
-    fn detection_limit(&self) -> Result<FixedWindow, DatapathError> {
+    fn detection_limit(&self) -> Result<BanBudget, DatapathError> {
         self.detected.limit()
+    }
+
+    fn take_ban(&mut self, budget: BanBudget, now: Instant) -> Result<bool, DatapathError> {
+        self.detected.take(budget, now)
     }
 
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {

@@ -6,22 +6,25 @@ use std::{
     ops::Range,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
+        atomic::AtomicU64,
         mpsc::{Receiver, Sender},
     },
 };
 
 use ratelimit_common::{
-    Address, ClassSet, Detected, Instant, Ipv4, ListEntry, Policy, Record, Refusals, Settings,
+    Address, BanBudget, ClassSet, Detected, Instant, Ipv4, ListEntry, Policy, Record, Refusals,
+    Settings,
     aggregate::Aggregates,
     algorithm::{FixedWindow, sliding_log::TIMES_MAX},
+    ban_budget::SLOTS,
     compact::Region,
     detected::Tally,
     layout::NODE_POLICIES,
 };
 
 use super::{
-    CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogRow, LogSize,
-    Place, SlotRow, SourceRow, SourceTables, Totals,
+    AtomicRing, CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogRow,
+    LogSize, Place, SlotRow, SourceRow, SourceTables, Totals,
 };
 use crate::{
     api::MapStatus,
@@ -67,8 +70,10 @@ pub struct Memory {
     pub refusals: BTreeMap<IpAddr, Refusals>,
     /// Sources that policies banned.
     pub detected: BTreeMap<IpAddr, Detected>,
-    /// How many bans policies may make.
-    pub detection_limit: FixedWindow,
+    /// How many bans policies may make in a minute.
+    pub detection_limit: BanBudget,
+    /// The bans of a minute.
+    pub detection_ring: [AtomicU64; SLOTS as usize],
     /// How many sources may get state on one CPU.
     pub new_sources: FixedWindow,
     /// What became of them.
@@ -345,13 +350,17 @@ impl Datapath for Shared {
         Ok(self.memory().new_sources)
     }
 
-    fn set_detection_limit(&mut self, limit: FixedWindow) -> Result<(), DatapathError> {
+    fn set_detection_limit(&mut self, limit: BanBudget) -> Result<(), DatapathError> {
         self.memory().detection_limit = limit;
         Ok(())
     }
 
-    fn detection_limit(&self) -> Result<FixedWindow, DatapathError> {
+    fn detection_limit(&self) -> Result<BanBudget, DatapathError> {
         Ok(self.memory().detection_limit)
+    }
+
+    fn take_ban(&mut self, budget: BanBudget, now: Instant) -> Result<bool, DatapathError> {
+        Ok(budget.take(&AtomicRing(&self.memory().detection_ring), now))
     }
 
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {

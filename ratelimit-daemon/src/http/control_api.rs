@@ -130,6 +130,7 @@ fn routes(controller: Handle) -> Router {
             "/v1/import",
             post(list_api::import).layer(DefaultBodyLimit::max(lists::BYTES_MAX)),
         )
+        .route("/v1/progress", get(list_api::progress))
         .route("/v1/export", get(list_api::export))
         .route("/v1/check/{address}", get(check))
         .route("/v1/top", get(top))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Extension,
+    Extension, Json,
     body::Bytes,
     extract::{Query, State, rejection::QueryRejection},
     http::{StatusCode, header},
@@ -16,7 +16,7 @@ use super::{
     pieces::{self, Pieces},
 };
 use crate::{
-    api::{ExportRequest, ImportRequest, Imported, Refused},
+    api::{ExportRequest, ImportRequest, Imported, Progress, Refused},
     control::{Controller, Export, Handle},
     lists::{self, Acceptance, Reading, Source, Vetting},
 };
@@ -55,6 +55,11 @@ pub async fn import(
         controller.import(&request, reading, &peer.author)
     };
     super::control_api::read(&controller, import).await
+}
+
+/// Tells how far an import is, without waiting for the controller.
+pub async fn progress(State(controller): State<Handle>) -> Json<Progress> {
+    Json(controller.progress())
 }
 
 fn parse(request: &ImportRequest, body: &[u8]) -> Result<Reading, Refused> {

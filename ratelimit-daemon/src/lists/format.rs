@@ -67,6 +67,10 @@ pub fn guess(bytes: &[u8], text: &str) -> Guess {
         return Guess::Nothing;
     };
     match line.as_bytes()[0] {
+        b'<' if text.contains("<ipset") => Guess::Other {
+            what: "is what `ipset -o xml` writes, which is not read",
+            hint: "save it without `-o xml`: ipset save | rlctl import -",
+        },
         b'<' => Guess::Other {
             what: "is a web page, not a list",
             hint: "see whether the download failed: `curl --fail` says so",
@@ -189,6 +193,14 @@ mod tests {
         for (bytes, expected) in [
             (&b"\x1f\x8b\x08\0"[..], "is compressed (gzip)"),
             (b"<!DOCTYPE html>\n", "is a web page, not a list"),
+            (
+                b"<ipsets>\n<ipset name=\"bad\">\n",
+                "is what `ipset -o xml` writes, which is not read",
+            ),
+            (
+                b"<?xml version=\"1.0\"?>\n<ipsets>\n",
+                "is what `ipset -o xml` writes, which is not read",
+            ),
             (b"\xff\xfe1\0", "is UTF-16"),
             (
                 b"{\"asn\":64496,\"rir\":\"arin\"}",

@@ -60,6 +60,11 @@ impl Client {
         }
     }
 
+    /// Another one of the same daemon.
+    pub fn another(&self) -> Self {
+        Self::new(self.socket.clone())
+    }
+
     /// Whether everything passes, as the last answer says.
     pub fn pass_all(&self) -> Option<PassAllStatus> {
         self.pass_all.borrow().clone()

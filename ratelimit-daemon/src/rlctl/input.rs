@@ -9,7 +9,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressBarIter, ProgressStyle};
 
-use crate::rlctl::failure::Failure;
+use crate::{api::Progress, rlctl::failure::Failure};
 
 /// How often a spinner turns where there is no end to be seen.
 const TURN: Duration = Duration::from_millis(100);
@@ -65,6 +65,19 @@ pub fn waiting(what: &str) -> ProgressBar {
     spinner
 }
 
+/// Makes the spinner a bar while the daemon says how far it is.
+pub fn show(waiting: &ProgressBar, progress: Progress) {
+    if progress.total == 0 {
+        return;
+    }
+    if waiting.length() != Some(progress.total) {
+        let template = "{msg}: {bar:30} {percent:>3}%, {eta} left";
+        waiting.set_style(ProgressStyle::with_template(template).expect("the template is right"));
+        waiting.set_length(progress.total);
+    }
+    waiting.set_position(progress.done);
+}
+
 fn bar(bytes: Option<u64>) -> ProgressBar {
     let style = |template| ProgressStyle::with_template(template).expect("the template is right");
     if let Some(bytes) = bytes {
@@ -75,5 +88,25 @@ fn bar(bytes: Option<u64>) -> ProgressBar {
             ProgressBar::new_spinner().with_style(style("{spinner} {bytes} in {elapsed}"));
         spinner.enable_steady_tick(TURN);
         spinner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spinner_is_a_bar_while_the_daemon_says_how_far_it_is() {
+        let waiting = ProgressBar::hidden();
+        let total = 200_000;
+        let at = |done, total| {
+            show(&waiting, Progress { done, total });
+            (waiting.position(), waiting.length())
+        };
+        assert_eq!(at(0, 0).0, 0);
+        assert_eq!(at(50_000, total), (50_000, Some(total)));
+        assert_eq!(at(120_000, total), (120_000, Some(total)));
+        // Between its end and the answer it stays where it was.
+        assert_eq!(at(0, 0), (120_000, Some(total)));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use jiff::{Timestamp, Zoned};
 
 use crate::{
-    api::{Ban, Origin},
+    api::{Ban, Origin, SparedEntries, SparedEntry},
     prefix::Prefix,
     rlctl::{output::printable, term::Term},
 };
@@ -50,6 +50,40 @@ pub fn author(ban: &Ban) -> String {
         Origin::Crowdsec => format!("CrowdSec ({})", printable(&ban.author)),
         Origin::Cluster => format!("{}, another node", printable(&ban.author)),
     }
+}
+
+/// Entries that ban, and stop at what this host needs; nothing where there are none.
+pub fn spared(spared: &SparedEntries) -> Option<String> {
+    let number = match spared.count {
+        0 => return None,
+        1 => "1 entry does".to_owned(),
+        count => format!("{count} entries do"),
+    };
+    let named = spared.first.iter().map(|entry| {
+        let SparedEntry {
+            prefix,
+            protected,
+            why,
+        } = entry;
+        let why = printable(why);
+        if prefix == protected {
+            format!("  {prefix} is {why}")
+        } else if prefix.covers(*protected) {
+            format!("  {prefix} holds, but not for {protected}, {why}")
+        } else {
+            format!("  {prefix} lies in {protected}, {why}")
+        }
+    });
+    let mut lines = vec![format!("{number} not hold for what this host needs:")];
+    lines.extend(named);
+    if spared.count > spared.first.len() {
+        lines.push(format!("  and {} more", spared.count - spared.first.len()));
+    }
+    lines.push(
+        "hint: `rlctl ban PREFIX --force` bans it all the same: this host may be cut off"
+            .to_owned(),
+    );
+    Some(lines.join("\n"))
 }
 
 /// A number of packets: `1 packet`, `2 packets`.
@@ -128,6 +162,32 @@ mod tests {
         assert_eq!(moment(later, &now), "20:02:07");
         let tomorrow = "2026-03-02T18:30:00Z".parse().unwrap();
         assert_eq!(moment(tomorrow, &now), "2026-03-03 00:00:00");
+    }
+
+    #[test]
+    fn entries_that_do_not_hold_are_told_with_the_reason_and_a_way_out() {
+        assert_eq!(spared(&SparedEntries::default()), None);
+        let entry = |prefix: &str, protected: &str, why: &str| SparedEntry {
+            prefix: prefix.parse().unwrap(),
+            protected: protected.parse().unwrap(),
+            why: why.to_owned(),
+        };
+        let entries = SparedEntries {
+            count: 9,
+            first: vec![
+                entry("10.0.0.0/8", "10.0.0.1", "the default gateway of eth0"),
+                entry("127.0.0.1", "127.0.0.0/8", "the loopback of this host"),
+                entry("192.0.2.1", "192.0.2.1", "a resolver in /etc/resolv.conf"),
+            ],
+        };
+        let told = spared(&entries).unwrap();
+        let expected = "9 entries do not hold for what this host needs:
+  10.0.0.0/8 holds, but not for 10.0.0.1, the default gateway of eth0
+  127.0.0.1 lies in 127.0.0.0/8, the loopback of this host
+  192.0.2.1 is a resolver in /etc/resolv.conf
+  and 6 more
+hint: `rlctl ban PREFIX --force` bans it all the same: this host may be cut off";
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn race(program: &mut Program, steps: &[Step]) -> Result<Vec<Answers>> {
         for (number, step) in steps.iter().enumerate() {
             meeting.meet(2 * number);
             if cpu == 0 {
-                let mut program = program.write().expect("nobody panics");
+                let program = program.write().expect("nobody panics");
                 totals.push(Answers::so_far(&program)?);
                 program.set_clock(Instant::from_nanos(step.at_ns))?;
             }

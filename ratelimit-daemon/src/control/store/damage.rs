@@ -159,6 +159,28 @@ impl Store {
     }
 }
 
+/// What a daemon that starts over the database at `path` would find: whether it is sound, and what is taken over of it. Nothing is put
+/// aside, and no other database made, which takes far longer.
+#[cfg(test)]
+pub fn finding(path: &Path, boot: &str) -> (bool, Vec<String>) {
+    let is_sound = match Store::open_sound(path, boot) {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(is_damage(&error), "{error:#}");
+            false
+        }
+    };
+    let rows = sound_rows(path, boot).map_or_else(
+        |_| Vec::new(),
+        |rows| {
+            let edits = rows.edits.iter().map(|edit| format!("{edit:?}"));
+            let history = rows.history.iter().map(|row| format!("{row:?}"));
+            edits.chain(history).collect()
+        },
+    );
+    (is_sound, rows)
+}
+
 /// The clock and the rows whose checksum is right.
 struct SoundRows {
     timekeeper: Option<Timekeeper>,

@@ -74,9 +74,14 @@ impl Store {
         edits: &[Edit],
         enforce: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
+        let progress = self.progress.clone();
         let change = |writer: &Writer<'_>| {
             enforce()?;
-            edits.iter().try_for_each(|edit| writer.write(edit))
+            edits.iter().try_for_each(|edit| {
+                writer.write(edit)?;
+                progress.advance(1);
+                Ok(())
+            })
         };
         // A ban is one statement, and the last thing that can fail: it leaves nothing that would have to be taken back.
         if self.group != Group::None && matches!(edits, [Edit::Ban(..)]) {

@@ -198,7 +198,7 @@ fn after_a_reboot_everything_ends_when_it_would_have() {
         Edit::Allow(prefix("192.0.2.1"), Some(allow)),
         Edit::Limits(None, Some(limits)),
     ];
-    Store::open_file(&path, "another boot", None)
+    Store::open_sound(&path, "another boot")
         .unwrap()
         .transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)))
         .unwrap();

@@ -1,9 +1,16 @@
 //! `rlctl import`: a list of any format goes to the daemon, which says what was different.
 
-use std::io::Read;
+use std::{
+    io::Read,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+use indicatif::ProgressBar;
 
 use crate::{
-    api::{ImportInto, ImportRequest, Imported, ImportedInto},
+    api::{ImportInto, ImportRequest, Imported, ImportedInto, Progress},
     lists::BYTES_MAX,
     rlctl::{
         client::{Answer, Client},
@@ -16,6 +23,9 @@ use crate::{
     },
 };
 
+/// How often the daemon is asked how far it is.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Imports a list.
 pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failure> {
     let mut file = Input::open(&arguments.file)?;
@@ -24,7 +34,9 @@ pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failu
     drop(file);
     let size = phrase::size(body.len() as u64);
     let waiting = input::waiting(&format!("importing {size}"));
-    let answer: Result<Answer<Imported>, Failure> = client.upload("/v1/import", &request, body);
+    let answer: Result<Answer<Imported>, Failure> = watched(&waiting, client, || {
+        client.upload("/v1/import", &request, body)
+    });
     waiting.finish_and_clear();
     let answer = answer?;
     let text = sentences(&answer.value);
@@ -32,6 +44,28 @@ pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failu
     let mut report = Report::new(answer, text);
     report.notes = notes;
     Ok(report)
+}
+
+/// Does `work`, and shows meanwhile how far the daemon is, where anybody sees it.
+fn watched<T>(waiting: &ProgressBar, daemon: &Client, work: impl FnOnce() -> T) -> T {
+    if waiting.is_hidden() {
+        return work();
+    }
+    let (done, is_done) = mpsc::channel::<()>();
+    let daemon = daemon.another();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while is_done.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                // Whatever fails here is told by the answer itself.
+                if let Ok(answer) = daemon.get::<Progress>("/v1/progress") {
+                    input::show(waiting, answer.value);
+                }
+            }
+        });
+        let answer = work();
+        drop(done);
+        answer
+    })
 }
 
 fn request(arguments: &ImportArguments, name: &str) -> ImportRequest {
@@ -120,6 +154,7 @@ fn notes(imported: &Imported) -> Vec<String> {
         let entries = phrase::count(*count, "entry", "entries");
         format!("{entries} left out: {}", printable(why))
     }));
+    notes.extend(phrase::spared(&imported.spared));
     if let Some(lines) = &imported.bad_lines {
         let count = phrase::count(imported.bad, "bad line", "bad lines");
         notes.push(format!("{count} left out:\n{}", printable_lines(lines)));

@@ -33,7 +33,7 @@ pub fn show(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     for list in &answer.value {
         table.row(row(list, now));
     }
-    let notes: Vec<String> = answer.value.iter().filter_map(trouble).collect();
+    let notes: Vec<String> = answer.value.iter().flat_map(notes).collect();
     let mut report = Report::new(answer, table.to_string());
     report.notes = notes;
     Ok(report)
@@ -62,6 +62,15 @@ fn row(list: &ListView, now: &Zoned) -> [String; 7] {
         ),
         list.file.clone().unwrap_or_else(|| "imported".to_owned()),
     ]
+}
+
+/// What is wrong with the file of a list, and which of its entries stop where.
+fn notes(list: &ListView) -> impl Iterator<Item = String> {
+    let spared = phrase::spared(&list.spared);
+    let spared = spared
+        .into_iter()
+        .map(|spared| format!("list {}: {spared}", printable(&list.name)));
+    trouble(list).into_iter().chain(spared)
 }
 
 /// What is wrong with the file of a list.

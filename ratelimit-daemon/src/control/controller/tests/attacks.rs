@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    datapath::AtomicRing,
     detection::{Answer, Attack, Kind, Rule, Step, Subject},
     protected::Why,
 };
@@ -83,14 +84,24 @@ fn policies_and_attacks_share_the_bans_of_a_minute() {
     config.bans_per_minute = NonZeroU32::new(3).unwrap();
     config.default_policy.ban = detections::banning().default_policy.ban;
     let mut lab = Lab::new(config);
-    let left = |lab: &Lab| lab.memory.lock().unwrap().detection_limit.amount();
-    assert_eq!(left(&lab), 3);
-    lab.detect("198.51.100.1", clock::now());
-    lab.controller.take_missed();
+    // The kernel bans, and the daemon does not know of it.
+    assert!(lab.take_ban());
     let blamed = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
     lab.controller.note_attacks(&blaming(&blamed), vec![]);
-    assert_eq!(lab.bans().len(), 3, "one by the kernel, two by the daemon");
-    assert_eq!(left(&lab), 1, "and the kernel has made that one");
+    assert_eq!(lab.bans().len(), 2);
+    assert!(!lab.take_ban(), "the kernel knows what the daemon took");
+}
+
+#[test]
+fn a_restart_gives_no_bans_back() {
+    let mut config = answering(Answer::Ban);
+    config.bans_per_minute = NonZeroU32::new(2).unwrap();
+    let mut lab = Lab::new(config.clone());
+    assert!(lab.take_ban());
+    lab.restart_with(config);
+    let blamed = ["192.0.2.1", "192.0.2.2"];
+    lab.controller.note_attacks(&blaming(&blamed), vec![]);
+    assert_eq!(lab.bans().len(), 1);
 }
 
 #[test]
@@ -255,6 +266,15 @@ fn sources_that_are_limited_alike_share_a_policy() {
     assert_eq!(detected.len(), 1);
     assert_eq!(detected[0].name, "[detected] default + 5 packets per 1s");
     assert_eq!(detected[0].prefixes, ["192.0.2.1", "192.0.2.2"].map(prefix));
+}
+
+impl Lab {
+    /// Takes a ban of this minute as the kernel does, by the budget that it was given.
+    fn take_ban(&self) -> bool {
+        let memory = self.memory.lock().unwrap();
+        let slots = AtomicRing(&memory.detection_ring);
+        memory.detection_limit.take(&slots, clock::now())
+    }
 }
 
 fn seen(lab: &Lab, address: &str) -> crate::api::Check {

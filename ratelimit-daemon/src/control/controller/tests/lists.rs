@@ -303,6 +303,65 @@ fn a_ban_that_was_forced_elsewhere_is_not_forced_here_by_an_import() {
     assert_eq!(again.targets[0].kept, 1);
 }
 
+#[test]
+fn an_import_tells_how_far_it_is_until_all_is_in_the_kernel_and_the_database() {
+    let hosts = (0..9_000).map(|host| std::net::Ipv4Addr::from(0x0a00_0000 + 2 * host).to_string());
+    let text = hosts.collect::<Vec<_>>().join("\n");
+    for (into, dry_run, steps) in [
+        (ImportInto::Bans, false, 18_000),
+        (ImportInto::List, false, 9_001),
+        (ImportInto::Bans, true, 0),
+    ] {
+        let mut lab = Lab::new(config());
+        lab.controller.progress.begin(0);
+        let request = ImportRequest {
+            into,
+            dry_run,
+            ..request("bad", Action::Ban)
+        };
+        lab.send(&request, &text).unwrap();
+        let progress = &lab.controller.progress;
+        assert_eq!(
+            (progress.done(), progress.view().total),
+            (steps, 0),
+            "{into:?}"
+        );
+    }
+}
+
+#[test]
+fn entries_that_stop_at_what_is_protected_are_told_by_import_dry_run_and_list() {
+    let mut lab = Lab::protecting(config(), Protected::loopback());
+    let text = "127.0.0.1\n192.0.2.1\n127.7.0.0/16\n127.0.0.1\n";
+    for (into, dry_run) in [
+        (ImportInto::Bans, true),
+        (ImportInto::Bans, false),
+        (ImportInto::List, true),
+        (ImportInto::List, false),
+    ] {
+        let request = ImportRequest {
+            into,
+            dry_run,
+            ..request("bad", Action::Ban)
+        };
+        let told = lab.send(&request, text).unwrap();
+        assert_eq!(told.targets[0].added, 3, "{into:?}");
+        assert_eq!(told.spared.count, 2, "{into:?}");
+        assert_eq!(told.spared.first[0].prefix, prefix("127.0.0.1"));
+        assert_eq!(told.spared.first[0].why, "the loopback of this host");
+    }
+    assert_eq!(lab.only_list().spared.count, 2);
+    assert!(!lab.is_banned("127.0.0.1") && lab.is_banned("192.0.2.1"));
+    let allows = ImportRequest {
+        into: ImportInto::Allows,
+        ..request("", Action::Ban)
+    };
+    assert_eq!(lab.send(&allows, text).unwrap().spared.count, 0);
+    // What was forced holds all the same.
+    let forced = r#"{"prefix":"127.0.0.1","origin":"forced"}"#;
+    assert_eq!(lab.import_lines(true, forced).unwrap().spared.count, 0);
+}
+
 impl Lab {
     /// Imports a list of bans, and answers what was added, removed, updated and kept.
     fn import_lines(&mut self, force: bool, text: &str) -> Result<Imported, Refused> {

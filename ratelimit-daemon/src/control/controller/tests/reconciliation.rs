@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_common::{Policy, Settings, algorithm::FixedWindow, layout::POLICIES_MAX};
+use ratelimit_common::{BanBudget, Policy, Settings, algorithm::FixedWindow, layout::POLICIES_MAX};
 
 use super::*;
 use crate::control::{Kind, Reconciliation};
@@ -67,7 +67,7 @@ fn settings_that_somebody_changed_are_put_right() {
 #[test]
 fn budgets_that_somebody_changed_are_put_right() {
     check(Kind::Settings, 2, |memory| {
-        memory.detection_limit = FixedWindow::default();
+        memory.detection_limit = BanBudget::default();
         memory.new_sources = FixedWindow::new(7, Duration::from_secs(1)).unwrap();
     });
 }

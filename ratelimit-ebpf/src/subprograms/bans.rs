@@ -1,0 +1,40 @@
+//! The bans of a minute.
+
+use ratelimit_common::{
+    Instant,
+    ban_budget::{self, Slot},
+};
+
+use super::unknown;
+use crate::{
+    detected::{self, BanRing},
+    maps::BanWords,
+};
+
+/// [`detected::take_ban`].
+#[inline(always)]
+pub fn take_ban(now: Instant) -> bool {
+    unknown(take_ban_of_minute(now.as_nanos())) != 0
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn take_ban_of_minute(now_ns: u64) -> u64 {
+    detected::take_ban(Instant::from_nanos(now_ns)).into()
+}
+
+/// [`ban_budget::taken`].
+#[inline(always)]
+pub fn taken(ring: &BanRing, slot: Slot) -> u64 {
+    unknown(bans_of_minute(ring.0, slot.0))
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn bans_of_minute(words: *mut BanWords, slot: u64) -> u64 {
+    // The verifier asks for it.
+    if words.is_null() {
+        return u64::MAX;
+    }
+    ban_budget::taken(&BanRing(words), Slot(slot))
+}
