@@ -1,7 +1,7 @@
 //! The bans that detection may make in a minute: policies in the kernel and the daemon take them from the same words.
 //!
 //! Time is cut into slots of 2^31 ns, 2.1 s, and a ring has a word for each of the last: the number of its slot above the bans of
-//! it. Two times within a minute lie at most [`BEHIND`] slots apart. So a ban is made where these slots have room, and counts for a
+//! it. Two times within a minute lie at most 28 slots apart. So a ban is made where these slots have room, and counts for a
 //! minute at least, and for 62.3 s at most. A window that opens with a ban would let twice as many through around its end, and
 //! a log of all of them take memory for millions.
 //!
