@@ -85,14 +85,19 @@ where
 
     /// Sets the list entry of a prefix, and the bits of the guard that let the kernel look for it.
     pub fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) -> Result<()> {
+        self.set_guard(address, length);
+        self.set_list_entry_unnoticed(address, length, entry)?;
+        self.set_generation(self.generation().wrapping_add(2));
+        Ok(())
+    }
+
+    /// Sets the bits of the guard that let the kernel look for a prefix.
+    pub fn set_guard(&mut self, address: A, length: u8) {
         let widths = A::LEVELS.all_of_width(GUARD_WIDTH);
         self.guard.store(WIDTHS, widths.to_word());
         A::LEVELS.marks(address, length, widths, |index, mark| {
             self.guard.store(index, self.guard.load(index) | mark);
         });
-        self.set_list_entry_unnoticed(address, length, entry)?;
-        self.set_generation(self.generation().wrapping_add(2));
-        Ok(())
     }
 
     /// Sets the list entry of a prefix that has its bits, and lets the CPUs remember what the lists said before.

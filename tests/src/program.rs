@@ -460,13 +460,27 @@ impl Program {
 
     /// Sets what the lists say about the addresses of `prefix` that no longer prefix matches.
     pub fn set_list_entry(&mut self, prefix: Prefix, entry: ListEntry) -> Result<()> {
+        let length = prefix.len();
         match prefix.address() {
-            IpAddr::V4(address) => self
-                .ipv4
-                .set_list_entry(address.into(), prefix.len(), entry),
-            IpAddr::V6(address) => self
-                .ipv6
-                .set_list_entry(address.into(), prefix.len(), entry),
+            IpAddr::V4(address) => self.ipv4.set_list_entry(address.into(), length, entry),
+            IpAddr::V6(address) => self.ipv6.set_list_entry(address.into(), length, entry),
+        }
+    }
+
+    /// The same for a prefix that has its bits of the guard, and lets the CPUs remember what the lists said before.
+    pub fn set_list_entry_unnoticed(&mut self, prefix: Prefix, entry: ListEntry) -> Result<()> {
+        let (length, ipv4, ipv6) = (prefix.len(), &mut self.ipv4, &mut self.ipv6);
+        match prefix.address() {
+            IpAddr::V4(address) => ipv4.set_list_entry_unnoticed(address.into(), length, entry),
+            IpAddr::V6(address) => ipv6.set_list_entry_unnoticed(address.into(), length, entry),
+        }
+    }
+
+    /// Sets the bits of the guard that let the kernel look for a prefix.
+    pub fn set_guard(&mut self, prefix: Prefix) {
+        match prefix.address() {
+            IpAddr::V4(address) => self.ipv4.set_guard(address.into(), prefix.len()),
+            IpAddr::V6(address) => self.ipv6.set_guard(address.into(), prefix.len()),
         }
     }
 

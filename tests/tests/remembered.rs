@@ -6,9 +6,9 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, DropReason, Instant, Ipv4, Ipv6, ListEntry, PassReason, Unit, Verdict,
-    list::remembered::is_kept,
+    DropReason, Instant, ListEntry, PassReason, Unit, Verdict, list::remembered::is_kept,
 };
+use ratelimit_daemon::prefix::Prefix;
 use ratelimit_tests::{
     Frame, Program, Scene,
     program::{CONFORMING, Constants},
@@ -140,19 +140,43 @@ fn an_answer_is_for_all_that_share_the_longest_prefix_near_them() {
         ["2001:db8:1:2:3:4:5:6", "2001:db8:1::7", "2001:db8:1:ffff::"],
     ];
     for ([asked, neighbours @ ..], length) in sources.into_iter().zip([16, 48]) {
-        let prefix: IpAddr = asked.parse().unwrap();
-        set_prefix(&mut program, prefix, length, ban());
-        assert_eq!(judge(&mut program, prefix, 0), BANNED);
-        set_prefix_unnoticed(&mut program, prefix, length, ListEntry::default());
+        let asked: IpAddr = asked.parse().unwrap();
+        let listed = around(asked, length);
+        program.set_list_entry(listed, ban()).unwrap();
+        assert_eq!(judge(&mut program, asked, 0), BANNED);
+        program
+            .set_list_entry_unnoticed(listed, ListEntry::default())
+            .unwrap();
         for neighbour in neighbours {
             let neighbour = neighbour.parse().unwrap();
             assert_eq!(judge(&mut program, neighbour, 0), BANNED, "{neighbour}");
         }
         // A longer prefix, wherever near them it is: what was remembered without it is no answer any more.
         let [longer, ..] = neighbours;
-        let longer: IpAddr = longer.parse().unwrap();
-        set_prefix(&mut program, longer, length + 8, ListEntry::default());
-        assert_eq!(judge(&mut program, prefix, 0), CONFORMING);
+        let longer = around(longer.parse().unwrap(), length + 8);
+        program
+            .set_list_entry(longer, ListEntry::default())
+            .unwrap();
+        assert_eq!(judge(&mut program, asked, 0), CONFORMING);
+    }
+}
+
+/// As a packet that read the guard before a ban came, and asks the lists when all of the change is over.
+#[test]
+fn an_answer_that_was_found_with_an_older_word_of_the_guard_hides_no_ban() {
+    require_root!();
+    let mut program = program();
+    for (source, [other, banned]) in SOURCES.into_iter().zip([[24, 20], [64, 60]]) {
+        program.set_guard(around(source, other));
+        let banned = around(source, banned);
+        program.set_list_entry_unnoticed(banned, ban()).unwrap();
+        assert_eq!(
+            judge(&mut program, source, 0),
+            CONFORMING,
+            "and that is remembered"
+        );
+        program.set_guard(banned);
+        assert_eq!(judge(&mut program, source, 0), BANNED);
     }
 }
 
@@ -172,7 +196,9 @@ fn what_is_remembered_is_the_longest_match_however_prefixes_lie_in_each_other() 
             } else {
                 ban()
             };
-            set_prefix(&mut program, v4(address), length, entry);
+            program
+                .set_list_entry(around(v4(address), length), entry)
+                .unwrap();
             listed.retain(|(front, others, _)| (*front, *others) != (address & mask, length));
             listed.push((address & mask, length, is_allowed));
         }
@@ -221,45 +247,18 @@ fn ban() -> ListEntry {
 
 /// Lists a source by its address, as the daemon does.
 fn set(program: &mut Program, source: IpAddr, entry: ListEntry) {
-    set_prefix(program, source, bits(source), entry);
-}
-
-/// Lists the prefix of a length around an address.
-fn set_prefix(program: &mut Program, around: IpAddr, length: u8, entry: ListEntry) {
-    match around {
-        IpAddr::V4(address) => {
-            program
-                .ipv4
-                .set_list_entry(Ipv4::from(address).prefix(length), length, entry)
-        }
-        IpAddr::V6(address) => {
-            program
-                .ipv6
-                .set_list_entry(Ipv6::from(address).prefix(length), length, entry)
-        }
-    }
-    .unwrap();
+    let host = around(source, bits(source));
+    program.set_list_entry(host, entry).unwrap();
 }
 
 /// The same behind the back of the CPUs.
 fn set_unnoticed(program: &mut Program, source: IpAddr, entry: ListEntry) {
-    set_prefix_unnoticed(program, source, bits(source), entry);
+    let host = around(source, bits(source));
+    program.set_list_entry_unnoticed(host, entry).unwrap();
 }
 
-fn set_prefix_unnoticed(program: &mut Program, around: IpAddr, length: u8, entry: ListEntry) {
-    match around {
-        IpAddr::V4(address) => {
-            program
-                .ipv4
-                .set_list_entry_unnoticed(Ipv4::from(address).prefix(length), length, entry)
-        }
-        IpAddr::V6(address) => {
-            program
-                .ipv6
-                .set_list_entry_unnoticed(Ipv6::from(address).prefix(length), length, entry)
-        }
-    }
-    .unwrap();
+fn around(address: IpAddr, length: u8) -> Prefix {
+    Prefix::around(address, length).unwrap()
 }
 
 const fn bits(address: IpAddr) -> u8 {

@@ -51,20 +51,6 @@ pub trait Steps {
     fn kept(&self, index: usize) -> Step;
 }
 
-impl Steps for [Step; LIMITS_MAX] {
-    #[inline(always)]
-    fn keep(&mut self, index: usize, step: Step) {
-        if let Some(place) = self.get_mut(index) {
-            *place = step;
-        }
-    }
-
-    #[inline(always)]
-    fn kept(&self, index: usize) -> Step {
-        self.get(index).copied().unwrap_or_default()
-    }
-}
-
 /// [`charge`](super::charge) for a policy without logs. Only where another CPU was faster, a word is worked out twice.
 #[inline(always)]
 pub fn charge_words(

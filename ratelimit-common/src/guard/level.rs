@@ -142,13 +142,13 @@ impl Level {
         None
     }
 
-    /// What the answer of [`longest_match`](Self::longest_match) depends on: the prefix around `address` of the longest length that
-    /// `word` knows, and the bit of that length.
+    /// What of `address` the answer of [`longest_match`](Self::longest_match) depends on: its prefix of the longest length that
+    /// `word` knows.
     #[inline(always)]
-    pub fn front<A: Address>(self, word: u64, address: A) -> (A, u64) {
+    pub fn front<A: Address>(self, word: u64, address: A) -> A {
         let lengths = word & self.length_bits();
         let longest = lengths & 0u64.wrapping_sub(lengths);
-        (address.prefix_by_bit(self.longest, longest), longest)
+        address.prefix_by_bit(self.longest, longest)
     }
 
     /// What [`longest_match`](Self::longest_match) needs to know about the level, in one word.

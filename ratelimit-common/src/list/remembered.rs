@@ -22,13 +22,15 @@ pub const GENERATION: u32 = WIDTHS + 1;
 
 /// What was asked: which prefix of a level is the longest around an address.
 ///
-/// All addresses get the same answer that share the first bits, up to the longest prefixes that there are near them. Where
-/// millions of addresses have one policy by a short prefix, that is a single answer.
+/// All addresses get the same answer that share a word of the guard and the first bits, up to the longest prefixes that the word
+/// knows. Where millions of addresses have one policy by a short prefix, that is a single answer.
+///
+/// The word is the whole one, as it says what is looked up: a packet that still holds an older word asks another question, and
+/// its answer is none for those that come later.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Question<A> {
     front: A,
-    /// The bit of the longest length, in the word of the guard.
-    longest: u64,
+    word: u64,
     /// The generation of the lists, and the level.
     about: u64,
 }
@@ -41,7 +43,7 @@ pub struct Question<A> {
 pub struct Remembered {
     /// The front, as [`Address::octets`].
     front: [u8; 16],
-    longest: u64,
+    word: u64,
     about: u64,
     answer: Answer,
 }
@@ -64,10 +66,9 @@ impl<A: Address> Question<A> {
     #[must_use]
     #[inline(always)]
     pub fn new(generation: u64, level: u64, word: u64, address: A) -> Self {
-        let (front, longest) = Level::of_lengths(level).front(word, address);
         Self {
-            front,
-            longest,
+            front: Level::of_lengths(level).front(word, address),
+            word,
             // 24 bits for the level, and one that tells the slot from a free one.
             about: generation.wrapping_shl(24) | level | IS_USED,
         }
@@ -76,7 +77,9 @@ impl<A: Address> Question<A> {
     /// The slot that it has among [`SLOTS`].
     #[inline(always)]
     pub fn slot(&self) -> usize {
-        self.front.filter_bit() as usize & (SLOTS - 1)
+        // The word as well, or the networks that a prefix spans would have one slot for all their words.
+        let word = self.word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 49;
+        (self.front.filter_bit() ^ word as u32) as usize & (SLOTS - 1)
     }
 }
 
@@ -86,7 +89,7 @@ impl Remembered {
     pub fn new<A: Address>(question: &Question<A>, answer: Answer) -> Self {
         Self {
             front: question.front.octets(),
-            longest: question.longest,
+            word: question.word,
             about: question.about,
             answer,
         }
@@ -96,7 +99,7 @@ impl Remembered {
     #[inline(always)]
     pub fn answer<A: Address>(&self, question: &Question<A>, now: Instant) -> Option<Listed> {
         if self.about != question.about
-            || self.longest != question.longest
+            || self.word != question.word
             || self.front != question.front.octets()
         {
             return None;
@@ -153,6 +156,16 @@ mod tests {
         let front = Ipv4::new([192, 0, 2, 0]);
         let slot = Remembered::new(&of_narrow(4, TO_24, front), Answer::of(policy()));
         assert_eq!(slot.answer(&of_narrow(4, TO_32, front), NOW), None);
+    }
+
+    #[test]
+    fn what_a_packet_found_with_an_older_word_is_no_answer_with_a_newer_one() {
+        let slot = Remembered::new(&of_narrow(4, TO_24, OWN), Answer::NONE);
+        let shorter = TO_24 | TO_24 << 4;
+        let filtered = TO_24 | 1 << 61;
+        for newer in [shorter, filtered] {
+            assert_eq!(slot.answer(&of_narrow(4, newer, OWN), NOW), None);
+        }
     }
 
     #[test]
