@@ -26,11 +26,14 @@ pub const FOR_BENCH: &[Program] = &[
 /// What the tests alone run.
 pub const FOR_TESTS: &[Program] = &[
     Program::new("bpftool", "bpftool"),
+    Program::new("curl", "curl"),
     Program::new("hping3", "hping3"),
+    Program::new("ping", "iputils-ping"),
     Program::new("prometheus", PROMETHEUS),
     Program::new("promtool", PROMETHEUS),
     // fail2ban is written in it, and it brings the library of SQLite that CrowdSec takes.
     Program::new("python3", "python3"),
+    Program::new("script", "bsdutils"),
     Program::new("tcpdump", "tcpdump"),
     Program::new("tshark", "tshark"),
     Program::new("xdp-loader", "xdp-tools"),
@@ -96,4 +99,37 @@ fn stop_service(service: &str) -> Result<()> {
     }
     say(&format!("systemctl disable --now {service}"));
     process::output(process::as_root("systemctl")?.args(["disable", "--now", service])).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::workspace;
+
+    #[test]
+    fn every_program_that_a_test_requires_is_installed_for_it() {
+        let mut required = vec![];
+        required_in(&workspace::root().join("tests"), &mut required);
+        assert!(!required.is_empty());
+        for name in required {
+            let is_installed = FOR_TESTS.iter().any(|program| program.name == name);
+            assert!(is_installed, "no package of FOR_TESTS brings {name}");
+        }
+    }
+
+    /// Adds the programs without which tests in `directory` leave, as they name them.
+    fn required_in(directory: &Path, required: &mut Vec<String>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                required_in(&path, required);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let named = text.split("require_command!(\"").skip(1);
+                required.extend(named.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
+            }
+        }
+    }
 }
