@@ -71,9 +71,15 @@ pub trait Address: Copy + Eq + 'static {
     /// 0 where the other address is the same, else a number below 2^63: a comparison without a branch.
     fn difference(self, other: &Self) -> u64;
 
+    /// A number of which the upper bits are as good as random.
+    fn spread(self) -> u32;
+
     /// The bit of the [filter](crate::detected::Filter) that stands for this source, below
     /// [`detected::BITS`](crate::detected::BITS).
-    fn filter_bit(self) -> u32;
+    #[inline(always)]
+    fn filter_bit(self) -> u32 {
+        self.spread() >> 17
+    }
 
     /// The first 64 bits of the address, which are all that make a source where the store is `compact`.
     fn key(self) -> u64;
@@ -244,9 +250,9 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
-    fn filter_bit(self) -> u32 {
+    fn spread(self) -> u32 {
         // Fibonacci hashing (Knuth, TAOCP 3, 6.4): the upper bits are the mixed ones.
-        u32::from_be_bytes(self.0).wrapping_mul(0x9e37_79b1) >> 17
+        u32::from_be_bytes(self.0).wrapping_mul(0x9e37_79b1)
     }
 
     #[inline(always)]
@@ -361,10 +367,10 @@ impl Address for Ipv6 {
     }
 
     #[inline(always)]
-    fn filter_bit(self) -> u32 {
+    fn spread(self) -> u32 {
         let [high, low]: [u64; 2] = zerocopy::transmute!(self.0);
         let halves = u64::from_be(high) ^ low;
-        (halves.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 49) as u32
+        (halves.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
     }
 
     #[inline(always)]

@@ -107,6 +107,9 @@ impl Outcome {
     /// All limits had room.
     pub const PASSED: Self = Self(1);
 
+    /// The first limit has no room.
+    pub const LIMITED: Self = Self::refused(DropReason::Limited, 0);
+
     /// The source has no state and gets none, and the packet passes; see [`new_sources`](crate::new_sources).
     pub const BEYOND_PASSED: Self = Self(2);
 
@@ -161,6 +164,13 @@ impl Outcome {
         if other.0 > self.0 { other } else { self }
     }
 
+    /// Whether a limit had no room for the packet.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_limited(self) -> bool {
+        self.0 & REASON_MASK == Self::LIMITED.0 & REASON_MASK
+    }
+
     /// Whether a limit refused the packet that is not a dry run.
     #[must_use]
     #[inline(always)]
@@ -195,8 +205,7 @@ impl Outcome {
     #[must_use]
     #[inline(always)]
     pub const fn by(self, reason: DropReason) -> Self {
-        const LIMITED: u32 = Outcome::refused(DropReason::Limited, 0).0;
-        if self.0 & REASON_MASK == LIMITED {
+        if self.is_limited() {
             Self(Self::refused(reason, 0).0 | (self.0 & !REASON_MASK))
         } else {
             self
@@ -228,8 +237,6 @@ impl Outcome {
         Self(bits)
     }
 }
-
-pub(crate) const LIMITED: Outcome = Outcome::refused(DropReason::Limited, 0);
 
 /// Whether a packet would fit if nothing were used, as of a source that was not seen before.
 #[must_use]

@@ -191,7 +191,7 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
                 node.set_share(index, share);
                 return outcome;
             }
-            if outcome != LIMITED {
+            if outcome != Outcome::LIMITED {
                 break;
             }
             if drawn == needed {
@@ -202,5 +202,4 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
     Outcome::refused(DropReason::Contended, 0)
 }
 
-const LIMITED: Outcome = Outcome::refused(DropReason::Limited, 0);
 const NO_STATE: Outcome = Outcome::refused(DropReason::NoState, 0);

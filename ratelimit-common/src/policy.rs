@@ -277,6 +277,14 @@ impl Policy {
         None
     }
 
+    /// The limit of a policy that has just one.
+    #[must_use]
+    #[inline(always)]
+    pub const fn only_limit(&self) -> Option<&Limit> {
+        let [limit, ..] = &self.limits;
+        if self.len == 1 { Some(limit) } else { None }
+    }
+
     /// The limit of a policy that has just one, which is a fixed window.
     #[must_use]
     #[inline(always)]

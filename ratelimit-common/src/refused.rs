@@ -1,21 +1,29 @@
-//! Which sources limits have refused, how often, and when last: for people, no decision depends on it.
+//! Which sources limits have refused: how often, and when last, for people; and what their limit knew of them, so that the next
+//! packet can be refused without a look at their state.
 //!
 //! To count that in a hash map costs more than what else a packet over its limit does. So each CPU has a part of an array to
 //! itself, of sets of [`WAYS`] sources. It counts there with no atomic operation, and a source costs one line of the cache, of
 //! IPv6 two. In a set that is full the source that was refused the longest ago gives way to another, with its count.
+//!
+//! Beside the count stands the word of state by which the limit refused. No step makes a word less, so what that word has no room
+//! for, the word that stands in the table now has no room for either: the packet is refused by it, whatever the limit has become
+//! meanwhile. Where it has room, the table is asked.
 
 use zerocopy::FromBytes;
 
 use crate::{Address, Instant};
 
 /// The sources of a set.
-pub const WAYS: usize = 3;
+pub const WAYS: usize = 2;
 
 /// The sets of all CPUs together, of each family, within the bounds of a CPU.
-pub const SETS: u32 = 1 << 16;
+pub const SETS: u32 = 1 << 17;
+
+/// How long a word is of use after the last refusal, 18 minutes: far less than the time after which words wrap.
+const RECENT_NS: u64 = 1 << 40;
 
 const SETS_OF_CPU_MIN: u32 = 1 << 12;
-const SETS_OF_CPU_MAX: u32 = 1 << 15;
+const SETS_OF_CPU_MAX: u32 = 1 << 16;
 
 /// The sets that each of so many CPUs has: a power of two.
 #[must_use]
@@ -31,19 +39,22 @@ pub const fn sets_of_cpu(cpus: u32) -> u32 {
 #[must_use]
 #[inline(always)]
 pub fn set_of<A: Address>(source: &A, cpu: u32, sets: u32) -> u32 {
-    let own = source.filter_bit() & sets.wrapping_sub(1);
+    let own = (u64::from(source.spread()).wrapping_mul(sets.into()) >> 32) as u32;
     cpu.wrapping_mul(sets).wrapping_add(own)
 }
 
-/// A source, and how often a CPU refused it. Packed, so that a set of IPv4 fits into a line of the cache.
+/// A source, and how often a CPU refused it. A set of IPv4 is a line of the cache.
 #[derive(Clone, Copy, Debug, Default, Eq, FromBytes, PartialEq)]
-#[repr(C, packed(4))]
+#[repr(C)]
 pub struct Refused<A> {
     packets: u64,
     last_ns: u64,
+    /// The word of the only limit of a policy when it refused, and the scope of that policy; 0 where none is known.
+    word: u64,
+    scope: u32,
     source: A,
 }
-const _: () = assert!(size_of::<[Refused<crate::Ipv4>; WAYS]>() <= 64);
+const _: () = assert!(size_of::<[Refused<crate::Ipv4>; WAYS]>() == 64);
 
 impl<A: Address> Refused<A> {
     /// The source; `None` where the place is free.
@@ -61,45 +72,83 @@ impl<A: Address> Refused<A> {
         }
     }
 
-    /// The first place of a source. Without a branch for each place: which one it is cannot be foretold, and the processor goes on
-    /// meanwhile.
+    /// The number of a source's place; [`WAYS`] where it has none. Without a branch for each place: which one it is cannot be
+    /// foretold, and the processor goes on meanwhile.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "at most WAYS")]
-    fn find<'a>(set: &'a mut [Self; WAYS], source: &A) -> Option<&'a mut Self> {
-        let [first, second, third] = set.each_ref().map(|known| {
-            let own = known.source;
-            // 1 where something differs.
-            own.difference(source).wrapping_neg().wrapping_shr(63)
+    fn find(set: &[Self; WAYS], source: &A) -> usize {
+        // 1 where something differs.
+        let [first, second] = set.each_ref().map(|known| {
+            known
+                .source
+                .difference(source)
+                .wrapping_neg()
+                .wrapping_shr(63)
         });
-        let second = first & second;
-        let place = first.wrapping_add(second).wrapping_add(second & third);
-        set.get_mut(place as usize)
+        first.wrapping_add(first & second) as usize
     }
 
-    /// Counts a packet of `source` that was refused `now`, in the set that it has.
+    /// The place of a source, in the set that it has: where it has none, the one of which the longest nothing was heard.
+    #[inline(always)]
+    fn place<'a>(set: &'a mut [Self; WAYS], source: &A) -> Option<&'a mut Self> {
+        let mut place = Self::find(set, source);
+        if place >= WAYS {
+            let [first, second] = &mut *set;
+            // What is free was written at boot.
+            place = usize::from(second.last_ns < first.last_ns);
+            let other = if place == 0 { first } else { second };
+            *other = Self {
+                packets: 0,
+                last_ns: 0,
+                word: 0,
+                scope: 0,
+                source: *source,
+            };
+        }
+        set.get_mut(place)
+    }
+
+    /// Counts a packet of `source` that was refused `now`.
     #[inline(always)]
     pub fn count(set: &mut [Self; WAYS], source: &A, now: Instant) {
-        if let Some(known) = Self::find(set, source) {
+        if let Some(known) = Self::place(set, source) {
             known.packets = known.packets.wrapping_add(1);
             // A change of the clock lets time step back.
-            known.last_ns = { known.last_ns }.max(now.as_nanos());
-            return;
+            known.last_ns = known.last_ns.max(now.as_nanos());
         }
-        // What is free was written at boot.
-        let [first, second, third] = set;
-        let oldest = if first.last_ns <= second.last_ns && first.last_ns <= third.last_ns {
-            first
-        } else if second.last_ns <= third.last_ns {
-            second
-        } else {
-            third
-        };
-        *oldest = Self {
-            packets: 1,
-            last_ns: now.as_nanos(),
-            source: *source,
-        };
     }
+
+    /// Keeps the word by which the only limit of the policy of this scope refused a packet of a source, which is counted next.
+    #[inline(always)]
+    pub fn keep_word(set: &mut [Self; WAYS], source: &A, scope: u32, word: u64) {
+        if let Some(known) = Self::place(set, source) {
+            known.word = word;
+            known.scope = scope;
+        }
+    }
+
+    /// The word that was kept; `None` where there is none of this scope, and where the source was not refused for long: an old
+    /// word could mean another time.
+    #[inline(always)]
+    pub fn word<'a>(
+        set: &'a mut [Self; WAYS],
+        source: &A,
+        scope: u32,
+        now: Instant,
+    ) -> Option<&'a mut u64> {
+        let place = Self::find(set, source);
+        let known = set.get_mut(place)?;
+        let is_recent = now.as_nanos().wrapping_sub(known.last_ns) < RECENT_NS;
+        (known.scope == scope && is_recent).then_some(&mut known.word)
+    }
+}
+
+/// Whether a word that was kept may refuse a packet at `now`. At an eighth of all times the table is asked nevertheless: else its
+/// source would be one that was not seen for long, and the first to be evicted.
+#[must_use]
+#[inline(always)]
+pub const fn may_refuse(now: Instant) -> bool {
+    now.as_nanos() & 0x7000 != 0
 }
 
 /// How often a source was refused, and when last.
@@ -142,10 +191,10 @@ mod tests {
 
     #[test]
     fn of_a_full_set_the_source_that_was_refused_the_longest_ago_gives_way() {
-        for oldest in 1..=3 {
+        for oldest in 1..=2 {
             let mut set = [Refused::default(); WAYS];
-            let others = (1..=3).filter(|host| *host != oldest);
-            let hosts = [1, 2, 3].into_iter().chain(others).chain([4]);
+            let others = (1..=2).filter(|host| *host != oldest);
+            let hosts = [1, 2].into_iter().chain(others).chain([3]);
             for (now, host) in (1..).zip(hosts) {
                 Refused::count(&mut set, &ipv4(host), Instant::from_nanos(now));
             }
@@ -167,9 +216,69 @@ mod tests {
     }
 
     #[test]
+    fn a_word_is_of_a_source_and_a_scope_and_goes_with_its_place() {
+        let mut set = [Refused::default(); WAYS];
+        let now = Instant::from_nanos(9);
+        let word = |set: &mut _, host, scope| Refused::word(set, &ipv4(host), scope, now).copied();
+        assert_eq!(word(&mut set, 1, 7), None);
+        for now in [1, 2] {
+            Refused::keep_word(&mut set, &ipv4(1), 7, 99);
+            Refused::count(&mut set, &ipv4(1), Instant::from_nanos(now));
+        }
+        assert_eq!(
+            [7, 8].map(|scope| word(&mut set, 1, scope)),
+            [Some(99), None]
+        );
+        assert_eq!(word(&mut set, 2, 7), None);
+        Refused::keep_word(&mut set, &ipv4(1), 8, 98);
+        assert_eq!(
+            [7, 8].map(|scope| word(&mut set, 1, scope)),
+            [None, Some(98)]
+        );
+        assert_eq!(set[0].refusals().packets, 2);
+        for (now, host) in [(3, 2), (4, 3), (5, 1)] {
+            Refused::count(&mut set, &ipv4(host), Instant::from_nanos(now));
+        }
+        let without = Some(0);
+        assert_eq!(word(&mut set, 1, 0), without, "its place was another's");
+    }
+
+    #[test]
+    fn a_word_is_of_no_use_long_after_the_last_refusal_nor_before_it() {
+        let mut set = [Refused::default(); WAYS];
+        let last = 1 << 50;
+        Refused::keep_word(&mut set, &ipv4(1), 7, 99);
+        Refused::count(&mut set, &ipv4(1), Instant::from_nanos(last));
+        for (now, expected) in [
+            (last, Some(99)),
+            (last + RECENT_NS - 1, Some(99)),
+            (last + RECENT_NS, None),
+            (last - 1, None),
+        ] {
+            let word = Refused::word(&mut set, &ipv4(1), 7, Instant::from_nanos(now));
+            assert_eq!(word.copied(), expected, "at {now} ns");
+        }
+    }
+
+    #[test]
+    fn a_place_that_is_taken_with_a_word_is_of_nobody_until_it_is_counted() {
+        let mut set = [Refused::default(); WAYS];
+        Refused::count(&mut set, &ipv4(1), Instant::from_nanos(1));
+        Refused::count(&mut set, &ipv4(2), Instant::from_nanos(2));
+        Refused::keep_word(&mut set, &ipv4(3), 7, 99);
+        let left: Vec<_> = told(&set).into_iter().map(|(source, _)| source).collect();
+        assert_eq!(left, [ipv4(2)]);
+        Refused::count(&mut set, &ipv4(3), Instant::from_nanos(3));
+        assert_eq!(
+            set.map(|known| known.source()),
+            [Some(ipv4(3)), Some(ipv4(2))]
+        );
+    }
+
+    #[test]
     fn each_cpu_has_a_power_of_two_of_sets_to_itself() {
         let sets = [0, 1, 2, 3, 8, 9, 16, 256].map(sets_of_cpu);
-        let expected = [15, 15, 15, 14, 13, 12, 12, 12].map(|bits| 1 << bits);
+        let expected = [16, 16, 16, 15, 14, 13, 13, 12].map(|bits| 1 << bits);
         assert_eq!(sets, expected);
         for cpu in 0..4 {
             assert_eq!(set_of(&ipv4(1), cpu, 4096) / 4096, cpu);

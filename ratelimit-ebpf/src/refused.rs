@@ -2,11 +2,13 @@
 
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use ratelimit_common::{
-    Instant,
-    refused::{Refused, SETS, set_of},
+    Arrival, Instant, Policy,
+    refused::{Refused, SETS, WAYS, may_refuse, set_of},
 };
 
-use crate::{constant::Constant, maps::FamilyMaps};
+use crate::{
+    constant::Constant, maps::FamilyMaps, state::MapWords, subprograms, tables::FamilyCode,
+};
 
 /// The sets of a CPU, a power of two: all, unless user space says otherwise.
 #[unsafe(no_mangle)]
@@ -15,10 +17,47 @@ static REFUSED_SETS: Constant<u32> = Constant::new(SETS);
 /// Counts a refusal of `source`.
 #[inline(always)]
 pub fn count<A: FamilyMaps>(source: &A, now: Instant) {
+    if let Some(set) = set_of_this_cpu(source) {
+        Refused::count(set, source, now);
+    }
+}
+
+/// Whether the only limit of a policy goes on to refuse a source, by the word by which it did before.
+#[inline(always)]
+pub fn goes_on<A: FamilyMaps>(source: &A, policy: &Policy, arrival: &Arrival) -> bool {
+    let Some(limit) = policy.only_limit() else {
+        return false;
+    };
+    if !may_refuse(arrival.at) {
+        return false;
+    }
+    let word = set_of_this_cpu(source)
+        .and_then(|set| Refused::word(set, source, policy.scope(), arrival.at));
+    let (Some(word), Some(cost)) = (word, limit.cost(arrival)) else {
+        return false;
+    };
+    match limit.as_fixed_window() {
+        Some(window) => window.step(*word, arrival.at, cost).is_err(),
+        None => *word != 0 && subprograms::check_word(limit, word, arrival.at, cost).is_limited(),
+    }
+}
+
+/// Keeps the word by which the only limit of a policy has refused a source.
+#[inline(always)]
+pub fn keep_word<A: FamilyCode>(policy: &Policy, words: &MapWords<A>) {
+    let source = words.source();
+    if policy.only_limit().is_some()
+        && let Some(set) = set_of_this_cpu(source)
+    {
+        Refused::keep_word(set, source, policy.scope(), words.load_first());
+    }
+}
+
+#[inline(always)]
+fn set_of_this_cpu<A: FamilyMaps>(source: &A) -> Option<&'static mut [Refused<A>; WAYS]> {
     // SAFETY: the helper has no conditions.
     let cpu = unsafe { bpf_get_smp_processor_id() } as u32;
-    if let Some(set) = A::REFUSED.get_ptr_mut(set_of(source, cpu, REFUSED_SETS.get())) {
-        // SAFETY: the set belongs to this CPU: XDP programs do not interrupt each other on one.
-        Refused::count(unsafe { &mut *set }, source, now);
-    }
+    let set = A::REFUSED.get_ptr_mut(set_of(source, cpu, REFUSED_SETS.get()))?;
+    // SAFETY: the set belongs to this CPU: XDP programs do not interrupt each other on one.
+    Some(unsafe { &mut *set })
 }

@@ -51,6 +51,18 @@ impl<A: FamilyCode> MapWords<A> {
         word(self.record, 0)
     }
 
+    /// Whose words they are.
+    #[inline(always)]
+    pub const fn source(&self) -> &A {
+        self.key.as_address()
+    }
+
+    /// The first word.
+    #[inline(always)]
+    pub fn load_first(&self) -> u64 {
+        MapWord(self.first()).load(0)
+    }
+
     #[inline(always)]
     fn log(&self, index: usize) -> LogKey {
         LogKey::new(&self.key).of_limit(index as u32)

@@ -257,8 +257,6 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
         address.charge(policy, arrival)
     }
 
-    /// The usual cases cost as few calls as can be, since each costs as much as a charge: a source that is known, with one
-    /// fixed window, costs none, and with limits that have no log one.
     #[inline(always)]
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
         if compact::is_used() {
@@ -267,16 +265,13 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
         if let Some(policy) = policy
             && policy.counts(arrival)
             && !policy.has_log()
-            && let Some(words) = self.words(&SourceKey::new(*source, policy.scope()))
         {
-            let outcome = match policy.only_fixed_window() {
-                Some((window, limit)) => {
-                    let cost = limit.cost(arrival).unwrap_or_default();
-                    charge_fixed_window(window, limit, words.first(), arrival.at, cost)
-                }
-                None => subprograms::charge_words(policy, words.record(), arrival),
-            };
-            return outcome.observed_if(policy.observe());
+            if refused::goes_on(source, policy, arrival) {
+                return Outcome::LIMITED.observed_if(policy.observe());
+            }
+            if let Some(words) = self.words(&SourceKey::new(*source, policy.scope())) {
+                return charge_known(policy, &words, arrival).observed_if(policy.observe());
+            }
         }
         if self.settings().has_new_sources() {
             return source.charge_new(policy, arrival);
@@ -348,6 +343,23 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
             source.sample(refusal, INTERFACE.get(), self.now);
         }
     }
+}
+
+/// Charges a source that has state to the limits of a policy without logs. The usual cases cost as few calls as can be, since each
+/// costs as much as a charge: one fixed window costs none, other limits cost one.
+#[inline(always)]
+fn charge_known<A: FamilyCode>(policy: &Policy, words: &MapWords<A>, arrival: &Arrival) -> Outcome {
+    let outcome = match policy.only_fixed_window() {
+        Some((window, limit)) => {
+            let cost = limit.cost(arrival).unwrap_or_default();
+            charge_fixed_window(window, limit, words.first(), arrival.at, cost)
+        }
+        None => subprograms::charge_words(policy, words.record(), arrival),
+    };
+    if outcome.is_limited() {
+        refused::keep_word(policy, words);
+    }
+    outcome
 }
 
 /// Counts a source that got state.

@@ -148,6 +148,27 @@ proptest! {
         }
     }
 
+    /// So a packet may be refused by a word that was read before.
+    #[test]
+    fn what_an_older_word_has_no_room_for_a_newer_one_has_none_for_either(
+        of in promising(), start in odd_time(), packets in packets(),
+    ) {
+        let (mut word, mut now, mut older) = (0, start, 0);
+        for (gap, share) in packets {
+            let cost = part(of.algorithm.capacity(), share.powi(4)).max(1);
+            now += part(of.window_ns, gap.powi(3) * cost as f64 / of.amount as f64 / 4.0);
+            let step = |word| of.algorithm.step(word, Instant::from_nanos(now), cost);
+            if step(older).is_err() {
+                prop_assert!(step(word).is_err());
+            }
+            match step(word) {
+                Ok(next) => word = next,
+                Err(_) if share < 0.5 => older = word,
+                Err(_) => {}
+            }
+        }
+    }
+
     #[test]
     fn the_order_of_packets_of_one_time_changes_nothing(
         of in promising(), now in odd_time(), costs in prop::collection::vec(1u64..100, 1..30), by: usize,

@@ -2,7 +2,7 @@
 
 use core::hint;
 
-use super::{LIMITED, Outcome, Words};
+use super::{Outcome, Words};
 use crate::{Arrival, Limit, Policy, policy::LIMITS_MAX};
 
 /// What a packet does to the word of a limit.
@@ -69,7 +69,7 @@ pub fn charge_words(
             continue;
         };
         let Some(step) = Step::plan(limit, arrival, cost, words.load(index), 0) else {
-            return LIMITED.at(index);
+            return Outcome::LIMITED.at(index);
         };
         steps.keep(index, step);
     }

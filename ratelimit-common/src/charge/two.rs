@@ -1,7 +1,7 @@
 //! Charging two limits that are words, per second and per hour say, as most policies of several limits have: written out, so that
 //! nothing is kept in memory between the check and the charge, and what is far away is fetched at once.
 
-use super::{LIMITED, Outcome};
+use super::Outcome;
 use crate::{Arrival, Instant, Limit, Policy};
 
 /// Where a source has the words of its limits.
@@ -41,7 +41,7 @@ pub fn charge_two(policy: &Policy, places: &impl Places, arrival: &Arrival) -> O
     let first_place = places.find(0, first)?;
     let first_word = first_place.word();
     let Ok(first_next) = first.algorithm().step(first_word, arrival.at, first_cost) else {
-        return Some(LIMITED.at(0));
+        return Some(Outcome::LIMITED.at(0));
     };
     let second_place = places.find(1, second)?;
     let second_word = second_place.word();
@@ -49,7 +49,7 @@ pub fn charge_two(policy: &Policy, places: &impl Places, arrival: &Arrival) -> O
         .algorithm()
         .step(second_word, arrival.at, second_cost)
     else {
-        return Some(LIMITED.at(1));
+        return Some(Outcome::LIMITED.at(1));
     };
     first_place.exchange(first_word, first_next).ok()?;
     if second_place.exchange(second_word, second_next).is_ok() {

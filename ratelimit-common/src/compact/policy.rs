@@ -73,7 +73,7 @@ pub fn charge_all(
         if slot < SLOTS {
             let word = set.word(slot);
             let Some(step) = Step::plan(limit, arrival, cost, word, slot as u64) else {
-                return charge::LIMITED.at(index);
+                return Outcome::LIMITED.at(index);
             };
             steps.keep(index, step);
         } else {
