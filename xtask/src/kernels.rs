@@ -1,14 +1,14 @@
 //! `cargo xtask kernels`: the tests of the BPF program, on the kernels that it promises to run on.
 //!
 //! Verifiers differ: what one takes another refuses. Debian's kernels boot in an emulator, with the tests in place of an init;
-//! nothing is installed, and nothing outside the target directory is changed.
+//! nothing of them is installed, and nothing outside the target directory is changed.
 
 use std::{fs, path::Path, process::ExitCode};
 
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::{process, workspace};
+use crate::{setup, workspace};
 
 mod guest;
 mod image;
@@ -21,17 +21,6 @@ const SERIES: [&str; 2] = ["6.1", "6.12"];
 /// What need no network and no second machine, and tell most about a kernel.
 const TESTS: [&str; 3] = ["verifier", "layers", "agreement"];
 
-/// The programs that this runs, and the Debian packages that have them.
-const PROGRAMS: [(&str, &str); 7] = [
-    ("apt-get", "apt"),
-    ("busybox", "busybox-static"),
-    ("cpio", "cpio"),
-    ("dpkg-deb", "dpkg"),
-    ("ldd", "libc-bin"),
-    ("qemu-system-x86_64", "qemu-system-x86"),
-    ("strip", "binutils"),
-];
-
 /// Tests the BPF program on Debian's kernels 6.1 and 6.12, in an emulator
 #[derive(Args)]
 pub struct Arguments {
@@ -40,14 +29,9 @@ pub struct Arguments {
     series: Vec<String>,
 }
 
-/// Boots each kernel with the tests. What is missing for it is told as SKIPPED.
+/// Boots each kernel with the tests. A series that Debian has not is told as SKIPPED.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    for (program, package) in PROGRAMS {
-        if process::find(program).is_none() {
-            println!("SKIPPED: kernels: needs the program {program}, of the package {package}");
-            return Ok(ExitCode::SUCCESS);
-        }
-    }
+    setup::kernels()?;
     let directory = workspace::target_dir().join("kernels");
     fs::create_dir_all(&directory).with_context(|| format!("making {}", directory.display()))?;
     let initramfs = initramfs::build(&directory, &test_binary::build_all(&TESTS)?)?;

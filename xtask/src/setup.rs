@@ -35,6 +35,12 @@ pub fn bench() -> Result<()> {
     packages::install(packages::FOR_BENCH)
 }
 
+/// What building and testing on other kernels need.
+pub fn kernels() -> Result<()> {
+    build()?;
+    packages::install(packages::FOR_KERNELS)
+}
+
 /// What building needs.
 pub fn build() -> Result<()> {
     rust_src::install()?;

@@ -23,6 +23,16 @@ pub const FOR_BENCH: &[Program] = &[
     Program::new("nft", "nftables"),
 ];
 
+/// What the tests on other kernels run.
+pub const FOR_KERNELS: &[Program] = &[
+    Program::new("busybox", "busybox-static"),
+    Program::new("cpio", "cpio"),
+    Program::new("dpkg-deb", "dpkg"),
+    Program::new("ldd", "libc-bin"),
+    Program::new("qemu-system-x86_64", "qemu-system-x86"),
+    Program::new("strip", "binutils"),
+];
+
 /// What the tests alone run.
 pub const FOR_TESTS: &[Program] = &[
     Program::new("bpftool", "bpftool"),
