@@ -6,8 +6,8 @@
 //! IPv6 two. In a set that is full the source that was refused the longest ago gives way to another, with its count.
 //!
 //! Beside the count stands the word of state by which the limit refused. No step makes a word less, so what that word has no room
-//! for, the word that stands in the table now has no room for either: the packet is refused by it, whatever the limit has become
-//! meanwhile. Where it has room, the table is asked.
+//! for, the word that stands in the table now has no room for either, by the limit as it is now: the packet is refused. Where it has
+//! room, because the window is over, the limit was raised or the packet is smaller, the table is asked.
 
 use zerocopy::FromBytes;
 
