@@ -66,6 +66,12 @@ pub trait Words {
     {
         charge_limit(limit, self, index, at, cost)
     }
+
+    /// [`Algorithm::counts_for_ns`] of the word at `index`, wherever its code is kept.
+    #[inline(always)]
+    fn counts_for_ns(&self, limit: &Limit, index: usize, at: Instant) -> u64 {
+        limit.algorithm().counts_for_ns(self.load(index), at)
+    }
 }
 
 /// A packet that is refused.

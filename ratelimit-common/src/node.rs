@@ -173,16 +173,20 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
     };
     let left = node.share(index).left(policy, at);
     let needed = cost.saturating_sub(left);
-    let share = limit
-        .capacity()
-        .wrapping_shr(policy.share_shift().into())
-        .max(needed);
+    let before_ns = words.counts_for_ns(limit, index, at);
+    let share = if before_ns == 0 {
+        // The packet is from before the window opened, so a share would end at once.
+        needed
+    } else {
+        let share = limit.capacity().wrapping_shr(policy.share_shift().into());
+        share.max(needed)
+    };
     for _ in 0..DRAWS_MAX {
         for drawn in [share, needed] {
             let outcome = words.charge(limit, index, at, drawn);
             if !outcome.is_refused() {
-                // Where another CPU has opened the next window since, this ends at once.
-                let valid_ns = limit.algorithm().counts_for_ns(words.load(index), at);
+                // Another CPU may have opened the next window before or after the charge: the share ends with the first of both.
+                let valid_ns = words.counts_for_ns(limit, index, at).min(before_ns);
                 let share = Share {
                     left: drawn.saturating_sub(needed),
                     until_ns: at.as_nanos().saturating_add(valid_ns),

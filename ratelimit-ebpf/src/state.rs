@@ -343,4 +343,9 @@ impl Words for NodeWords {
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         subprograms::charge_word(limit, word(self.0, index), at, cost)
     }
+
+    #[inline(always)]
+    fn counts_for_ns(&self, limit: &Limit, index: usize, at: Instant) -> u64 {
+        subprograms::counts_for_ns(limit, word(self.0, index), at)
+    }
 }

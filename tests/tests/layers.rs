@@ -254,6 +254,23 @@ fn the_node_admits_its_limit_to_the_last_packet_on_one_cpu() {
     }
 }
 
+/// CPUs read their clocks some time before they reach the word, and with the coarse clock all packets of a tick have one time.
+#[test]
+fn packets_from_before_the_window_opened_cost_the_node_no_shares() {
+    const AMOUNT: u64 = 1_000;
+    const OPENED_NS: u64 = 4_500;
+    let scene = node_scene(AMOUNT, 2);
+    each_judge(&scene, |judge| {
+        let frame = |n: u64| Frame::ethernet().ipv4(any_source(n)).udp(53);
+        check_at(judge, &frame(0), OPENED_NS, CONFORMING);
+        for n in 1..AMOUNT {
+            check_at(judge, &frame(n), 0, CONFORMING);
+        }
+        check_at(judge, &frame(AMOUNT), 0, NODE_LIMITED);
+        check_at(judge, &frame(AMOUNT), OPENED_NS, NODE_LIMITED);
+    });
+}
+
 #[test]
 fn what_is_left_of_a_share_is_not_lost_to_a_frame_that_does_not_fit_into_it() {
     const FRAMES: u64 = 1_000;

@@ -5,7 +5,7 @@ use core::hint;
 use ratelimit_common::{
     Arrival, Instant, Limit, Policy, Record,
     algorithm::{Algorithm, Denied},
-    charge::{self, Outcome},
+    charge::{self, Outcome, Words},
 };
 
 use super::{NOTHING, decode, encode, pack, unpack};
@@ -75,6 +75,28 @@ pub fn charge_word(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Out
         Algorithm::TokenBucket(_) => charge_token_bucket(limit, word, at.as_nanos(), cost),
         Algorithm::SlidingLog(_) => NOTHING,
     })
+}
+
+/// [`Algorithm::counts_for_ns`] of a word.
+#[inline(always)]
+pub fn counts_for_ns(limit: &Limit, word: *mut u64, at: Instant) -> u64 {
+    word_counts_for_ns(limit, word, at.as_nanos())
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn word_counts_for_ns(limit: *const Limit, word: *mut u64, at_ns: u64) -> u64 {
+    // SAFETY: as above.
+    let Some(limit) = (unsafe { limit.as_ref() }) else {
+        return 0;
+    };
+    if word.is_null() {
+        return 0;
+    }
+    let state = MapWord(word).load(0);
+    limit
+        .algorithm()
+        .counts_for_ns(state, Instant::from_nanos(at_ns))
 }
 
 /// The same for a limit that is known to be a fixed window.
