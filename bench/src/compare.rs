@@ -10,7 +10,7 @@ const TOLERANCE: f64 = 1.1;
 pub struct Change {
     /// The case.
     pub name: String,
-    /// What it cost, and costs: ratios to the zero line, or for live traffic the time of a packet as that of an empty drop.
+    /// What it cost, and costs: ratios to the zero line, or for live traffic the time of a packet as that of the first.
     pub before: f64,
     /// See `before`.
     pub after: f64,
@@ -50,7 +50,7 @@ fn costs(report: &Report) -> Vec<(String, f64)> {
         .map(|row| (row.name.clone(), row.ratio.median));
     let live = report.live.iter().map(|row| {
         let name = format!("{} {}", row.name, row.contender);
-        (name, 1.0 / row.of_empty_drop.median)
+        (name, 1.0 / row.of_first.median)
     });
     rows.chain(live).collect()
 }
@@ -104,6 +104,7 @@ mod tests {
                 kernel: String::new(),
                 is_virtual: false,
             },
+            others: vec![],
             date: String::new(),
             command: String::new(),
             packets: 1,
@@ -132,7 +133,7 @@ mod tests {
             name: "live/hot".to_owned(),
             contender: "ratelimit".to_owned(),
             packets_per_second: same(1.0),
-            of_empty_drop: same(part),
+            of_first: same(part),
             dropped: 1.0,
             goal: None,
         }

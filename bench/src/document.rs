@@ -29,13 +29,14 @@ fn docs() -> PathBuf {
 
 fn figures(report: &Report) -> String {
     format!(
-        "Measured on {} ({}) by `{}`: medians of {} runs of {} packets.\n\n\
+        "Measured on {} ({}) by `{}`: medians of {} runs of {} packets. Beside it {}.\n\n\
          ![Cost of a packet by the number of sources](performance.svg)\n\n{}",
         report.date,
         report.machine,
         report.command,
         report.rounds,
         report.packets,
+        report.others.join(", "),
         table::render(report)
     )
 }

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, Result, anyhow};
 use aya::programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs};
 use ratelimit_daemon::{
-    api::{AllowRequest, BanRequest, PrefixesRequest, Refused},
+    api::{AllowRequest, BanRequest, PrefixesRequest, Refused, StatsRow},
     config,
     control::{self, Controller, Handle, Store, sizes},
     daemon,
@@ -158,13 +158,19 @@ impl Installation {
 
     /// The packets that got a verdict for `reason` so far, and all packets.
     pub fn packets(&self, reason: &str) -> Result<(u64, u64)> {
+        Ok((self.sum(|row| row.reason == reason)?, self.sum(|_| true)?))
+    }
+
+    /// The packets that were dropped so far, for whatever reason.
+    pub fn dropped(&self) -> Result<u64> {
+        self.sum(|row| row.action == "drop")
+    }
+
+    fn sum(&self, is_counted: impl Fn(&StatsRow) -> bool) -> Result<u64> {
         let controller = self.controller.as_ref().context("it did not start")?;
         let rows = controller.stats().map_err(refused)?;
-        let sum = |wanted: &dyn Fn(&str) -> bool| {
-            let rows = rows.iter().filter(|row| wanted(&row.reason));
-            rows.map(|row| row.packets).sum()
-        };
-        Ok((sum(&|found| found == reason), sum(&|_| true)))
+        let counted = rows.iter().filter(|row| is_counted(row));
+        Ok(counted.map(|row| row.packets).sum())
     }
 }
 

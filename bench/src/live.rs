@@ -6,6 +6,8 @@
 mod contender;
 mod sender;
 
+use std::process::Command;
+
 use anyhow::{Context, Result, ensure};
 use ratelimit_daemon::datapath::IpFamily;
 
@@ -16,27 +18,32 @@ use crate::{
     store::Store,
     traffic::{Sources, Traffic},
 };
-use contender::{Contender, Kind};
+use contender::{Contender, Kind, Limit};
 use sender::Sender;
 
-/// The sources that send; all over the limit but the flood, of which every packet is the first of its source.
-const SOURCES: [Sources; 5] = [
-    Sources::Hot,
-    Sources::Thousand,
-    Sources::Many,
-    Sources::Million,
-    Sources::Flood,
+/// Who sends, and whether that is over the limit. Of a flood every packet is the first of its source, and has no room after a while.
+const CASES: [(Sources, Limit); 7] = [
+    (Sources::Hot, Limit::Narrow),
+    (Sources::Thousand, Limit::Narrow),
+    (Sources::Many, Limit::Narrow),
+    (Sources::Million, Limit::Narrow),
+    (Sources::Flood, Limit::Narrow),
+    (Sources::Hot, Limit::Wide),
+    (Sources::Many, Limit::Wide),
 ];
 /// Of the rate of an empty drop, one source is to reach so much.
 const OF_EMPTY_DROP: f64 = 0.8;
 /// What this limiter is to reach, of the better of the others.
 const OF_OTHERS: f64 = 2.5;
 
+/// The most packets that are sent before anything is measured: twice what there is room for.
+const WARM_UP_MAX: u64 = 2 * contender::CAPACITY as u64;
+
 /// One contender under one traffic.
 struct Running<'a> {
     contender: &'a Contender,
     rates: Vec<f64>,
-    of_empty_drop: Vec<f64>,
+    of_first: Vec<f64>,
     dropped: f64,
 }
 
@@ -47,65 +54,84 @@ pub fn measure(
     is_wanted: impl Fn(&str) -> bool,
     report: &mut Report,
 ) -> Result<()> {
-    let wanted = SOURCES
-        .into_iter()
-        .filter(|sources| is_wanted(&name(*sources)));
-    let wanted: Vec<_> = wanted.collect();
+    let cases = CASES.into_iter();
+    let wanted: Vec<_> = cases
+        .filter(|(sources, limit)| is_wanted(&name(*sources, *limit)))
+        .collect();
     if wanted.is_empty() {
         return Ok(());
     }
     let mut sender = Sender::new(object)?;
-    for sources in wanted {
+    for (sources, limit) in wanted {
+        let name = name(sources, limit);
         // State of other sources would be in the way of these.
         let mut contenders = vec![];
-        for kind in Kind::all() {
-            match Contender::new(kind, object) {
+        for kind in Kind::all(limit, sources) {
+            match Contender::new(kind, limit, object) {
                 Ok(contender) => contenders.push(contender),
                 Err(why) if kind.is_optional() => {
-                    report.skip(format!("{} {}: {why:#}", name(sources), kind.label()));
+                    report.skip(format!("{name} {}: {why:#}", kind.label()));
                 }
                 Err(error) => return Err(error),
             }
         }
-        let rows = compete(&mut sender, &contenders, sources, effort)
-            .with_context(|| format!("measuring {}", name(sources)))?;
+        let running = compete(&mut sender, &contenders, sources, effort)
+            .with_context(|| format!("measuring {name}"))?;
+        let mut rows = rows(&name, &running)?;
+        if limit == Limit::Narrow {
+            set_goals(sources, &mut rows);
+        }
         for row in &rows {
-            eprintln!(
-                "{} {}: {:.2}",
-                row.name, row.contender, row.of_empty_drop.median
-            );
+            eprintln!("{} {}: {:.2}", row.name, row.contender, row.of_first.median);
         }
         report.live.extend(rows);
     }
     Ok(())
 }
 
-fn name(sources: Sources) -> String {
-    format!("live/ipv4/{}", sources.label())
+/// What the others say of themselves, as far as they are installed.
+pub fn versions() -> Vec<String> {
+    contender::PROGRAMS
+        .into_iter()
+        .filter_map(|program| {
+            let output = Command::new(program).arg("--version").output().ok()?;
+            let text = String::from_utf8(output.stdout).ok()?;
+            text.lines().next().map(str::to_owned)
+        })
+        .collect()
 }
 
-fn compete(
+/// `live/ipv4/hot`, `live/ipv4/hot/within-the-limit`
+fn name(sources: Sources, limit: Limit) -> String {
+    let within = match limit {
+        Limit::Narrow => "",
+        Limit::Wide => "/within-the-limit",
+    };
+    format!("live/ipv4/{}{within}", sources.label())
+}
+
+fn compete<'a>(
     sender: &mut Sender,
-    contenders: &[Contender],
+    contenders: &'a [Contender],
     sources: Sources,
     effort: Effort,
-) -> Result<Vec<LiveRow>> {
+) -> Result<Vec<Running<'a>>> {
     let traffic = Traffic::new(IpFamily::V4, sources);
     let mut running: Vec<_> = contenders.iter().map(Running::new).collect();
     for contender in contenders {
-        let packets = u64::from(effort.packets).max((sources.count() * 4).min(4_000_000));
+        let packets = u64::from(effort.packets).max((sources.count() * 4).min(WARM_UP_MAX));
         sender.send(contender.lab(), traffic, u32::try_from(packets)?)?;
     }
     for _ in 0..effort.rounds {
-        let mut of_empty = None;
+        let mut first = None;
         for one in &mut running {
             let rate = one.round(sender, traffic, effort.packets)?;
-            let empty = *of_empty.get_or_insert(rate);
+            let first = *first.get_or_insert(rate);
             one.rates.push(rate);
-            one.of_empty_drop.push(rate / empty);
+            one.of_first.push(rate / first);
         }
     }
-    rows(sources, &running)
+    Ok(running)
 }
 
 impl<'a> Running<'a> {
@@ -113,7 +139,7 @@ impl<'a> Running<'a> {
         Self {
             contender,
             rates: vec![],
-            of_empty_drop: vec![],
+            of_first: vec![],
             dropped: 1.0,
         }
     }
@@ -132,19 +158,18 @@ impl<'a> Running<'a> {
     }
 }
 
-fn rows(sources: Sources, running: &[Running<'_>]) -> Result<Vec<LiveRow>> {
+fn rows(name: &str, running: &[Running<'_>]) -> Result<Vec<LiveRow>> {
     let mut rows = vec![];
     for one in running {
         rows.push(LiveRow {
-            name: name(sources),
+            name: name.to_owned(),
             contender: one.contender.kind().label().to_owned(),
             packets_per_second: Spread::of(&one.rates).context("no round was measured")?,
-            of_empty_drop: Spread::of(&one.of_empty_drop).context("no round was measured")?,
+            of_first: Spread::of(&one.of_first).context("no round was measured")?,
             dropped: one.dropped,
             goal: None,
         });
     }
-    set_goals(sources, &mut rows);
     Ok(rows)
 }
 
@@ -154,7 +179,7 @@ fn set_goals(sources: Sources, rows: &mut [LiveRow]) {
     let best = rows
         .iter()
         .filter(|row| others.contains(&row.contender.as_str()));
-    let best = best.map(|row| row.of_empty_drop.median).reduce(f64::max);
+    let best = best.map(|row| row.of_first.median).reduce(f64::max);
     let against_others = best.map(|best| best * OF_OTHERS);
     for store in Store::ALL {
         let label = Kind::Ratelimit(store).label();

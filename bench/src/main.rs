@@ -104,6 +104,7 @@ fn measure(arguments: &Arguments) -> Result<Report> {
         .collect();
     let mut report = Report {
         machine: Machine::this()?,
+        others: live::versions(),
         date: Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
         command: arguments.command(),
         packets: bench.effort.packets,

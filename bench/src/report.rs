@@ -12,6 +12,9 @@ use crate::{goal::Goal, machine::Machine, statistics::Spread};
 pub struct Report {
     /// Where it was.
     pub machine: Machine,
+    /// The versions of those that live traffic goes through besides, in words of their own.
+    #[serde(default)]
+    pub others: Vec<String>,
     /// When it was, in UTC, to the minute.
     pub date: String,
     /// What was typed.
@@ -56,11 +59,12 @@ pub struct LiveRow {
     pub contender: String,
     /// Packets that were received in a second.
     pub packets_per_second: Spread,
-    /// The same, divided by what an empty drop receives in the same round.
-    pub of_empty_drop: Spread,
+    /// The same, divided by what the first received in the same round: an empty drop, and where nothing is over the limit no limiter.
+    #[serde(alias = "of_empty_drop")]
+    pub of_first: Spread,
     /// The part of the packets that was dropped, the least of all rounds.
     pub dropped: f64,
-    /// The least that `of_empty_drop` is to be.
+    /// The least that `of_first` is to be.
     pub goal: Option<f64>,
 }
 
@@ -74,7 +78,7 @@ impl Row {
 impl LiveRow {
     /// Whether it reaches its goal; `None` without one.
     pub fn is_reached(&self) -> Option<bool> {
-        self.goal.map(|goal| self.of_empty_drop.median >= goal)
+        self.goal.map(|goal| self.of_first.median >= goal)
     }
 }
 

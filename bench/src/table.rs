@@ -18,7 +18,7 @@ pub fn render(report: &Report) -> String {
         let heads = [
             "traffic",
             "through",
-            "of an empty drop",
+            "of the first",
             "spread",
             "goal",
             "",
@@ -51,7 +51,7 @@ fn line(row: &Row) -> Line {
 }
 
 fn live_line(row: &LiveRow) -> Line {
-    let spread = row.of_empty_drop;
+    let spread = row.of_first;
     vec![
         row.name.clone(),
         row.contender.clone(),

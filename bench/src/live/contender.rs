@@ -1,17 +1,37 @@
 //! Those that live traffic goes through, each on a veth pair of its own.
 //!
-//! The limit is the same for all: one packet an hour for each source. A packet that passes finds no route, whoever let it.
+//! The limit is the same for all, and so is the number of sources that they have room for. A packet that passes finds no route,
+//! whoever let it.
 
 use anyhow::{Context, Result};
 use aya::{Ebpf, EbpfLoader, programs::xdp::XdpMode};
 use ratelimit_tests::{Lab, lab::INTERFACE};
 
-use crate::{harness, installation::Installation, scenario::Scenario, store::Store};
+use crate::{
+    catalog::ROOMY, harness, installation::Installation, scenario::Scenario, store::Store,
+    traffic::Sources,
+};
 
 /// The address of the near interface, to which the frames are sent.
 const NEAR_MAC: &str = "02:00:00:00:00:02";
-/// Sources that are remembered: as many as the others are told to.
-const CAPACITY: u32 = 1_000_000;
+/// Sources that each of them has room for.
+pub const CAPACITY: u32 = ROOMY;
+/// What IP calls the packets that it received, before all of its hooks, and those that it has no route for, behind the first of them.
+const RECEIVED_BY_IP: &str = "InReceives";
+const WITHOUT_ROUTE: &str = "InAddrErrors";
+/// The programs of the others.
+pub const PROGRAMS: [&str; 2] = ["nft", "iptables"];
+/// What bounds the state that new sources get, where something does.
+const NEW_SOURCES: &str = "new_sources = { count = 1_000, per = \"1s\", beyond = \"drop\" }";
+
+/// What all of them enforce for each source.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Limit {
+    /// One packet an hour: every packet of a source but the first is over it.
+    Narrow,
+    /// A million packets a second: none is.
+    Wide,
+}
 
 /// Who it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,8 +40,12 @@ pub enum Kind {
     EmptyDrop,
     /// The same after a look at the source: the most that a limiter by source can have.
     DropAfterALook,
+    /// No limiter at all: the most that packets which pass can have.
+    NoLimiter,
     /// This limiter.
     Ratelimit(Store),
+    /// This limiter with a budget for new sources, which is off by default.
+    NewSources(Store),
     /// A dynamic set of nftables at ingress, the earliest of its hooks.
     Nftables,
     /// The match `hashlimit` of iptables in the table `raw`, the earliest of its hooks.
@@ -43,12 +67,21 @@ enum Loaded {
 }
 
 impl Kind {
-    /// All of them, the empty drop first.
-    pub fn all() -> Vec<Self> {
+    /// Those that compete at a limit. The first is what the others are measured by.
+    pub fn all(limit: Limit, sources: Sources) -> Vec<Self> {
+        let firsts = match limit {
+            Limit::Narrow => &[Self::EmptyDrop, Self::DropAfterALook][..],
+            Limit::Wide => &[Self::NoLimiter],
+        };
+        let budgeted = match sources {
+            Sources::Flood => &[Self::NewSources(Store::Lru)][..],
+            _ => &[],
+        };
         let stores = Store::ALL.map(Self::Ratelimit);
         [
-            &[Self::EmptyDrop, Self::DropAfterALook][..],
+            firsts,
             &stores,
+            budgeted,
             &[Self::Nftables, Self::Hashlimit],
         ]
         .concat()
@@ -66,6 +99,9 @@ impl Kind {
             Self::DropAfterALook => "drop after a look",
             Self::Ratelimit(Store::Lru) => "ratelimit lru",
             Self::Ratelimit(Store::Compact) => "ratelimit compact",
+            Self::NewSources(Store::Lru) => "ratelimit lru, new_sources",
+            Self::NewSources(Store::Compact) => "ratelimit compact, new_sources",
+            Self::NoLimiter => "no limiter",
             Self::Nftables => "nftables",
             Self::Hashlimit => "iptables hashlimit",
         }
@@ -74,17 +110,18 @@ impl Kind {
 
 impl Contender {
     /// Sets it up.
-    pub fn new(kind: Kind, object: &[u8]) -> Result<Self> {
+    pub fn new(kind: Kind, limit: Limit, object: &[u8]) -> Result<Self> {
         let lab = Lab::new()?;
         lab.near
             .ip(&["link", "set", INTERFACE, "address", NEAR_MAC])?;
         let loaded = match kind {
             Kind::EmptyDrop => drop_all(&lab, object, "drop"),
             Kind::DropAfterALook => drop_all(&lab, object, "drop_after_a_look"),
-            Kind::Ratelimit(store) => Installation::new(&lab, &scenario(store))
-                .map(|installation| Loaded::Ratelimit(Box::new(installation))),
-            Kind::Nftables => nftables(&lab),
-            Kind::Hashlimit => hashlimit(&lab),
+            Kind::NoLimiter => receive_without_xdp(&lab).map(|()| Loaded::Rules),
+            Kind::Ratelimit(store) => ratelimit(&lab, &scenario(store, limit, "")),
+            Kind::NewSources(store) => ratelimit(&lab, &scenario(store, limit, NEW_SOURCES)),
+            Kind::Nftables => nftables(&lab, limit),
+            Kind::Hashlimit => hashlimit(&lab, limit),
         };
         loaded.map(|loaded| Self { kind, loaded, lab })
     }
@@ -99,31 +136,39 @@ impl Contender {
         &self.lab
     }
 
-    /// How many packets it says that it has dropped; `None` when it drops all and counts none.
+    /// How many packets it has dropped, for whatever reason; `None` when it drops all and counts none. The others have no counter
+    /// of all that they drop: a table that is full drops by another way than the rule. So what they let through is counted.
     pub fn dropped(&self) -> Result<Option<u64>> {
-        match (self.kind, &self.loaded) {
-            (_, Loaded::Drop { .. }) => Ok(None),
-            (_, Loaded::Ratelimit(installation)) => Ok(Some(installation.packets("limited")?.0)),
-            // `nft` would list the set with every counter. What it lets through is received by IP, and nothing else comes.
-            (Kind::Nftables, Loaded::Rules) => {
-                let received = self.lab.near.received()?.packets;
-                let statistics = self.lab.near.run("cat", &["/proc/net/snmp"])?;
-                Ok(Some(received.saturating_sub(in_receives(&statistics)?)))
-            }
-            (_, Loaded::Rules) => {
-                let arguments = ["-t", "raw", "-vnxL", "PREROUTING"];
-                number_before(&self.lab.near.run("iptables", &arguments)?, "DROP").map(Some)
-            }
-        }
+        let counter = match (self.kind, &self.loaded) {
+            (_, Loaded::Drop { .. }) => return Ok(None),
+            (_, Loaded::Ratelimit(installation)) => return installation.dropped().map(Some),
+            // Its hook is behind that counter. Of a flood IP drops some after it, whose sources are no address of a sender.
+            (Kind::Hashlimit, Loaded::Rules) => WITHOUT_ROUTE,
+            (_, Loaded::Rules) => RECEIVED_BY_IP,
+        };
+        let statistics = self.lab.near.run("cat", &["/proc/net/snmp"])?;
+        let received = self.lab.near.received()?.packets;
+        Ok(Some(
+            received.saturating_sub(ip_counter(&statistics, counter)?),
+        ))
     }
 }
 
 const TABLE: &str = "bench";
 const CHAIN: &str = "ingress";
 
-fn scenario(store: Store) -> Scenario {
-    let limit = "{ packets = 1, per = \"1h\", algorithm = \"token-bucket\" }";
-    let toml = format!("[policy.default]\nlimits = [{limit}]");
+fn ratelimit(lab: &Lab, scenario: &Scenario) -> Result<Loaded> {
+    let installation = Installation::new(lab, scenario)?;
+    Ok(Loaded::Ratelimit(Box::new(installation)))
+}
+
+fn scenario(store: Store, limit: Limit, more: &str) -> Scenario {
+    let amount = match limit {
+        Limit::Narrow => "packets = 1, per = \"1h\"",
+        Limit::Wide => "packets = 1_000_000, per = \"1s\"",
+    };
+    let limits = format!("{{ {amount}, algorithm = \"token-bucket\" }}");
+    let toml = format!("{more}\n[policy.default]\nlimits = [{limits}]");
     Scenario::new(store, "live", toml).capacity(CAPACITY)
 }
 
@@ -141,11 +186,15 @@ fn drop_all(lab: &Lab, object: &[u8], name: &str) -> Result<Loaded> {
     Ok(Loaded::Drop { _program: ebpf })
 }
 
-fn nftables(lab: &Lab) -> Result<Loaded> {
+fn nftables(lab: &Lab, limit: Limit) -> Result<Loaded> {
     receive_without_xdp(lab)?;
     let set = format!("{{ type ipv4_addr; size {CAPACITY}; flags dynamic,timeout; timeout 1h; }}");
     let hook = format!("{{ type filter hook ingress device {INTERFACE} priority 0; }}");
-    let limit = "add @seen { ip saddr limit rate over 1/hour burst 1 packets }";
+    let rate = match limit {
+        Limit::Narrow => "1/hour burst 1",
+        Limit::Wide => "1000000/second burst 1000000",
+    };
+    let limit = format!("add @seen {{ ip saddr limit rate over {rate} packets }}");
     let ruleset = [
         format!("add table netdev {TABLE}"),
         format!("add set netdev {TABLE} seen {set}"),
@@ -157,7 +206,7 @@ fn nftables(lab: &Lab) -> Result<Loaded> {
     Ok(Loaded::Rules)
 }
 
-fn hashlimit(lab: &Lab) -> Result<Loaded> {
+fn hashlimit(lab: &Lab, limit: Limit) -> Result<Loaded> {
     receive_without_xdp(lab)?;
     let capacity = CAPACITY.to_string();
     let place = [
@@ -170,8 +219,12 @@ fn hashlimit(lab: &Lab) -> Result<Loaded> {
         "-m",
         "hashlimit",
     ];
-    let limit = ["--hashlimit-name", TABLE, "--hashlimit-mode", "srcip"];
-    let rate = ["--hashlimit-above", "1/hour", "--hashlimit-burst", "1"];
+    let table = ["--hashlimit-name", TABLE, "--hashlimit-mode", "srcip"];
+    let (above, burst) = match limit {
+        Limit::Narrow => ("1/hour", "1"),
+        Limit::Wide => ("1000000/second", "1000000"),
+    };
+    let rate = ["--hashlimit-above", above, "--hashlimit-burst", burst];
     let room = [
         "--hashlimit-htable-size",
         &capacity,
@@ -179,7 +232,7 @@ fn hashlimit(lab: &Lab) -> Result<Loaded> {
         &capacity,
     ];
     let expire = ["--hashlimit-htable-expire", "3600000"];
-    let arguments = [&place[..], &limit, &rate, &room, &expire].concat();
+    let arguments = [&place[..], &table, &rate, &room, &expire].concat();
     lab.near.run("iptables", &arguments)?;
     Ok(Loaded::Rules)
 }
@@ -191,27 +244,18 @@ fn receive_without_xdp(lab: &Lab) -> Result<()> {
         .map(drop)
 }
 
-/// The packets that IP received: the third number of the second line that begins with `Ip:`, `InReceives`.
-fn in_receives(statistics: &str) -> Result<u64> {
-    let line = statistics
+/// A counter of IP, by its name in the first of the two lines that begin with `Ip:`.
+fn ip_counter(statistics: &str, name: &str) -> Result<u64> {
+    let mut lines = statistics
         .lines()
-        .filter(|line| line.starts_with("Ip:"))
-        .nth(1);
-    number(
-        line.and_then(|line| line.split_whitespace().nth(3)),
-        statistics,
-    )
-}
-
-/// The number that begins a line with `word`, as iptables writes its counters before the target.
-fn number_before(text: &str, word: &str) -> Result<u64> {
-    let line = text.lines().find(|line| line.contains(word));
-    number(line.and_then(|line| line.split_whitespace().next()), text)
-}
-
-fn number(word: Option<&str>, text: &str) -> Result<u64> {
-    let number = word.and_then(|word| word.parse().ok());
-    number.with_context(|| format!("no counter is shown: {text}"))
+        .filter_map(|line| line.strip_prefix("Ip:"))
+        .map(str::split_whitespace);
+    let place = lines
+        .next()
+        .and_then(|mut names| names.position(|found| found == name));
+    let mut numbers = lines.next();
+    let number = place.and_then(|place| numbers.as_mut()?.nth(place)?.parse().ok());
+    number.with_context(|| format!("no counter {name} is shown: {statistics}"))
 }
 
 #[cfg(test)]
@@ -219,12 +263,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_counters_of_the_others_are_found_in_what_they_print() {
-        let snmp = "Ip: Forwarding DefaultTTL InReceives InHdrErrors\nIp: 2 64 1234 0\n";
-        assert_eq!(in_receives(snmp).unwrap(), 1234);
-        let iptables =
-            "Chain PREROUTING (policy ACCEPT 0 packets, 0 bytes)\n   77  2156 DROP  0 -- * *\n";
-        assert_eq!(number_before(iptables, "DROP").unwrap(), 77);
-        assert!(in_receives("").is_err() && number_before("", "DROP").is_err());
+    fn a_counter_of_ip_is_found_by_its_name() {
+        let snmp = "Ip: Forwarding DefaultTTL InReceives InHdrErrors InAddrErrors\nIp: 2 64 1234 0 56\nIcmp: InMsgs\n";
+        assert_eq!(ip_counter(snmp, RECEIVED_BY_IP).unwrap(), 1234);
+        assert_eq!(ip_counter(snmp, WITHOUT_ROUTE).unwrap(), 56);
+        assert!(ip_counter(snmp, "InMsgs").is_err() && ip_counter("", WITHOUT_ROUTE).is_err());
     }
 }

@@ -159,7 +159,7 @@ pub enum Verb {
     Rollback,
     /// Show the addresses that are never banned by accident, and why
     #[command(
-        after_help = "Examples:\n  rlctl protected\n\nDetection, lists and other hosts never ban them, `rlctl ban` only with --force. Their limits hold."
+        after_help = "Examples:\n  rlctl protected\n\nDetection, lists and CrowdSec never ban them, `rlctl ban` only with --force. Their limits hold."
     )]
     Protected,
     /// Let everything pass, bans and limits notwithstanding, until it is ended
@@ -201,7 +201,7 @@ pub enum PassAllVerb {
 /// `suggest [--percentile P] [--headroom N] [--since TIME] [--toml]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n\nOf each limit, what sources had sent in a window: of windows in which they sent anything, found by looking at the tables from time to time. Of a token bucket, what was in use of its burst. A limit measures no more than it admits, and only the packets that it counts: write a generous one for what is to be measured. Sliding logs and the node are not measured, nor what comes while an attack is going on. Ends with 1 when too little was seen."
+    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n\nOf each limit, what sources had sent in a window: of windows in which they sent anything, found by looking at the tables from time to time. Of a token bucket, what was in use of its burst. A limit measures no more than it admits, and only the packets that it counts: write a generous one for what is to be measured. Of a sliding log, what was in it; of the node, what its CPUs have drawn. What comes while an attack is going on is not measured. Ends with 1 when too little was seen."
 )]
 pub struct SuggestArguments {
     /// The part of all windows that is to fit, in percent
