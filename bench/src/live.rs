@@ -36,8 +36,8 @@ const OF_EMPTY_DROP: f64 = 0.8;
 /// What this limiter is to reach, of the better of the others.
 const OF_OTHERS: f64 = 2.5;
 
-/// The most packets that are sent before anything is measured: twice what there is room for.
-const WARM_UP_MAX: u64 = 2 * contender::CAPACITY as u64;
+/// The most packets that are sent before anything is measured: more than there is room for.
+const WARM_UP_MAX: u64 = 4_000_000;
 
 /// One contender under one traffic.
 struct Running<'a> {
@@ -67,7 +67,7 @@ pub fn measure(
         // State of other sources would be in the way of these.
         let mut contenders = vec![];
         for kind in Kind::all(limit, sources) {
-            match Contender::new(kind, limit, object) {
+            match Contender::new(kind, limit, sources, object) {
                 Ok(contender) => contenders.push(contender),
                 Err(why) if kind.is_optional() => {
                     report.skip(format!("{name} {}: {why:#}", kind.label()));

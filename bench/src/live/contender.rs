@@ -5,6 +5,7 @@
 
 use anyhow::{Context, Result};
 use aya::{Ebpf, EbpfLoader, programs::xdp::XdpMode};
+use ratelimit_common::layout::SOURCES_DEFAULT;
 use ratelimit_tests::{Lab, lab::INTERFACE};
 
 use crate::{
@@ -14,8 +15,6 @@ use crate::{
 
 /// The address of the near interface, to which the frames are sent.
 const NEAR_MAC: &str = "02:00:00:00:00:02";
-/// Sources that each of them has room for.
-pub const CAPACITY: u32 = ROOMY;
 /// What IP calls the packets that it received, before all of its hooks, and those that it has no route for, behind the first of them.
 const RECEIVED_BY_IP: &str = "InReceives";
 const WITHOUT_ROUTE: &str = "InAddrErrors";
@@ -110,7 +109,8 @@ impl Kind {
 
 impl Contender {
     /// Sets it up.
-    pub fn new(kind: Kind, limit: Limit, object: &[u8]) -> Result<Self> {
+    pub fn new(kind: Kind, limit: Limit, sources: Sources, object: &[u8]) -> Result<Self> {
+        let capacity = capacity(sources);
         let lab = Lab::new()?;
         lab.near
             .ip(&["link", "set", INTERFACE, "address", NEAR_MAC])?;
@@ -118,10 +118,12 @@ impl Contender {
             Kind::EmptyDrop => drop_all(&lab, object, "drop"),
             Kind::DropAfterALook => drop_all(&lab, object, "drop_after_a_look"),
             Kind::NoLimiter => receive_without_xdp(&lab).map(|()| Loaded::Rules),
-            Kind::Ratelimit(store) => ratelimit(&lab, &scenario(store, limit, "")),
-            Kind::NewSources(store) => ratelimit(&lab, &scenario(store, limit, NEW_SOURCES)),
-            Kind::Nftables => nftables(&lab, limit),
-            Kind::Hashlimit => hashlimit(&lab, limit),
+            Kind::Ratelimit(store) => ratelimit(&lab, &scenario(store, limit, capacity, "")),
+            Kind::NewSources(store) => {
+                ratelimit(&lab, &scenario(store, limit, capacity, NEW_SOURCES))
+            }
+            Kind::Nftables => nftables(&lab, limit, capacity),
+            Kind::Hashlimit => hashlimit(&lab, limit, capacity),
         };
         loaded.map(|loaded| Self { kind, loaded, lab })
     }
@@ -157,19 +159,27 @@ impl Contender {
 const TABLE: &str = "bench";
 const CHAIN: &str = "ingress";
 
+/// Sources that each of them has room for: as many as by default, but where a million send.
+fn capacity(sources: Sources) -> u32 {
+    match sources {
+        Sources::Million => ROOMY,
+        _ => SOURCES_DEFAULT,
+    }
+}
+
 fn ratelimit(lab: &Lab, scenario: &Scenario) -> Result<Loaded> {
     let installation = Installation::new(lab, scenario)?;
     Ok(Loaded::Ratelimit(Box::new(installation)))
 }
 
-fn scenario(store: Store, limit: Limit, more: &str) -> Scenario {
+fn scenario(store: Store, limit: Limit, capacity: u32, more: &str) -> Scenario {
     let amount = match limit {
         Limit::Narrow => "packets = 1, per = \"1h\"",
         Limit::Wide => "packets = 1_000_000, per = \"1s\"",
     };
     let limits = format!("{{ {amount}, algorithm = \"token-bucket\" }}");
     let toml = format!("{more}\n[policy.default]\nlimits = [{limits}]");
-    Scenario::new(store, "live", toml).capacity(CAPACITY)
+    Scenario::new(store, "live", toml).capacity(capacity)
 }
 
 fn drop_all(lab: &Lab, object: &[u8], name: &str) -> Result<Loaded> {
@@ -186,9 +196,9 @@ fn drop_all(lab: &Lab, object: &[u8], name: &str) -> Result<Loaded> {
     Ok(Loaded::Drop { _program: ebpf })
 }
 
-fn nftables(lab: &Lab, limit: Limit) -> Result<Loaded> {
+fn nftables(lab: &Lab, limit: Limit, capacity: u32) -> Result<Loaded> {
     receive_without_xdp(lab)?;
-    let set = format!("{{ type ipv4_addr; size {CAPACITY}; flags dynamic,timeout; timeout 1h; }}");
+    let set = format!("{{ type ipv4_addr; size {capacity}; flags dynamic,timeout; timeout 1h; }}");
     let hook = format!("{{ type filter hook ingress device {INTERFACE} priority 0; }}");
     let rate = match limit {
         Limit::Narrow => "1/hour burst 1",
@@ -206,9 +216,9 @@ fn nftables(lab: &Lab, limit: Limit) -> Result<Loaded> {
     Ok(Loaded::Rules)
 }
 
-fn hashlimit(lab: &Lab, limit: Limit) -> Result<Loaded> {
+fn hashlimit(lab: &Lab, limit: Limit, capacity: u32) -> Result<Loaded> {
     receive_without_xdp(lab)?;
-    let capacity = CAPACITY.to_string();
+    let capacity = capacity.to_string();
     let place = [
         "-t",
         "raw",
