@@ -70,7 +70,6 @@ pub struct Daemon {
     control: std::os::unix::net::UnixListener,
     observe: Option<std::net::TcpListener>,
     socket: PathBuf,
-    on_stop: OnStop,
     _lock: Lock,
 }
 
@@ -96,7 +95,6 @@ impl Daemon {
         let samples = kernel.take_samples();
         let captures = kernel.take_captures()?;
         let logs = kernel.take_logs()?;
-        let on_stop = config.on_stop;
         // It listens before it looks: nothing is missed in between.
         let watch = Watch::new()?;
         let protected = Protected::find();
@@ -116,7 +114,6 @@ impl Daemon {
             control,
             observe,
             socket,
-            on_stop,
             _lock: lock,
         })
     }
@@ -189,7 +186,7 @@ impl Daemon {
         let failed = first_failure(&mut tasks, &stop).await;
         tell_systemd(&[sd_notify::NotifyState::Stopping]);
         drain(tasks).await;
-        finish(thread, &self.socket, self.on_stop)?;
+        finish(thread, &self.socket)?;
         failed.map_or(Ok(()), Err)
     }
 }
@@ -222,17 +219,13 @@ async fn drain(mut tasks: JoinSet<anyhow::Result<()>>) {
     tasks.shutdown().await;
 }
 
-fn finish(
-    thread: thread::JoinHandle<Controller>,
-    socket: &Path,
-    on_stop: OnStop,
-) -> anyhow::Result<()> {
+fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Result<()> {
     let mut controller = thread
         .join()
         .map_err(|_| anyhow!("the controller ended badly"))?;
     controller.keep_history();
     remove_socket(socket)?;
-    match on_stop {
+    match controller.on_stop() {
         OnStop::Keep
             if controller
                 .status()

@@ -102,6 +102,25 @@ fn on_stop_detach_leaves_nothing() {
 }
 
 #[test]
+fn on_stop_is_what_the_last_reload_said() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let toml = |word| format!("on_stop = \"{word}\"\n[policy.default]\nlimits = []\n");
+    for (first, then) in [("detach", "keep"), ("keep", "detach")] {
+        let mut service = Service::started(&lab, &toml(first)).unwrap();
+        service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+        service.configure(&toml(then)).unwrap();
+        let said = service.rlctl_ok(&["reload"]).unwrap();
+        assert!(
+            said.contains(&format!("on_stop: {first} -> {then}")),
+            "{said}"
+        );
+        service.stop("-TERM").unwrap();
+        assert_eq!(passes(&lab, BANNED), then == "detach", "{then}");
+    }
+}
+
+#[test]
 fn after_rlctl_detach_everything_passes_and_the_next_start_attaches_again() {
     require_root!();
     let lab = Lab::new().unwrap();

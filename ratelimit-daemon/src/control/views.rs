@@ -21,7 +21,7 @@ use crate::{
         MapStatus, Origin, PolicyView, Refused, StatsRow, Status,
     },
     class::Class,
-    config::Mode,
+    config::{Mode, OnStop},
     datapath::{CounterRow, DatapathError, InterfaceState, IpFamily, Totals},
     prefix::Prefix,
 };
@@ -114,6 +114,12 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
 }
 
 impl Controller {
+    /// What becomes of the programs when the daemon stops.
+    #[must_use]
+    pub const fn on_stop(&self) -> OnStop {
+        self.intent.config.on_stop
+    }
+
     /// The state of the daemon and its datapath, but for how many slots of a `compact` table are in use.
     #[must_use]
     pub fn status(&self) -> Status {
