@@ -37,6 +37,32 @@ fn a_driver_that_cannot_is_an_error_where_native_was_asked_for() {
 }
 
 #[test]
+fn a_mode_that_fails_leaves_the_interface_in_the_one_before() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, &toml("generic", "lo")).unwrap();
+    service.rlctl_ok(&["ban", "--force", "127.0.0.9"]).unwrap();
+    service.stop("-TERM").unwrap();
+    service.configure(&toml("native", "lo")).unwrap();
+    let said = service.refusal().unwrap();
+    assert!(
+        said.contains("lo goes on in generic mode, as the one that is configured fails"),
+        "{said}"
+    );
+    assert!(said.contains("attaching to lo in native mode"), "{said}");
+    assert!(only_the_banned_is_dropped(&service));
+    // What was put back is adopted as any other link.
+    service.configure(&toml("generic", "lo")).unwrap();
+    service.start().unwrap();
+    assert!(
+        service.log().contains("adopted the pinned link"),
+        "{}",
+        service.log()
+    );
+    assert!(only_the_banned_is_dropped(&service));
+}
+
+#[test]
 fn several_interfaces_share_the_lists_and_are_counted_apart() {
     require_root!();
     let lab = Lab::new().unwrap();
@@ -46,12 +72,7 @@ fn several_interfaces_share_the_lists_and_are_counted_apart() {
     assert_mode(&service, INTERFACE, "native");
     assert_mode(&service, "lo", "generic");
     service.rlctl_ok(&["ban", "--force", "127.0.0.9"]).unwrap();
-    let ping = service
-        .inside("python3".as_ref())
-        .args(["-c", PING])
-        .status()
-        .unwrap();
-    assert!(ping.success());
+    assert!(only_the_banned_is_dropped(&service));
     let stats = service.rlctl_ok(&["--json", "stats"]).unwrap();
     assert!(stats.contains("\"lo\""), "{stats}");
 }
@@ -73,6 +94,11 @@ def arrives(source):
 assert arrives('127.0.0.8')
 assert not arrives('127.0.0.9')
 ";
+
+fn only_the_banned_is_dropped(service: &Service) -> bool {
+    let mut ping = service.inside("python3".as_ref());
+    ping.args(["-c", PING]).status().unwrap().success()
+}
 
 fn check(mode: &str, interface: &str, got: &str) {
     require_root!();

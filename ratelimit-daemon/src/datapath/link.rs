@@ -1,7 +1,9 @@
 //! Attaching the program to interfaces, and taking it off.
 
 use std::{
-    fs, thread,
+    fs,
+    path::Path,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -36,6 +38,16 @@ pub struct Attachment {
     link: Option<FdLink>,
 }
 
+/// What became of a pinned link.
+enum Adoption {
+    /// It runs the new program.
+    Adopted(FdLink),
+    /// It ran in this mode, which is not the one that is wanted, and was taken off.
+    TakenOff(XdpMode),
+    /// It had come off its interface.
+    Gone,
+}
+
 /// What was taken off.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Detachment {
@@ -56,24 +68,25 @@ pub fn attach(
     pinned: Option<&LinkPin>,
 ) -> anyhow::Result<Attachment> {
     let name = &interface.name;
-    let state = interface::query(name)?.ok_or_else(|| anyhow!("there is no interface {name}"))?;
-    let adopted = match pinned {
-        Some(pin) => adopt(program, interface, pin, &state)?,
-        None => None,
-    };
-    // The pin of a link that does not fit is gone already.
-    let replaced = pinned.filter(|_| adopted.is_some());
-    let link = match adopted {
-        Some(link) => link,
-        None => attach_anew(program, interface, &state)?,
-    };
     let path = pins.link(slot, name);
-    if !path.exists() {
-        link.pin(&path)
-            .with_context(|| format!("pinning the link of {name} at {}", path.display()))?;
-    }
-    if let Some(pin) = replaced.filter(|pin| pin.path != path) {
-        remove(pin)?;
+    let state = interface::query(name)?.ok_or_else(|| anyhow!("there is no interface {name}"))?;
+    let adoption = pinned.map(|pin| adopt(program, interface, pin, &state));
+    match adoption.transpose()? {
+        Some(Adoption::Adopted(link)) => {
+            if !path.exists() {
+                pin(link, name, &path)?;
+            }
+            if let Some(pin) = pinned.filter(|pin| pin.path != path) {
+                remove(pin)?;
+            }
+        }
+        Some(Adoption::TakenOff(mode)) => attach_anew(program, interface, &state)
+            .and_then(|link| pin(link, name, &path))
+            .map_err(|error| put_back(program, interface, &state, mode, &path, error))?,
+        Some(Adoption::Gone) | None => {
+            let link = attach_anew(program, interface, &state)?;
+            pin(link, name, &path)?;
+        }
     }
     let link = PinnedLink::from_pin(&path)
         .with_context(|| format!("opening the link of {name} at {}", path.display()))?;
@@ -105,18 +118,18 @@ impl Attachment {
     }
 }
 
-/// Replaces the program of a pinned link; `None` when the link has come off its interface or has the wrong mode.
+/// Replaces the program of a pinned link, unless that has come off its interface or has the wrong mode.
 fn adopt(
     program: &mut Xdp,
     interface: &Interface,
     pin: &LinkPin,
     state: &InterfaceState,
-) -> anyhow::Result<Option<FdLink>> {
+) -> anyhow::Result<Adoption> {
     let name = &interface.name;
     let link = FdLink::from(open(pin)?);
     let linked = link.info().context("reading the pinned link")?.program_id();
-    let fits = match (interface.mode, state.program) {
-        (_, Some((_, running))) if running != linked => false,
+    let running = state.program.filter(|(_, running)| *running == linked);
+    let fits = match (interface.mode, running) {
         (Mode::Native, Some((mode, _))) => mode == XdpMode::Native,
         (Mode::Generic, Some((mode, _))) => mode == XdpMode::Generic,
         (Mode::Auto, Some(_)) => true,
@@ -128,8 +141,8 @@ fn adopt(
             "the pinned link does not fit and is made anew"
         );
         drop(link);
-        remove(pin)?;
-        return Ok(None);
+        detach(pin)?;
+        return Ok(running.map_or(Adoption::Gone, |(mode, _)| Adoption::TakenOff(mode)));
     }
     let link = xdp::XdpLink::try_from(link).context("the pinned link is not one of XDP")?;
     let id = program
@@ -139,7 +152,7 @@ fn adopt(
         interface = name,
         "adopted the pinned link and replaced its program"
     );
-    Ok(Some(fd_link(program, id)?))
+    Ok(Adoption::Adopted(fd_link(program, id)?))
 }
 
 fn attach_anew(
@@ -148,7 +161,7 @@ fn attach_anew(
     state: &InterfaceState,
 ) -> anyhow::Result<FdLink> {
     let name = &interface.name;
-    // A link of ours that was just taken away because of its mode is gone from the kernel by now: ask again.
+    // A link of ours may have been taken off because of its mode: ask again.
     let state = interface::query(name)?.unwrap_or_else(|| state.clone());
     if let Some((mode, id)) = state.program {
         bail!(
@@ -162,39 +175,65 @@ fn attach_anew(
             },
         );
     }
-    let id = match interface.mode {
-        Mode::Native => attach_as(program, interface, &state, xdp::XdpMode::Driver)?,
-        Mode::Generic => attach_as(program, interface, &state, xdp::XdpMode::Skb)?,
-        Mode::Auto => match attach_as(program, interface, &state, xdp::XdpMode::Driver) {
-            Ok(id) => id,
-            Err(error) => {
+    match interface.mode {
+        Mode::Native => attach_as(program, interface, &state, XdpMode::Native),
+        Mode::Generic => attach_as(program, interface, &state, XdpMode::Generic),
+        Mode::Auto => {
+            let native = attach_as(program, interface, &state, XdpMode::Native);
+            native.or_else(|error| {
                 warn!(
                     interface = name,
                     error = format!("{error:#}"),
                     "the driver refuses XDP: falling back to generic mode, which is several times slower"
                 );
-                attach_as(program, interface, &state, xdp::XdpMode::Skb)?
-            }
-        },
-    };
-    fd_link(program, id)
+                attach_as(program, interface, &state, XdpMode::Generic)
+            })
+        }
+    }
+}
+
+/// Puts the program where one of ours ran until another mode was tried, which failed with `error`, and says what became of it.
+fn put_back(
+    program: &mut Xdp,
+    interface: &Interface,
+    state: &InterfaceState,
+    mode: XdpMode,
+    path: &Path,
+    error: anyhow::Error,
+) -> anyhow::Error {
+    let (name, label) = (&interface.name, mode.label());
+    let back = attach_as(program, interface, state, mode).and_then(|link| pin(link, name, path));
+    error.context(match back {
+        Ok(()) => format!(
+            "{name} goes on in {label} mode, as the one that is configured fails: write `mode = \"{label}\"`"
+        ),
+        Err(back) => format!(
+            "{name} is not protected, as it cannot go back to {label} mode ({back:#}) and the one that is configured fails"
+        ),
+    })
 }
 
 fn attach_as(
     program: &mut Xdp,
     interface: &Interface,
     state: &InterfaceState,
-    mode: xdp::XdpMode,
-) -> anyhow::Result<xdp::XdpLinkId> {
-    let attached: Result<_, ProgramError> = program.attach_to_if_index(state.index, mode);
-    attached.with_context(|| {
-        let word = if mode == xdp::XdpMode::Skb {
-            "generic"
-        } else {
-            "native"
-        };
-        format!("attaching to {} in {word} mode", interface.name)
-    })
+    mode: XdpMode,
+) -> anyhow::Result<FdLink> {
+    let flag = match mode {
+        XdpMode::Native => xdp::XdpMode::Driver,
+        XdpMode::Generic => xdp::XdpMode::Skb,
+        XdpMode::Offloaded => xdp::XdpMode::Hardware,
+    };
+    let attached: Result<_, ProgramError> = program.attach_to_if_index(state.index, flag);
+    let id = attached
+        .with_context(|| format!("attaching to {} in {} mode", interface.name, mode.label()))?;
+    fd_link(program, id)
+}
+
+fn pin(link: FdLink, name: &str, path: &Path) -> anyhow::Result<()> {
+    link.pin(path)
+        .with_context(|| format!("pinning the link of {name} at {}", path.display()))?;
+    Ok(())
 }
 
 fn fd_link(program: &mut Xdp, id: xdp::XdpLinkId) -> anyhow::Result<FdLink> {
