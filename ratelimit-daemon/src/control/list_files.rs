@@ -3,7 +3,8 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::Read,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -75,16 +76,25 @@ impl ListFile {
     }
 }
 
-/// The bytes of a file, and when it was written.
-fn read_file(path: &Path) -> std::io::Result<(Vec<u8>, Timestamp)> {
-    let file = fs::File::open(path)?;
-    let written = file.metadata()?.modified()?;
+/// The bytes of a file, and when it was written. Nobody is waited for: a pipe may have no writer, and no end.
+fn read_file(path: &Path) -> io::Result<(Vec<u8>, Timestamp)> {
+    let mut options = fs::File::options();
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        let message = "it is no regular file: write the list into one, and name that";
+        return Err(io::Error::other(message));
+    }
+    let written = metadata.modified()?;
     let written = Timestamp::try_from(written).unwrap_or_else(|_| Timestamp::now());
     let mut bytes = Vec::new();
     file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > BYTES_MAX {
         let message = format!("it is larger than {} MiB", BYTES_MAX >> 20);
-        return Err(std::io::Error::other(message));
+        return Err(io::Error::other(message));
     }
     Ok((bytes, written))
 }

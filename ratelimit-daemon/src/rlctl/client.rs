@@ -29,7 +29,7 @@ use crate::{
 /// How long connecting, asking and reading the answer may take together.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The same, for lists of a million entries.
+/// The same, for lists of a million entries, and for what reads the files of lists.
 const LIST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Knows where the daemon listens.
@@ -117,7 +117,11 @@ impl Client {
     ) -> Result<Answer<T>, Failure> {
         require_room(path, &body)?;
         let request = self.build(method, path, "application/json", body);
-        understand(&self.ask(request, Duration::ZERO)?)
+        let patience = match path {
+            "/v1/reload" | "/v1/apply" | "/v1/rollback" => LIST_TIMEOUT,
+            _ => Duration::ZERO,
+        };
+        understand(&self.ask(request, patience)?)
     }
 
     /// Asks, and takes as much time as every request may take, or `patience` if that is more.
@@ -307,7 +311,11 @@ fn no_permission(error: String) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixListener;
+    use std::{
+        io::{Read as _, Write as _},
+        os::unix::net::UnixListener,
+        thread,
+    };
 
     use super::*;
 
@@ -338,6 +346,32 @@ mod tests {
             failure.refused.error.ends_with("nothing came within 50ms"),
             "{failure:?}"
         );
+    }
+
+    #[test]
+    fn what_reads_lists_is_given_more_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("control.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        // It ends with the process of the test.
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 4096]).unwrap();
+                thread::sleep(Duration::from_millis(500));
+                // Who has given up is not there any more.
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnull");
+            }
+        });
+        let client = Client {
+            timeout: Duration::from_millis(50),
+            ..Client::new(socket)
+        };
+        for path in ["/v1/reload", "/v1/rollback"] {
+            client.call::<Value>(path).unwrap();
+        }
+        client.post::<Value>("/v1/apply", &Value::Null).unwrap();
+        client.call::<Value>("/v1/detach").unwrap_err();
     }
 
     #[test]

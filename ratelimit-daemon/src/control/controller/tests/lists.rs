@@ -1,6 +1,6 @@
 //! Lists: imported, read from files, replaced, exported.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, process::Command, sync::mpsc};
 
 use super::*;
 use crate::{
@@ -360,6 +360,25 @@ fn entries_that_stop_at_what_is_protected_are_told_by_import_dry_run_and_list() 
     // What was forced holds all the same.
     let forced = r#"{"prefix":"127.0.0.1","origin":"forced"}"#;
     assert_eq!(lab.import_lines(true, forced).unwrap().spared.count, 0);
+}
+
+#[test]
+fn a_pipe_is_refused_and_nobody_waits_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for path in [pipe.as_path(), directory.path(), Path::new("/dev/zero")] {
+        let config = with_file(path, None);
+        let (sender, read) = mpsc::channel();
+        // A test that waits for ever would say nothing.
+        thread::spawn(move || sender.send(Lab::new(config).only_list().error));
+        let error = read.recv_timeout(Duration::from_secs(10)).unwrap().unwrap();
+        assert!(
+            error.ends_with("it is no regular file: write the list into one, and name that"),
+            "{error}"
+        );
+    }
 }
 
 impl Lab {
