@@ -46,6 +46,7 @@ mod reconcile;
 mod record;
 mod regions;
 mod reload;
+mod reminder;
 mod reserve;
 mod rules;
 mod stopped;

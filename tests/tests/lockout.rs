@@ -188,6 +188,32 @@ fn pass_all_opens_everything_says_so_everywhere_and_outlives_the_daemon() {
 }
 
 #[test]
+fn pass_all_does_not_wait_for_a_disk_and_every_command_says_that_it_is_not_written_down() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, UNLIMITED).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    let obstacle = service.path("state/pass-all.new");
+    fs::create_dir(&obstacle).unwrap();
+    for command in [&["pass-all", "on"][..], &["status"]] {
+        let said = service.rlctl(command).unwrap();
+        assert_eq!(said.code, 0, "{said:?}");
+        let warning =
+            "warning: what holds is not written down, and a restart of ratelimitd may undo it";
+        assert!(
+            said.stderr.contains(warning) && said.stderr.contains("pass-all.json"),
+            "{said:?}"
+        );
+    }
+    assert!(passes(&lab, BANNED));
+    fs::remove_dir(&obstacle).unwrap();
+    service.wait_for_log("written down at last").unwrap();
+    let said = service.rlctl(&["pass-all", "off"]).unwrap();
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    assert!(!passes(&lab, BANNED));
+}
+
+#[test]
 fn pass_all_ends_by_itself() {
     require_root!();
     let lab = Lab::new().unwrap();

@@ -11,6 +11,10 @@ pub const SSH_PEER: &str = "ratelimit-ssh-peer";
 /// The header of every answer while everything passes: [`PassAllStatus`] as JSON.
 pub const PASS_ALL: &str = "ratelimit-pass-all";
 
+/// The header of every answer while `pass-all` or a trial is not written down as it stands, so that a restart may undo it: why, as
+/// a list in JSON.
+pub const UNKEPT: &str = "ratelimit-unkept";
+
 /// The largest configuration that can be applied, in bytes of JSON.
 pub const APPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
 

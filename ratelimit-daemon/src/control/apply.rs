@@ -80,10 +80,15 @@ impl Trials {
     }
 
     /// Takes notice of texts that were put in force from disk.
-    pub fn reloaded(&mut self, texts: Vec<File>) -> anyhow::Result<()> {
+    pub fn reloaded(&mut self, texts: Vec<File>) {
         self.texts = texts;
         self.trial = None;
-        self.kept.remove()
+        self.kept.keep(None);
+    }
+
+    /// Why the state directory says something else.
+    pub fn behind(&self) -> Option<&str> {
+        self.kept.behind()
     }
 
     fn pending(&self) -> Result<Trial, Refused> {
@@ -95,17 +100,11 @@ impl Trials {
     }
 
     /// Writes down what became of a trial, as long as that matters.
-    fn settle(&mut self, trial: Trial) -> anyhow::Result<()> {
+    fn settle(&mut self, trial: Trial) {
         self.texts = trial.in_force().to_vec();
         let disk = config::read(&trial.main).unwrap_or_default();
-        if trial.is_of(&disk) {
-            self.kept.write(&trial)?;
-            self.trial = Some(trial);
-        } else {
-            self.kept.remove()?;
-            self.trial = None;
-        }
-        Ok(())
+        self.trial = Some(trial).filter(|trial| trial.is_of(&disk));
+        self.kept.keep(self.trial.as_ref());
     }
 }
 
@@ -145,11 +144,8 @@ impl Controller {
         let changes = match self.replace_checked(config) {
             Ok(changes) => changes,
             Err(refused) => {
-                let restored = match &self.trials.trial {
-                    Some(before) => self.trials.kept.write(before),
-                    None => self.trials.kept.remove(),
-                };
-                restored?;
+                let Trials { kept, trial, .. } = &mut self.trials;
+                kept.keep(trial.as_ref());
                 return Err(refused);
             }
         };
@@ -176,7 +172,9 @@ impl Controller {
             at: Timestamp::now(),
         };
         let attempt = trial.attempt();
-        self.trials.settle(trial)?;
+        // What is confirmed and not written down would be gone at the next start: then it is not confirmed.
+        self.trials.kept.write(&trial)?;
+        self.trials.settle(trial);
         info!(file = attempt.file, author, "configuration confirmed");
         Ok(attempt)
     }
@@ -195,7 +193,7 @@ impl Controller {
             at: Timestamp::now(),
         };
         let attempt = trial.attempt();
-        self.trials.settle(trial)?;
+        self.trials.settle(trial);
         warn!(
             file = attempt.file,
             author, "configuration rolled back: the one before holds"
@@ -214,6 +212,8 @@ impl Controller {
                 "a configuration that nobody confirmed could not be taken back; trying again"
             );
         }
+        let Trials { kept, trial, .. } = &mut self.trials;
+        kept.catch_up(trial.as_ref());
     }
 }
 

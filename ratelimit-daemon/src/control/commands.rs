@@ -290,7 +290,7 @@ impl Controller {
             .map(|file| file.display().to_string())
             .collect();
         let changes = self.replace_checked(config)?;
-        self.trials.reloaded(texts)?;
+        self.trials.reloaded(texts);
         Ok(Reloaded { files, changes })
     }
 

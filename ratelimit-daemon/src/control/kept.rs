@@ -1,4 +1,5 @@
-//! A document in the state directory: a file of JSON that is replaced whole, or not at all.
+//! A document in the state directory: a file of JSON that is replaced whole, or not at all. What holds in the kernel does not wait
+//! for it: it is written as soon as it can be.
 //!
 //! Beside the database: what stands in here is needed before that is opened, and holds when it is damaged.
 
@@ -11,12 +12,18 @@ use std::{
 
 use anyhow::Context;
 use serde::{Serialize, de::DeserializeOwned};
+use tracing::{info, warn};
+
+use super::reminder::Reminder;
 
 /// Where a document of one kind is kept.
 #[derive(Clone, Debug)]
 pub struct Kept<T> {
     path: PathBuf,
     kind: PhantomData<fn() -> T>,
+    /// Why it does not say what it was to say last; `None` when it does.
+    behind: Option<String>,
+    reminder: Reminder,
 }
 
 impl<T: Serialize + DeserializeOwned> Kept<T> {
@@ -25,6 +32,8 @@ impl<T: Serialize + DeserializeOwned> Kept<T> {
         Self {
             path: directory.join(name),
             kind: PhantomData,
+            behind: None,
+            reminder: Reminder::default(),
         }
     }
 
@@ -74,6 +83,41 @@ impl<T: Serialize + DeserializeOwned> Kept<T> {
             .with_context(|| self.context("removing"))
     }
 
+    /// Replaces it, or removes it where there is none to be. What fails is logged, and [`catch_up`](Self::catch_up) tries again.
+    pub fn keep(&mut self, document: Option<&T>) {
+        let kept = document.map_or_else(|| self.remove(), |document| self.write(document));
+        let file = self.path.display();
+        match kept {
+            Ok(()) if self.behind.is_some() => {
+                info!(%file, "written down at last");
+                (self.behind, self.reminder) = (None, Reminder::default());
+            }
+            Ok(()) => {}
+            Err(error) => {
+                let error = format!("{error:#}");
+                if self.reminder.is_due() {
+                    warn!(
+                        error,
+                        "what holds is not written down, and a restart may undo it: trying again each second"
+                    );
+                }
+                self.behind = Some(error);
+            }
+        }
+    }
+
+    /// Tries again what could not be written down.
+    pub fn catch_up(&mut self, document: Option<&T>) {
+        if self.behind.is_some() {
+            self.keep(document);
+        }
+    }
+
+    /// Why it does not say what it was to say last.
+    pub fn behind(&self) -> Option<&str> {
+        self.behind.as_deref()
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         File::open(directory)?.sync_all()
@@ -99,6 +143,22 @@ mod tests {
         assert_eq!(kept.read().unwrap(), Some(vec![2, 3]));
         kept.remove().unwrap();
         assert_eq!(kept.read().unwrap(), None);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_when_it_can_be() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut kept = Kept::<Vec<u32>>::new(directory.path(), "numbers.json");
+        let obstacle = directory.path().join("numbers.new");
+        fs::create_dir(&obstacle).unwrap();
+        kept.keep(Some(&vec![1]));
+        kept.catch_up(Some(&vec![1]));
+        assert!(kept.behind().unwrap().contains("numbers.json"));
+        fs::remove_dir(&obstacle).unwrap();
+        kept.catch_up(Some(&vec![1]));
+        assert_eq!((kept.behind(), kept.read().unwrap()), (None, Some(vec![1])));
+        kept.keep(None);
+        assert_eq!((kept.behind(), kept.read().unwrap()), (None, None));
     }
 
     #[test]

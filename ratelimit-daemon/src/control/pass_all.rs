@@ -1,26 +1,21 @@
 //! `rlctl pass-all`: everything passes until somebody ends it. That it does is told everywhere meanwhile.
 //!
 //! A file in the state directory says so while it lasts. A file that is there and not understood still says so: it is the last
-//! word of somebody who had a reason.
+//! word of somebody who had a reason. The kernel comes first: neither does who needs everything open wait for a disk, nor the end.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant as Stopwatch},
-};
+use std::{path::Path, time::Duration};
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use super::{controller::Controller, kept::Kept};
+use super::{controller::Controller, kept::Kept, reminder::Reminder};
 use crate::{
     api::{PassAllRequest, PassAllStatus, Refused, What},
     clock,
 };
 
-/// How often the log says that everything passes.
-const TOLD_EVERY: Duration = Duration::from_mins(1);
 /// The longest time that is not "until somebody ends it": a year.
 const SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
 
@@ -37,7 +32,7 @@ struct Document {
 pub struct PassAll {
     kept: Kept<Document>,
     opened: Option<Document>,
-    told: Stopwatch,
+    reminder: Reminder,
 }
 
 impl PassAll {
@@ -62,7 +57,7 @@ impl PassAll {
         let mut restored = Self {
             kept,
             opened,
-            told: Stopwatch::now(),
+            reminder: Reminder::default(),
         };
         restored.tell();
         restored
@@ -73,21 +68,9 @@ impl PassAll {
         self.opened.as_ref().map(|document| &document.status)
     }
 
-    fn open(&mut self, status: PassAllStatus, until: Option<Instant>) -> anyhow::Result<()> {
-        let document = Document {
-            status,
-            until_boot_ns: until.map(Instant::as_nanos),
-            boot: clock::boot_id(),
-        };
-        self.kept.write(&document)?;
-        self.opened = Some(document);
-        Ok(())
-    }
-
-    fn close(&mut self) -> anyhow::Result<()> {
-        self.kept.remove()?;
-        self.opened = None;
-        Ok(())
+    /// Why the state directory says something else.
+    pub fn behind(&self) -> Option<&str> {
+        self.kept.behind()
     }
 
     /// Whether its time is over: in the same boot by the clock that nobody sets, else by that of the wall.
@@ -106,7 +89,11 @@ impl PassAll {
     }
 
     fn tell(&mut self) {
-        if let Some(status) = self.status() {
+        let Some(document) = &self.opened else {
+            return;
+        };
+        if self.reminder.is_due() {
+            let status = &document.status;
             warn!(
                 since = %status.since,
                 until = ?status.until.map(|until| until.to_string()),
@@ -114,7 +101,6 @@ impl PassAll {
                 "pass-all is on: everything passes, bans and limits included; `rlctl pass-all off` ends it"
             );
         }
-        self.told = Stopwatch::now();
     }
 }
 
@@ -129,21 +115,15 @@ impl Controller {
         request: PassAllRequest,
         author: &str,
     ) -> Result<Option<PassAllStatus>, Refused> {
-        if request.on {
-            let duration = request.seconds.map(duration).transpose()?;
-            let until = duration.map(clock::after);
-            let status = PassAllStatus {
-                since: Timestamp::now(),
-                until: until.map(clock::to_wall),
-                author: author.to_owned(),
-            };
-            self.pass_all.open(status, until)?;
-            self.pass_all.tell();
+        let opened = if request.on {
+            Some(document(request, author)?)
         } else {
-            self.pass_all.close()?;
+            None
+        };
+        self.replace_pass_all(opened)?;
+        if !request.on {
             info!(author, "pass-all is off: packets are judged again");
         }
-        self.enforce_settings()?;
         let status = self.pass_all.status().cloned();
         self.journal.record(
             Timestamp::now(),
@@ -169,8 +149,7 @@ impl Controller {
     /// Ends what is over, and says each minute that it lasts.
     pub(super) fn tick_pass_all(&mut self) {
         if self.pass_all.is_over() {
-            let closed = self.pass_all.close().and_then(|()| self.enforce_settings());
-            match closed {
+            match self.replace_pass_all(None) {
                 Ok(()) => {
                     info!("pass-all is over: packets are judged again");
                     let over = What::PassAllOff { by: None };
@@ -181,10 +160,43 @@ impl Controller {
                     "pass-all is over and could not be ended"
                 ),
             }
-        } else if self.pass_all.told.elapsed() >= TOLD_EVERY {
-            self.pass_all.tell();
         }
+        self.pass_all.tell();
+        let PassAll { kept, opened, .. } = &mut self.pass_all;
+        kept.catch_up(opened.as_ref());
     }
+
+    /// Opens or closes the kernel, and then writes that down.
+    fn replace_pass_all(&mut self, opened: Option<Document>) -> anyhow::Result<()> {
+        let before = std::mem::replace(&mut self.pass_all.opened, opened);
+        if let Err(error) = self.enforce_settings() {
+            self.pass_all.opened = before;
+            return Err(error);
+        }
+        let PassAll {
+            kept,
+            opened,
+            reminder,
+        } = &mut self.pass_all;
+        kept.keep(opened.as_ref());
+        *reminder = Reminder::default();
+        self.pass_all.tell();
+        Ok(())
+    }
+}
+
+fn document(request: PassAllRequest, author: &str) -> Result<Document, Refused> {
+    let duration = request.seconds.map(duration).transpose()?;
+    let until = duration.map(clock::after);
+    Ok(Document {
+        status: PassAllStatus {
+            since: Timestamp::now(),
+            until: until.map(clock::to_wall),
+            author: author.to_owned(),
+        },
+        until_boot_ns: until.map(Instant::as_nanos),
+        boot: clock::boot_id(),
+    })
 }
 
 fn duration(seconds: f64) -> Result<Duration, Refused> {

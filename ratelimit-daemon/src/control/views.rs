@@ -163,6 +163,13 @@ impl Controller {
         }
     }
 
+    /// Why what holds is not written down, so that a restart may undo it.
+    #[must_use]
+    pub fn unkept(&self) -> Vec<String> {
+        let behind = [self.pass_all.behind(), self.trials.behind()];
+        behind.into_iter().flatten().map(str::to_owned).collect()
+    }
+
     fn database(&self) -> DatabaseStatus {
         let damaged = match self.store.found() {
             Found::Damaged(damage) => Some(DamagedDatabase {

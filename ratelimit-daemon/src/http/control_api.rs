@@ -23,7 +23,7 @@ use super::{capture_api, event_api, stream::Streams};
 use crate::{
     api::{
         APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER,
-        SuggestRequest,
+        SuggestRequest, UNKEPT,
     },
     control::{self, Controller, Handle, Unanswered},
     lists,
@@ -311,7 +311,7 @@ where
     T: Serialize + Send + 'static,
 {
     let request = move |controller: &mut Controller| command(controller, request, &peer.author);
-    let request = with_pass_all(request);
+    let request = with_notices(request);
     answered(match transaction {
         Transaction::Own => controller.call(request).await,
         Transaction::Shared => controller.call_grouped(request).await,
@@ -340,7 +340,7 @@ pub(super) async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
     request: impl FnOnce(&mut Controller) -> Result<T, Refused> + Send + 'static,
 ) -> Response {
-    let answer = controller.call(with_pass_all(request)).await;
+    let answer = controller.call(with_notices(request)).await;
     // A million bans take a second: others are served meanwhile.
     let written = tokio::task::spawn_blocking(|| answered(answer)).await;
     written.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
@@ -357,20 +357,35 @@ async fn tell<T: Serialize + Send + 'static>(
     }
 }
 
-/// What the controller answers, and whether everything passes.
-type Answered<T> = (Result<T, Refused>, Option<PassAllStatus>);
+/// What the controller answers, and what everybody is told beside it.
+type Answered<T> = (Result<T, Refused>, Notices);
 
-fn with_pass_all<T>(
+/// What is told with every answer.
+struct Notices {
+    /// Whether everything passes.
+    opened: Option<PassAllStatus>,
+    /// Why what holds is not written down.
+    unkept: Vec<String>,
+}
+
+fn with_notices<T>(
     request: impl FnOnce(&mut Controller) -> Result<T, Refused>,
 ) -> impl FnOnce(&mut Controller) -> Answered<T> {
-    |controller| (request(controller), controller.pass_all().cloned())
+    |controller| {
+        let answer = request(controller);
+        let notices = Notices {
+            opened: controller.pass_all().cloned(),
+            unkept: controller.unkept(),
+        };
+        (answer, notices)
+    }
 }
 
 fn answered<T: Serialize>(answered: Result<Answered<T>, Unanswered>) -> Response {
     match answered {
-        Ok((Ok(value), opened)) => (told(opened), Json(value)).into_response(),
-        Ok((Err(refused), opened)) => {
-            (told(opened), answer(StatusCode::CONFLICT, refused)).into_response()
+        Ok((Ok(value), notices)) => (notices.headers(), Json(value)).into_response(),
+        Ok((Err(refused), notices)) => {
+            (notices.headers(), answer(StatusCode::CONFLICT, refused)).into_response()
         }
         Err(unanswered) => answer(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -379,11 +394,19 @@ fn answered<T: Serialize>(answered: Result<Answered<T>, Unanswered>) -> Response
     }
 }
 
-/// Tells with every answer that everything passes, while it does.
-fn told(opened: Option<PassAllStatus>) -> Option<[(HeaderName, HeaderValue); 1]> {
-    let opened = serde_json::to_vec(&opened?).ok()?;
-    let value = HeaderValue::from_bytes(&opened).ok()?;
-    Some([(HeaderName::from_static(PASS_ALL), value)])
+impl Notices {
+    fn headers(self) -> HeaderMap {
+        let opened = self.opened.and_then(|opened| in_header(&opened));
+        let unkept = (!self.unkept.is_empty()).then(|| in_header(&self.unkept));
+        let headers = [(PASS_ALL, opened), (UNKEPT, unkept.flatten())].into_iter();
+        headers
+            .filter_map(|(name, value)| Some((HeaderName::from_static(name), value?)))
+            .collect()
+    }
+}
+
+fn in_header(value: &impl Serialize) -> Option<HeaderValue> {
+    HeaderValue::from_bytes(&serde_json::to_vec(value).ok()?).ok()
 }
 
 /// A body of JSON, or a refusal in words.

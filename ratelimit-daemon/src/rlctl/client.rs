@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::{
-    api::{APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER},
+    api::{APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER, UNKEPT},
     quantity,
     rlctl::{exit_code::ExitCode, failure::Failure, ssh_peer},
 };
@@ -38,6 +38,7 @@ pub struct Client {
     timeout: Duration,
     ssh_peer: Option<IpAddr>,
     pass_all: RefCell<Option<PassAllStatus>>,
+    unkept: RefCell<Vec<String>>,
 }
 
 /// What the daemon answered.
@@ -57,6 +58,7 @@ impl Client {
             timeout: TIMEOUT,
             ssh_peer: ssh_peer::find(),
             pass_all: RefCell::default(),
+            unkept: RefCell::default(),
         }
     }
 
@@ -68,6 +70,11 @@ impl Client {
     /// Whether everything passes, as the last answer says.
     pub fn pass_all(&self) -> Option<PassAllStatus> {
         self.pass_all.borrow().clone()
+    }
+
+    /// Why what holds is not written down, as the last answer says.
+    pub fn unkept(&self) -> Vec<String> {
+        self.unkept.borrow().clone()
     }
 
     /// Asks for something.
@@ -199,9 +206,9 @@ impl Client {
         tokio::spawn(connection);
         let response = sender.send_request(request).await;
         let response = response.map_err(|error| self.interrupted(&error))?;
-        let opened = response.headers().get(PASS_ALL);
-        let opened = opened.and_then(|header| serde_json::from_slice(header.as_bytes()).ok());
-        self.pass_all.replace(opened);
+        self.pass_all.replace(in_header(&response, PASS_ALL));
+        let unkept = in_header(&response, UNKEPT);
+        self.unkept.replace(unkept.unwrap_or_default());
         Ok(response)
     }
 
@@ -245,6 +252,11 @@ impl Client {
         )
         .hint("a change may have been made all the same: see `rlctl list`")
     }
+}
+
+fn in_header<T: DeserializeOwned>(response: &Response<Incoming>, name: &str) -> Option<T> {
+    let header = response.headers().get(name)?;
+    serde_json::from_slice(header.as_bytes()).ok()
 }
 
 pub(super) fn json(body: &impl Serialize) -> Vec<u8> {

@@ -1,5 +1,7 @@
 //! `pass-all`, over restarts and failures.
 
+use std::fs;
+
 use super::*;
 use crate::api::{PassAllRequest, PassAllStatus, What};
 
@@ -68,13 +70,68 @@ fn a_time_that_makes_no_sense_is_refused() {
 fn a_file_that_is_damaged_is_still_the_last_word() {
     let mut lab = Lab::new(config());
     lab.pass_all(true, None).unwrap();
-    std::fs::write(lab.state.path().join("pass-all.json"), "{").unwrap();
+    fs::write(lab.state.path().join("pass-all.json"), "{").unwrap();
     lab.restart();
     assert!(lab.is_open());
     assert_eq!(lab.controller.status().pass_all.unwrap().author, "unknown");
     lab.pass_all(false, None).unwrap();
     lab.restart();
     assert!(!lab.is_open());
+}
+
+#[test]
+fn it_ends_also_where_that_cannot_be_written_down() {
+    let by_hand: fn(&mut Lab) = |lab| assert_eq!(lab.pass_all(false, None).unwrap(), None);
+    let by_its_time: fn(&mut Lab) = |lab| {
+        thread::sleep(Duration::from_millis(20));
+        lab.controller.tick();
+    };
+    for (seconds, end) in [(None, by_hand), (Some(0.01), by_its_time)] {
+        let mut lab = Lab::new(config());
+        lab.pass_all(true, seconds).unwrap();
+        let file = lab.state.path().join("pass-all.json");
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        end(&mut lab);
+        assert!(!lab.is_open());
+        lab.controller.tick();
+        let unkept = lab.controller.unkept();
+        assert!(unkept[0].contains("pass-all.json"), "{unkept:?}");
+        fs::remove_dir(&file).unwrap();
+        lab.controller.tick();
+        assert!(lab.controller.unkept().is_empty());
+        lab.restart();
+        assert!(!lab.is_open());
+    }
+}
+
+#[test]
+fn it_opens_everything_also_where_that_cannot_be_written_down() {
+    let mut lab = Lab::new(config());
+    let obstacle = lab.state.path().join("pass-all.new");
+    fs::create_dir(&obstacle).unwrap();
+    lab.pass_all(true, None).unwrap().unwrap();
+    assert!(lab.is_open());
+    assert_eq!(lab.controller.unkept().len(), 1);
+    fs::remove_dir(&obstacle).unwrap();
+    lab.controller.tick();
+    assert!(lab.controller.unkept().is_empty());
+    lab.restart();
+    assert!(lab.is_open());
+}
+
+#[test]
+fn what_the_kernel_refuses_is_not_told_as_done() {
+    let mut lab = Lab::new(config());
+    for is_open in [false, true] {
+        lab.memory.lock().unwrap().settings_refused = true;
+        lab.pass_all(!is_open, None).unwrap_err();
+        assert_eq!(lab.controller.pass_all().is_some(), is_open);
+        lab.memory.lock().unwrap().settings_refused = false;
+        lab.controller.tick();
+        assert_eq!(lab.is_open(), is_open);
+        lab.pass_all(true, None).unwrap();
+    }
 }
 
 impl Lab {

@@ -159,6 +159,34 @@ fn what_is_refused_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_is_in_force_is_not_told_as_refused_where_it_cannot_be_written_down() {
+    let mut site = Site::new();
+    let note = site.directory.path().join("trial.json");
+    fs::create_dir(&note).unwrap();
+    site.write(NEW);
+    site.lab.controller.reload().unwrap();
+    let status = site.lab.controller.status();
+    assert_eq!((site.amount(), status.config_error), (200, None));
+    let unkept = site.lab.controller.unkept();
+    assert!(unkept[0].contains("trial.json"), "{unkept:?}");
+    fs::remove_dir(&note).unwrap();
+    site.lab.controller.tick();
+    assert!(site.lab.controller.unkept().is_empty());
+
+    site.write(THIRD);
+    site.apply_main(600.0).unwrap();
+    fs::create_dir(note.with_extension("new")).unwrap();
+    site.lab.controller.confirm("root").unwrap_err();
+    site.lab.controller.roll_back("root").unwrap();
+    assert_eq!(site.amount(), 200);
+    assert_eq!(site.lab.controller.unkept().len(), 1);
+    fs::remove_dir(note.with_extension("new")).unwrap();
+    site.lab.controller.tick();
+    site.start();
+    assert_eq!(site.amount(), 200, "it does not come back");
+}
+
+#[test]
 fn limits_by_hand_do_not_keep_the_configuration_before_from_coming_back() {
     let mut site = Site::new();
     site.apply(
