@@ -28,9 +28,10 @@ use super::{
     protection::Protection,
     reconcile::Comparisons,
     record::Cause,
+    reminder::Reminder,
     reserve::Filling,
     rules::Rules,
-    store::Store,
+    store::{Store, Writer},
     timekeeper::Reading,
 };
 use crate::{
@@ -81,8 +82,16 @@ pub struct Controller {
     pub(super) pass_all: PassAll,
     pub(super) trials: Trials,
     pub(super) filling: Filling,
+    unforgotten: Unforgotten,
     /// How many prefixes the commands of this group banned; `None` outside of one.
     banned_in_group: Option<usize>,
+}
+
+/// What has ended, and what the database could not forget of it yet.
+#[derive(Default)]
+struct Unforgotten {
+    edits: Vec<Edit>,
+    reminder: Reminder,
 }
 
 /// What became of the configuration so far.
@@ -137,6 +146,7 @@ impl Controller {
             journal: Journal::default(),
             crowdsec: Connection::new(crowdsec),
             filling: Filling::default(),
+            unforgotten: Unforgotten::default(),
             banned_in_group: None,
         };
         controller.enforcer.progress = controller.progress.clone();
@@ -208,12 +218,7 @@ impl Controller {
                 "sources that were quiet could not be forgotten"
             );
         }
-        if let Err(error) = self.forget_ended() {
-            warn!(
-                error = format!("{error:#}"),
-                "what ended could not be forgotten"
-            );
-        }
+        self.forget_ended();
         self.begin_comparison();
         self.watch_filling();
         self.store.flush();
@@ -301,6 +306,9 @@ impl Controller {
     /// Brings memory and datapath to what the database says.
     fn restore_intent(&mut self) -> anyhow::Result<usize> {
         self.intent = Intent::restore(self.intent.config.clone(), &self.store)?;
+        for edit in &self.unforgotten.edits {
+            self.intent.edit(edit.clone());
+        }
         self.compile_all()?;
         self.enforce_all()
     }
@@ -318,7 +326,7 @@ impl Controller {
             .cloned()
             .map(|edit| self.intent.edit(edit))
             .collect();
-        if let Err(error) = self.try_edit(edits, giving_way) {
+        if let Err(error) = self.try_edit(edits, giving_way, cause) {
             for edit in reverse.iter().rev() {
                 self.intent.edit(edit.clone());
             }
@@ -338,11 +346,19 @@ impl Controller {
         if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
         }
+        // What came again in place of what had ended is not to be forgotten.
+        let intent = &self.intent;
+        self.unforgotten.edits.retain(|edit| !intent.has(edit));
         self.record_edits(edits, &reverse, cause);
         Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
     }
 
-    fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
+    fn try_edit(
+        &mut self,
+        edits: &[Edit],
+        giving_way: usize,
+        cause: Cause<'_>,
+    ) -> anyhow::Result<()> {
         self.compile(edits)?;
         let (first, then) = edits.split_at(giving_way);
         let freed = self.changes_of(first.iter().flat_map(Edit::prefixes));
@@ -351,12 +367,17 @@ impl Controller {
         let Self {
             store, enforcer, ..
         } = self;
-        // The kernel comes before the commit: what was acknowledged is in both, and what is in the kernel alone after a
-        // crash is taken away at the next start.
-        store.keep(edits, || {
+        let enforce = || {
             enforcer.apply(freed, None)?;
             Ok(enforcer.apply(changes, tables)?)
-        })
+        };
+        match cause {
+            // What has ended does not go on because the database cannot be written, which forgets it later.
+            Cause::Time => enforce(),
+            // The kernel comes before the commit: what was acknowledged is in both, and what is in the kernel alone after a
+            // crash is taken away at the next start.
+            Cause::Origin | Cause::User(_) => store.keep(edits, enforce),
+        }
     }
 
     /// Puts another configuration in force, or leaves everything as it was.
@@ -552,15 +573,32 @@ impl Controller {
         Ok(())
     }
 
-    fn forget_ended(&mut self) -> anyhow::Result<()> {
+    /// Ends what has ended in the kernel, and then has the database forget it. A daemon that starts forgets it too.
+    fn forget_ended(&mut self) {
         let edits = self.intent.ended(clock::now());
-        if edits.is_empty() {
-            return Ok(());
+        if !edits.is_empty() {
+            match self.edit_because(&edits, Cause::Time) {
+                Ok(_) => {
+                    info!(count = edits.len(), "bans, allows or limits ended");
+                    self.unforgotten.edits.extend(edits);
+                }
+                Err(refused) => warn!(error = refused.error, "what is over could not be ended"),
+            }
         }
-        self.edit_because(&edits, Cause::Time)
-            .map_err(|refused| anyhow::anyhow!(refused.error))?;
-        info!(count = edits.len(), "bans, allows or limits ended");
-        Ok(())
+        let Unforgotten { edits, reminder } = &mut self.unforgotten;
+        if edits.is_empty() {
+            return;
+        }
+        let forget = |writer: &Writer<'_>| edits.iter().try_for_each(|edit| writer.write(edit));
+        match self.store.transaction(forget) {
+            Ok(()) => self.unforgotten = Unforgotten::default(),
+            Err(error) if reminder.is_due() => warn!(
+                error = format!("{error:#}"),
+                count = edits.len(),
+                "what ended is still in the database: trying again each second"
+            ),
+            Err(_) => {}
+        }
     }
 
     /// Forgets what ended while no daemon ran, before anything is compiled.

@@ -188,6 +188,18 @@ impl Intent {
         reverse
     }
 
+    /// Whether what `edit` is about is there.
+    pub fn has(&self, edit: &Edit) -> bool {
+        match edit {
+            Edit::Ban(prefix, origin, _) => self.ban_of(*prefix, origin).is_some(),
+            Edit::Allow(prefix, _) => self.allows.contains_key(prefix),
+            Edit::Limits(target, _) => self.limits.contains_key(target),
+            Edit::List(name, ..) => self.lists.contains_key(name),
+            Edit::Offence(source, _) => self.offence(*source).is_some(),
+            Edit::Limited(prefix, _) => self.limited.contains_key(prefix),
+        }
+    }
+
     fn put(&mut self, edit: Edit) -> Edit {
         match edit {
             Edit::Ban(prefix, origin, row) => {

@@ -1,6 +1,7 @@
 //! Allows and limits set by hand end as bans do.
 
 use proptest::prelude::*;
+use rusqlite::Connection;
 
 use super::*;
 use crate::{
@@ -61,6 +62,42 @@ fn what_ended_while_no_daemon_ran_is_gone_when_the_next_one_starts() {
     assert_eq!(entry.allowed_until(), None);
     assert!(lab.is_banned("192.0.2.1"));
     assert_eq!(lab.controller.store.limits().unwrap(), []);
+}
+
+#[test]
+fn what_ends_does_so_also_where_the_database_cannot_be_written() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], Some(LATER)).unwrap();
+    allow(&mut lab, "192.0.2.1", Some(SOON)).unwrap();
+    limit_for(&mut lab, None, 77, Some(SOON)).unwrap();
+    limit_for(&mut lab, Some("203.0.113.0/24"), 78, Some(SOON)).unwrap();
+    let database = Connection::open(lab.state.path().join("state.db")).unwrap();
+    let full = "CREATE TRIGGER full BEFORE DELETE ON limits BEGIN SELECT RAISE(ABORT, 'full'); END";
+    database.execute_batch(full).unwrap();
+    end_soon(&mut lab);
+    lab.controller.tick();
+    let amounts = |lab: &Lab| ["192.0.2.1", "203.0.113.7"].map(|it| lab.policy_amount(it));
+    assert_eq!(amounts(&lab), [10, 50]);
+    assert_eq!(lab.entries()[&prefix("192.0.2.1")].allowed_until(), None);
+    assert_eq!(lab.controller.store.limits().unwrap().len(), 2);
+    let ended = |lab: &Lab| {
+        let events = lab.controller.journal().kept().into_iter();
+        let is_end = |what: &What| matches!(what, What::AllowEnded(_) | What::LimitsEnded { .. });
+        events.filter(|event| is_end(&event.what)).count()
+    };
+    assert_eq!(ended(&lab), 3, "each is told once");
+
+    // What comes in its place stays, and what is read from the database again does not come back.
+    limit_for(&mut lab, None, 79, None).unwrap();
+    lab.controller.restore_intent().unwrap();
+    assert_eq!(amounts(&lab), [79, 50]);
+    database.execute_batch("DROP TRIGGER full").unwrap();
+    lab.controller.tick();
+    assert_eq!(amounts(&lab), [79, 50]);
+    assert_eq!(lab.controller.store.limits().unwrap().len(), 1);
+    assert_eq!(lab.controller.store.allows().unwrap(), []);
+    lab.restart();
+    assert_eq!(amounts(&lab), [79, 50]);
 }
 
 #[test]
