@@ -15,9 +15,10 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::Semaphore,
+    task::JoinSet,
     time::sleep,
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{
@@ -104,6 +105,7 @@ pub async fn serve_observe(listener: TcpListener, router: Router, stop: Cancella
     serve(listener, service, KeepAlive::No, stop).await;
 }
 
+/// Ends when all connections have, after `stop`. Where it is dropped before, they are cut off.
 async fn serve<L: Accept, S: Answers>(
     listener: L,
     service: impl Fn(&L::Stream) -> (S, Option<Streams>) + Send,
@@ -111,13 +113,14 @@ async fn serve<L: Accept, S: Answers>(
     stop: CancellationToken,
 ) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let connections = TaskTracker::new();
+    let mut connections = JoinSet::new();
     loop {
         let slot = slots
             .clone()
             .acquire_owned()
             .await
             .expect("the semaphore is never closed");
+        while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.accept() => accepted,
@@ -137,8 +140,7 @@ async fn serve<L: Accept, S: Answers>(
             }
         }
     }
-    connections.close();
-    connections.wait().await;
+    while connections.join_next().await.is_some() {}
 }
 
 async fn connection(
@@ -180,5 +182,46 @@ async fn connection(
                 connection.as_mut().graceful_shutdown();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    #[tokio::test]
+    async fn whoever_waits_for_an_answer_is_cut_off_when_serving_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("control.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let asked = Arc::new(Semaphore::new(0));
+        let service = {
+            let asked = Arc::clone(&asked);
+            move |_: &UnixStream| {
+                let asked = Arc::clone(&asked);
+                let answer = move |_| {
+                    asked.add_permits(1);
+                    pending::<Result<Response, Infallible>>()
+                };
+                (service_fn(answer), None)
+            }
+        };
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(serve(listener, service, KeepAlive::Yes, stop.clone()));
+        let client = UnixStream::connect(&socket).await.unwrap();
+        let request = b"GET /v1/export HTTP/1.1\r\nhost: ratelimitd\r\n\r\n";
+        assert_eq!(client.try_write(request).unwrap(), request.len());
+        asked.acquire().await.unwrap().forget();
+        stop.cancel();
+        serving.abort();
+        let end = timeout(PATIENCE, client.readable()).await;
+        end.expect("the connection is closed").unwrap();
+        assert_eq!(client.try_read(&mut [0]).unwrap(), 0);
     }
 }
