@@ -28,6 +28,7 @@ use crate::{
     events,
     http::{self, ControlApi},
     lock::Lock,
+    private,
     protected::{self, Protected, Watch},
     recording::{self, CaptureMaps, Recorder},
     samples,
@@ -84,7 +85,7 @@ impl Daemon {
         let paths = config.paths.clone();
         let lock = Lock::take(&paths.runtime)?;
         capabilities::require()?;
-        fs::create_dir_all(&paths.state)
+        private::make_directory(&paths.state)
             .with_context(|| format!("making the directory {}", paths.state.display()))?;
         let store = Store::open(&paths.state)?;
         let config = control::resume(config, &paths.state)?;

@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod new_sources;
 pub mod origin;
 pub mod prefix;
+mod private;
 pub mod protected;
 pub mod quantity;
 pub mod recording;

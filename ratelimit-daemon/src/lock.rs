@@ -2,6 +2,8 @@
 
 use std::{
     fs::{self, File, TryLockError},
+    io,
+    os::unix::fs::PermissionsExt,
     path::Path,
 };
 
@@ -20,7 +22,7 @@ impl Lock {
     ///
     /// When another daemon has it.
     pub fn take(directory: &Path) -> anyhow::Result<Self> {
-        fs::create_dir_all(directory)
+        make_directory(directory)
             .with_context(|| format!("making the directory {}", directory.display()))?;
         let path = directory.join("ratelimitd.lock");
         let file = File::options()
@@ -41,9 +43,30 @@ impl Lock {
     }
 }
 
+/// Everybody may look into it, whatever the umask is: who may send commands is told by the mode of the socket in it.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(directory)?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_that_is_made_can_be_looked_into_and_one_that_is_there_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("ratelimit");
+        drop(Lock::take(&directory).unwrap());
+        assert_eq!(mode(&directory), 0o755);
+        let narrow = fs::Permissions::from_mode(0o750);
+        fs::set_permissions(&directory, narrow).unwrap();
+        drop(Lock::take(&directory).unwrap());
+        assert_eq!(mode(&directory), 0o750);
+    }
 
     #[test]
     fn the_second_daemon_is_told_of_the_first() {
@@ -53,5 +76,9 @@ mod tests {
         assert!(error.contains("another ratelimitd is running"), "{error}");
         drop(first);
         Lock::take(directory.path()).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
 }

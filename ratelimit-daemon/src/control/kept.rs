@@ -1,7 +1,8 @@
 //! A document in the state directory: a file of JSON that is replaced whole, or not at all. What holds in the kernel does not wait
 //! for it: it is written as soon as it can be.
 //!
-//! Beside the database: what stands in here is needed before that is opened, and holds when it is damaged.
+//! Beside the database: what stands in here is needed before that is opened, and holds when it is damaged. A configuration may hold
+//! keys, so nobody but the daemon's user reads it.
 
 use std::{
     fs::{self, File},
@@ -15,6 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tracing::{info, warn};
 
 use super::reminder::Reminder;
+use crate::private;
 
 /// Where a document of one kind is kept.
 #[derive(Clone, Debug)]
@@ -60,7 +62,7 @@ impl<T: Serialize + DeserializeOwned> Kept<T> {
         let text = serde_json::to_vec_pretty(document)?;
         let beside = self.path.with_extension("new");
         let write = || -> io::Result<()> {
-            let mut file = File::create(&beside)?;
+            let mut file = private::create(&beside)?;
             file.write_all(&text)?;
             file.sync_all()?;
             fs::rename(&beside, &self.path)?;
@@ -130,6 +132,8 @@ impl<T: Serialize + DeserializeOwned> Kept<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -159,6 +163,19 @@ mod tests {
         assert_eq!((kept.behind(), kept.read().unwrap()), (None, Some(vec![1])));
         kept.keep(None);
         assert_eq!((kept.behind(), kept.read().unwrap()), (None, None));
+    }
+
+    #[test]
+    fn a_document_is_for_the_user_of_the_daemon_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = Kept::<Vec<u32>>::new(directory.path(), "numbers.json");
+        // As a daemon that was killed may have left it.
+        let beside = directory.path().join("numbers.new");
+        fs::write(&beside, "[").unwrap();
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o644)).unwrap();
+        kept.write(&vec![1]).unwrap();
+        let file = fs::metadata(directory.path().join("numbers.json")).unwrap();
+        assert_eq!(file.permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -46,7 +46,7 @@ use super::{
     progress::Progress,
     timekeeper::{Moment, Note, Reading, Timekeeper},
 };
-use crate::{clock, origin::Origin, prefix::Prefix};
+use crate::{clock, origin::Origin, prefix::Prefix, private};
 
 const BANS: &str = "SELECT prefix, since_ns, reason, author, origin, until_ns, checksum FROM ban ORDER BY prefix, origin";
 const ALLOWS: &str = "SELECT prefix, since_ns, reason, author, until_ns, checksum FROM allow";
@@ -138,6 +138,8 @@ impl Store {
 
     /// Opens a file that has to know at least the changes that were `seen`.
     fn open_file(path: &Path, boot: &str, seen: Option<u64>) -> anyhow::Result<Self> {
+        // SQLite gives the log the mode of the database.
+        private::open(path)?;
         let mut connection = Connection::open(path)?;
         // A write that was acknowledged outlives the process. Waiting for the disk as well (FULL) takes 4 ms a commit in place of
         // 13 us (medians of 300, virtual disk): the log is brought there once a second (`flush.rs`).

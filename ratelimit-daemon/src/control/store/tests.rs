@@ -4,7 +4,7 @@ mod damage;
 mod history;
 mod migration;
 
-use std::time::Duration;
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use super::{super::intent::Edit, *};
 use crate::limit::{Algorithm, LimitSpec, LimitUnit};
@@ -41,6 +41,23 @@ fn a_prefix_with_bans_of_several_origins_is_no_damage() {
     assert_eq!(*store.found(), Found::Sound);
     assert_eq!(store.bans().unwrap().len(), origins.len());
     assert_eq!(store.bans().unwrap().len(), origins.len(), "asked again");
+}
+
+#[test]
+fn the_database_and_its_log_are_for_the_user_of_the_daemon_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let mode = |name: &str| {
+        let file = fs::metadata(directory.path().join(name)).unwrap();
+        file.permissions().mode() & 0o777
+    };
+    let store = Store::open(directory.path()).unwrap();
+    assert_eq!((mode("state.db"), mode("state.db-wal")), (0o600, 0o600));
+    drop(store);
+    // As an older version made it.
+    let readable = fs::Permissions::from_mode(0o644);
+    fs::set_permissions(directory.path().join("state.db"), readable).unwrap();
+    let _store = Store::open(directory.path()).unwrap();
+    assert_eq!((mode("state.db"), mode("state.db-wal")), (0o600, 0o600));
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! Files and directories for the user of the daemon alone, whatever its umask is.
+
+use std::{
+    fs::{DirBuilder, File, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::Path,
+};
+
+const FILE: u32 = 0o600;
+const DIRECTORY: u32 = 0o700;
+
+/// An empty file at `path`.
+///
+/// # Errors
+///
+/// When it cannot be made, or its mode not set.
+pub fn create(path: &Path) -> io::Result<File> {
+    let file = open(path)?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// The file at `path` with what stands in it; an empty one where there is none.
+///
+/// # Errors
+///
+/// When it cannot be opened or made, or its mode not set.
+pub fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false).mode(FILE);
+    let file = options.open(path)?;
+    // It may have been there with another one.
+    file.set_permissions(Permissions::from_mode(FILE))?;
+    Ok(file)
+}
+
+/// Makes the directory `path` where there is none. One that is there stays as it is: others may be meant to look into it.
+///
+/// # Errors
+///
+/// When it cannot be made.
+pub fn make_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(DIRECTORY)
+        .create(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_made_is_for_one_user_and_a_directory_that_is_there_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, made) = (directory.path().join("file"), directory.path().join("made"));
+        fs::write(&file, "secret").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        open(&file).unwrap();
+        assert_eq!(
+            (mode(&file), fs::read(&file).unwrap()),
+            (0o600, b"secret".to_vec())
+        );
+        create(&file).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"");
+        make_directory(&made).unwrap();
+        assert_eq!(mode(&made), 0o700);
+        fs::set_permissions(&made, Permissions::from_mode(0o750)).unwrap();
+        make_directory(&made).unwrap();
+        assert_eq!(mode(&made), 0o750);
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+}
