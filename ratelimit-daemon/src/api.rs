@@ -453,6 +453,17 @@ pub struct DatabaseStatus {
     pub damaged: Option<DamagedDatabase>,
     /// How many damaged ones lie beside it, of this start or others before.
     pub aside: usize,
+    /// Limits by hand that it has and that do not hold, as the configuration has no place for them.
+    pub left_out: Vec<LimitsLeftOut>,
+}
+
+/// Limits by hand that do not hold.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LimitsLeftOut {
+    /// The policy: a prefix, or `default`.
+    pub policy: String,
+    /// Why they do not.
+    pub error: String,
 }
 
 /// A damaged database, which was put aside.

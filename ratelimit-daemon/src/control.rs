@@ -28,6 +28,7 @@ mod import;
 mod intent;
 mod journal;
 mod kept;
+mod left_out;
 mod limit_state;
 mod limited;
 mod list;

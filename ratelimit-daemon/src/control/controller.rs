@@ -54,7 +54,7 @@ pub struct Controller {
     pub(super) rules: Rules,
     /// Those who walk through the tables of sources have them too, as they were.
     pub(super) policies: Arc<Policies>,
-    classes: ClassNumbers,
+    pub(super) classes: ClassNumbers,
     /// Scopes whose regions in a `compact` table are small until others have retired.
     small: BTreeSet<u32>,
     /// The CPUs that share the limits of the node.
@@ -152,7 +152,7 @@ impl Controller {
         controller.enforcer.progress = controller.progress.clone();
         controller.store.progress = controller.progress.clone();
         controller.drop_ended()?;
-        controller.compile_all()?;
+        controller.compile_at_start()?;
         controller
             .adopt_lists()
             .context("keeping what the kernel holds")?;
@@ -305,10 +305,12 @@ impl Controller {
 
     /// Brings memory and datapath to what the database says.
     fn restore_intent(&mut self) -> anyhow::Result<usize> {
-        self.intent = Intent::restore(self.intent.config.clone(), &self.store)?;
+        let mut intent = Intent::restore(self.intent.config.clone(), &self.store)?;
+        intent.leave_out_as(&self.intent);
         for edit in &self.unforgotten.edits {
-            self.intent.edit(edit.clone());
+            intent.edit(edit.clone());
         }
+        self.intent = intent;
         self.compile_all()?;
         self.enforce_all()
     }
@@ -386,13 +388,16 @@ impl Controller {
         let before = std::mem::replace(&mut self.intent.config, config);
         let (rules, policies) = (self.rules.clone(), Arc::clone(&self.policies));
         let classes = self.classes.clone();
-        let answer = self.compile_all().and_then(|()| self.enforce_all());
+        let left_out = self.intent.left_out.clone();
+        let answer = self.compile_anew().and_then(|()| self.enforce_all());
         if answer.is_err() {
             self.intent.config = before;
+            self.intent.left_out = left_out;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
             self.small.clear();
         } else {
             self.enlarge_regions();
+            self.retry_left_out();
         }
         self.crowdsec.wish(self.intent.config.crowdsec.as_ref());
         self.tell_clock(Some(&clock));
@@ -422,7 +427,7 @@ impl Controller {
         prefixes.take(enough).count() == enough
     }
 
-    fn compile_all(&mut self) -> anyhow::Result<()> {
+    pub(super) fn compile_all(&mut self) -> anyhow::Result<()> {
         self.compile_policies()?;
         self.compile_rules();
         Ok(())

@@ -11,6 +11,7 @@ use ratelimit_common::Instant;
 use super::{
     detected::Offence,
     ends::Ending,
+    left_out::LeftOut,
     limited,
     list::List,
     offences::Offences,
@@ -36,6 +37,8 @@ pub struct Intent {
     bans: BTreeMap<(Prefix, Origin), BanRow>,
     allows: BTreeMap<Prefix, AllowRow>,
     limits: BTreeMap<Option<Prefix>, LimitRow>,
+    /// Those of them that do not hold.
+    pub(super) left_out: BTreeMap<Option<Prefix>, LeftOut>,
     lists: BTreeMap<Arc<str>, Arc<List>>,
     offences: Offences,
     pub(super) limited: BTreeMap<Prefix, LimitedRow>,
@@ -106,6 +109,7 @@ impl Intent {
             bans: BTreeMap::new(),
             allows: BTreeMap::new(),
             limits: BTreeMap::new(),
+            left_out: BTreeMap::new(),
             lists: BTreeMap::new(),
             offences: Offences::default(),
             limited: BTreeMap::new(),
@@ -334,7 +338,7 @@ impl Intent {
 
     /// The same as it would be without a further limit of just this prefix.
     pub(super) fn lasting_policy_name(&self, prefix: Prefix) -> Option<String> {
-        if self.limits.contains_key(&Some(prefix)) {
+        if self.limits_of(Some(prefix)).is_some() {
             return Some(prefix.to_string());
         }
         let policies = self.config.policies.iter();
@@ -377,9 +381,9 @@ impl Intent {
             let index = index(&self.limited_policy(*prefix).name());
             all.extend(index.map(|index| (*prefix, Statement::Policy(index))));
         }
-        for prefix in self.limits.keys().flatten() {
+        for prefix in self.limits_in_force().filter_map(|(target, _)| *target) {
             let index = index(&prefix.to_string());
-            all.extend(index.map(|index| (*prefix, Statement::Policy(index))));
+            all.extend(index.map(|index| (prefix, Statement::Policy(index))));
         }
         for (name, policy) in &self.config.policies {
             let index = index(name);
@@ -399,7 +403,7 @@ impl Intent {
     /// Every policy that is to be: the default one first, those of wider prefixes and of the node last.
     pub fn policies(&self) -> Vec<WantedPolicy<'_>> {
         let default = &self.config.default_policy;
-        let mut wanted = vec![match self.limits.get(&None) {
+        let mut wanted = vec![match self.limits_of(None) {
             Some(row) => WantedPolicy {
                 name: DEFAULT.into(),
                 limits: (&row.limits).into(),
@@ -427,7 +431,7 @@ impl Intent {
                     ban: policy.ban,
                 }),
         );
-        wanted.extend(self.limits.iter().filter_map(|(target, row)| {
+        wanted.extend(self.limits_in_force().filter_map(|(target, row)| {
             let name = (*target)?.to_string();
             Some(WantedPolicy {
                 name,

@@ -181,6 +181,7 @@ impl Controller {
         DatabaseStatus {
             damaged,
             aside: self.store.count_aside(),
+            left_out: self.intent.limits_left_out(),
         }
     }
 
@@ -279,7 +280,7 @@ impl Controller {
             DEFAULT => None,
             name => Some(name.parse().ok()?),
         };
-        self.intent.limits().get(&target).map(by_hand)
+        self.intent.limits_of(target).map(by_hand)
     }
 
     /// The counters, a row for each verdict that was ever given.

@@ -8,6 +8,7 @@ mod detections;
 mod ends;
 mod groups;
 mod history;
+mod left_out;
 mod lists;
 mod lockout;
 mod origins;

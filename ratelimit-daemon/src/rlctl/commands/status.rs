@@ -5,7 +5,7 @@ use jiff::Zoned;
 use crate::{
     api::{
         AttackView, Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus,
-        KernelClock, ListView, MapStatus, Outcome, Status,
+        KernelClock, LimitsLeftOut, ListView, MapStatus, Outcome, Status,
     },
     rlctl::{
         client::{Answer, Client},
@@ -52,6 +52,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         ));
     }
     lines.extend(database(&status.database));
+    lines.extend(status.database.left_out.iter().map(left_out));
     if status.observe {
         let dry_run = styled(WARNING, "dry run");
         lines.push(format!(
@@ -151,6 +152,13 @@ fn database(status: &DatabaseStatus) -> Option<String> {
         )),
         None => None,
     }
+}
+
+fn left_out(limits: &LimitsLeftOut) -> String {
+    let do_not_hold = styled(BAD, "do not hold");
+    let policy = printable(&limits.policy);
+    let error = printable(&limits.error);
+    format!("limits by hand of {policy} {do_not_hold}: {error}")
 }
 
 /// Whether `CrowdSec` answers, and what of it is in force.

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use ratelimit_daemon::{
-    api::{ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus, Status},
+    api::{
+        ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus, LimitsLeftOut,
+        Status,
+    },
     config::ClockWish,
 };
 
@@ -102,6 +105,7 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
         DatabaseStatus {
             damaged: Some(damaged),
             aside: 1,
+            left_out: vec![],
         },
         "the database was damaged at the start: it is empty
 it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound of it holds, and every ban and allow of the kernel",
@@ -110,8 +114,20 @@ it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound o
         DatabaseStatus {
             damaged: None,
             aside: 2,
+            left_out: vec![],
         },
         "2 damaged databases of earlier starts beside the database",
+    );
+    let left_out = LimitsLeftOut {
+        policy: "10.0.0.0/8".to_owned(),
+        error: "there are too many".to_owned(),
+    };
+    check_database(
+        DatabaseStatus {
+            left_out: vec![left_out],
+            ..DatabaseStatus::default()
+        },
+        "limits by hand of 10.0.0.0/8 do not hold: there are too many",
     );
 }
 

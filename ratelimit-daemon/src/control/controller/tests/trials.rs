@@ -209,6 +209,31 @@ fn limits_by_hand_do_not_keep_the_configuration_before_from_coming_back() {
 }
 
 #[test]
+fn limits_that_only_a_trial_has_a_class_for_are_left_out_again_after_it() {
+    let with_class =
+        |text: &str| format!("{text}[class.web]\nprotocol = \"tcp\"\ndestination_ports = [443]\n");
+    let mut site = Site::new();
+    site.write(&with_class(OLD));
+    site.start();
+    let request = LimitRequest {
+        seconds: None,
+        reason: None,
+        prefix: None,
+        limits: vec![limit(5).of_class(Match::Named("web".into()))],
+        observe: false,
+    };
+    site.lab.controller.set_limits(request, "root").unwrap();
+    site.write(OLD);
+    site.start();
+    assert_eq!(site.amount(), 100);
+    site.apply(&with_class(NEW), 600.0).unwrap();
+    assert_eq!(site.amount(), 5);
+    site.lab.controller.roll_back("root").unwrap();
+    assert_eq!(site.amount(), 100);
+    assert_eq!(site.lab.controller.status().database.left_out.len(), 1);
+}
+
+#[test]
 fn files_beside_are_part_of_what_comes_back() {
     let mut site = Site::new();
     let beside = site.directory.path().join("conf.d");

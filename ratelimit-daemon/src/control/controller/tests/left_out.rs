@@ -1,0 +1,111 @@
+//! Limits by hand that the configuration has no place for.
+
+use std::fs;
+
+use super::*;
+use crate::config;
+
+const PLAIN: &str = "[policy.default]\nlimits = [{ packets = 10, per = \"1s\" }]\n";
+const GAMES: &str = "[class.games]\nprotocol = \"udp\"\ndestination_ports = [27015]\n";
+
+#[test]
+fn limits_of_a_class_that_is_gone_are_left_out_at_the_start_and_hold_again_with_it() {
+    let with_games = format!("{PLAIN}{GAMES}");
+    let mut lab = Lab::new(read(&with_games));
+    lab.limit_to("198.51.100.0/24", "games");
+    assert_eq!(lab.policy_amount("198.51.100.1"), 9);
+    lab.start(PLAIN);
+    assert_eq!(lab.policy_amount("198.51.100.1"), 10);
+    let left_out = lab.controller.status().database.left_out;
+    assert_eq!(left_out[0].policy, "198.51.100.0/24");
+    assert!(left_out[0].error.contains("`games`"), "{left_out:?}");
+    assert_eq!(lab.controller.limits().len(), 1);
+    // Whatever else changes.
+    lab.limit(Some("198.51.101.0/24"), 5).unwrap();
+    lab.load(PLAIN).unwrap();
+    assert_eq!(lab.policy_amount("198.51.100.1"), 10);
+    lab.load(&with_games).unwrap();
+    assert_eq!(lab.policy_amount("198.51.100.1"), 9);
+    assert_eq!(lab.controller.status().database.left_out, []);
+    let error = lab.load(PLAIN).unwrap_err().to_string();
+    assert!(error.contains("`games`"), "{error}");
+    assert_eq!(lab.policy_amount("198.51.100.1"), 9);
+}
+
+#[test]
+fn limits_that_are_left_out_can_be_replaced_and_taken_away() {
+    let mut lab = Lab::new(read(&format!("{PLAIN}{GAMES}")));
+    lab.limit_to("198.51.100.0/24", "games");
+    lab.limit_to("198.51.101.0/24", "games");
+    lab.start(PLAIN);
+    lab.limit(Some("198.51.100.0/24"), 5).unwrap();
+    assert_eq!(lab.policy_amount("198.51.100.1"), 5);
+    let target = LimitTarget {
+        prefix: Some(prefix("198.51.101.0/24")),
+    };
+    lab.controller.remove_limits(target, "root").unwrap();
+    assert_eq!(lab.controller.status().database.left_out, []);
+    lab.start(PLAIN);
+    assert_eq!(lab.controller.intent.limits().len(), 1);
+}
+
+#[test]
+fn the_youngest_limits_are_left_out_where_there_are_too_many_classes() {
+    let mut lab = Lab::new(read(PLAIN));
+    for (number, class) in ["tcp", "udp", "icmp", "tcp-syn"].into_iter().enumerate() {
+        lab.limit_to(&format!("198.51.{number}.0/24"), class);
+    }
+    let policy = |number: u16| {
+        let limits = (0..7).map(|port| {
+            let port = 7 * number + port + 1;
+            format!("{{ packets = 8, per = \"1s\", match = {{ source_ports = [{port}] }} }}")
+        });
+        let limits = limits.collect::<Vec<_>>().join(", ");
+        format!("[policy.p{number}]\nsources = [\"10.{number}.0.0/16\"]\nlimits = [{limits}]\n")
+    };
+    // After a boot: no class is in the kernel.
+    *lab.memory.lock().unwrap() = Memory::default();
+    lab.start(&format!(
+        "{PLAIN}{}",
+        (0..4).map(policy).collect::<String>()
+    ));
+    assert_eq!(lab.policy_amount("198.51.2.1"), 9);
+    assert_eq!(lab.policy_amount("198.51.3.1"), 10);
+    assert_eq!(lab.policy_amount("10.3.0.1"), 8);
+    lab.load(PLAIN).unwrap();
+    assert_eq!(lab.policy_amount("198.51.3.1"), 9);
+}
+
+fn read(toml: &str) -> Config {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config.toml");
+    fs::write(&path, format!("{toml}[[interface]]\nname = \"eth0\"\n")).unwrap();
+    let config = config::load(&path).unwrap();
+    Config {
+        files: Vec::new(),
+        ..config
+    }
+}
+
+impl Lab {
+    /// A new daemon with another configuration over the same tables and database.
+    fn start(&mut self, toml: &str) {
+        self.config = read(toml);
+        self.controller = controller(&self.config, &self.memory, &self.state, &self.protected);
+    }
+
+    fn load(&mut self, toml: &str) -> anyhow::Result<()> {
+        self.controller.replace_config(read(toml))
+    }
+
+    fn limit_to(&mut self, target: &str, class: &str) {
+        let request = LimitRequest {
+            seconds: None,
+            reason: None,
+            prefix: Some(prefix(target)),
+            limits: vec![limit(9).of_class(Match::Named(class.to_owned()))],
+            observe: false,
+        };
+        self.controller.set_limits(request, "root").unwrap();
+    }
+}

@@ -1,0 +1,177 @@
+//! Limits by hand that the configuration has no place for: they are left out, told and kept, and hold again when it has.
+//!
+//! A reload is refused where it would take their class away, but files change without one. A daemon that does not start over that
+//! enforces nothing, and nobody could take the limits away.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use tracing::{error, info, warn};
+
+use super::{
+    compile::CompileError, controller::Controller, intent::Intent, policies::DEFAULT,
+    store::LimitRow,
+};
+use crate::{api::LimitsLeftOut, prefix::Prefix};
+
+/// Whose limits they are; `None` is the default policy.
+type Target = Option<Prefix>;
+
+/// Limits that are left out.
+#[derive(Clone, Debug)]
+pub struct LeftOut {
+    /// As they are: others of the same target hold.
+    row: LimitRow,
+    why: String,
+}
+
+impl Intent {
+    /// The limits by hand that hold.
+    pub(super) fn limits_in_force(&self) -> impl Iterator<Item = (&Target, &LimitRow)> {
+        let limits = self.limits().iter();
+        limits.filter(|(target, row)| !self.is_left_out(**target, row))
+    }
+
+    /// Those of one target.
+    pub(super) fn limits_of(&self, target: Target) -> Option<&LimitRow> {
+        let row = self.limits().get(&target)?;
+        (!self.is_left_out(target, row)).then_some(row)
+    }
+
+    /// Those that do not hold.
+    pub(super) fn limits_left_out(&self) -> Vec<LimitsLeftOut> {
+        let limits = self.limits().iter();
+        let left_out = limits.filter(|(target, row)| self.is_left_out(**target, row));
+        left_out
+            .map(|(target, _)| LimitsLeftOut {
+                policy: name(*target),
+                error: self.left_out[target].why.clone(),
+            })
+            .collect()
+    }
+
+    fn is_left_out(&self, target: Target, row: &LimitRow) -> bool {
+        let left_out = self.left_out.get(&target);
+        left_out.is_some_and(|left_out| left_out.row == *row)
+    }
+
+    fn leave_out(&mut self, target: Target, why: String) {
+        if let Some(row) = self.limits().get(&target).cloned() {
+            self.left_out.insert(target, LeftOut { row, why });
+        }
+    }
+
+    /// Leaves out what `before` does, whose ends may be other points on the kernel's clock.
+    pub(super) fn leave_out_as(&mut self, before: &Self) {
+        for (target, row) in before.limits() {
+            if before.is_left_out(*target, row) {
+                self.leave_out(*target, before.left_out[target].why.clone());
+            }
+        }
+    }
+
+    /// The one of `candidates` because of which `error` came: the youngest, where no single one is to blame.
+    fn to_leave_out(&self, error: &CompileError, candidates: &BTreeSet<Target>) -> Option<Target> {
+        let mut candidates = candidates
+            .iter()
+            .filter_map(|target| Some((target, self.limits_of(*target)?)));
+        let found = match error {
+            CompileError::UnknownClass { policy, .. } => {
+                candidates.find(|(target, _)| name(**target) == *policy)
+            }
+            CompileError::TooManyPolicies(_)
+            | CompileError::TooManyClasses(_)
+            | CompileError::NoRoom(_) => candidates.max_by_key(|(_, row)| row.since),
+        };
+        found.map(|(target, _)| *target)
+    }
+}
+
+impl Controller {
+    /// Compiles what is intended, where it is not possible without some of the limits by hand.
+    ///
+    /// # Errors
+    ///
+    /// When it is not possible without any of them either.
+    pub(super) fn compile_at_start(&mut self) -> anyhow::Result<()> {
+        let candidates = self.intent.limits().keys().copied().collect();
+        self.compile_without(candidates, &BTreeMap::new())
+    }
+
+    /// Compiles another configuration: what was left out holds again, if it can. One that comes back after a trial may leave
+    /// out others: it is not refused.
+    ///
+    /// # Errors
+    ///
+    /// When it is not possible.
+    pub(super) fn compile_anew(&mut self) -> anyhow::Result<()> {
+        let before = std::mem::take(&mut self.intent.left_out);
+        let candidates = if self.trials.require_none_pending().is_ok() {
+            before.keys().copied().collect()
+        } else {
+            self.intent.limits().keys().copied().collect()
+        };
+        if let Err(error) = self.compile_without(candidates, &before) {
+            self.intent.left_out = before;
+            return Err(error);
+        }
+        for (target, _) in before {
+            if self.intent.limits_of(target).is_some() {
+                info!(
+                    policy = name(target),
+                    "limits that were set by hand hold again"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries again what had no room beside what the configuration before had.
+    pub(super) fn retry_left_out(&mut self) {
+        if self.intent.limits_left_out().is_empty() {
+            return;
+        }
+        if let Err(error) = self.compile_anew().and_then(|()| self.enforce_all()) {
+            warn!(
+                error = format!("{error:#}"),
+                "limits that were left out could not be put in force"
+            );
+        }
+    }
+
+    /// Compiles what is intended, without those of `candidates` that make it fail; those left out `before` are known.
+    fn compile_without(
+        &mut self,
+        mut candidates: BTreeSet<Target>,
+        before: &BTreeMap<Target, LeftOut>,
+    ) -> anyhow::Result<()> {
+        let (policies, classes) = (Arc::clone(&self.policies), self.classes.clone());
+        let mut left_out = Vec::new();
+        while let Err(error) = self.compile_all() {
+            let compiling = error.downcast_ref::<CompileError>();
+            let target = compiling.and_then(|error| self.intent.to_leave_out(error, &candidates));
+            let Some(target) = target else {
+                return Err(error);
+            };
+            (self.policies, self.classes) = (Arc::clone(&policies), classes.clone());
+            candidates.remove(&target);
+            self.intent.leave_out(target, error.to_string());
+            left_out.push((target, error));
+        }
+        left_out.retain(|(target, _)| !before.contains_key(target));
+        for (target, why) in left_out {
+            error!(
+                policy = name(target),
+                error = why.to_string(),
+                "limits that were set by hand do not hold: the configuration has no place for them"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn name(target: Target) -> String {
+    target.map_or_else(|| DEFAULT.to_owned(), |prefix| prefix.to_string())
+}
