@@ -27,7 +27,7 @@ impl Controller {
         }
         let held: Vec<(Prefix, ListEntry)> = self.enforcer.entries().collect();
         if held.is_empty() {
-            return Ok(());
+            return self.store.end_rescue();
         }
         let mut edits = self.ended_meanwhile();
         self.make_intended(&edits);
@@ -47,7 +47,7 @@ impl Controller {
                 "the bans and allows of the kernel hold, as the database does not know all of them"
             );
         }
-        Ok(())
+        self.store.end_rescue()
     }
 
     fn ended_meanwhile(&self) -> Vec<Edit> {

@@ -9,6 +9,7 @@ mod history;
 mod limited;
 mod lists;
 mod offences;
+mod rescue;
 mod row;
 mod schema;
 mod text;
@@ -25,7 +26,7 @@ use anyhow::{Context, ensure};
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 use rusqlite::{Connection, OptionalExtension, Row};
-use tracing::{error, warn};
+use tracing::warn;
 
 #[cfg(test)]
 pub use self::damage::finding;
@@ -90,39 +91,11 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or written, or is one of a newer version.
+    /// When the file cannot be read or written, or is one of a newer version. What was begun then is ended by the next call.
     pub fn open(directory: &Path) -> anyhow::Result<Self> {
         let path = directory.join("state.db");
         let opened = Self::open_or_replace(&path, &clock::boot_id());
         opened.with_context(|| format!("opening the database {}", path.display()))
-    }
-
-    fn open_or_replace(path: &Path, boot: &str) -> anyhow::Result<Self> {
-        let found = if path.exists() {
-            Found::Sound
-        } else {
-            Found::Nothing
-        };
-        let damage = match Self::open_sound(path, boot) {
-            Ok(store) => return Ok(Self { found, ..store }),
-            Err(error) if damage::is_damage(&error) => format!("{error:#}"),
-            Err(error) => return Err(error),
-        };
-        let file = damage::put_aside(path)?;
-        let mut store = Self::open_file(path, boot, None)?;
-        let rows = store.salvage(&file);
-        store.note_time(Reading::now())?;
-        error!(
-            error = damage,
-            file = %file.display(),
-            rows,
-            "the database is damaged and was put aside; its sound rows were taken over"
-        );
-        store.found = Found::Damaged(Damage {
-            file,
-            error: damage,
-        });
-        Ok(store)
     }
 
     fn open_sound(path: &Path, boot: &str) -> anyhow::Result<Self> {

@@ -8,6 +8,7 @@ use std::{
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi::SQLITE_IOERR_SHORT_READ};
+use serde::{Deserialize, Serialize};
 use tracing::error;
 
 use super::{
@@ -31,7 +32,7 @@ use crate::control::{
 const ASIDE: &str = "state.db.damaged-";
 
 /// A damaged database.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Damage {
     /// Where the file is, put aside.
     pub file: PathBuf,
@@ -90,23 +91,26 @@ pub fn is_damage(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Puts the database at `path` aside, with its log, and answers where it is.
-pub fn put_aside(path: &Path) -> anyhow::Result<PathBuf> {
+/// Where the database at `path` is to be put aside.
+pub fn name_aside(path: &Path) -> PathBuf {
     let time = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     let names = (0..).map(|number: u32| match number {
         0 => format!("{ASIDE}{time}"),
         number => format!("{ASIDE}{time}-{number}"),
     });
     let mut files = names.map(|name| path.with_file_name(name));
-    let aside = files.find(|file| !file.exists()).expect("without end");
-    let log = with_suffix(path, "-wal");
-    if log.exists() {
-        rename(&log, &with_suffix(&aside, "-wal"))?;
+    files.find(|file| !file.exists()).expect("without end")
+}
+
+/// Puts the database at `path` aside as `aside`, with its log, as far as that was not done before.
+pub fn put_aside(path: &Path, aside: &Path) -> anyhow::Result<()> {
+    for suffix in ["-wal", ""] {
+        let (from, to) = (with_suffix(path, suffix), with_suffix(aside, suffix));
+        if from.exists() && !to.exists() {
+            rename(&from, &to)?;
+        }
     }
-    rename(path, &aside)?;
-    // What SQLite remembers of the log only; it makes it anew.
-    let _ = fs::remove_file(with_suffix(path, "-shm"));
-    Ok(aside)
+    Ok(())
 }
 
 /// How many databases were put aside in `directory`, this time or before.
@@ -121,7 +125,11 @@ pub fn count_aside(directory: &Path) -> usize {
 
 impl Store {
     /// Takes over what is sound in a file that was put aside, and answers how many rows that are.
-    pub(super) fn salvage(&mut self, file: &Path) -> usize {
+    ///
+    /// # Errors
+    ///
+    /// When the new database cannot be written.
+    pub(super) fn salvage(&mut self, file: &Path) -> anyhow::Result<usize> {
         let boot = self.timekeeper.boot().to_owned();
         let rows = match sound_rows(file, &boot) {
             Ok(rows) => rows,
@@ -130,7 +138,7 @@ impl Store {
                     error = format!("{error:#}"),
                     "nothing of the damaged database can be read"
                 );
-                return 0;
+                return Ok(0);
             }
         };
         let SoundRows {
@@ -147,13 +155,15 @@ impl Store {
             history.try_for_each(|(hour, measured, seen)| writer.put_history(*hour, measured, seen))
         });
         match written {
-            Ok(()) => edits.len() + history.len(),
+            Ok(()) => Ok(edits.len() + history.len()),
+            // Of a disk that is full, among others, the next start may find more.
+            Err(error) if !is_damage(&error) => Err(error),
             Err(error) => {
                 error!(
                     error = format!("{error:#}"),
                     "what is sound of the damaged database could not be kept"
                 );
-                0
+                Ok(0)
             }
         }
     }
@@ -281,11 +291,11 @@ fn sound(
     }
 }
 
-fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
+pub fn rename(from: &Path, to: &Path) -> anyhow::Result<()> {
     fs::rename(from, to).with_context(|| format!("renaming {} to {}", from.display(), to.display()))
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

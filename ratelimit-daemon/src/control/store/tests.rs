@@ -3,10 +3,11 @@
 mod damage;
 mod history;
 mod migration;
+mod rescue;
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
-use super::{super::intent::Edit, *};
+use super::{super::intent::Edit, damage::with_suffix, *};
 use crate::limit::{Algorithm, LimitSpec, LimitUnit};
 
 #[test]
@@ -36,6 +37,7 @@ fn a_prefix_with_bans_of_several_origins_is_no_damage() {
     store
         .transaction(|writer| origins.iter().try_for_each(|origin| write(origin, writer)))
         .unwrap();
+    store.end_rescue().unwrap();
     drop(store);
     let store = Store::open(directory.path()).unwrap();
     assert_eq!(*store.found(), Found::Sound);

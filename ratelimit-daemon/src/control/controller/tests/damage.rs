@@ -72,6 +72,32 @@ fn a_database_that_is_gone_takes_no_ban_of_the_kernel_along() {
 }
 
 #[test]
+fn a_start_that_fails_after_the_database_was_replaced_takes_no_ban_of_the_kernel_along() {
+    let files = Files::closed();
+    let mut bytes = files.bytes("state.db");
+    bytes.truncate(100);
+    for damaged in [&[][..], &[("state.db", bytes)]] {
+        let state = directory();
+        for (name, bytes) in damaged {
+            fs::write(state.path().join(name), bytes).unwrap();
+        }
+        // The port of the metrics is taken, or memory is short.
+        drop(Store::open(state.path()).unwrap());
+        let memory = Memory {
+            entries: files.held.clone(),
+            ..Memory::default()
+        };
+        let mut lab = Lab::over(memory, state, config(), Protected::default());
+        assert_eq!(listed(&lab.entries()), listed(&files.held));
+        let status = lab.controller.status();
+        assert_eq!(status.database.damaged.is_some(), !damaged.is_empty());
+        lab.restart();
+        assert_eq!(*lab.controller.store.found(), Found::Sound);
+        assert_eq!(listed(&lab.entries()), listed(&files.held));
+    }
+}
+
+#[test]
 fn what_is_sound_of_a_damaged_database_is_taken_over() {
     let files = Files::closed();
     let mut bytes = files.bytes("state.db");

@@ -70,7 +70,7 @@ fn written(closed: bool) -> [Vec<u8>; 3] {
     read(directory.path())
 }
 
-fn edits() -> Vec<Edit> {
+pub fn edits() -> Vec<Edit> {
     let ban = BanRow {
         until: FOREVER,
         since: now(),

@@ -41,6 +41,7 @@ fn a_database_from_before_these_tables_opens_and_keeps_everything() {
             .execute(&format!("DROP TABLE {table}"), [])
             .unwrap();
     }
+    store.end_rescue().unwrap();
     drop(store);
 
     let mut store = Store::open(directory.path()).unwrap();

@@ -228,6 +228,7 @@ fn second(directory: &Path, since: Timestamp) -> Instant {
         let edit = Edit::Ban(prefix(place), Origin::Manual, Some(ban));
         store.transaction(|writer| writer.write(&edit)).unwrap();
     }
+    store.end_rescue().unwrap();
     store.connection.execute_batch(SECOND).unwrap();
     let since = nanos(since);
     let allow = prefix("192.0.2.10").to_bytes();
