@@ -5,6 +5,7 @@ mod control_api;
 mod event_api;
 mod list_api;
 mod observe_api;
+mod peer;
 mod pieces;
 mod serve;
 mod stream;

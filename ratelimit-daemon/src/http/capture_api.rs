@@ -8,7 +8,8 @@ use axum::{
 };
 
 use super::{
-    control_api::{Body, Peer, answer},
+    control_api::{Body, answer},
+    peer::Peer,
     stream::Streams,
 };
 use crate::{

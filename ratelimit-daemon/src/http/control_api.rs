@@ -2,7 +2,7 @@
 //!
 //! What holds for each request of a connection is done around the routes: axum clones all layers around a route for each request.
 
-use std::{net::IpAddr, sync::Arc};
+use std::net::IpAddr;
 
 use axum::{
     BoxError, Extension, Json, Router,
@@ -17,9 +17,8 @@ use axum::{
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tokio::net::{UnixStream, unix::UCred};
 
-use super::{capture_api, event_api, stream::Streams};
+use super::{capture_api, event_api, peer::Peer, stream::Streams};
 use crate::{
     api::{
         APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER,
@@ -158,45 +157,6 @@ fn routes(controller: Handle) -> Router {
         .fallback(unknown)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(controller)
-}
-
-/// The process at the other end of the socket, as the kernel vouches for it (`SO_PEERCRED`).
-#[derive(Clone, Debug)]
-pub struct Peer {
-    is_permitted: bool,
-    /// The name of the user.
-    pub(super) author: Arc<str>,
-}
-
-impl Peer {
-    /// The peer of a connection.
-    #[must_use]
-    pub fn of(stream: &UnixStream) -> Self {
-        let credentials = stream.peer_cred().ok();
-        Self {
-            is_permitted: credentials.as_ref().is_some_and(may_command),
-            author: name(credentials.as_ref().map(UCred::uid)).into(),
-        }
-    }
-}
-
-/// Root, the user of the daemon and the members of its group may command it. The socket's mode says the same; this holds also
-/// when somebody changed that.
-fn may_command(peer: &UCred) -> bool {
-    // SAFETY: these calls cannot fail.
-    let (own_uid, own_gid) = unsafe { (libc::geteuid(), libc::getegid()) };
-    peer.uid() == 0 || peer.uid() == own_uid || peer.gid() == own_gid
-}
-
-fn name(uid: Option<u32>) -> String {
-    let Some(uid) = uid else {
-        return "unknown".to_owned();
-    };
-    let user = uzers::get_user_by_uid(uid);
-    user.map_or_else(
-        || format!("uid {uid}"),
-        |user| user.name().to_string_lossy().into_owned(),
-    )
 }
 
 async fn protected(State(controller): State<Handle>) -> Response {

@@ -12,7 +12,8 @@ use axum::{
 use jiff::Timestamp;
 
 use super::{
-    control_api::{Peer, answer, read},
+    control_api::{answer, read},
+    peer::Peer,
     pieces::{self, Pieces},
 };
 use crate::{

@@ -21,10 +21,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{
-    control_api::{ControlApi, Peer},
-    stream::Streams,
-};
+use super::{control_api::ControlApi, peer::Peer, stream::Streams};
 
 /// Connections of one listener at a time; others wait in its backlog.
 const CONNECTIONS_MAX: usize = 64;
