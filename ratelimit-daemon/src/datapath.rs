@@ -337,7 +337,7 @@ pub trait Datapath: Send {
     fn totals(&self) -> Result<Totals, DatapathError>;
 
     /// The maps, with their sizes.
-    fn maps(&self) -> &[MapStatus];
+    fn maps(&self) -> Vec<MapStatus>;
 
     /// The interfaces with their slots, and what the kernel says of each that runs our program.
     fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)>;

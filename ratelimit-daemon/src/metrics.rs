@@ -114,7 +114,7 @@ fn lists(exposition: &mut Exposition, snapshot: &Snapshot) {
             entries.labelled(&[("map", &map.name)], count);
         }
     }
-    for (family, count) in families().zip(snapshot.sources) {
+    for (family, count) in families().zip(snapshot.sources.held) {
         let map = sources_map(family, status);
         if !status
             .maps
@@ -291,8 +291,8 @@ fn sources(exposition: &mut Exposition, snapshot: &Snapshot) {
         Kind::Counter,
         "Sources whose state gave way to that of others, as counted at most 10 seconds ago.",
     );
-    for ((label, inserted), held) in families().zip(inserted).zip(snapshot.sources) {
-        family.labelled(&[("family", label.label())], inserted.saturating_sub(held));
+    for (label, evicted) in families().zip(snapshot.sources.evicted) {
+        family.labelled(&[("family", label.label())], evicted);
     }
 }
 

@@ -110,6 +110,37 @@ fn a_list_in_a_file_is_enforced_and_its_errors_are_counted() {
     );
 }
 
+/// From kernel 6.4 on: before, the kernel does not tell of entries.
+#[test]
+fn the_memory_of_a_list_is_told_as_it_grows() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    let file = service.path("drop.txt");
+    let entries =
+        (0..=u8::MAX).flat_map(|third| (0..8).map(move |it| Ipv4Addr::new(192, 18, third, it)));
+    let text: Vec<String> = entries.map(|address| address.to_string()).collect();
+    fs::write(&file, text.join("\n")).unwrap();
+    let empty = list_memory(&service);
+    let file = file.to_str().unwrap().to_owned();
+    service
+        .rlctl_ok(&["import", &file, "--list", "bad"])
+        .unwrap();
+    let filled = list_memory(&service);
+    assert!(
+        filled >= empty + 2048 * 32,
+        "{empty} bytes, and {filled} with 2048 entries"
+    );
+}
+
+fn list_memory(service: &Service) -> u64 {
+    let metrics = service.get("/metrics", "*/*").unwrap();
+    let name = "ratelimit_map_memory_bytes{map=\"LISTS_V4\"} ";
+    let mut lines = metrics.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name));
+    value.unwrap().parse().unwrap()
+}
+
 /// As the kernel's tables say.
 fn is_banned(service: &Service, address: &str) -> bool {
     let said = service.rlctl(&["check", address]).unwrap();

@@ -15,7 +15,11 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::{history::Walk, policies::Policies};
+use super::{
+    evictions::{Evictions, Places},
+    history::Walk,
+    policies::Policies,
+};
 use crate::datapath::{DatapathError, SlotRow, SourceRow, SourceTables};
 
 /// Walks that may wait for their turn.
@@ -26,10 +30,22 @@ const COUNT_LASTS: Duration = Duration::from_secs(10);
 /// The tables, and what walks through them remember.
 pub struct Survey {
     pub(super) tables: Arc<dyn SourceTables>,
-    /// How many sources have state, IPv4 and IPv6, as counted a moment ago.
-    counted: Option<(Instant, [u64; 2])>,
+    /// The sources as they were counted a moment ago.
+    counted: Option<(Instant, Sources)>,
+    evictions: [Evictions; 2],
+    /// Where the limits were at the last count.
+    places: Option<Places>,
     /// Where the look at what sources have sent goes on.
     pub(super) walk: Walk,
+}
+
+/// Sources of IPv4 and of IPv6; in a `compact` table each counts once for each limit.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Sources {
+    /// Those that have state.
+    pub held: [u64; 2],
+    /// Those whose state gave way to that of others.
+    pub evicted: [u64; 2],
 }
 
 /// A walk, and what is done with what it found.
@@ -41,6 +57,8 @@ impl Survey {
         Self {
             tables,
             counted: None,
+            evictions: [Evictions::default(); 2],
+            places: None,
             walk: Walk::default(),
         }
     }
@@ -62,23 +80,44 @@ impl Survey {
         Ok((jobs, thread))
     }
 
-    /// How many sources have state under `policies`, IPv4 and IPv6, or had a moment ago; in a `compact` table each counts once for
-    /// each limit.
+    /// How many sources have state under `policies`, or had a moment ago.
     ///
     /// # Errors
     ///
     /// When the tables cannot be read.
-    pub fn count_sources(&mut self, policies: &Policies) -> Result<[u64; 2], DatapathError> {
+    pub fn count_sources(&mut self, policies: &Policies) -> Result<Sources, DatapathError> {
         if let Some((counted, sources)) = self.counted
             && counted.elapsed() < COUNT_LASTS
         {
             return Ok(sources);
         }
-        let mut sources = self.count_slots(policies)?;
-        let count = &mut |row: SourceRow| sources[usize::from(row.source.is_ipv6())] += 1;
+        let inserted = self.tables.inserted()?;
+        let mut held = self.count_slots(policies)?;
+        let count = &mut |row: SourceRow| held[usize::from(row.source.is_ipv6())] += 1;
         self.tables.for_each_source(count)?;
+        let moved = self.have_moved(policies);
+        let mut evicted = [0; 2];
+        for (family, evictions) in self.evictions.iter_mut().enumerate() {
+            evicted[family] = evictions.count(inserted[family], held[family], moved);
+        }
+        let sources = Sources { held, evicted };
         self.counted = Some((Instant::now(), sources));
         Ok(sources)
+    }
+
+    /// Whether limits are not where they were in a `compact` table when this was last asked.
+    fn have_moved(&mut self, policies: &Policies) -> bool {
+        if !self.tables.is_compact() {
+            return false;
+        }
+        let policies = policies.iter().map(|(_, named)| &named.policy);
+        let places = policies.flat_map(|policy| {
+            let limits = policy.limits();
+            limits.map(|limit| (policy.scope(), limit.region()))
+        });
+        let places: Places = places.collect();
+        let before = self.places.replace(places);
+        before.is_some_and(|before| Some(before) != self.places)
     }
 
     /// The slots of a `compact` table that are not empty, of IPv4 and of IPv6: one for each source and limit.

@@ -13,6 +13,7 @@ use super::{
     reconcile::Reconciliation,
     reserve::Filling,
     store::{AllowRow, BanRow, Found, LimitRow},
+    survey::Sources,
     term,
 };
 use crate::{
@@ -43,8 +44,8 @@ pub struct Snapshot {
     pub attacks: BTreeMap<crate::detection::Kind, u64>,
     /// The sources that got a further limit, by the attack.
     pub limited: BTreeMap<crate::detection::Kind, u64>,
-    /// Sources that have state, IPv4 and IPv6.
-    pub sources: [u64; 2],
+    /// Sources that have state, and that had to give theirs away.
+    pub sources: Sources,
     /// How reloads went.
     pub reloads: Reloads,
     /// How what is enforced stands to what is intended.
@@ -303,14 +304,14 @@ impl Controller {
             .collect())
     }
 
-    /// What the metrics are made of, when so many sources of IPv4 and of IPv6 have state.
+    /// What the metrics are made of, when the sources were counted.
     ///
     /// # Errors
     ///
     /// When the kernel's tables cannot be read.
-    pub fn snapshot(&self, sources: [u64; 2]) -> Result<Snapshot, Refused> {
+    pub fn snapshot(&self, sources: Sources) -> Result<Snapshot, Refused> {
         Ok(Snapshot {
-            status: self.status_with(self.is_compact().then_some(sources)),
+            status: self.status_with(self.is_compact().then_some(sources.held)),
             counters: self.counters().map_err(unreadable)?,
             totals: self.enforcer.datapath().totals().map_err(unreadable)?,
             tally: self.tally()?,
@@ -359,7 +360,7 @@ impl Controller {
             "POLICIES" => Some(self.enforcer.held().policies.len() as u64),
             _ => None,
         };
-        let maps = self.enforcer.datapath().maps().iter().cloned();
+        let maps = self.enforcer.datapath().maps().into_iter();
         maps.map(|map| MapStatus {
             entries: entries(&map.name),
             ..map

@@ -24,6 +24,10 @@ use super::{
     mapped::Mapped,
 };
 
+/// The map of the bans of IPv4 sources.
+pub(super) const V4: &str = "DETECTED_V4";
+/// That of IPv6 sources.
+pub(super) const V6: &str = "DETECTED_V6";
 const RING: &str = "DETECTION_RING";
 
 /// The bans of both families, their filters, their limit and their counters.
@@ -39,8 +43,8 @@ pub(super) struct DetectedMaps {
 impl DetectedMaps {
     pub fn new(maps: &mut Maps<'_>) -> anyhow::Result<Self> {
         Ok(Self {
-            v4: Bans::new(maps, "DETECTED_V4")?,
-            v6: Bans::new(maps, "DETECTED_V6")?,
+            v4: Bans::new(maps, V4)?,
+            v6: Bans::new(maps, V6)?,
             filter: maps.take("DETECTED_FILTER")?,
             limit: maps.take("DETECTION_LIMIT")?,
             ring: maps.descriptor(RING)?,

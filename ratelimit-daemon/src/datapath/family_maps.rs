@@ -29,7 +29,7 @@ use crate::prefix::Prefix;
 /// The names of a family's maps.
 pub(super) struct Names {
     guard: &'static str,
-    lists: &'static str,
+    pub lists: &'static str,
     strikes: &'static str,
 }
 

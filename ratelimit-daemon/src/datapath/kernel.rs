@@ -26,7 +26,8 @@ use super::{
     Log, LogSize, Pins, Place, Ring, Sizes, SourceTables, Totals, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
-    detected_maps::DetectedMaps,
+    count,
+    detected_maps::{self, DetectedMaps},
     family_maps::{self, FamilyMaps, failed, unreadable},
     guard::Guard,
     interface, link,
@@ -66,6 +67,8 @@ pub struct Kernel {
     loaded: Vec<Loaded>,
     attachments: Vec<Attachment>,
     maps: Vec<MapStatus>,
+    /// Those of them that take memory with each entry.
+    on_demand: Vec<(&'static str, OwnedFd)>,
 }
 
 impl Kernel {
@@ -91,6 +94,16 @@ impl Kernel {
         sizes: Sizes,
         statuses: Vec<MapStatus>,
     ) -> anyhow::Result<Self> {
+        let on_demand = [
+            family_maps::V4.lists,
+            family_maps::V6.lists,
+            detected_maps::V4,
+            detected_maps::V6,
+        ];
+        let on_demand = on_demand
+            .into_iter()
+            .map(|name| Ok((name, maps.descriptor(name)?)))
+            .collect::<anyhow::Result<_>>()?;
         Ok(Self {
             pins,
             settings: maps.take("SETTINGS")?,
@@ -120,6 +133,7 @@ impl Kernel {
             loaded: Vec::new(),
             attachments: Vec::new(),
             maps: statuses,
+            on_demand,
         })
     }
 
@@ -389,15 +403,22 @@ impl Datapath for Kernel {
         Ok(Totals {
             events_sent: samplers.iter().map(|sampler| sampler.sent).sum(),
             events_lost: samplers.iter().map(|sampler| sampler.lost).sum(),
-            inserted: [
-                self.sources.inserted(IpFamily::V4)?,
-                self.sources.inserted(IpFamily::V6)?,
-            ],
+            inserted: self.sources.inserted()?,
         })
     }
 
-    fn maps(&self) -> &[MapStatus] {
-        &self.maps
+    fn maps(&self) -> Vec<MapStatus> {
+        let grown = |name: &str| {
+            let on_demand = self.on_demand.iter();
+            let (_, map) = on_demand.into_iter().find(|(own, _)| *own == name)?;
+            count::memory_bytes(map.as_fd())
+        };
+        let maps = self.maps.iter().cloned();
+        maps.map(|map| MapStatus {
+            memory_bytes: grown(&map.name).unwrap_or(map.memory_bytes),
+            ..map
+        })
+        .collect()
     }
 
     fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)> {

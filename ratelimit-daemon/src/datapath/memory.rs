@@ -388,8 +388,8 @@ impl Datapath for Shared {
         Ok(Totals::default())
     }
 
-    fn maps(&self) -> &[MapStatus] {
-        &[]
+    fn maps(&self) -> Vec<MapStatus> {
+        Vec::new()
     }
 
     fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)> {
@@ -408,6 +408,10 @@ impl Datapath for Shared {
 impl SourceTables for Shared {
     fn is_compact(&self) -> bool {
         self.memory().table_sets.is_some()
+    }
+
+    fn inserted(&self) -> Result<[u64; 2], DatapathError> {
+        Ok(Totals::default().inserted)
     }
 
     fn node_record(&self, scope: u32) -> Result<Record, DatapathError> {

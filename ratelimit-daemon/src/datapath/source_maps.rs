@@ -57,7 +57,7 @@ impl SourceMaps {
     }
 
     /// The sources of a family that ever got state.
-    pub fn inserted(&self, family: IpFamily) -> Result<u64, DatapathError> {
+    pub fn inserted_of(&self, family: IpFamily) -> Result<u64, DatapathError> {
         let index = match family {
             IpFamily::V4 => Family::Ipv4,
             IpFamily::V6 => Family::Ipv6,
@@ -73,6 +73,11 @@ impl SourceTables for SourceMaps {
         self.compact.is_some()
     }
 
+    fn inserted(&self) -> Result<[u64; 2], DatapathError> {
+        let [v4, v6] = IpFamily::ALL.map(|family| self.inserted_of(family));
+        Ok([v4?, v6?])
+    }
+
     fn some_slots(
         &self,
         region: Region,
@@ -84,7 +89,7 @@ impl SourceTables for SourceMaps {
         };
         for family in IpFamily::ALL {
             // To map a table takes as long as to read it: one that nothing was ever put into is left alone.
-            if self.inserted(family)? > 0 {
+            if self.inserted_of(family)? > 0 {
                 table.some_slots(family, region, sets.clone(), visit)?;
             }
         }

@@ -16,6 +16,9 @@ pub trait SourceTables: Send + Sync {
     /// Whether the state of sources is in a `compact` table.
     fn is_compact(&self) -> bool;
 
+    /// How many sources of IPv4 and of IPv6 ever got state.
+    fn inserted(&self) -> Result<[u64; 2], DatapathError>;
+
     /// Shows the slots of some sets of a region of that table that are not empty, in both families.
     fn some_slots(
         &self,

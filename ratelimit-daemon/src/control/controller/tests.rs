@@ -45,7 +45,7 @@ use crate::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
         Source, StateStore,
     },
-    control::Survey,
+    control::{Sources, Survey},
     datapath::{Memory, Shared},
     detection::Rules,
     limit::{Algorithm, LimitSpec, LimitUnit},

@@ -20,13 +20,13 @@ fn an_attack_is_told_while_it_goes_on_and_counted() {
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].subject, "from 192.0.2.1");
     assert_eq!(
-        lab.controller.snapshot([0; 2]).unwrap().attacks[&Kind::HeavyHitter],
+        lab.controller.snapshot(Sources::default()).unwrap().attacks[&Kind::HeavyHitter],
         1
     );
     lab.controller.note_attacks(&Step::default(), vec![]);
     assert_eq!(lab.controller.status().attacks, []);
     assert_eq!(
-        lab.controller.snapshot([0; 2]).unwrap().attacks[&Kind::HeavyHitter],
+        lab.controller.snapshot(Sources::default()).unwrap().attacks[&Kind::HeavyHitter],
         1
     );
 }
@@ -148,7 +148,7 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
     // Told twice, it is limited once.
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
-    let snapshot = lab.controller.snapshot([0; 2]).unwrap();
+    let snapshot = lab.controller.snapshot(Sources::default()).unwrap();
     assert_eq!(snapshot.limited[&Kind::HeavyHitter], 1);
     assert_eq!(snapshot.status.limited, 1);
     lab.restart();
