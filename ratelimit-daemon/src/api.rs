@@ -161,7 +161,7 @@ pub struct Changed {
     pub removed: usize,
     /// Prefixes that were named for removal and were not there.
     pub absent: Vec<Prefix>,
-    /// Bans of lists that go on holding for prefixes that were unbanned.
+    /// Bans of lists and of wider prefixes that go on holding for prefixes that were unbanned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<Held>,
     /// When what was added ends; `None` is never.
@@ -169,13 +169,15 @@ pub struct Changed {
     pub until: Option<Timestamp>,
 }
 
-/// A list that has a prefix.
+/// A ban that goes on holding for a prefix.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Held {
     /// The prefix.
     pub prefix: Prefix,
-    /// The name of the list.
-    pub list: Arc<str>,
+    /// Whose ban it is: the same, or one around it.
+    pub banned: Prefix,
+    /// What the ban is of.
+    pub origin: Origin,
 }
 
 /// A banned prefix.

@@ -1,7 +1,5 @@
 //! The commands: what `rlctl` asks for, a method each.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use ratelimit_common::policy::LIMITS_MAX;
 use tracing::{info, warn};
@@ -19,6 +17,7 @@ use crate::{
         AllowRequest, BanRequest, Changed, ClockStatus, Detached, Held, LimitRequest, LimitTarget,
         PrefixesRequest, Refused, Reloaded, What,
     },
+    clock,
     config::{self, Config, ConfigError},
     limit::LimitSpec,
     origin::Origin,
@@ -68,7 +67,7 @@ impl Controller {
         Ok(changed)
     }
 
-    /// Ends the bans of prefixes, of whatever origin but lists: those are told.
+    /// Ends the bans of prefixes, of whatever origin but lists: those are told, as are the bans of wider prefixes.
     ///
     /// # Errors
     ///
@@ -79,15 +78,7 @@ impl Controller {
         self.take_detected()?;
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();
-        for prefix in request.prefixes {
-            let lists = self.intent.lists_that_ban(prefix);
-            let held = lists.map(|list| Held {
-                prefix,
-                list: Arc::clone(list),
-            });
-            // A list does not hold for an address that is protected.
-            let is_spared = prefix.is_address() && self.protection.why(prefix.address()).is_some();
-            unbanned.held.extend(held.filter(|_| !is_spared));
+        for prefix in request.prefixes.iter().copied() {
             let origins = self.intent.bans_of(prefix).map(|(origin, _)| origin);
             let ended = edits.len();
             edits.extend(
@@ -105,7 +96,28 @@ impl Controller {
         }
         self.edit_because(&edits, Cause::User(author))?;
         info!(prefixes = unbanned.removed, author, "unbanned");
+        // Those that were ended together with it hold no more.
+        let named = request.prefixes.into_iter();
+        unbanned.held = named.flat_map(|prefix| self.held(prefix)).collect();
         Ok(unbanned)
+    }
+
+    /// The bans that hold for all of a prefix, but for one that is allowed.
+    fn held(&self, prefix: Prefix) -> Vec<Held> {
+        let (now, said) = (clock::now(), self.rules.sum(prefix));
+        if !said.is_banned(now) || said.is_allowed(now) {
+            return Vec::new();
+        }
+        // Others stop at an address that is protected.
+        let is_spared = prefix.is_address() && self.protection.why(prefix.address()).is_some();
+        let bans = self.intent.bans_that_hold(prefix, now);
+        bans.filter(|(_, origin)| !is_spared || *origin == Origin::Forced)
+            .map(|(banned, origin)| Held {
+                prefix,
+                banned,
+                origin,
+            })
+            .collect()
     }
 
     /// Puts prefixes on the allow list.

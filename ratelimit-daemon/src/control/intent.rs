@@ -266,14 +266,26 @@ impl Intent {
             .map(|((_, origin), row)| (origin, row))
     }
 
-    /// The lists that ban a prefix, or one around it.
-    pub fn lists_that_ban(&self, prefix: Prefix) -> impl Iterator<Item = &Arc<str>> {
-        let bans = self.bans_of(prefix).filter_map(|(origin, _)| match origin {
-            Origin::List(name) => Some(name),
-            _ => None,
+    /// The bans of a prefix and of those around it at `now`, of a list the widest.
+    pub fn bans_that_hold(
+        &self,
+        prefix: Prefix,
+        now: Instant,
+    ) -> impl Iterator<Item = (Prefix, Origin)> {
+        let around =
+            (0..=prefix.len()).filter_map(move |length| Prefix::around(prefix.address(), length));
+        let bans = around.flat_map(|outer| {
+            let bans = self.bans_of(outer);
+            bans.map(move |(origin, ban)| (outer, origin.clone(), ban.until))
         });
-        let lists = self.lists_for(Action::Ban);
-        bans.chain(lists.filter_map(move |(name, list)| list.around(prefix).next().map(|_| name)))
+        let listed = self.lists_for(Action::Ban).filter_map(move |(name, list)| {
+            let mut around = list.around(prefix);
+            let entry = around.find(|entry| entry.until > now)?;
+            Some((entry.prefix, Origin::List(Arc::clone(name)), entry.until))
+        });
+        let all = bans.chain(listed);
+        all.filter(move |(_, _, until)| *until > now)
+            .map(|(banned, origin, _)| (banned, origin))
     }
 
     /// All lists, by name.

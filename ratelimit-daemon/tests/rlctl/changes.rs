@@ -1,6 +1,6 @@
 //! The verbs that change something.
 
-use ratelimit_daemon::api::{Changed, Detached, Held, Reloaded};
+use ratelimit_daemon::api::{Changed, Detached, Held, Origin, Reloaded};
 
 use crate::{
     Expected, check,
@@ -153,7 +153,8 @@ fn unban_is_refused_when_nobody_was_banned() {
 fn unban_names_the_lists_that_still_ban() {
     let held = |prefix: &str, list: &str| Held {
         prefix: prefix.parse().unwrap(),
-        list: list.into(),
+        banned: prefix.parse().unwrap(),
+        origin: Origin::list(list),
     };
     check(
         &["unban", "192.0.2.1", "192.0.2.2"],
@@ -182,6 +183,45 @@ fn unban_names_the_lists_that_still_ban() {
             request: r#"DELETE /v1/bans {"prefixes":["192.0.2.2"]}"#,
             stdout: "",
             stderr: "error: 192.0.2.2 is banned by the list drop\nhint: to let it through, use `rlctl allow add 192.0.2.2`",
+            code: 1,
+        },
+    );
+}
+
+#[test]
+fn unban_names_the_bans_of_wider_prefixes() {
+    let held = |banned: &str, origin| Held {
+        prefix: "192.0.2.1".parse().unwrap(),
+        banned: banned.parse().unwrap(),
+        origin,
+    };
+    let wider = vec![
+        held("192.0.2.0/24", Origin::Detected),
+        held("192.0.0.0/16", Origin::list("drop")),
+    ];
+    check(
+        &["unban", "192.0.2.1"],
+        answers(&Changed {
+            held: wider.clone(),
+            ..removed(1, &[])
+        }),
+        &Expected {
+            request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1"]}"#,
+            stdout: "unbanned 192.0.2.1",
+            stderr: "note: 192.0.2.1 stays banned by the ban of 192.0.2.0/24 (detected) and the list drop",
+            code: 0,
+        },
+    );
+    check(
+        &["unban", "192.0.2.1"],
+        answers(&Changed {
+            held: wider[..1].to_vec(),
+            ..removed(0, &["192.0.2.1"])
+        }),
+        &Expected {
+            request: r#"DELETE /v1/bans {"prefixes":["192.0.2.1"]}"#,
+            stdout: "",
+            stderr: "error: 192.0.2.1 is banned by the ban of 192.0.2.0/24 (detected)\nhint: to let it through, use `rlctl allow add 192.0.2.1`",
             code: 1,
         },
     );

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    api::{Changed, Held, PrefixesRequest},
+    api::{Changed, Held, Origin, PrefixesRequest},
     prefix::Prefix,
     rlctl::{
         arguments::PrefixesArguments, chunks, client::Client, failure::Failure, output::printable,
@@ -59,8 +59,8 @@ impl Removal {
     fn nothing_done(&self, named: &[Prefix], held: &[Held]) -> Failure {
         match named {
             [prefix] if !held.is_empty() => {
-                let lists: Vec<&str> = held.iter().map(|held| &*held.list).collect();
-                Failure::refused(format!("{prefix} is banned by {}", lists_by_name(&lists)))
+                let bans: Vec<&Held> = held.iter().collect();
+                Failure::refused(format!("{prefix} is banned by {}", by_name(&bans)))
                     .hint(format!("to let it through, use `rlctl allow add {prefix}`"))
             }
             [prefix] => Failure::refused(format!("{prefix} {}", self.absent)).hint(format!(
@@ -91,28 +91,42 @@ impl Removal {
     }
 }
 
-/// What is said of prefixes that a list still bans.
+/// What is said of prefixes that lists or wider prefixes still ban.
 fn still_banned(held: &[Held]) -> Vec<String> {
-    let mut lists: BTreeMap<Prefix, Vec<&str>> = BTreeMap::new();
+    let mut bans: BTreeMap<Prefix, Vec<&Held>> = BTreeMap::new();
     for held in held {
-        lists.entry(held.prefix).or_default().push(&held.list);
+        bans.entry(held.prefix).or_default().push(held);
     }
-    let named = lists.iter().take(NAMED_MAX);
+    let named = bans.iter().take(NAMED_MAX);
     let mut remarks: Vec<String> = named
-        .map(|(prefix, lists)| format!("{prefix} stays banned by {}", lists_by_name(lists)))
+        .map(|(prefix, bans)| format!("{prefix} stays banned by {}", by_name(bans)))
         .collect();
-    if lists.len() > NAMED_MAX {
+    if bans.len() > NAMED_MAX {
         remarks.push(format!(
-            "{} more stay banned by lists",
-            lists.len() - NAMED_MAX
+            "{} more stay banned by lists or wider prefixes",
+            bans.len() - NAMED_MAX
         ));
     }
     remarks
 }
 
-/// `the list a`, `the lists a and b`
-fn lists_by_name(lists: &[&str]) -> String {
-    let names: Vec<String> = lists.iter().map(|name| printable(name)).collect();
-    let lists = if names.len() == 1 { "list" } else { "lists" };
-    format!("the {lists} {}", phrase::and(&names))
+/// `the list a`, `the lists a and b`, `the ban of 192.0.2.0/24 (manual)`
+fn by_name(held: &[&Held]) -> String {
+    let mut lists = Vec::new();
+    let mut parts = Vec::new();
+    for held in held {
+        match &held.origin {
+            Origin::List(name) => lists.push(printable(name)),
+            origin => {
+                let origin = printable(&origin.to_string());
+                parts.push(format!("the ban of {} ({origin})", held.banned));
+            }
+        }
+    }
+    match &lists[..] {
+        [] => {}
+        [list] => parts.push(format!("the list {list}")),
+        several => parts.push(format!("the lists {}", phrase::and(several))),
+    }
+    phrase::and(&parts)
 }

@@ -79,7 +79,9 @@ fn check_and_unban_name_the_lists_that_hold_an_address() {
         prefixes: vec![prefix("192.0.2.9")],
     };
     let changed = lab.controller.unban(request, "root").unwrap();
-    assert_eq!((changed.removed, &*changed.held[0].list), (0, "bad"));
+    let held = &changed.held[0];
+    assert_eq!((changed.removed, &held.origin), (0, &Origin::list("bad")));
+    assert_eq!(held.banned, prefix("192.0.2.0/24"));
 }
 
 #[test]

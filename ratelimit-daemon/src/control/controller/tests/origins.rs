@@ -53,7 +53,8 @@ fn unban_ends_all_bans_of_a_prefix_but_those_of_lists_and_names_these() {
     );
     let held = |text| Held {
         prefix: prefix(text),
-        list: "spamhaus".into(),
+        banned: prefix(text),
+        origin: Origin::list("spamhaus"),
     };
     assert_eq!(changed.held, [held("192.0.2.1"), held("192.0.2.2")]);
     assert_eq!(lab.until("192.0.2.1"), Some(later));
@@ -63,6 +64,33 @@ fn unban_ends_all_bans_of_a_prefix_but_those_of_lists_and_names_these() {
         left.iter()
             .all(|ban| ban.origin == Origin::list("spamhaus"))
     );
+}
+
+#[test]
+fn unban_tells_the_bans_of_wider_prefixes_that_hold_on() {
+    let mut lab = Lab::new(config());
+    let later = clock::after(Duration::from_mins(1));
+    lab.ban(&["192.0.2.0/24", "198.51.100.0/24"], None).unwrap();
+    lab.ban(&["192.0.2.1", "198.51.100.1", "192.0.2.10"], None)
+        .unwrap();
+    lab.edit(&[ban("192.0.0.0/16", Origin::Detected, later)]);
+    let named = ["192.0.2.1", "198.51.100.0/24", "198.51.100.1", "192.0.2.10"];
+    let request = PrefixesRequest {
+        prefixes: named.map(prefix).into(),
+    };
+    let changed = lab.controller.unban(request, "root").unwrap();
+    let held = |banned: &str, origin| Held {
+        prefix: prefix("192.0.2.1"),
+        banned: prefix(banned),
+        origin,
+    };
+    // What is ended together with it does not hold, nor does any for what is allowed.
+    let expected = [
+        held("192.0.0.0/16", Origin::Detected),
+        held("192.0.2.0/24", Origin::Manual),
+    ];
+    assert_eq!((changed.removed, &changed.held[..]), (4, &expected[..]));
+    assert!(lab.is_banned("192.0.2.0/24"));
 }
 
 #[test]
