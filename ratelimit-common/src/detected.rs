@@ -53,6 +53,13 @@ impl Detected {
     pub const fn is_active(&self, now: Instant) -> bool {
         now.as_nanos() < self.until_ns
     }
+
+    /// Whether the source was banned anew, after `before` had ended. Before that, only packets that were under way with those
+    /// of `before` make strikes.
+    #[must_use]
+    pub const fn follows(&self, before: &Self) -> bool {
+        self.at_ns >= before.until_ns
+    }
 }
 
 /// What became of a source that a policy was to ban.

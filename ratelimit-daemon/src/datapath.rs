@@ -327,8 +327,9 @@ pub trait Datapath: Send {
     /// All of those bans.
     fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError>;
 
-    /// Forgets those of some sources; it is no error when there are none.
-    fn forget_detected(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError>;
+    /// Forgets those that were taken over, but for sources that a policy has banned anew since they were read; it is no error
+    /// when one is not there.
+    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<(), DatapathError>;
 
     /// What became of the sources that policies were to ban, over all CPUs.
     fn tally(&self) -> Result<Tally, DatapathError>;

@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
     time::Duration,
 };
 
@@ -105,9 +104,8 @@ impl Controller {
             let (policy, bans) = (&sentence.policy, sentence.bans);
             info!(%source, policy, bans, until = %clock::to_wall(sentence.until), "banned by a policy");
         }
-        let sources: Vec<IpAddr> = detected.iter().map(|(address, _)| *address).collect();
         let datapath = self.enforcer.datapath_mut();
-        datapath.forget_detected(&sources).map_err(unreadable)?;
+        datapath.forget_detected(&detected).map_err(unreadable)?;
         self.detections.seen = seen;
         Ok(taken.len())
     }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use aya_obj::generated::BPF_NOEXIST;
 use ratelimit_common::{
     BanBudget, Detected, Family, Instant, Ipv4, Ipv6,
     ban_budget::SLOTS,
@@ -19,7 +20,7 @@ use ratelimit_common::{
 
 use super::{
     AtomicRing, DatapathError, IpAddress, batch,
-    family_maps::{failed, is_absent, present, unreadable},
+    family_maps::{failed, is_present, present, unreadable},
     load::Maps,
     mapped::Mapped,
 };
@@ -84,17 +85,17 @@ impl DetectedMaps {
         Ok(all)
     }
 
-    pub fn forget(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError> {
-        for source in sources {
+    pub fn forget(&mut self, taken: &[(IpAddr, Detected)]) -> Result<(), DatapathError> {
+        for (source, ban) in taken {
             match *source {
-                IpAddr::V4(address) => self.v4.remove(address.into())?,
-                IpAddr::V6(address) => self.v6.remove(address.into())?,
+                IpAddr::V4(address) => self.v4.forget(address.into(), ban)?,
+                IpAddr::V6(address) => self.v6.forget(address.into(), ban)?,
             }
         }
-        if sources.iter().any(IpAddr::is_ipv4) {
+        if taken.iter().any(|(source, _)| source.is_ipv4()) {
             clear_bits(&mut self.filter, &self.v4)?;
         }
-        if sources.iter().any(IpAddr::is_ipv6) {
+        if taken.iter().any(|(source, _)| source.is_ipv6()) {
             clear_bits(&mut self.filter, &self.v6)?;
         }
         Ok(())
@@ -138,10 +139,25 @@ impl<A: IpAddress> Bans<A> {
         batch::for_each(self.descriptor.as_fd(), visit).map_err(unreadable(self.name))
     }
 
-    fn remove(&mut self, source: A) -> Result<(), DatapathError> {
-        match self.map.remove(&source) {
-            Err(error) if !is_absent(&error) => {
-                Err(failed("removing from", self.name, DETECTED_MAX)(error))
+    /// Takes a ban out that was taken over. Where its end came before that, the program may have put another in its place, which
+    /// nobody knows of yet: it is found as it is taken out, and put back.
+    fn forget(&mut self, source: A, taken: &Detected) -> Result<(), DatapathError> {
+        let found = batch::take::<A, Detected>(self.descriptor.as_fd(), &source);
+        let found = found.map_err(|source| DatapathError::Write {
+            map: self.name,
+            source,
+        })?;
+        match found {
+            Some(found) if found.follows(taken) => self.put_back(source, found),
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts a ban in, unless the program has made one more meanwhile.
+    fn put_back(&mut self, source: A, ban: Detected) -> Result<(), DatapathError> {
+        match self.map.insert(source, ban, BPF_NOEXIST.into()) {
+            Err(error) if !is_present(&error) => {
+                Err(failed("writing", self.name, DETECTED_MAX)(error))
             }
             _ => Ok(()),
         }

@@ -246,6 +246,10 @@ pub(super) fn is_absent(error: &MapError) -> bool {
         || errno(error) == Some(libc::ENOENT)
 }
 
+pub(super) fn is_present(error: &MapError) -> bool {
+    errno(error) == Some(libc::EEXIST)
+}
+
 fn errno(error: &MapError) -> Option<i32> {
     match error {
         MapError::SyscallError(error) => error.io_error.raw_os_error(),

@@ -387,8 +387,8 @@ impl Datapath for Kernel {
         self.detected.all()
     }
 
-    fn forget_detected(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError> {
-        self.detected.forget(sources)
+    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<(), DatapathError> {
+        self.detected.forget(taken)
     }
 
     fn tally(&self) -> Result<Tally, DatapathError> {

@@ -18,7 +18,7 @@ use ratelimit_common::{
     algorithm::{FixedWindow, sliding_log::TIMES_MAX},
     ban_budget::SLOTS,
     compact::Region,
-    detected::Tally,
+    detected::{Detection, Tally},
     layout::NODE_POLICIES,
 };
 
@@ -70,6 +70,8 @@ pub struct Memory {
     pub refusals: BTreeMap<IpAddr, Refusals>,
     /// Sources that policies banned.
     pub detected: BTreeMap<IpAddr, Detected>,
+    /// One that a policy bans as soon as those were read.
+    pub detected_next: Option<(IpAddr, Detected)>,
     /// How many bans policies may make in a minute.
     pub detection_limit: BanBudget,
     /// The bans of a minute.
@@ -368,15 +370,26 @@ impl Datapath for Shared {
     }
 
     fn all_detected(&self) -> Result<Vec<(IpAddr, Detected)>, DatapathError> {
-        let memory = self.memory();
+        let mut memory = self.memory();
         let all = memory.detected.iter();
-        Ok(all.map(|(source, ban)| (*source, *ban)).collect())
+        let all = all.map(|(source, ban)| (*source, *ban)).collect();
+        if let Some((source, ban)) = memory.detected_next.take() {
+            memory.detected.insert(source, ban);
+            memory.tally.detections[Detection::Banned as usize] += 1;
+        }
+        Ok(all)
     }
 
-    fn forget_detected(&mut self, sources: &[IpAddr]) -> Result<(), DatapathError> {
-        self.memory()
-            .detected
-            .retain(|source, _| !sources.contains(source));
+    fn forget_detected(&mut self, taken: &[(IpAddr, Detected)]) -> Result<(), DatapathError> {
+        let detected = &mut self.memory().detected;
+        for (source, ban) in taken {
+            if detected
+                .get(source)
+                .is_some_and(|found| !found.follows(ban))
+            {
+                detected.remove(source);
+            }
+        }
         Ok(())
     }
 

@@ -119,6 +119,34 @@ fn a_source_that_was_quiet_for_as_long_as_the_longest_ban_is_forgotten() {
 }
 
 #[test]
+fn a_ban_that_takes_the_place_of_one_that_has_ended_is_not_lost() {
+    let second = Duration::from_secs(1);
+    let mut lab = Lab::new(with_ban(second, 60 * second));
+    let now = clock::now();
+    let ended = Instant::from_nanos(now.as_nanos() - 1_500_000_000);
+    lab.detect(SOURCE, ended);
+    lab.detect_next(SOURCE, now);
+    lab.controller.take_missed();
+    assert_eq!(lab.bans(), [], "what was read has ended");
+    assert_eq!(lab.memory.lock().unwrap().detected.len(), 1);
+    lab.controller.take_missed();
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 2)], "it is the second");
+    assert!(lab.memory.lock().unwrap().detected.is_empty());
+}
+
+#[test]
+fn packets_under_way_with_that_of_a_ban_make_no_second_one() {
+    let mut lab = Lab::new(banning());
+    let now = clock::now();
+    lab.detect(SOURCE, now);
+    lab.detect_next(SOURCE, Instant::from_nanos(now.as_nanos() + 500));
+    lab.controller.take_missed();
+    assert!(lab.memory.lock().unwrap().detected.is_empty());
+    lab.controller.take_missed();
+    assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
+}
+
+#[test]
 fn bans_from_before_the_start_are_found() {
     let mut lab = Lab::new(banning());
     lab.detect(SOURCE, clock::now());
@@ -246,18 +274,27 @@ impl Lab {
 
     /// Bans a source as the program does.
     pub(super) fn detect(&self, source: &str, at: Instant) {
+        let ban = self.detected(at);
+        let mut memory = self.memory.lock().unwrap();
+        memory.detected.insert(source.parse().unwrap(), ban);
+        memory.tally.detections[Detection::Banned as usize] += 1;
+    }
+
+    /// The same while the bans that there are are taken over.
+    fn detect_next(&self, source: &str, at: Instant) {
+        let next = (source.parse().unwrap(), self.detected(at));
+        self.memory.lock().unwrap().detected_next = Some(next);
+    }
+
+    fn detected(&self, at: Instant) -> Detected {
         let named = self.controller.policies.get("default").unwrap();
-        let rule = named.policy.ban().unwrap();
-        let ban = Detected {
-            until_ns: rule.until(at).as_nanos(),
+        Detected {
+            until_ns: named.policy.ban().unwrap().until(at).as_nanos(),
             at_ns: at.as_nanos(),
             scope: named.policy.scope(),
             strikes: 9,
             ..Detected::default()
-        };
-        let mut memory = self.memory.lock().unwrap();
-        memory.detected.insert(source.parse().unwrap(), ban);
-        memory.tally.detections[Detection::Banned as usize] += 1;
+        }
     }
 
     /// Who is banned, and for how many seconds from now on, to the nearest.

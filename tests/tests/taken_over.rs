@@ -1,0 +1,65 @@
+//! Bans of policies that user space takes out of the kernel's map.
+
+use std::{fs, net::IpAddr, path::Path};
+
+use aya::maps::{HashMap, Map, MapData};
+use ratelimit_common::{Detected, Ipv4, layout::VERSION};
+use ratelimit_daemon::{
+    config,
+    control::{Store, sizes},
+    datapath::{Datapath, Kernel},
+};
+use ratelimit_tests::{Lab, lab::INTERFACE, require_root};
+
+#[test]
+fn a_ban_that_the_program_made_meanwhile_stays() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let pins = Pins(format!("/sys/fs/bpf/rltest-{}", lab.near.name()));
+    let mut kernel = load(&lab, directory.path(), &pins.0);
+    let pin = format!("{}/v{VERSION}/maps/DETECTED_V4", pins.0);
+    let map = Map::HashMap(MapData::from_pin(pin).unwrap());
+    let mut map: HashMap<_, Ipv4, Detected> = map.try_into().unwrap();
+    let sources = [1, 2, 3].map(|host| [192, 0, 2, host]);
+    let ban = |at_ns| Detected {
+        at_ns,
+        until_ns: at_ns + 10,
+        ..Detected::default()
+    };
+    for source in sources {
+        map.insert(Ipv4::new(source), ban(100), 0).unwrap();
+    }
+    let mut taken = kernel.all_detected().unwrap();
+    taken.sort_by_key(|(source, _)| *source);
+    assert_eq!(taken, sources.map(|it| (IpAddr::from(it), ban(100))));
+    // The first has ended, the second not; the third is gone.
+    map.insert(Ipv4::new(sources[0]), ban(110), 0).unwrap();
+    map.insert(Ipv4::new(sources[1]), ban(109), 0).unwrap();
+    map.remove(&Ipv4::new(sources[2])).unwrap();
+    kernel.forget_detected(&taken).unwrap();
+    let left = kernel.all_detected().unwrap();
+    assert_eq!(left, [(sources[0].into(), ban(110))]);
+    kernel.forget_detected(&left).unwrap();
+    assert_eq!(kernel.all_detected().unwrap(), []);
+}
+
+struct Pins(String);
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn load(lab: &Lab, directory: &Path, pins: &str) -> Kernel {
+    let state = directory.display();
+    let toml = format!(
+        "[policy.default]\nlimits = []\n[metrics]\nlisten = false\n[[interface]]\nname = \"{INTERFACE}\"\n[paths]\npins = \"{pins}\"\nstate = \"{state}\"\nruntime = \"{state}\"\n"
+    );
+    let path = directory.join("config.toml");
+    fs::write(&path, toml).unwrap();
+    let config = config::load(&path).unwrap();
+    let size = sizes(&config, &Store::open(directory).unwrap()).unwrap();
+    lab.near.enter(|| Kernel::load(&config, size)).unwrap()
+}
