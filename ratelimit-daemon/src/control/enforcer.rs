@@ -275,7 +275,9 @@ impl Enforcer {
             self.change_aggregates(*family, *aggregates, undo)?;
         }
         self.change_detection_limit(wanted.detection_limit, undo)?;
-        self.change_new_sources(wanted.new_sources, undo)?;
+        if wanted.settings.has_new_sources() {
+            self.change_new_sources(wanted.new_sources, undo)?;
+        }
         self.clear_node_before(wanted.settings)?;
         let meanwhile = with_classes(wanted.settings);
         let meanwhile = if was_coarse {
@@ -287,6 +289,7 @@ impl Enforcer {
         self.try_change(gone, undo)?;
         self.change_settings(wanted.settings, undo)?;
         self.change_classes(wanted.classes, undo)?;
+        self.change_new_sources(wanted.new_sources, undo)?;
         self.forget_policies(&wanted.policies)
     }
 
@@ -443,7 +446,7 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Before the settings ask for it.
+    /// Before the settings ask for it, and where they do no more, after: what is empty there would refuse all that are new.
     fn change_new_sources(
         &mut self,
         window: FixedWindow,

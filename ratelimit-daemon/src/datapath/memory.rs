@@ -113,6 +113,8 @@ pub enum Write {
     NodeState(u32),
     /// A region of a `compact` table, which is empty.
     Region(Region),
+    /// How many sources may get state on one CPU.
+    NewSources(FixedWindow),
     /// What holds for all packets.
     Settings(Settings),
 }
@@ -344,7 +346,9 @@ impl Datapath for Shared {
     }
 
     fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError> {
-        self.memory().new_sources = window;
+        let mut memory = self.memory();
+        memory.writes.push(Write::NewSources(window));
+        memory.new_sources = window;
         Ok(())
     }
 

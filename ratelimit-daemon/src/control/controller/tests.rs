@@ -11,6 +11,7 @@ mod history;
 mod left_out;
 mod lists;
 mod lockout;
+mod new_sources;
 mod origins;
 mod pass_all;
 mod programs;

@@ -113,7 +113,8 @@ impl Lab {
                 Write::Classes(_)
                 | Write::Aggregates(_)
                 | Write::NodeState(_)
-                | Write::Region(_) => {}
+                | Write::Region(_)
+                | Write::NewSources(_) => {}
             }
             let named = entries.values().filter_map(ListEntry::policy);
             let mut judging = named.chain([settings.default_policy()]);

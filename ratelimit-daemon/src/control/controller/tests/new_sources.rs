@@ -1,0 +1,39 @@
+//! The budget for new sources, as it comes and goes.
+
+use ratelimit_common::{algorithm::FixedWindow, new_sources::Beyond};
+
+use super::*;
+use crate::{datapath::Write, new_sources::NewSources};
+
+#[test]
+fn while_the_settings_ask_for_a_budget_there_is_one() {
+    let budget = NewSources {
+        count: NonZeroU32::new(1000).unwrap(),
+        per: Duration::from_secs(1),
+        beyond: Beyond::Drop,
+    };
+    let mut lab = Lab::new(config());
+    for new_sources in [Some(budget), None] {
+        let (mut settings, mut window) = {
+            let mut memory = lab.memory.lock().unwrap();
+            memory.writes.clear();
+            (memory.settings, memory.new_sources)
+        };
+        let config = Config {
+            new_sources,
+            ..lab.controller.intent.config.clone()
+        };
+        lab.controller.replace_checked(config).unwrap();
+        for write in &lab.memory.lock().unwrap().writes {
+            match write {
+                Write::Settings(new) => settings = *new,
+                Write::NewSources(new) => window = *new,
+                _ => continue,
+            }
+            let is_there = window != FixedWindow::default();
+            assert!(is_there || !settings.has_new_sources(), "{write:?}");
+        }
+        assert_eq!(settings.has_new_sources(), new_sources.is_some());
+        assert_eq!(window == FixedWindow::default(), new_sources.is_none());
+    }
+}
