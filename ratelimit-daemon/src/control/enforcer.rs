@@ -492,7 +492,8 @@ impl Enforcer {
         limits.map(Limit::region).filter(|region| region.sets() > 0)
     }
 
-    /// Empties the indices that no policy has any more. What they held is not read by any packet: no entry names them.
+    /// Empties the indices that no policy has any more. No packet that comes now is led to them. One that is under way since
+    /// before the change may still read there, and find no limit, or one without an amount: it passes uncounted, or is refused.
     fn forget_policies(&mut self, wanted: &BTreeMap<u32, Policy>) -> Result<(), DatapathError> {
         let held: Vec<u32> = self.held.policies.keys().copied().collect();
         for index in held.into_iter().filter(|index| !wanted.contains_key(index)) {
