@@ -148,7 +148,8 @@ pub struct Policy {
     flags: u8,
     scope: u32,
     classes: ClassSet,
-    zero: u32,
+    /// Always zero.
+    reserved: u32,
     limits: [Limit; LIMITS_MAX],
     ban: BanRule,
     filling: u64,
@@ -302,13 +303,6 @@ impl Policy {
     #[inline(always)]
     pub const fn scope(&self) -> u32 {
         self.scope
-    }
-
-    /// 0, but a verifier does not know it.
-    #[inline(always)]
-    #[must_use]
-    pub const fn zero(&self) -> u32 {
-        self.zero
     }
 
     /// Whether a limit counts the packet.

@@ -23,7 +23,10 @@ pub fn find<A: FamilyMaps>(source: &A) -> Option<Detected> {
     if !filter.contains(source.filter_bit()) {
         return None;
     }
-    // SAFETY: elements of a map without preallocation live until the end of the RCU section, which outlasts the program.
+    // When user space takes a ban out meanwhile, its element may serve another source before it is copied: one packet is then
+    // judged by that ban.
+    // SAFETY: the memory of an element stays one of its map until the end of the RCU section, which outlasts the program, and its
+    // words are valid for any bits.
     unsafe { A::DETECTED.get(source) }.copied()
 }
 

@@ -42,7 +42,11 @@ pub trait LevelCode: FamilyMaps {
 #[inline(always)]
 fn longest_match<A: FamilyMaps>(address: A, word: u64, level: u64) -> Option<ListEntry> {
     Level::of_lengths(level).longest_match(word, address, |front, length| {
-        // SAFETY: elements of a map without preallocation live until the end of the RCU section, which outlasts the program.
+        // While user space changes the lists, an element that was found may be taken away, and serve another prefix before it is
+        // copied: one packet is then judged by that entry, or by halves of two. The generation is odd meanwhile and
+        // another one after, so that answer is given to no other packet.
+        // SAFETY: the memory of an element stays one of its map until the end of the RCU section, which outlasts the program, and
+        // its words are valid for any bits.
         unsafe { A::LISTS.get(PrefixKey::new(front, length)) }.copied()
     })
 }

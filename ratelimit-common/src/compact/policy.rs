@@ -12,7 +12,8 @@ pub trait Table {
     /// A set.
     type Set: Slots;
 
-    /// The set of a limit in which the source with this tag has its slot; `None` for a limit without a region.
+    /// The set of a limit in which the source with this tag has its slot; `None` where the table has no such set. Each limit that
+    /// is asked for has a region: one without it would share the first set with whom that belongs to.
     fn set(&self, limit: &Limit, tag: u64) -> Option<Self::Set>;
 
     /// Counts a source that has claimed a slot.
