@@ -29,16 +29,24 @@ fn docs() -> PathBuf {
 
 fn figures(report: &Report) -> String {
     format!(
-        "Measured on {} ({}) by `{}`: medians of {} runs of {} packets. Beside it {}.\n\n\
+        "Measured on {} ({}) by `{}`: medians of {} runs of {} packets.{}\n\n\
          ![Cost of a packet by the number of sources](performance.svg)\n\n{}",
         report.date,
         report.machine,
         report.command,
         report.rounds,
         report.packets,
-        report.others.join(", "),
+        others(&report.others),
         table::render(report)
     )
+}
+
+/// What live traffic went through besides, where it did.
+fn others(versions: &[String]) -> String {
+    if versions.is_empty() {
+        return String::new();
+    }
+    format!(" Beside it {}.", versions.join(", "))
 }
 
 /// `text` with `figures` between the markers; `None` where they are missing.

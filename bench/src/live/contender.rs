@@ -43,8 +43,8 @@ pub enum Kind {
     NoLimiter,
     /// This limiter.
     Ratelimit(Store),
-    /// This limiter with a budget for new sources, which is off by default.
-    NewSources(Store),
+    /// This limiter with `lru` and a budget for new sources, which is off by default.
+    NewSources,
     /// A dynamic set of nftables at ingress, the earliest of its hooks.
     Nftables,
     /// The match `hashlimit` of iptables in the table `raw`, the earliest of its hooks.
@@ -73,7 +73,7 @@ impl Kind {
             Limit::Wide => &[Self::NoLimiter],
         };
         let budgeted = match sources {
-            Sources::Flood => &[Self::NewSources(Store::Lru)][..],
+            Sources::Flood => &[Self::NewSources][..],
             _ => &[],
         };
         let stores = Store::ALL.map(Self::Ratelimit);
@@ -98,8 +98,7 @@ impl Kind {
             Self::DropAfterALook => "drop after a look",
             Self::Ratelimit(Store::Lru) => "ratelimit lru",
             Self::Ratelimit(Store::Compact) => "ratelimit compact",
-            Self::NewSources(Store::Lru) => "ratelimit lru, new_sources",
-            Self::NewSources(Store::Compact) => "ratelimit compact, new_sources",
+            Self::NewSources => "ratelimit lru, new_sources",
             Self::NoLimiter => "no limiter",
             Self::Nftables => "nftables",
             Self::Hashlimit => "iptables hashlimit",
@@ -119,8 +118,8 @@ impl Contender {
             Kind::DropAfterALook => drop_all(&lab, object, "drop_after_a_look"),
             Kind::NoLimiter => receive_without_xdp(&lab).map(|()| Loaded::Rules),
             Kind::Ratelimit(store) => ratelimit(&lab, &scenario(store, limit, capacity, "")),
-            Kind::NewSources(store) => {
-                ratelimit(&lab, &scenario(store, limit, capacity, NEW_SOURCES))
+            Kind::NewSources => {
+                ratelimit(&lab, &scenario(Store::Lru, limit, capacity, NEW_SOURCES))
             }
             Kind::Nftables => nftables(&lab, limit, capacity),
             Kind::Hashlimit => hashlimit(&lab, limit, capacity),

@@ -77,6 +77,12 @@ pub fn charge_word(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Out
     })
 }
 
+/// The same for a limit that is known to be a fixed window.
+#[inline(always)]
+pub fn charge_window(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Outcome {
+    decode(charge_fixed_window(limit, word, at.as_nanos(), cost))
+}
+
 /// [`Algorithm::counts_for_ns`] of a word.
 #[inline(always)]
 pub fn counts_for_ns(limit: &Limit, word: *mut u64, at: Instant) -> u64 {
@@ -97,12 +103,6 @@ extern "C" fn word_counts_for_ns(limit: *const Limit, word: *mut u64, at_ns: u64
     limit
         .algorithm()
         .counts_for_ns(state, Instant::from_nanos(at_ns))
-}
-
-/// The same for a limit that is known to be a fixed window.
-#[inline(always)]
-pub fn charge_window(limit: &Limit, word: *mut u64, at: Instant, cost: u64) -> Outcome {
-    decode(charge_fixed_window(limit, word, at.as_nanos(), cost))
 }
 
 /// The subprogram of an algorithm: what it charges has a frame of its own, as short as can be.
