@@ -59,6 +59,7 @@ mod term;
 mod timekeeper;
 mod top;
 mod trial;
+mod unforgotten;
 mod views;
 
 pub use attacks::Attacks;

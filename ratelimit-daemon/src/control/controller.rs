@@ -28,11 +28,11 @@ use super::{
     protection::Protection,
     reconcile::Comparisons,
     record::Cause,
-    reminder::Reminder,
     reserve::Filling,
     rules::Rules,
-    store::{Store, Writer},
+    store::Store,
     timekeeper::Reading,
+    unforgotten::Unforgotten,
 };
 use crate::{
     api::{Changed, ClockStatus, KernelClock, Refused},
@@ -82,16 +82,9 @@ pub struct Controller {
     pub(super) pass_all: PassAll,
     pub(super) trials: Trials,
     pub(super) filling: Filling,
-    unforgotten: Unforgotten,
+    pub(super) unforgotten: Unforgotten,
     /// How many prefixes the commands of this group banned; `None` outside of one.
     banned_in_group: Option<usize>,
-}
-
-/// What has ended, and what the database could not forget of it yet.
-#[derive(Default)]
-struct Unforgotten {
-    edits: Vec<Edit>,
-    reminder: Reminder,
 }
 
 /// What became of the configuration so far.
@@ -307,9 +300,7 @@ impl Controller {
     fn restore_intent(&mut self) -> anyhow::Result<usize> {
         let mut intent = Intent::restore(self.intent.config.clone(), &self.store)?;
         intent.leave_out_as(&self.intent);
-        for edit in &self.unforgotten.edits {
-            intent.edit(edit.clone());
-        }
+        self.unforgotten.forget(&mut intent);
         self.intent = intent;
         self.compile_all()?;
         self.enforce_all()
@@ -348,9 +339,7 @@ impl Controller {
         if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
         }
-        // What came again in place of what had ended is not to be forgotten.
-        let intent = &self.intent;
-        self.unforgotten.edits.retain(|edit| !intent.has(edit));
+        self.unforgotten.spare_what_came_again(&self.intent);
         self.record_edits(edits, &reverse, cause);
         Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
     }
@@ -576,34 +565,6 @@ impl Controller {
             "the machine slept, or it is known how long it was off: bans, allows and limits end when they would have"
         );
         Ok(())
-    }
-
-    /// Ends what has ended in the kernel, and then has the database forget it. A daemon that starts forgets it too.
-    fn forget_ended(&mut self) {
-        let edits = self.intent.ended(clock::now());
-        if !edits.is_empty() {
-            match self.edit_because(&edits, Cause::Time) {
-                Ok(_) => {
-                    info!(count = edits.len(), "bans, allows or limits ended");
-                    self.unforgotten.edits.extend(edits);
-                }
-                Err(refused) => warn!(error = refused.error, "what is over could not be ended"),
-            }
-        }
-        let Unforgotten { edits, reminder } = &mut self.unforgotten;
-        if edits.is_empty() {
-            return;
-        }
-        let forget = |writer: &Writer<'_>| edits.iter().try_for_each(|edit| writer.write(edit));
-        match self.store.transaction(forget) {
-            Ok(()) => self.unforgotten = Unforgotten::default(),
-            Err(error) if reminder.is_due() => warn!(
-                error = format!("{error:#}"),
-                count = edits.len(),
-                "what ended is still in the database: trying again each second"
-            ),
-            Err(_) => {}
-        }
     }
 
     /// Forgets what ended while no daemon ran, before anything is compiled.
