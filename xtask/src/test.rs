@@ -54,10 +54,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let skipped_file = workspace::target_dir().join("skipped-tests");
     remove(&skipped_file)?;
     // The tests of one package cannot ask cargo for the binaries of another.
-    let mut binaries = process::cargo();
-    binaries
-        .args(["build", "--package", "ratelimit-daemon", "--bins"])
-        .env(LOG_SWITCH, "off");
+    let mut binaries = of_all_packages("build");
+    binaries.args(["--bins", "--tests"]);
     process::run(&mut binaries)?;
     let mut status = process::status(&mut tests(&[], &arguments.filter, &skipped_file)?)?;
     if status.success() {
@@ -83,24 +81,28 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The tests of `only`, or all.
 fn tests(only: &[&str], filter: &[String], skipped_file: &Path) -> Result<Command> {
-    let mut cargo = process::cargo();
-    cargo.args(["test", "--no-fail-fast"]);
-    if only.is_empty() {
-        cargo.arg("--workspace").args(workspace::WITHOUT_BPF);
-    } else {
-        cargo.args(["--package", "ratelimit-tests"]);
-    }
+    let mut cargo = of_all_packages("test");
+    cargo.arg("--no-fail-fast");
     for test in only {
         cargo.args(["--test", test]);
     }
-    cargo
-        .env(LOG_SWITCH, "off")
-        .env("RATELIMIT_SKIPPED", skipped_file);
+    cargo.env("RATELIMIT_SKIPPED", skipped_file);
     if !process::is_root()? {
         run_as_root(&mut cargo);
     }
     cargo.arg("--").args(filter);
     Ok(cargo)
+}
+
+/// A call of cargo for every package, so that it meets what the others have built: the features of a dependency are those that
+/// the packages of a call want.
+fn of_all_packages(command: &str) -> Command {
+    let mut cargo = process::cargo();
+    cargo
+        .args([command, "--workspace"])
+        .args(workspace::WITHOUT_BPF)
+        .env(LOG_SWITCH, "off");
+    cargo
 }
 
 /// Builds as the user and runs as root, where that can be had; the tests themselves say what they miss otherwise.
