@@ -211,7 +211,8 @@ impl Controller {
                 "sources that were quiet could not be forgotten"
             );
         }
-        self.forget_ended();
+        self.end_what_is_over();
+        self.write_ended();
         self.begin_comparison();
         self.watch_filling();
         self.store.flush();

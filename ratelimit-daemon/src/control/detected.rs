@@ -130,15 +130,12 @@ impl Controller {
 
     /// Forgets sources that were quiet for long enough.
     pub(super) fn forget_offences(&mut self) -> Result<(), Refused> {
-        let forgotten = self.intent.forgotten(clock::now());
-        if forgotten.is_empty() {
-            return Ok(());
-        }
-        let edits: Vec<Edit> = forgotten
-            .into_iter()
-            .map(|source| Edit::Offence(source, None))
-            .collect();
-        self.edit(&edits).map(drop)
+        let forgotten = self.intent.forgotten(clock::now()).into_iter();
+        self.end(
+            forgotten
+                .map(|source| Edit::Offence(source, None))
+                .collect(),
+        )
     }
 
     /// Whether detection must not ban a source, whatever it does: an allow is for all of it, or this host needs an address of

@@ -192,15 +192,17 @@ impl Intent {
         reverse
     }
 
-    /// Whether what `edit` is about is there.
-    pub fn has(&self, edit: &Edit) -> bool {
+    /// Whether what `edit` has ended is still as it left it: nothing came in its place.
+    pub fn is_as_after(&self, edit: &Edit) -> bool {
         match edit {
-            Edit::Ban(prefix, origin, _) => self.ban_of(*prefix, origin).is_some(),
-            Edit::Allow(prefix, _) => self.allows.contains_key(prefix),
-            Edit::Limits(target, _) => self.limits.contains_key(target),
-            Edit::List(name, ..) => self.lists.contains_key(name),
-            Edit::Offence(source, _) => self.offence(*source).is_some(),
-            Edit::Limited(prefix, _) => self.limited.contains_key(prefix),
+            Edit::Ban(prefix, origin, _) => self.ban_of(*prefix, origin).is_none(),
+            Edit::Allow(prefix, _) => !self.allows.contains_key(prefix),
+            Edit::Limits(target, _) => !self.limits.contains_key(target),
+            Edit::List(name, left, _) => {
+                self.lists.get(name).map(Arc::as_ptr) == left.as_ref().map(Arc::as_ptr)
+            }
+            Edit::Offence(source, _) => self.offence(*source).is_none(),
+            Edit::Limited(prefix, _) => !self.limited.contains_key(prefix),
         }
     }
 

@@ -252,7 +252,7 @@ impl Controller {
         self.pruned = std::time::Instant::now();
         for (name, list) in due {
             let (_, edit) = self.list_edit(&name, Some(list));
-            self.edit(edit.as_slice())?;
+            self.end(edit.into_iter().collect())?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::{
     reminder::Reminder,
     store::Writer,
 };
-use crate::clock;
+use crate::{api::Refused, clock};
 
 /// What the database still has.
 #[derive(Default)]
@@ -28,23 +28,37 @@ impl Unforgotten {
 
     /// What came again in place of what had ended is not to be forgotten.
     pub fn spare_what_came_again(&mut self, intent: &Intent) {
-        self.edits.retain(|edit| !intent.has(edit));
+        self.edits.retain(|edit| intent.is_as_after(edit));
     }
 }
 
 impl Controller {
-    /// Ends what has ended in the kernel, and then has the database forget it. A daemon that starts forgets it too.
-    pub(super) fn forget_ended(&mut self) {
+    /// Ends bans, allows and limits that are over.
+    pub(super) fn end_what_is_over(&mut self) {
         let edits = self.intent.ended(clock::now());
-        if !edits.is_empty() {
-            match self.edit_because(&edits, Cause::Time) {
-                Ok(_) => {
-                    info!(count = edits.len(), "bans, allows or limits ended");
-                    self.unforgotten.edits.extend(edits);
-                }
-                Err(refused) => warn!(error = refused.error, "what is over could not be ended"),
-            }
+        let count = edits.len();
+        match self.end(edits) {
+            Ok(()) if count > 0 => info!(count, "bans, allows or limits ended"),
+            Ok(()) => {}
+            Err(refused) => warn!(error = refused.error, "what is over could not be ended"),
         }
+    }
+
+    /// Ends what is over in the kernel; the database forgets it [later](Self::write_ended). A daemon that starts forgets it too.
+    ///
+    /// # Errors
+    ///
+    /// Why all of it goes on.
+    pub(super) fn end(&mut self, edits: Vec<Edit>) -> Result<(), Refused> {
+        if !edits.is_empty() {
+            self.edit_because(&edits, Cause::Time)?;
+            self.unforgotten.edits.extend(edits);
+        }
+        Ok(())
+    }
+
+    /// Has the database forget what has ended.
+    pub(super) fn write_ended(&mut self) {
         let Unforgotten { edits, reminder } = &mut self.unforgotten;
         if edits.is_empty() {
             return;

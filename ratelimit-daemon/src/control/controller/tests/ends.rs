@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::*;
 use crate::{
     api::{Allow, ByHand, Entry, What},
-    control::{AllowRow, BanRow, FOREVER, LimitRow},
+    control::{AllowRow, BanRow, Edit, FOREVER, LimitRow, Offence},
 };
 
 const SOON: f64 = 0.01;
@@ -71,6 +71,14 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     allow(&mut lab, "192.0.2.1", Some(SOON)).unwrap();
     limit_for(&mut lab, None, 77, Some(SOON)).unwrap();
     limit_for(&mut lab, Some("203.0.113.0/24"), 78, Some(SOON)).unwrap();
+    let offence = Offence {
+        bans: 1,
+        forget: clock::now(),
+    };
+    let source = prefix("192.0.2.9");
+    lab.controller
+        .edit(&[Edit::Offence(source, Some(offence))])
+        .unwrap();
     let database = Connection::open(lab.state.path().join("state.db")).unwrap();
     let full = "CREATE TRIGGER full BEFORE DELETE ON limits BEGIN SELECT RAISE(ABORT, 'full'); END";
     database.execute_batch(full).unwrap();
@@ -79,7 +87,9 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     let amounts = |lab: &Lab| ["192.0.2.1", "203.0.113.7"].map(|it| lab.policy_amount(it));
     assert_eq!(amounts(&lab), [10, 50]);
     assert_eq!(lab.entries()[&prefix("192.0.2.1")].allowed_until(), None);
+    assert_eq!(lab.controller.intent.offence(source), None);
     assert_eq!(lab.controller.store.limits().unwrap().len(), 2);
+    assert_eq!(lab.controller.store.offences().unwrap().len(), 1);
     let ended = |lab: &Lab| {
         let events = lab.controller.journal().kept().into_iter();
         let is_end = |what: &What| matches!(what, What::AllowEnded(_) | What::LimitsEnded { .. });
@@ -96,6 +106,7 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     assert_eq!(amounts(&lab), [79, 50]);
     assert_eq!(lab.controller.store.limits().unwrap().len(), 1);
     assert_eq!(lab.controller.store.allows().unwrap(), []);
+    assert_eq!(lab.controller.store.offences().unwrap(), []);
     lab.restart();
     assert_eq!(amounts(&lab), [79, 50]);
 }

@@ -2,6 +2,8 @@
 
 use std::{fs, path::PathBuf, process::Command, sync::mpsc};
 
+use rusqlite::Connection;
+
 use super::*;
 use crate::{
     api::{
@@ -106,6 +108,39 @@ fn entries_end_and_are_forgotten() {
     assert_eq!(entries, [2, 1], "a ban that ended may stay for a minute");
     let entry = lab.entries()[&prefix("192.0.2.1")];
     assert!(!entry.is_allowed(clock::now()) && !entry.is_banned(later));
+}
+
+#[test]
+fn entries_end_also_where_the_database_cannot_be_written() {
+    let mut lab = Lab::new(config());
+    let soon = Timestamp::now() + SignedDuration::from_hours(1);
+    let text = format!("{{\"prefix\":\"192.0.2.1\",\"until\":\"{soon}\"}}\n");
+    lab.import("good", Action::Allow, &text);
+    let database = Connection::open(lab.state.path().join("state.db")).unwrap();
+    let full = "CREATE TRIGGER full BEFORE DELETE ON list BEGIN SELECT RAISE(ABORT, 'full'); END";
+    database.execute_batch(full).unwrap();
+    let later = clock::after(Duration::from_hours(2));
+    let entries = |lab: &Lab| lab.controller.lists()[0].entries;
+    let kept = |lab: &Lab| lab.controller.store.lists().unwrap()[0].1.entries().len();
+    lab.controller.forget_ended_entries(later).unwrap();
+    lab.controller.tick();
+    assert_eq!((entries(&lab), kept(&lab)), (0, 1));
+    assert_eq!(lab.entries().get(&prefix("192.0.2.1")), None);
+
+    // What is read from the database again does not come back.
+    lab.controller.restore_intent().unwrap();
+    assert_eq!(entries(&lab), 0);
+    // A list that took its place stays.
+    database.execute_batch("DROP TRIGGER full").unwrap();
+    lab.import("good", Action::Allow, "192.0.2.2\n");
+    lab.controller.tick();
+    assert_eq!((entries(&lab), kept(&lab)), (1, 1));
+    lab.restart();
+
+    lab.import("good", Action::Allow, &text);
+    lab.controller.forget_ended_entries(later).unwrap();
+    lab.controller.tick();
+    assert_eq!((entries(&lab), kept(&lab)), (0, 0));
 }
 
 #[test]
