@@ -25,6 +25,7 @@ mod ring;
 mod room;
 mod source_maps;
 mod source_tables;
+mod syscall;
 
 use std::{net::IpAddr, ops::Range, sync::Arc};
 

@@ -12,5 +12,6 @@ mod stream;
 
 pub use control_api::ControlApi;
 pub use observe_api::router as observe_router;
+pub use peer::Peer;
 pub use serve::{serve_control, serve_observe};
 pub use stream::Writer as StreamWriter;

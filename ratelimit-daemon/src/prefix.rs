@@ -52,6 +52,12 @@ impl Prefix {
         IpNetwork::new(network.network(), length).ok().map(Self)
     }
 
+    /// The prefixes around this one, the widest first, itself last.
+    #[must_use]
+    pub fn supernets(self) -> impl DoubleEndedIterator<Item = Self> {
+        (0..=self.len()).filter_map(move |length| Self::around(self.address(), length))
+    }
+
     /// The first address.
     #[must_use]
     pub fn address(self) -> IpAddr {
@@ -227,6 +233,17 @@ mod tests {
                 "invalid prefix `::ffff:192.0.2.1/120`: host bits are set, did you mean 192.0.2.0/24 or 192.0.2.1?",
             ),
         );
+    }
+
+    #[test]
+    fn the_prefixes_around_one_go_from_everything_to_itself() {
+        for (text, count) in [("198.51.100.7", 33), ("2001:db8::/32", 33), ("::/0", 1)] {
+            let prefix: Prefix = text.parse().unwrap();
+            let supernets: Vec<Prefix> = prefix.supernets().collect();
+            assert_eq!((supernets.len(), supernets[count - 1]), (count, prefix));
+            let nested = supernets.windows(2).all(|pair| pair[0].covers(pair[1]));
+            assert!(supernets[0].is_empty() && nested, "{supernets:?}");
+        }
     }
 
     #[test]

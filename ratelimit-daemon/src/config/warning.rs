@@ -54,9 +54,8 @@ fn warn_of_allowed_source(
     warnings: &mut Report,
 ) {
     let At { value, spot } = source;
-    let around = (0..=value.len()).filter_map(|length| Prefix::around(value.address(), length));
-    let entry = around
-        .into_iter()
+    let entry = value
+        .supernets()
         .find_map(|prefix| allowed.get_key_value(&prefix));
     if let Some((prefix, place)) = entry {
         let place = warnings.name(place);

@@ -98,14 +98,12 @@ impl Trials {
                 .hint("`rlctl apply FILE --confirm 60s` tries one; `rlctl status` says what became of the last")
         })
     }
+}
 
-    /// Writes down what became of a trial, as long as that matters.
-    fn settle(&mut self, trial: Trial) {
-        self.texts = trial.in_force().to_vec();
-        let disk = config::read(&trial.main).unwrap_or_default();
-        self.trial = Some(trial).filter(|trial| trial.is_of(&disk));
-        self.kept.keep(self.trial.as_ref());
-    }
+/// What is left of a trial that has ended: it matters as long as the file on the disk says something else.
+fn left_of(trial: &Trial) -> Option<Trial> {
+    let disk = config::read(&trial.main).unwrap_or_default();
+    trial.is_of(&disk).then(|| trial.clone())
 }
 
 impl Controller {
@@ -140,7 +138,7 @@ impl Controller {
             boot: clock::boot_id(),
         };
         // Written down first: if the daemon ends now, the configuration before comes back too.
-        self.trials.kept.write(&trial)?;
+        self.trials.kept.replace(Some(&trial))?;
         let changes = match self.replace_checked(config) {
             Ok(changes) => changes,
             Err(refused) => {
@@ -171,10 +169,10 @@ impl Controller {
         trial.outcome = Outcome::Confirmed {
             at: Timestamp::now(),
         };
-        let attempt = trial.attempt();
+        let (attempt, left) = (trial.attempt(), left_of(&trial));
         // What is confirmed and not written down would be gone at the next start: then it is not confirmed.
-        self.trials.kept.write(&trial)?;
-        self.trials.settle(trial);
+        self.trials.kept.replace(left.as_ref())?;
+        self.trials.trial = left;
         info!(file = attempt.file, author, "configuration confirmed");
         Ok(attempt)
     }
@@ -192,8 +190,10 @@ impl Controller {
         trial.outcome = Outcome::RolledBack {
             at: Timestamp::now(),
         };
-        let attempt = trial.attempt();
-        self.trials.settle(trial);
+        let (attempt, left) = (trial.attempt(), left_of(&trial));
+        self.trials.texts = trial.before;
+        self.trials.kept.keep(left.as_ref());
+        self.trials.trial = left;
         warn!(
             file = attempt.file,
             author, "configuration rolled back: the one before holds"

@@ -86,12 +86,7 @@ impl Controller {
     /// those count that were forced.
     fn ban_of(&self, address: IpAddr) -> Option<Ban> {
         let is_protected = self.protection.why(address).is_some();
-        let around =
-            (0..=Prefix::from(address).len()).filter_map(|length| Prefix::around(address, length));
-        let bans = around.flat_map(|prefix| {
-            let bans = self.intent.bans_of(prefix);
-            bans.map(move |(origin, row)| (prefix, origin, row))
-        });
+        let bans = self.intent.bans_around(address.into());
         let bans = bans.filter(|(_, origin, _)| !is_protected || **origin == Origin::Forced);
         let longest = bans.max_by_key(|(_, _, row)| row.until);
         let listed = self.listed_ban(address).filter(|_| !is_protected);
@@ -134,10 +129,7 @@ impl Controller {
         verdict: Verdict,
         ban: Option<&Ban>,
     ) -> Option<Prefix> {
-        let around = (0..=Prefix::from(address).len())
-            .rev()
-            .filter_map(|length| Prefix::around(address, length));
-        let mut around = around;
+        let mut around = Prefix::from(address).supernets().rev();
         match verdict {
             Verdict::Pass(PassReason::Allowed) => {
                 around.find(|prefix| self.intent.is_allowed(*prefix))

@@ -17,10 +17,7 @@ const DROPS_TOLD: usize = 5;
 impl Controller {
     /// Every entry that covers `address`: allows, bans, policies, of each table the one first that comes before the others.
     pub(super) fn covering(&self, address: IpAddr, verdict: Verdict) -> Vec<Covering> {
-        let around: Vec<Prefix> = (0..=Prefix::from(address).len())
-            .rev()
-            .filter_map(|length| Prefix::around(address, length))
-            .collect();
+        let around: Vec<Prefix> = Prefix::from(address).supernets().rev().collect();
         let allows = around.iter().filter_map(|prefix| self.allow_of(*prefix));
         let policies = around.iter().filter_map(|prefix| {
             let policy = self.intent.policy_name(*prefix)?;

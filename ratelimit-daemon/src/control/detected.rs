@@ -144,9 +144,9 @@ impl Controller {
         if self.protection.vet(source, Word::Detection).is_err() {
             return true;
         }
-        let lengths = 0..=source.len();
-        let mut around = lengths.filter_map(|length| Prefix::around(source.address(), length));
-        around.any(|prefix| self.intent.is_allowed(prefix))
+        source
+            .supernets()
+            .any(|prefix| self.intent.is_allowed(prefix))
     }
 
     /// What a source gets that a policy banned.

@@ -1,7 +1,5 @@
 //! How many sources had to give their state to others: those that ever got some, less those that have some.
 
-use ratelimit_common::compact::Region;
-
 /// Those of one family, as they are told. They never become fewer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evictions {
@@ -22,9 +20,6 @@ impl Evictions {
         self.told
     }
 }
-
-/// The places of limits in a `compact` table, each with the scope that it is of.
-pub type Places = Vec<(u32, Region)>;
 
 #[cfg(test)]
 mod tests {

@@ -268,26 +268,29 @@ impl Intent {
             .map(|((_, origin), row)| (origin, row))
     }
 
-    /// The bans of a prefix and of those around it at `now`, of a list the widest.
+    /// The bans of a prefix and of those around it, but for those of lists.
+    pub fn bans_around(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, &Origin, &BanRow)> {
+        prefix.supernets().flat_map(|outer| {
+            let bans = self.bans_of(outer);
+            bans.map(move |(origin, row)| (outer, origin, row))
+        })
+    }
+
+    /// The same that hold at `now`, and of each list the widest.
     pub fn bans_that_hold(
         &self,
         prefix: Prefix,
         now: Instant,
     ) -> impl Iterator<Item = (Prefix, Origin)> {
-        let around =
-            (0..=prefix.len()).filter_map(move |length| Prefix::around(prefix.address(), length));
-        let bans = around.flat_map(|outer| {
-            let bans = self.bans_of(outer);
-            bans.map(move |(origin, ban)| (outer, origin.clone(), ban.until))
-        });
+        let bans = self.bans_around(prefix);
+        let bans = bans.filter(move |(_, _, row)| row.until > now);
         let listed = self.lists_for(Action::Ban).filter_map(move |(name, list)| {
             let mut around = list.around(prefix);
             let entry = around.find(|entry| entry.until > now)?;
-            Some((entry.prefix, Origin::List(Arc::clone(name)), entry.until))
+            Some((entry.prefix, Origin::List(Arc::clone(name))))
         });
-        let all = bans.chain(listed);
-        all.filter(move |(_, _, until)| *until > now)
-            .map(|(banned, origin, _)| (banned, origin))
+        bans.map(|(banned, origin, _)| (banned, origin.clone()))
+            .chain(listed)
     }
 
     /// All lists, by name.

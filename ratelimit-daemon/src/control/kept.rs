@@ -85,26 +85,31 @@ impl<T: Serialize + DeserializeOwned> Kept<T> {
             .with_context(|| self.context("removing"))
     }
 
-    /// Replaces it, or removes it where there is none to be. What fails is logged, and [`catch_up`](Self::catch_up) tries again.
+    /// Replaces it, or removes it where there is none to be.
+    ///
+    /// # Errors
+    ///
+    /// Why it stays as it was.
+    pub fn replace(&mut self, document: Option<&T>) -> anyhow::Result<()> {
+        document.map_or_else(|| self.remove(), |document| self.write(document))?;
+        if self.behind.take().is_some() {
+            info!(file = %self.path.display(), "written down at last");
+            self.reminder = Reminder::default();
+        }
+        Ok(())
+    }
+
+    /// The same. What fails is logged, and [`catch_up`](Self::catch_up) tries again.
     pub fn keep(&mut self, document: Option<&T>) {
-        let kept = document.map_or_else(|| self.remove(), |document| self.write(document));
-        let file = self.path.display();
-        match kept {
-            Ok(()) if self.behind.is_some() => {
-                info!(%file, "written down at last");
-                (self.behind, self.reminder) = (None, Reminder::default());
+        if let Err(error) = self.replace(document) {
+            let error = format!("{error:#}");
+            if self.reminder.is_due() {
+                warn!(
+                    error,
+                    "what holds is not written down, and a restart may undo it: trying again each second"
+                );
             }
-            Ok(()) => {}
-            Err(error) => {
-                let error = format!("{error:#}");
-                if self.reminder.is_due() {
-                    warn!(
-                        error,
-                        "what holds is not written down, and a restart may undo it: trying again each second"
-                    );
-                }
-                self.behind = Some(error);
-            }
+            self.behind = Some(error);
         }
     }
 

@@ -53,12 +53,11 @@ impl LimitedPolicy {
 impl Intent {
     /// The policy of a prefix that is limited.
     pub(super) fn limited_policy(&self, prefix: Prefix) -> LimitedPolicy {
-        let around = |length| Prefix::around(prefix.address(), length);
-        let mut narrower = (0..=prefix.len()).rev().filter_map(around);
+        let mut narrower = prefix.supernets().rev();
         let base = narrower.find_map(|outer| self.lasting_policy_name(outer));
         let mut further = Vec::new();
-        for row in (0..=prefix.len())
-            .filter_map(around)
+        for row in prefix
+            .supernets()
             .filter_map(|outer| self.limited.get(&outer))
         {
             // A class may have gone from the configuration.
@@ -185,9 +184,7 @@ impl Controller {
 
     /// The further limit of the narrowest prefix around `source` that has one.
     pub(super) fn limited_view(&self, source: Prefix) -> Option<Limited> {
-        let lengths = (0..=source.len()).rev();
-        let mut around = lengths.filter_map(|length| Prefix::around(source.address(), length));
-        around.find_map(|prefix| {
+        source.supernets().rev().find_map(|prefix| {
             let row = self.intent.limited.get(&prefix)?;
             Some(Limited {
                 prefix,

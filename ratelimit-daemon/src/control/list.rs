@@ -1,6 +1,6 @@
 //! A list that is intended: its prefixes in their order, of which a million are 32 MB.
 
-use std::{cmp::Ordering, net::IpAddr, path::PathBuf, sync::Arc};
+use std::{cmp::Ordering, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
@@ -100,9 +100,7 @@ impl List {
 
     /// The entries around a prefix, itself included, the widest first.
     pub fn around(&self, prefix: Prefix) -> impl Iterator<Item = &ListEntry> {
-        let lengths = 0..=prefix.len();
-        let address: IpAddr = prefix.address();
-        lengths.filter_map(move |length| self.get(Prefix::around(address, length)?))
+        prefix.supernets().filter_map(|outer| self.get(outer))
     }
 
     /// The list without the entries that have ended at `now`.

@@ -17,7 +17,7 @@ pub fn spared<E>(
     for (own, mut reasons) in protected.iter() {
         let Some(why) = reasons.next() else { continue };
         let has = |wider: &Prefix| entries.binary_search_by_key(wider, &prefix).is_ok();
-        let wider = (0..own.len()).filter_map(|length| Prefix::around(own.address(), length));
+        let wider = own.supernets().filter(|prefix| *prefix != own);
         met.extend(wider.filter(has).map(|wider| (wider, own, why)));
         let first = entries.partition_point(|entry| prefix(entry) < own);
         let within = entries[first..].iter().map(&prefix);

@@ -13,13 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ratelimit_common::compact::Region;
 use tokio::sync::mpsc;
 
-use super::{
-    evictions::{Evictions, Places},
-    history::Walk,
-    policies::Policies,
-};
+use super::{evictions::Evictions, history::Walk, policies::Policies};
 use crate::datapath::{DatapathError, SlotRow, SourceRow, SourceTables};
 
 /// Walks that may wait for their turn.
@@ -33,8 +30,8 @@ pub struct Survey {
     /// The sources as they were counted a moment ago.
     counted: Option<(Instant, Sources)>,
     evictions: [Evictions; 2],
-    /// Where the limits were at the last count.
-    places: Option<Places>,
+    /// Where the limits were in a `compact` table at the last count, each with the scope that it is of.
+    regions: Option<Vec<(u32, Region)>>,
     /// Where the look at what sources have sent goes on.
     pub(super) walk: Walk,
 }
@@ -58,7 +55,7 @@ impl Survey {
             tables,
             counted: None,
             evictions: [Evictions::default(); 2],
-            places: None,
+            regions: None,
             walk: Walk::default(),
         }
     }
@@ -111,13 +108,12 @@ impl Survey {
             return false;
         }
         let policies = policies.iter().map(|(_, named)| &named.policy);
-        let places = policies.flat_map(|policy| {
+        let regions = policies.flat_map(|policy| {
             let limits = policy.limits();
             limits.map(|limit| (policy.scope(), limit.region()))
         });
-        let places: Places = places.collect();
-        let before = self.places.replace(places);
-        before.is_some_and(|before| Some(before) != self.places)
+        let before = self.regions.replace(regions.collect());
+        before.is_some_and(|before| Some(before) != self.regions)
     }
 
     /// The slots of a `compact` table that are not empty, of IPv4 and of IPv6: one for each source and limit.

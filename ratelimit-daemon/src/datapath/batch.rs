@@ -1,9 +1,8 @@
-//! Reading and writing many elements of a map in few system calls (kernel 5.6, commits cb4d03ab499d and aa2e93b8e58e), and taking
-//! one out with a look at it (kernel 5.14, commit 3e87f192b405), which aya lacks.
+//! Reading and writing many elements of a map in few system calls (kernel 5.6, commits cb4d03ab499d and aa2e93b8e58e), which
+//! aya lacks.
 
 use std::{
     io,
-    mem::MaybeUninit,
     num::NonZero,
     ops::Range,
     os::fd::{AsRawFd, BorrowedFd},
@@ -11,7 +10,9 @@ use std::{
 };
 
 use aya::Pod;
-use aya_obj::generated::{bpf_attr, bpf_attr__bindgen_ty_3, bpf_cmd};
+use aya_obj::generated::{bpf_attr__bindgen_ty_3, bpf_cmd};
+
+use super::syscall;
 
 /// Elements asked for at first; more where a bucket of a hash map holds more.
 const ELEMENTS: usize = 4096;
@@ -207,28 +208,6 @@ pub fn delete<K: Pod>(map: BorrowedFd<'_>, mut keys: &[K]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes an element out of a hash map, and answers what it was: no change of it comes in between.
-///
-/// # Errors
-///
-/// What the kernel answers.
-pub fn take<K: Pod, V: Pod>(map: BorrowedFd<'_>, key: &K) -> io::Result<Option<V>> {
-    let mut value = MaybeUninit::<V>::uninit();
-    // SAFETY: `bpf_attr` is plain data, valid when all zero.
-    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: every field of the union is plain data, and the whole of it was zeroed.
-    let element = unsafe { &mut attributes.__bindgen_anon_2 };
-    element.map_fd = map.as_raw_fd().cast_unsigned();
-    element.key = std::ptr::from_ref(key) as u64;
-    element.__bindgen_anon_1.value = value.as_mut_ptr() as u64;
-    match bpf(bpf_cmd::BPF_MAP_LOOKUP_AND_DELETE_ELEM, &mut attributes) {
-        // SAFETY: the kernel wrote it, and it is valid for any bytes.
-        Ok(()) => Ok(Some(unsafe { value.assume_init() })),
-        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 /// Fills `keys` and `values` up to their capacity. `ENOENT` is the end of the map: what was read before it counts.
 fn lookup<K: Pod, V: Pod>(
     map: BorrowedFd<'_>,
@@ -274,33 +253,15 @@ fn call(
     map: BorrowedFd<'_>,
     set: impl FnOnce(&mut bpf_attr__bindgen_ty_3),
 ) -> (usize, Option<io::Error>) {
-    // SAFETY: `bpf_attr` is plain data, valid when all zero.
-    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attributes = syscall::attributes();
     // SAFETY: every field of the union is plain data, and the whole of it was zeroed.
     let batch = unsafe { &mut attributes.batch };
     set(batch);
     batch.map_fd = map.as_raw_fd().cast_unsigned();
-    let answer = bpf(command, &mut attributes);
+    // SAFETY: the callers hold to what is said above.
+    let answer = unsafe { syscall::bpf(command, &mut attributes) };
     // SAFETY: as above; the kernel wrote the count.
     (unsafe { attributes.batch.count } as usize, answer.err())
-}
-
-/// Runs a command whose attributes point to buffers that are as large as they say and outlive the call.
-fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<()> {
-    // SAFETY: the callers hold to what is said above.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            command,
-            std::ptr::from_mut(attributes),
-            size_of::<bpf_attr>(),
-        )
-    };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
 }
 
 fn count(elements: usize) -> u32 {

@@ -8,9 +8,9 @@ use std::{
 };
 
 use aya::Pod;
-use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_map_type};
+use aya_obj::generated::{bpf_cmd, bpf_map_type};
 
-use super::batch;
+use super::{batch, syscall};
 
 /// What the memory of a map says of its elements.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,8 +57,7 @@ pub fn memory_bytes(map: BorrowedFd<'_>) -> Option<u64> {
 /// A hash map with keys and values of these sizes.
 fn make(sizes: [usize; 2], flags: u32, capacity: u32) -> io::Result<OwnedFd> {
     let size = |size: usize| u32::try_from(size).map_err(io::Error::other);
-    // SAFETY: `bpf_attr` is plain data, valid when all zero.
-    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+    let mut attributes = syscall::attributes();
     // SAFETY: every field of the union is plain data, and the whole of it was zeroed.
     let map = unsafe { &mut attributes.__bindgen_anon_1 };
     map.map_type = bpf_map_type::BPF_MAP_TYPE_HASH as u32;
@@ -66,19 +65,8 @@ fn make(sizes: [usize; 2], flags: u32, capacity: u32) -> io::Result<OwnedFd> {
     map.value_size = size(sizes[1])?;
     map.max_entries = capacity;
     map.map_flags = flags;
-    // SAFETY: the attributes name no memory, and outlive the call.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            bpf_cmd::BPF_MAP_CREATE,
-            &raw mut attributes,
-            size_of::<bpf_attr>(),
-        )
-    };
-    let descriptor = i32::try_from(answer).map_err(io::Error::other)?;
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    // SAFETY: the attributes name no memory.
+    let descriptor = unsafe { syscall::bpf(bpf_cmd::BPF_MAP_CREATE, &mut attributes) }?;
     // SAFETY: the kernel gave it to this process just now, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

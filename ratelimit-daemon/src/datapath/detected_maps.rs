@@ -23,6 +23,7 @@ use super::{
     family_maps::{failed, is_present, present, unreadable},
     load::Maps,
     mapped::Mapped,
+    syscall,
 };
 
 /// The map of the bans of IPv4 sources.
@@ -142,7 +143,7 @@ impl<A: IpAddress> Bans<A> {
     /// Takes a ban out that was taken over. Where its end came before that, the program may have put another in its place, which
     /// nobody knows of yet: it is found as it is taken out, and put back.
     fn forget(&mut self, source: A, taken: &Detected) -> Result<(), DatapathError> {
-        let found = batch::take::<A, Detected>(self.descriptor.as_fd(), &source);
+        let found = syscall::take::<A, Detected>(self.descriptor.as_fd(), &source);
         let found = found.map_err(|source| DatapathError::Write {
             map: self.name,
             source,

@@ -3,25 +3,18 @@
 //! The program says no sizes that hold: the daemon makes these maps before the program is loaded, and the program finds them
 //! by their pins.
 
-use std::{
-    io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
-};
+use std::os::fd::{AsFd, OwnedFd};
 
 use anyhow::{Context, anyhow, ensure};
 use aya::maps::MapData;
-use aya_obj::{
-    Map, Object,
-    generated::{bpf_attr, bpf_cmd},
-};
+use aya_obj::{Map, Object, generated::bpf_cmd};
 use ratelimit_common::source::LogKey;
-use zerocopy::IntoBytes;
 
 use super::{
     DatapathError, Pins,
     batch::{self, Place},
     family_maps::unreadable,
-    room,
+    room, syscall,
 };
 
 const LOGS: &str = "LOGS";
@@ -173,36 +166,11 @@ impl Logs {
     /// When the kernel refuses.
     pub fn words(&self, key: LogKey) -> Result<Option<Vec<u64>>, DatapathError> {
         let mut words = vec![0; self.size.words() as usize];
-        match lookup(self.map.as_fd(), key.as_bytes(), &mut words) {
-            Ok(()) => Ok(Some(words)),
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
-            Err(error) => Err(unreadable(LOGS)(error)),
-        }
-    }
-}
-
-/// `BPF_MAP_LOOKUP_ELEM` into as many words as a value of the map has: aya knows only sizes that a type has.
-fn lookup(map: BorrowedFd<'_>, key: &[u8], words: &mut [u64]) -> io::Result<()> {
-    // SAFETY: `bpf_attr` is plain data, valid when all zero.
-    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
-    // SAFETY: the fields of this command; writing to a union's field is safe.
-    let element = unsafe { &mut attributes.__bindgen_anon_2 };
-    element.map_fd = map.as_raw_fd().cast_unsigned();
-    element.key = key.as_ptr().expose_provenance() as u64;
-    element.__bindgen_anon_1.value = words.as_mut_ptr().expose_provenance() as u64;
-    // SAFETY: key and value are as long as those of the map, and outlive the call.
-    let answer = unsafe {
-        libc::syscall(
-            libc::SYS_bpf,
-            bpf_cmd::BPF_MAP_LOOKUP_ELEM,
-            &raw mut attributes,
-            size_of::<bpf_attr>(),
-        )
-    };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+        let (command, map) = (bpf_cmd::BPF_MAP_LOOKUP_ELEM, self.map.as_fd());
+        // aya knows only sizes that a type has.
+        // SAFETY: there are as many words as a value of the map has.
+        let is_there = unsafe { syscall::read(command, map, &key, words.as_mut_ptr()) };
+        Ok(is_there.map_err(unreadable(LOGS))?.then_some(words))
     }
 }
 

@@ -65,7 +65,7 @@ impl ControlApi {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        if !peer.is_permitted {
+        if !peer.is_permitted() {
             return forbidden(peer);
         }
         self.note_ssh_peer(request.headers()).await;

@@ -15,8 +15,7 @@ const GROUPS_USUAL: usize = 32;
 /// Who asks (`SO_PEERCRED`, `SO_PEERGROUPS`).
 #[derive(Clone, Debug)]
 pub struct Peer {
-    pub(super) is_permitted: bool,
-    /// The name of the user.
+    is_permitted: bool,
     pub(super) author: Arc<str>,
 }
 
@@ -31,6 +30,18 @@ impl Peer {
                 .is_some_and(|peer| may_command(peer, stream.as_fd())),
             author: name(credentials.as_ref().map(UCred::uid)).into(),
         }
+    }
+
+    /// Whether it may command the daemon.
+    #[must_use]
+    pub const fn is_permitted(&self) -> bool {
+        self.is_permitted
+    }
+
+    /// The name of the user, or its number.
+    #[must_use]
+    pub fn author(&self) -> &str {
+        &self.author
     }
 }
 
@@ -89,63 +100,4 @@ fn name(uid: Option<u32>) -> String {
         || format!("uid {uid}"),
         |user| user.name().to_string_lossy().into_owned(),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use std::thread;
-
-    use super::*;
-
-    const STRANGER: u32 = 54_321;
-
-    #[test]
-    fn a_member_of_the_group_may_command_whichever_of_its_groups_that_is() {
-        // SAFETY: these calls cannot fail.
-        let (own_uid, own_gid) = unsafe { (libc::geteuid(), libc::getegid()) };
-        if own_uid != 0 {
-            println!("SKIPPED: only root can become somebody else");
-            return;
-        }
-        let many: Vec<u32> = (60_000..60_100).chain([own_gid]).collect();
-        check(STRANGER, &[], false);
-        check(STRANGER, &[STRANGER], false);
-        check(own_gid, &[], true);
-        check(STRANGER, &[own_gid], true);
-        check(STRANGER, &[60_000, own_gid], true);
-        check(STRANGER, &many, true);
-        check(STRANGER, &many[..100], false);
-    }
-
-    /// Connects as a stranger in these groups.
-    fn check(gid: u32, groups: &[u32], is_permitted: bool) {
-        let own: Vec<u32> = groups.to_vec();
-        let connect = move || {
-            become_stranger(gid, &own);
-            std::os::unix::net::UnixStream::pair().unwrap()
-        };
-        let (stream, _other) = thread::spawn(connect).join().unwrap();
-        stream.set_nonblocking(true).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let _entered = runtime.enter();
-        let peer = Peer::of(&UnixStream::from_std(stream).unwrap());
-        assert_eq!(peer.is_permitted, is_permitted, "{gid} {groups:?}");
-        assert_eq!(&*peer.author, format!("uid {STRANGER}"));
-    }
-
-    /// Takes another identity on, in this thread alone: the functions of libc would change it in all of them.
-    fn become_stranger(gid: u32, groups: &[u32]) {
-        // SAFETY: the first call reads as many numbers as it is told; the others take no pointers.
-        let answers = unsafe {
-            [
-                libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()),
-                libc::syscall(libc::SYS_setresgid, gid, gid, gid),
-                libc::syscall(libc::SYS_setresuid, STRANGER, STRANGER, STRANGER),
-            ]
-        };
-        assert_eq!(answers, [0; 3], "{}", io::Error::last_os_error());
-    }
 }

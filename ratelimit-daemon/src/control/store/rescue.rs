@@ -57,6 +57,16 @@ impl Store {
     pub fn end_rescue(&self) -> anyhow::Result<()> {
         Rescue::beside(&self.directory.join("state.db")).remove()
     }
+
+    /// Brings all of it into its file, which then needs no log.
+    fn close(self) -> anyhow::Result<()> {
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let is_busy: bool = self
+            .connection
+            .query_row(checkpoint, [], |row| row.get(0))?;
+        ensure!(!is_busy, "somebody else reads the new database");
+        Ok(())
+    }
 }
 
 impl Rescue {
@@ -110,18 +120,6 @@ impl Rescue {
         let directory = path.parent().unwrap_or(path);
         let synced = File::open(directory).and_then(|directory| directory.sync_all());
         synced.with_context(|| format!("bringing {} to the disk", directory.display()))
-    }
-}
-
-impl Store {
-    /// Brings all of it into its file, which then needs no log.
-    fn close(self) -> anyhow::Result<()> {
-        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
-        let is_busy: bool = self
-            .connection
-            .query_row(checkpoint, [], |row| row.get(0))?;
-        ensure!(!is_busy, "somebody else reads the new database");
-        Ok(())
     }
 }
 

@@ -173,17 +173,32 @@ fn what_is_in_force_is_not_told_as_refused_where_it_cannot_be_written_down() {
     site.lab.controller.tick();
     assert!(site.lab.controller.unkept().is_empty());
 
+    // Of what the file says already nothing is written down: to remove a note takes no room.
+    let full = note.with_extension("new");
     site.write(THIRD);
     site.apply_main(600.0).unwrap();
-    fs::create_dir(note.with_extension("new")).unwrap();
+    fs::create_dir(&full).unwrap();
+    site.lab.controller.confirm("root").unwrap();
+    assert_eq!((site.amount(), note.exists()), (300, false));
+    fs::remove_dir(&full).unwrap();
+
+    site.apply(NEW, 600.0).unwrap();
+    fs::create_dir(&full).unwrap();
     site.lab.controller.confirm("root").unwrap_err();
     site.lab.controller.roll_back("root").unwrap();
-    assert_eq!(site.amount(), 200);
+    assert_eq!((site.amount(), note.exists()), (300, false));
+    fs::remove_dir(&full).unwrap();
+
+    site.write(NEW);
+    site.apply_main(600.0).unwrap();
+    fs::create_dir(&full).unwrap();
+    site.lab.controller.roll_back("root").unwrap();
+    assert_eq!(site.amount(), 300);
     assert_eq!(site.lab.controller.unkept().len(), 1);
-    fs::remove_dir(note.with_extension("new")).unwrap();
+    fs::remove_dir(&full).unwrap();
     site.lab.controller.tick();
     site.start();
-    assert_eq!(site.amount(), 200, "it does not come back");
+    assert_eq!(site.amount(), 300, "it does not come back");
 }
 
 #[test]
