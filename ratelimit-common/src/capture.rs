@@ -134,8 +134,10 @@ pub struct Head {
     pub reason: u8,
     /// 1 when it passed because of a dry run, else 0.
     pub observed: u8,
+    /// What the frame begins with, one of [`link_layer`](crate::layout::link_layer).
+    pub link_layer: u8,
     /// Always zero.
-    pub reserved: [u8; 2],
+    pub reserved: u8,
 }
 const _: () = assert!(size_of::<Head>() == 24);
 

@@ -6,7 +6,7 @@ use crate::{Family, Verdict, algorithm::sliding_log::TIMES_MAX, verdict::VERDICT
 
 /// The version of everything in this crate that lies in a map. Pins stand under `v<VERSION>`: a daemon with another layout
 /// never reads them.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// The entry point for frames that fit into one buffer.
 pub const PROGRAM: &str = "ratelimit";
@@ -75,6 +75,14 @@ pub struct Counter {
     pub packets: u64,
     /// Bytes of their frames, as `ip -s link` counts.
     pub bytes: u64,
+}
+
+/// What stands in front of the network header on an interface; fixed when the program is loaded.
+pub mod link_layer {
+    /// An Ethernet header, with or without VLAN tags.
+    pub const ETHERNET: u32 = 0;
+    /// Nothing: a frame is an IP packet, as on tun, wireguard, ppp and tunnels of IP.
+    pub const NONE: u32 = 1;
 }
 
 /// Where the program keeps the state of sources; fixed when it is loaded.

@@ -1,4 +1,4 @@
-//! From bytes to a [`Flow`](crate::Flow): Ethernet, VLAN tags, the network header with its source address, the transport header.
+//! From bytes to a [`Flow`](crate::Flow): the link layer, the network header with its source address, the transport header.
 //!
 //! Each step answers for itself. An enum of all that a frame can be would have the verifier's pointers and plain bytes in one
 //! word.
@@ -7,10 +7,12 @@ mod connection;
 mod ethernet;
 pub mod ipv4;
 pub mod ipv6;
+mod link_layer;
 pub mod transport;
 
 pub use connection::Connection;
-pub use ethernet::{Payload, VLAN_TAGS_MAX, payload};
+pub use ethernet::VLAN_TAGS_MAX;
+pub use link_layer::{LinkLayer, Payload, payload};
 
 #[cfg(test)]
 mod tests {
@@ -189,6 +191,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn without_a_link_header_a_frame_is_what_its_version_says() {
+        for (packet, family, bytes) in [
+            (ipv4(), Payload::Ipv4, 20),
+            (ipv6(17, 64, &[]), Payload::Ipv6, 40),
+        ] {
+            let mut cursor = Cursor::new(&packet);
+            assert_eq!(payload(&mut cursor, LinkLayer::None), Ok(family));
+            assert_eq!((cursor.offset(), packet.len()), (0, bytes));
+        }
+        for version in [0, 1, 2, 3, 5, 7, 8, 15] {
+            let mut packet = ipv4();
+            packet[0] = version << 4 | 5;
+            let read = payload(&mut Cursor::new(&packet), LinkLayer::None);
+            assert_eq!(read, Ok(Payload::Other), "{version}");
+        }
+        let read = payload(&mut Cursor::new(&[]), LinkLayer::None);
+        assert_eq!(read, Err(DropReason::Truncated));
+    }
+
     proptest! {
         #[test]
         fn a_source_once_read_does_not_change_with_what_follows(tail in prop::collection::vec(any::<u8>(), 0..300), first: u8, hop_limit: u8) {
@@ -252,7 +274,7 @@ mod tests {
     fn read(frame: &[u8]) -> Read {
         let mut cursor = Cursor::new(frame);
         let truncated = |family| Read::Unreadable(family, DropReason::Truncated);
-        match payload(&mut cursor) {
+        match payload(&mut cursor, LinkLayer::Ethernet) {
             Ok(Payload::Ipv4) => ipv4::flow(&mut cursor).map_or(truncated(Family::Ipv4), |flow| {
                 Read::Ipv4(flow.source, flow.content)
             }),
@@ -267,7 +289,7 @@ mod tests {
 
     fn upper_layer(frame: &[u8]) -> UpperLayer {
         let mut cursor = Cursor::new(frame);
-        match payload(&mut cursor) {
+        match payload(&mut cursor, LinkLayer::Ethernet) {
             Ok(Payload::Ipv4) => ipv4::flow(&mut cursor).unwrap().upper,
             Ok(Payload::Ipv6) => ipv6::flow(&mut cursor, ipv6::walk).unwrap().upper,
             _ => panic!("{frame:?} has no upper layer"),

@@ -23,7 +23,9 @@ pub struct Front {
     /// The bytes of its frame.
     pub frame_bytes: u32,
     /// Not 0 when it is one of a TCP connection with this host whose handshake was completed.
-    pub is_connected: u64,
+    pub is_connected: u32,
+    /// What it begins with, one of [`link_layer`](crate::layout::link_layer).
+    pub link_layer: u32,
     /// The first of them. Behind the end of a frame that is shorter stands anything.
     pub bytes: [u8; FRONT_BYTES as usize],
 }
@@ -106,6 +108,7 @@ mod tests {
             packets: 1,
             frame_bytes: 60,
             is_connected: 0,
+            link_layer: 0,
             bytes: [7; FRONT_BYTES as usize],
         };
         assert_eq!(front.frame().len(), 60);

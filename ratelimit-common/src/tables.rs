@@ -12,7 +12,7 @@ use crate::{
     new_sources::{self, Newcomer},
     node::Node,
     parse::{
-        ipv6,
+        LinkLayer, ipv6,
         transport::{Kind, UpperLayer},
     },
     source::SourceKey,
@@ -35,6 +35,12 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     type Node<'a>: Node
     where
         Self: 'a;
+
+    /// What stands in front of the network header.
+    #[inline(always)]
+    fn link_layer(&self) -> LinkLayer {
+        LinkLayer::Ethernet
+    }
 
     /// What holds for all packets.
     fn settings(&self) -> Settings;

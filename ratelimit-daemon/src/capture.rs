@@ -14,6 +14,7 @@ mod whole;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::link::Link;
 pub use self::{error::CaptureError, format::Format, reader::Capture};
 
 /// A packet of a capture.

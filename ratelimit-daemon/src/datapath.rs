@@ -14,6 +14,7 @@ mod interface;
 mod ip_address;
 mod kernel;
 mod link;
+mod link_layer;
 mod load;
 mod logs;
 mod mapped;

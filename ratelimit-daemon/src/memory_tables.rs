@@ -23,7 +23,7 @@ use ratelimit_common::{
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
     list::Listed,
     new_sources::{self, Budgets, Newcomer},
-    parse::transport::Kind,
+    parse::{LinkLayer, transport::Kind},
     state,
     strikes::Strike,
     tables::{FamilyTables, InsertError},
@@ -43,6 +43,7 @@ const COUNTERS_OF_INTERFACE: usize = (COUNTERS / INTERFACES_MAX) as usize;
 /// Settings, policies, lists, and what the packets so far have left behind.
 #[derive(Debug)]
 pub struct MemoryTables {
+    link_layer: LinkLayer,
     settings: Settings,
     policies: Vec<Policy>,
     classes: ClassTables,
@@ -64,6 +65,7 @@ impl MemoryTables {
     #[must_use]
     pub fn new(settings: Settings, policies: Vec<Policy>, masks: (Ipv4, Ipv6)) -> Self {
         Self {
+            link_layer: LinkLayer::default(),
             settings,
             policies,
             classes: ClassTables::default(),
@@ -108,6 +110,13 @@ impl MemoryTables {
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.ipv4.evicted() + self.ipv6.evicted()
+    }
+
+    /// Reads frames as they come on interfaces with this link layer.
+    #[must_use]
+    pub fn with_link_layer(mut self, link_layer: LinkLayer) -> Self {
+        self.link_layer = link_layer;
+        self
     }
 
     /// Sets the arrays by which the classes of a packet are looked up.
@@ -211,6 +220,10 @@ impl Tables for At<'_> {
         = &'a MemoryNode
     where
         Self: 'a;
+
+    fn link_layer(&self) -> LinkLayer {
+        self.tables.link_layer
+    }
 
     fn settings(&self) -> Settings {
         self.tables.settings

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_common::{Instant, sample::Front};
+use ratelimit_common::{Cursor, Instant, parse::LinkLayer, sample::Front};
 use tokio::time::{Instant as Moment, sleep};
 use tokio_util::sync::CancellationToken;
 use zerocopy::FromBytes;
@@ -73,7 +73,9 @@ fn read(ring: &mut Events, detector: &mut Detector) -> Step {
         let Some(item) = ring.next() else { break };
         if let Ok(front) = Front::read_from_bytes(&item) {
             let at = Instant::from_nanos(front.at_ns);
-            let sample = Sample::read(at, front.packets, front.frame(), front.frame_bytes);
+            let frame = Cursor::with_frame_bytes(front.frame(), front.frame_bytes);
+            let link_layer = LinkLayer::from_number(front.link_layer);
+            let sample = Sample::read(at, front.packets, frame, link_layer);
             let sample = sample.map(|sample| match front.is_connected {
                 0 => sample,
                 _ => sample.connected(),

@@ -72,7 +72,8 @@ extern "C" fn capture_packet(context: *mut xdp_md, verdict: u64) -> u64 {
             interface: tables::interface(),
             reason: reason as u8,
             observed: observed.into(),
-            reserved: [0; 2],
+            link_layer: tables::link_layer().number() as u8,
+            reserved: 0,
         };
         copy(context, head, capture.snap, tally);
     }
@@ -87,7 +88,7 @@ fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
     }
     let context = XdpContext::new(context);
     let mut cursor = frame::cursor(&context, 0);
-    match parse::payload(&mut cursor) {
+    match parse::payload(&mut cursor, tables::link_layer()) {
         Ok(Payload::Ipv4) => {
             ipv4::flow(&mut cursor).is_some_and(|flow| capture.has_source(flow.source))
         }

@@ -14,6 +14,7 @@ use crate::{
     clock,
     maps::{COUNTDOWN, SAMPLES},
     subprograms::StrikeCode,
+    tables,
 };
 
 /// Counts a packet, and sends its front if it is its turn.
@@ -56,6 +57,7 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
         (*front).packets = packets;
         (*front).frame_bytes = frame_bytes;
         (*front).is_connected = is_connected.into();
+        (*front).link_layer = tables::link_layer().number();
         let place = (&raw mut (*front).bytes).cast::<c_void>();
         bpf_xdp_load_bytes(context, 0, place, bytes.wrapping_add(1)) == 0
     };

@@ -9,10 +9,11 @@ use ratelimit_common::{
     aggregate::Aggregates,
     charge::{Outcome, Refusal},
     detected::Detection,
-    layout::counter_index,
+    layout::{counter_index, link_layer},
     list::Listed,
     new_sources::Newcomer,
     parse::{
+        LinkLayer,
         ipv6::Walk,
         transport::{Kind, UpperLayer},
     },
@@ -42,6 +43,17 @@ static INTERFACE: Constant<u32> = Constant::new(0);
 #[inline(always)]
 pub fn interface() -> u32 {
     INTERFACE.get()
+}
+
+/// One of the constants of [`link_layer`](ratelimit_common::layout::link_layer). The verifier knows its value, and Ethernet
+/// interfaces pay nothing for the others.
+#[unsafe(no_mangle)]
+static LINK_LAYER: Constant<u32> = Constant::new(link_layer::ETHERNET);
+
+/// What stands in front of the network header.
+#[inline(always)]
+pub fn link_layer() -> LinkLayer {
+    LinkLayer::from_number(LINK_LAYER.get())
 }
 
 /// The bits of an address that make it a source.
@@ -94,6 +106,11 @@ impl KernelTables {
 
 impl Tables for KernelTables {
     type Node<'a> = MapNode;
+
+    #[inline(always)]
+    fn link_layer(&self) -> LinkLayer {
+        link_layer()
+    }
 
     #[inline(always)]
     fn settings(&self) -> Settings {

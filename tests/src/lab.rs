@@ -3,6 +3,7 @@
 //! The names are unique, and everything goes when the lab is dropped, also by a panic.
 
 mod raw;
+mod tun;
 
 use std::{
     fs::{self, File},
@@ -17,6 +18,7 @@ use anyhow::{Context, Result, ensure};
 use ratelimit_common::layout::Counter;
 
 pub use raw::{Receiver, Sender};
+pub use tun::Tun;
 
 /// The name of the interface in each namespace.
 pub const INTERFACE: &str = "rl0";
@@ -63,13 +65,18 @@ impl Lab {
         Ok(())
     }
 
-    fn with_mtu(mtu: &str) -> Result<Self> {
+    /// The namespaces alone, without a link.
+    pub fn without_link() -> Result<Self> {
         static LABS: AtomicU32 = AtomicU32::new(0);
         let unique = format!("rl-{}-{}", process::id(), LABS.fetch_add(1, Relaxed));
-        let lab = Self {
+        Ok(Self {
             near: Namespace::new(format!("{unique}-near"))?,
             far: Namespace::new(format!("{unique}-far"))?,
-        };
+        })
+    }
+
+    fn with_mtu(mtu: &str) -> Result<Self> {
+        let lab = Self::without_link()?;
         let far = lab.far.name.as_str();
         let pair = ["type", "veth", "peer", "name", INTERFACE, "netns", far];
         lab.near

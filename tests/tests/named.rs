@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, fs, path::PathBuf};
 
-use ratelimit_common::Instant;
+use ratelimit_common::{Cursor, Instant, parse::LinkLayer};
 use ratelimit_daemon::{
     capture::{Capture, CaptureError},
     detection::{Attack, Detector, Kind, Rule, Sample},
@@ -104,7 +104,8 @@ fn read(file: &str, every: u32) -> Option<Vec<Sample>> {
         packets += 1;
         if packets % every == 0 {
             let at = Instant::from_nanos(packet.time_ns.unwrap());
-            samples.extend(Sample::read(at, every, packet.frame, packet.frame_bytes));
+            let frame = Cursor::with_frame_bytes(packet.frame, packet.frame_bytes);
+            samples.extend(Sample::read(at, every, frame, LinkLayer::Ethernet));
         }
         Ok::<_, CaptureError>(())
     });

@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
-    Payload, ipv4,
+    LinkLayer, Payload, ipv4,
     ipv6::{self, Walk},
     payload,
     transport::{Fragment, UpperLayer},
@@ -29,9 +29,9 @@ impl Connection<Ipv4> {
     /// ports are cut off.
     #[must_use]
     #[inline(always)]
-    pub fn of_ipv4(frame: Cursor<'_>) -> Option<Self> {
+    pub fn of_ipv4(frame: Cursor<'_>, link_layer: LinkLayer) -> Option<Self> {
         let mut cursor = frame;
-        let Ok(Payload::Ipv4) = payload(&mut cursor) else {
+        let Ok(Payload::Ipv4) = payload(&mut cursor, link_layer) else {
             return None;
         };
         let addresses = ipv4::addresses(cursor)?;
@@ -46,10 +46,11 @@ impl Connection<Ipv6> {
     #[inline(always)]
     pub fn of_ipv6<'a>(
         frame: Cursor<'a>,
+        link_layer: LinkLayer,
         walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
     ) -> Option<Self> {
         let mut cursor = frame;
-        let Ok(Payload::Ipv6) = payload(&mut cursor) else {
+        let Ok(Payload::Ipv6) = payload(&mut cursor, link_layer) else {
             return None;
         };
         let addresses = ipv6::addresses(cursor)?;
@@ -109,13 +110,13 @@ mod tests {
         let header = [0x45, 0, 0, 0, 0, 0, flags, offset, 64, protocol, 0, 0];
         let ends = [192, 0, 2, 1, 198, 51, 100, 7];
         let frame = frame([0x08, 0], &[&header, &ends, ports]);
-        Connection::of_ipv4(Cursor::new(&frame))
+        Connection::of_ipv4(Cursor::new(&frame), LinkLayer::Ethernet)
     }
 
     fn of_ipv6(protocol: u8, ports: &[u8]) -> Option<Connection<Ipv6>> {
         let header = [0x60, 0, 0, 0, 0, 0, protocol, 64];
         let frame = frame([0x86, 0xdd], &[&header, &[1; 16], &[2; 16], ports]);
-        Connection::of_ipv6(Cursor::new(&frame), ipv6::walk)
+        Connection::of_ipv6(Cursor::new(&frame), LinkLayer::Ethernet, ipv6::walk)
     }
 
     /// A frame with a VLAN tag.

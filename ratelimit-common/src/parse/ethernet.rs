@@ -2,6 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
+use super::Payload;
 use crate::{Cursor, DropReason};
 
 /// The most VLAN tags that are looked through: a service tag and a customer tag (802.1ad).
@@ -29,18 +30,7 @@ struct Vlan {
     ethertype: [u8; 2],
 }
 
-/// What follows the link-layer headers.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Payload {
-    /// An IPv4 header.
-    Ipv4,
-    /// An IPv6 header.
-    Ipv6,
-    /// Something else.
-    Other,
-}
-
-/// Moves behind the link-layer headers.
+/// Moves behind the Ethernet header and its tags.
 ///
 /// # Errors
 ///

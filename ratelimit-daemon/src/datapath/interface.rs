@@ -7,6 +7,9 @@ use netlink_packet_route::{
     link::{LinkAttribute, LinkMessage, LinkXdp},
 };
 use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
+use ratelimit_common::parse::LinkLayer;
+
+use super::link_layer;
 
 /// An interface, with the XDP program on it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -51,6 +54,17 @@ pub fn query(name: &str) -> anyhow::Result<Option<InterfaceState>> {
         mtu: message.attributes.iter().find_map(mtu).unwrap_or_default(),
         program: message.attributes.iter().find_map(program),
     }))
+}
+
+/// What the frames of the interface `name` begin with; `None` when there is none.
+///
+/// # Errors
+///
+/// When the kernel does not tell, or it is nothing that the program reads.
+pub fn link_layer(name: &str) -> anyhow::Result<Option<LinkLayer>> {
+    let reply =
+        request(name).with_context(|| format!("asking the kernel about interface {name}"))?;
+    reply.as_ref().map(link_layer::of).transpose()
 }
 
 fn request(name: &str) -> anyhow::Result<Option<LinkMessage>> {

@@ -1,4 +1,4 @@
-//! Loading the program: once for each interface, on the same maps, with the interface's slot as a constant.
+//! Loading the program: once for each interface, on the same maps, with the interface's slot and its link layer as constants.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -78,7 +78,15 @@ pub fn programs(config: &Config, sizes: Sizes, pins: &Pins) -> anyhow::Result<Ve
         let load = || {
             let pin = links.iter().find(|pin| pin.interface == interface.name);
             let entry_point = entry_point(&interface, pin)?;
-            let mut ebpf = make_maps(&object, pins, config, sizes, seeds, slot)?;
+            let link_layer = interface::link_layer(&interface.name)?.unwrap_or_default();
+            let mut ebpf = make_maps(
+                &object,
+                pins,
+                config,
+                sizes,
+                seeds,
+                (slot, link_layer.number()),
+            )?;
             compact::keep_seeds(&mut ebpf, seeds)?;
             let program = xdp(&mut ebpf, entry_point)?;
             program.load().context("passing the verifier")?;
@@ -162,7 +170,7 @@ fn make_maps(
     config: &Config,
     sizes: Sizes,
     seeds: [u64; 2],
-    slot: u32,
+    (slot, link_layer): (u32, u32),
 ) -> anyhow::Result<Ebpf> {
     let source = &config.source;
     let log_words = sizes.logs.words();
@@ -175,6 +183,7 @@ fn make_maps(
     let mut loader = EbpfLoader::new();
     loader
         .override_global("INTERFACE", &slot, true)
+        .override_global("LINK_LAYER", &link_layer, true)
         .override_global("CLOCK", &clock::KERNEL, true)
         .override_global("LOG_WORDS", &log_words, true)
         .override_global("STORE", &store, true)

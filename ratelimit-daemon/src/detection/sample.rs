@@ -6,7 +6,7 @@ use ratelimit_common::{
     Cursor, Instant,
     class::NO_PORT,
     parse::{
-        self, Payload, ipv4, ipv6,
+        self, LinkLayer, Payload, ipv4, ipv6,
         transport::{Fragment, UpperLayer},
     },
 };
@@ -14,7 +14,7 @@ use ratelimit_common::{
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Where the flags stand in a TCP header.
-const FLAGS_AT: usize = 13;
+const FLAGS_AT: u16 = 13;
 const FIN: u8 = 1 << 0;
 const SYN: u8 = 1 << 1;
 const RST: u8 = 1 << 2;
@@ -66,12 +66,16 @@ pub enum Content {
 }
 
 impl Sample {
-    /// Reads the front of a frame of `frame_bytes` bytes. `None` when it is no IP packet, or its addresses are cut off.
+    /// Reads a frame, from a cursor at its front. `None` when it is no IP packet, or its addresses are cut off.
     #[must_use]
-    pub fn read(at: Instant, packets: u32, front: &[u8], frame_bytes: u32) -> Option<Self> {
-        let frame = Cursor::with_frame_bytes(front, frame_bytes);
+    pub fn read(
+        at: Instant,
+        packets: u32,
+        frame: Cursor<'_>,
+        link_layer: LinkLayer,
+    ) -> Option<Self> {
         let mut cursor = frame;
-        let (addresses, upper) = match parse::payload(&mut cursor).ok()? {
+        let (addresses, upper) = match parse::payload(&mut cursor, link_layer).ok()? {
             Payload::Ipv4 => {
                 let addresses = ipv4::addresses(cursor)?;
                 let flow = ipv4::flow(&mut cursor)?;
@@ -96,7 +100,7 @@ impl Sample {
             packets,
             source,
             target,
-            content: content(upper, frame, front),
+            content: content(upper, frame),
         })
     }
 
@@ -110,15 +114,16 @@ impl Sample {
     }
 }
 
-fn content(upper: UpperLayer, frame: Cursor<'_>, front: &[u8]) -> Content {
+fn content(upper: UpperLayer, frame: Cursor<'_>) -> Content {
     if upper.fragment == Fragment::Later {
         return Content::Other;
     }
     let transport = upper.transport(frame);
     match upper.protocol {
         TCP => {
-            let flags = front.get(usize::from(upper.offset) + FLAGS_AT);
-            let flags = flags.copied().unwrap_or(ACK);
+            let mut flags = frame;
+            flags.skip(upper.offset.saturating_add(FLAGS_AT));
+            let flags = flags.take::<u8>().copied().unwrap_or(ACK);
             if transport.kind.is_invalid() || flags & (CONGESTION | SYN | ACK) == CONGESTION | SYN {
                 Content::OddFlags
             } else if transport.kind.is_syn() {

@@ -1,5 +1,5 @@
 //! A pcapng file (draft-ietf-opsawg-pcapng): blocks for the section, each interface, each packet with its reason as a
-//! comment, and at the end how many packets are not in it.
+//! comment, and at the end how many packets are not in it. Frames without an Ethernet header get one without addresses.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -10,9 +10,10 @@ use pcap_parser::{
 use ratelimit_common::{
     DropReason, Instant,
     capture::{Head, Tally},
+    parse::LinkLayer,
 };
 
-use crate::{api::CaptureRequest, clock};
+use crate::{api::CaptureRequest, capture::Link, clock};
 
 /// `if_tsresol`: times are nanoseconds, 10^-9 s.
 const NANOSECONDS: u8 = 9;
@@ -93,14 +94,22 @@ impl Writer {
         };
         let (ts_high, ts_low) = self.time(head.at_ns);
         let data = &frame[..frame.len().min(head.kept_bytes as usize)];
+        let link = match LinkLayer::from_number(head.link_layer.into()) {
+            LinkLayer::Ethernet => Link::Ethernet,
+            LinkLayer::None => Link::RawIp,
+        };
+        let mut buffer = Vec::new();
+        let Ok((data, frame_bytes)) = link.ethernet(data, head.frame_bytes, &mut buffer) else {
+            return Vec::new();
+        };
         block(&mut EnhancedPacketBlock {
             block_type: 0,
             block_len1: 0,
             if_id: interface,
             ts_high,
             ts_low,
-            caplen: head.kept_bytes,
-            origlen: head.frame_bytes,
+            caplen: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            origlen: frame_bytes,
             data: &padded(data),
             options: vec![option(OptionCode::Comment, comment.as_bytes())],
             block_len2: 0,
@@ -179,7 +188,8 @@ mod tests {
             interface,
             reason: DropReason::Limited as u8,
             observed: 0,
-            reserved: [0; 2],
+            link_layer: 0,
+            reserved: 0,
         };
         let file = [
             writer.header(),

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ratelimit_common::{
     Address, Cursor, Ipv4, Ipv6,
-    parse::{self, Payload, ipv4, ipv6},
+    parse::{self, LinkLayer, Payload, ipv4, ipv6},
 };
 
 use crate::{config::Source, datapath::IpAddress, prefix::Prefix};
@@ -28,7 +28,7 @@ pub struct Masks {
 impl Origin {
     /// `None` for packets whose source address cannot be read, or that have none.
     pub fn of(mut frame: Cursor<'_>, masks: &Masks) -> Option<Self> {
-        match parse::payload(&mut frame).ok()? {
+        match parse::payload(&mut frame, LinkLayer::Ethernet).ok()? {
             Payload::Ipv4 => {
                 let flow = ipv4::flow(&mut frame)?;
                 Some(Self::masked(flow.source, masks.ipv4))

@@ -8,7 +8,10 @@ use ratelimit_common::{
 };
 
 use super::{nullable, on_stack, unknown, walk};
-use crate::{connection, frame, tables::KernelTables};
+use crate::{
+    connection, frame,
+    tables::{KernelTables, link_layer},
+};
 
 /// The strikes of a source.
 pub trait StrikeCode {
@@ -93,14 +96,16 @@ of_family!(
     Ipv4,
     count_strike_v4,
     detect_source_v4,
-    find_connection_v4 = |frame, _| Connection::of_ipv4(frame)
+    find_connection_v4 = |frame, _| Connection::of_ipv4(frame, link_layer())
 );
 of_family!(
     Ipv6,
     count_strike_v6,
     detect_source_v6,
     find_connection_v6 = |frame, context| {
-        Connection::of_ipv6(frame, |cursor, first| walk(context, cursor, first))
+        Connection::of_ipv6(frame, link_layer(), |cursor, first| {
+            walk(context, cursor, first)
+        })
     }
 );
 

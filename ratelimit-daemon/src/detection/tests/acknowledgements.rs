@@ -1,6 +1,7 @@
 //! Acknowledgements: of connections, of none, and forwarded.
 
 use super::*;
+use ratelimit_common::{Cursor, parse::LinkLayer};
 
 const WEB: u16 = 443;
 const CONNECTED: Content = Content::Connected { port: WEB };
@@ -118,7 +119,8 @@ fn segment(flags: u8) -> Sample {
 }
 
 fn read(frame: &[u8]) -> Sample {
-    Sample::read(Instant::from_nanos(START_NS), 1, frame, 60).unwrap()
+    let frame = Cursor::with_frame_bytes(frame, 60);
+    Sample::read(Instant::from_nanos(START_NS), 1, frame, LinkLayer::Ethernet).unwrap()
 }
 
 /// A segment from a port to another, with these flags.

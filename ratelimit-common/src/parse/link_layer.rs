@@ -1,0 +1,70 @@
+//! What stands in front of the network header: an Ethernet header, or nothing.
+
+use super::ethernet;
+use crate::{Cursor, DropReason, layout::link_layer};
+
+/// What the frames of an interface begin with.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LinkLayer {
+    /// An Ethernet header, with or without VLAN tags.
+    #[default]
+    Ethernet,
+    /// The network header itself.
+    None,
+}
+
+/// What follows the link-layer headers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Payload {
+    /// An IPv4 header.
+    Ipv4,
+    /// An IPv6 header.
+    Ipv6,
+    /// Something else.
+    Other,
+}
+
+impl LinkLayer {
+    /// The one with this number of [`link_layer`].
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_number(number: u32) -> Self {
+        match number {
+            link_layer::NONE => Self::None,
+            _ => Self::Ethernet,
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        match self {
+            Self::Ethernet => link_layer::ETHERNET,
+            Self::None => link_layer::NONE,
+        }
+    }
+}
+
+/// Moves behind the headers of the link layer.
+///
+/// # Errors
+///
+/// Why it cannot be said what the frame carries.
+#[inline(always)]
+pub fn payload(cursor: &mut Cursor<'_>, link_layer: LinkLayer) -> Result<Payload, DropReason> {
+    match link_layer {
+        LinkLayer::Ethernet => ethernet::payload(cursor),
+        LinkLayer::None => by_version(*cursor),
+    }
+}
+
+/// What an IP packet says of itself in its first four bits.
+#[inline(always)]
+fn by_version(mut cursor: Cursor<'_>) -> Result<Payload, DropReason> {
+    let [first]: &[u8; 1] = cursor.take().ok_or(DropReason::Truncated)?;
+    match first >> 4 {
+        4 => Ok(Payload::Ipv4),
+        6 => Ok(Payload::Ipv6),
+        _ => Ok(Payload::Other),
+    }
+}

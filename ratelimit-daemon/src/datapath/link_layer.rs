@@ -1,0 +1,87 @@
+//! What the frames of an interface begin with, as its type tells (`ARPHRD_*` of `linux/if_arp.h`).
+//!
+//! The kernel gives programs a packet from its link-layer header on. Where there is none, that is the network header: virtual
+//! devices reset it so since Linux 5.14. Of tun, `tests/tests/link_layer.rs` shows it in both modes.
+
+use anyhow::bail;
+use netlink_packet_route::link::{LinkAttribute, LinkLayerType, LinkMessage};
+use ratelimit_common::parse::LinkLayer;
+
+/// What the frames of the interface that `link` describes begin with.
+///
+/// # Errors
+///
+/// When it is something that the program does not read: each packet would be judged by bytes that are no address.
+pub fn of(link: &LinkMessage) -> anyhow::Result<LinkLayer> {
+    match link.header.link_layer_type {
+        LinkLayerType::Ether | LinkLayerType::Loopback => Ok(LinkLayer::Ethernet),
+        LinkLayerType::None
+        | LinkLayerType::Rawip
+        | LinkLayerType::Ppp
+        | LinkLayerType::Tunnel
+        | LinkLayerType::Tunnel6
+        | LinkLayerType::Sit
+        | LinkLayerType::Ip6gre => Ok(LinkLayer::None),
+        LinkLayerType::Ipgre if has_remote(link) => Ok(LinkLayer::None),
+        // There the kernel keeps the outer header in front, for `ipgre_header_parse` (`__ipgre_rcv` in net/ipv4/ip_gre.c).
+        LinkLayerType::Ipgre => bail!(
+            "packets of a GRE interface without one remote address begin with their outer header: put the interface \
+             below it in its place, or give it a remote address"
+        ),
+        other => {
+            bail!("its link layer, {other}, is none that is read: Ethernet is, and IP without any")
+        }
+    }
+}
+
+/// Whether a tunnel has one other end, which stands in place of a broadcast address.
+fn has_remote(link: &LinkMessage) -> bool {
+    link.attributes.iter().any(|attribute| match attribute {
+        LinkAttribute::Broadcast(address) => {
+            address.iter().any(|byte| *byte != 0)
+                && address.first().is_some_and(|byte| byte >> 4 != 14)
+        }
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: [u8; 4] = [192, 0, 2, 1];
+
+    #[test]
+    fn an_interface_has_an_ethernet_header_or_none() {
+        use LinkLayerType::{Ether, Ip6gre, Loopback, None, Ppp, Rawip, Sit, Tunnel, Tunnel6};
+        for ethernet in [Ether, Loopback] {
+            assert_eq!(of(&link(ethernet, &[])).unwrap(), LinkLayer::Ethernet);
+        }
+        for none in [None, Rawip, Ppp, Tunnel, Tunnel6, Sit, Ip6gre] {
+            assert_eq!(of(&link(none, &HOST)).unwrap(), LinkLayer::None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_gre_interface_with_many_ends_is_refused() {
+        use LinkLayerType::Ipgre;
+        assert_eq!(of(&link(Ipgre, &HOST)).unwrap(), LinkLayer::None);
+        for nobody in [[0; 4], [239, 0, 0, 1]] {
+            assert!(of(&link(Ipgre, &nobody)).is_err(), "{nobody:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_layer_that_is_not_read_is_named() {
+        let error = of(&link(LinkLayerType::Infiniband, &[])).unwrap_err();
+        assert!(error.to_string().contains("INFINIBAND"), "{error}");
+    }
+
+    fn link(layer: LinkLayerType, broadcast: &[u8]) -> LinkMessage {
+        let mut link = LinkMessage::default();
+        link.header.link_layer_type = layer;
+        link.attributes
+            .push(LinkAttribute::Broadcast(broadcast.to_vec()));
+        link
+    }
+}
