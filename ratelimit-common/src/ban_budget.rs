@@ -1,5 +1,8 @@
 //! The bans that detection may make in a minute: policies in the kernel and the daemon take them from the same words.
 //!
+//! There are two budgets, each with words of its own. Who forges addresses can use up that of sources that are not verified, and
+//! nothing of the other.
+//!
 //! Time is cut into slots of 2^31 ns, 2.1 s, and a ring has a word for each of the last: the number of its slot above the bans of
 //! it. Two times within a minute lie at most 28 slots apart. So a ban is made where these slots have room, and counts for a
 //! minute at least, and for 62.3 s at most. A window that opens with a ban would let twice as many through around its end, and
@@ -30,6 +33,46 @@ const _: () = assert!(BEHIND + 1 + AHEAD == SLOTS as u64);
 /// The number of a slot stands above the bans of it.
 const NUMBER_SHIFT: u32 = 31;
 const BANS_MASK: u64 = (1 << NUMBER_SHIFT) - 1;
+
+/// Whether an address is that of who sends, as far as that can be told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u32)]
+pub enum Standing {
+    /// The packet belongs to an established TCP connection with this host.
+    Verified = 0,
+    /// It does not: the address may be forged.
+    Unverified = 1,
+}
+
+impl Standing {
+    /// How many there are.
+    pub const COUNT: usize = 2;
+}
+
+/// How many bans there may be within any minute, of sources of each standing. By default none.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct BanBudgets {
+    /// Of verified sources.
+    pub verified: BanBudget,
+    /// Of those that may be forged.
+    pub unverified: BanBudget,
+}
+const _: () = assert!(size_of::<BanBudgets>() == 16);
+
+impl BanBudgets {
+    /// That of one standing.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of(&self, standing: Standing) -> BanBudget {
+        match standing {
+            Standing::Verified => self.verified,
+            Standing::Unverified => self.unverified,
+        }
+    }
+}
 
 /// How many bans there may be within any minute. By default none.
 #[derive(

@@ -70,7 +70,7 @@ pub enum Detection {
     Banned = 0,
     /// It has no TCP connection to this host, and may be forged.
     Unverified = 1,
-    /// There were as many bans within a minute as there may be.
+    /// There were as many bans of such sources within a minute as there may be.
     TooMany = 2,
     /// The map of bans was full.
     NoRoom = 3,

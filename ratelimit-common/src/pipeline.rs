@@ -17,7 +17,7 @@ pub fn decide(frame: Cursor<'_>, now: Instant, tables: &impl Tables) -> Verdict 
     let mut cursor = frame;
     let truncated = Verdict::Drop(DropReason::Truncated);
     let payload = parse::payload(&mut cursor, tables.link_layer());
-    if tables.settings().pass_all() {
+    if tables.settings().pass_all() && now < tables.pass_all_until() {
         let verdict = Verdict::Pass(PassReason::PassAll);
         tables.count(family_of(payload), verdict, frame.frame_bytes());
         return verdict;

@@ -3,7 +3,7 @@
 use aya::Pod;
 
 use crate::{
-    BanBudget, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
+    BanBudgets, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Set,
@@ -22,7 +22,7 @@ unsafe impl Pod for Counter {}
 // SAFETY: as above.
 unsafe impl Pod for Aggregates {}
 // SAFETY: as above.
-unsafe impl Pod for BanBudget {}
+unsafe impl Pod for BanBudgets {}
 // SAFETY: as above.
 unsafe impl Pod for crate::capture::Capture {}
 // SAFETY: as above.

@@ -94,7 +94,7 @@ impl Settings {
         Self(others | index(node_policy) << NODE_POLICY_SHIFT).with(NODE)
     }
 
-    /// The same with everything open, or not.
+    /// The same with everything open until a time that stands in a map of its own, or not.
     #[must_use]
     pub const fn with_pass_all(self, pass_all: bool) -> Self {
         if pass_all {
@@ -118,7 +118,7 @@ impl Settings {
         self.has(OBSERVE)
     }
 
-    /// Whether every packet passes, whatever else is said of it.
+    /// Whether every packet passes, whatever else is said of it, until the time that the tables have for that.
     #[must_use]
     #[inline(always)]
     pub const fn pass_all(self) -> bool {

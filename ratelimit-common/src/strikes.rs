@@ -9,7 +9,7 @@ use core::{num::NonZeroU32, time::Duration};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    Address, Cursor, Detected, Instant, Policy, Tables,
+    Address, Cursor, Detected, Instant, Policy, Standing, Tables,
     algorithm::{FixedWindow, TICKS_MIN},
     charge::Words,
     detected::Detection,
@@ -165,10 +165,14 @@ where
     let Some((policy, rule)) = policy.and_then(|policy| Some((policy, policy.ban()?))) else {
         return;
     };
-    let is_verified = rule.bans_unverified() || FamilyTables::<A>::is_connected(tables, strike);
-    let detection = if !is_verified {
+    let standing = if FamilyTables::<A>::is_connected(tables, strike) {
+        Standing::Verified
+    } else {
+        Standing::Unverified
+    };
+    let detection = if standing == Standing::Unverified && !rule.bans_unverified() {
         Detection::Unverified
-    } else if !tables.may_detect(strike.at) {
+    } else if !tables.may_detect(standing, strike.at) {
         Detection::TooMany
     } else if tables.ban(source, Detected::new(policy, rule, strike)) {
         Detection::Banned

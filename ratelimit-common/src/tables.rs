@@ -2,7 +2,7 @@
 
 use crate::{
     Address, Arrival, BanRule, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings,
-    Verdict,
+    Standing, Verdict,
     aggregate::Aggregates,
     charge::{Outcome, Refusal, Words},
     class::{self, ClassSet},
@@ -45,6 +45,9 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     /// What holds for all packets.
     fn settings(&self) -> Settings;
 
+    /// The end of a time in which everything passes, where the settings say that there is one.
+    fn pass_all_until(&self) -> Instant;
+
     /// The policy at `index`; `None` where there is none.
     fn policy(&self, index: u32) -> Option<&Policy>;
 
@@ -78,8 +81,9 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     /// Takes one of this CPU's budget for state; `false` when it is spent. See [`new_sources`].
     fn admits(&self, newcomer: Newcomer, now: Instant) -> bool;
 
-    /// Takes one of the bans that detection may make in a minute; `false` when none is left. See [`ban_budget`](crate::ban_budget).
-    fn may_detect(&self, now: Instant) -> bool;
+    /// Takes one of the bans that detection may make of such sources in a minute; `false` when none is left. See
+    /// [`ban_budget`](crate::ban_budget).
+    fn may_detect(&self, standing: Standing, now: Instant) -> bool;
 
     /// Counts what became of a source that a policy was to ban.
     fn count_detection(&self, detection: Detection);

@@ -158,8 +158,10 @@ pub struct Config {
     pub aggregate: AggregateConfig,
     /// The limits of everything that arrives.
     pub node: NodeConfig,
-    /// The most bans that policies make in a minute.
+    /// The most bans in a minute of sources that are verified.
     pub bans_per_minute: NonZeroU32,
+    /// The most bans and further limits in a minute of sources that may be forged.
+    pub unverified_per_minute: NonZeroU32,
     /// The attacks that the daemon looks for.
     pub attacks: Rules,
     /// The allow list, sorted.

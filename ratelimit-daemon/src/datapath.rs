@@ -43,7 +43,8 @@ pub use memory::{Gate, Memory, Shared, Write};
 pub use object::OBJECT;
 pub use pins::Pins;
 use ratelimit_common::{
-    BanBudget, ClassSet, Detected, Family, Instant, ListEntry, Policy, Record, Settings, Verdict,
+    BanBudgets, ClassSet, Detected, Family, Instant, ListEntry, Policy, Record, Settings, Standing,
+    Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Region,
@@ -308,14 +309,26 @@ pub trait Datapath: Send {
     /// The strikes of a source, as a word of [`BanRule`](ratelimit_common::BanRule).
     fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError>;
 
+    /// Sets the end of a time in which everything passes, where the settings say that there is one.
+    fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError>;
+
+    /// That end.
+    fn pass_all_until(&self) -> Result<Instant, DatapathError>;
+
     /// Sets how many bans policies may make in a minute.
-    fn set_detection_limit(&mut self, limit: BanBudget) -> Result<(), DatapathError>;
+    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError>;
 
     /// How many bans policies may make in a minute.
-    fn detection_limit(&self) -> Result<BanBudget, DatapathError>;
+    fn detection_limit(&self) -> Result<BanBudgets, DatapathError>;
 
-    /// Takes one ban for the daemon out of those that it and policies made in a minute, where `budget` has one left.
-    fn take_ban(&mut self, budget: BanBudget, now: Instant) -> Result<bool, DatapathError>;
+    /// Takes one ban for the daemon out of those that it and policies made of such sources in a minute, where the budget has one
+    /// left.
+    fn take_ban(
+        &mut self,
+        budgets: BanBudgets,
+        standing: Standing,
+        now: Instant,
+    ) -> Result<bool, DatapathError>;
 
     /// Sets how many sources may get state on one CPU, where the settings say that they have a budget.
     fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError>;

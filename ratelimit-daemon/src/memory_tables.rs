@@ -11,8 +11,8 @@ mod recent;
 use std::{cell::Cell, net::IpAddr, sync::atomic::AtomicU64};
 
 use ratelimit_common::{
-    Address, Arrival, BanBudget, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6,
-    ListEntry, Policy, Settings, SourceKey, Tables, Verdict,
+    Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6,
+    ListEntry, Policy, Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     ban_budget::SLOTS,
@@ -53,8 +53,9 @@ pub struct MemoryTables {
     counters: [Cell<Counter>; COUNTERS_OF_INTERFACE],
     refusal: Cell<Option<Refusal>>,
     refused_scope: Cell<Option<u32>>,
-    detection_limit: BanBudget,
-    detection_ring: [AtomicU64; SLOTS as usize],
+    pass_all_until: Instant,
+    detection_limit: BanBudgets,
+    detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
     new_sources: FixedWindow,
     budgets: [Cell<u64>; 2],
     tally: Cell<Tally>,
@@ -80,8 +81,9 @@ impl MemoryTables {
             }; COUNTERS_OF_INTERFACE],
             refusal: Cell::new(None),
             refused_scope: Cell::new(None),
-            detection_limit: BanBudget::default(),
-            detection_ring: Default::default(),
+            pass_all_until: Instant::from_nanos(u64::MAX),
+            detection_limit: BanBudgets::default(),
+            detection_rings: Default::default(),
             new_sources: FixedWindow::default(),
             budgets: [const { Cell::new(0) }; 2],
             tally: Cell::default(),
@@ -130,8 +132,13 @@ impl MemoryTables {
         self.ipv6.set_aggregates(ipv6);
     }
 
+    /// Sets the end of a time in which everything passes, where the settings say that there is one; without this none.
+    pub const fn set_pass_all_until(&mut self, until: Instant) {
+        self.pass_all_until = until;
+    }
+
     /// Sets how many bans policies may make; without this none.
-    pub fn set_detection_limit(&mut self, limit: BanBudget) {
+    pub fn set_detection_limit(&mut self, limit: BanBudgets) {
         self.detection_limit = limit;
     }
 
@@ -229,6 +236,10 @@ impl Tables for At<'_> {
         self.tables.settings
     }
 
+    fn pass_all_until(&self) -> Instant {
+        self.tables.pass_all_until
+    }
+
     fn policy(&self, index: u32) -> Option<&Policy> {
         self.tables.policies.get(usize::try_from(index).ok()?)
     }
@@ -255,9 +266,9 @@ impl Tables for At<'_> {
         !charge::charge_word(&word, 0, step).is_refused()
     }
 
-    fn may_detect(&self, now: Instant) -> bool {
-        let ring = AtomicRing(&self.tables.detection_ring);
-        self.tables.detection_limit.take(&ring, now)
+    fn may_detect(&self, standing: Standing, now: Instant) -> bool {
+        let ring = AtomicRing(&self.tables.detection_rings[standing as usize]);
+        self.tables.detection_limit.of(standing).take(&ring, now)
     }
 
     fn count_detection(&self, detection: Detection) {

@@ -1,7 +1,7 @@
 //! Bans that policies make: they lie in maps of their own until user space takes them over.
 
 use ratelimit_common::{
-    Address, Detected, Instant,
+    Address, Detected, Instant, Standing,
     algorithm::sliding_log::Ring,
     ban_budget::{BanSlots, SLOTS, Slot},
     detected::{Detection, Filter, Tally},
@@ -42,14 +42,14 @@ pub fn ban<A: FamilyMaps>(source: &A, ban: &Detected, interface: u32) -> bool {
     true
 }
 
-/// Takes one of the bans that there may be in a minute.
+/// Takes one of the bans that there may be of such sources in a minute.
 #[inline(always)]
-pub fn take_ban(now: Instant) -> bool {
-    let (Some(budget), Some(words)) = (DETECTION_LIMIT.get(0), DETECTION_RING.get_ptr_mut(0))
-    else {
+pub fn take_ban(standing: Standing, now: Instant) -> bool {
+    let ring = DETECTION_RING.get_ptr_mut(standing as u32);
+    let (Some(budgets), Some(words)) = (DETECTION_LIMIT.get(0), ring) else {
         return false;
     };
-    budget.take(&BanRing(words), now)
+    budgets.of(standing).take(&BanRing(words), now)
 }
 
 /// The bans of a minute, in the element of their map.

@@ -9,8 +9,8 @@ use aya_ebpf::{
     maps as untyped,
 };
 use ratelimit_common::{
-    Address, BanBudget, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings,
-    SourceKey,
+    Address, BanBudgets, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings,
+    SourceKey, Standing,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     ban_budget,
@@ -59,6 +59,10 @@ pub static SETTINGS: Array<Settings, 1> = Array::new();
 /// Policy index → its limits.
 #[btf_map]
 pub static POLICIES: Array<Policy, { POLICIES_MAX as usize }, MAPPED> = Array::new();
+
+/// Index 0 → the end of a time in which everything passes. It is read only where the settings say that there is one.
+#[btf_map]
+pub static PASS_ALL_UNTIL: Array<u64, 1> = Array::new();
 
 /// Kind, source port, destination port → the classes that a packet may belong to.
 #[btf_map]
@@ -163,14 +167,14 @@ pub static DETECTED_FILTER: Array<Filter, 2> = Array::new();
 
 /// Index 0 → how many bans detection may make in a minute.
 #[btf_map]
-pub static DETECTION_LIMIT: Array<BanBudget, 1> = Array::new();
+pub static DETECTION_LIMIT: Array<BanBudgets, 1> = Array::new();
 
 /// The bans of the last slots of time.
 pub type BanWords = [u64; ban_budget::SLOTS as usize];
 
-/// Index 0 → the ring of those that there were. User space takes its own from it as well.
+/// Standing → the ring of those that there were. User space takes its own from it as well.
 #[btf_map]
-pub static DETECTION_RING: Array<BanWords, 1, MAPPED> = Array::new();
+pub static DETECTION_RING: Array<BanWords, { Standing::COUNT }, MAPPED> = Array::new();
 
 /// Index 0 → what became of them, on this CPU.
 #[btf_map]

@@ -5,7 +5,7 @@ use core::ptr;
 use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
 use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings,
-    SourceKey, Tables, Verdict,
+    SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
     charge::{Outcome, Refusal},
     detected::Detection,
@@ -28,7 +28,7 @@ use crate::{
     lists::{self, LevelCode},
     maps::{
         AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, INSERTED,
-        POLICIES, SETTINGS, VERDICTS,
+        PASS_ALL_UNTIL, POLICIES, SETTINGS, VERDICTS,
     },
     refused,
     state::{MapNode, MapWords, charge_fixed_window},
@@ -118,6 +118,11 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
+    fn pass_all_until(&self) -> Instant {
+        Instant::from_nanos(PASS_ALL_UNTIL.get(0).copied().unwrap_or_default())
+    }
+
+    #[inline(always)]
     fn policy(&self, index: u32) -> Option<&Policy> {
         POLICIES.get(index)
     }
@@ -161,8 +166,8 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
-    fn may_detect(&self, now: Instant) -> bool {
-        subprograms::take_ban(now)
+    fn may_detect(&self, standing: Standing, now: Instant) -> bool {
+        subprograms::take_ban(standing, now)
     }
 
     #[inline(always)]

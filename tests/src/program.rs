@@ -13,8 +13,8 @@ use aya::{
     programs::{TestRun, TestRunOptions, Xdp},
 };
 use ratelimit_common::{
-    BanBudget, ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy,
-    Record, Settings, Verdict,
+    BanBudgets, ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy,
+    Record, Settings, Standing, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     ban_budget::SLOTS,
@@ -177,6 +177,7 @@ pub struct Program {
     entry_point: &'static str,
     interface: u32,
     settings: Array<MapData, Settings>,
+    pass_all_until: Array<MapData, u64>,
     policies: Array<MapData, Policy>,
     classes: [Array<MapData, ClassSet>; 3],
     held_classes: ClassTables,
@@ -189,8 +190,8 @@ pub struct Program {
     inserted: PerCpuArray<MapData, u64>,
     samplers: PerCpuArray<MapData, Sampler>,
     filter: Array<MapData, Filter>,
-    detection_limit: Array<MapData, BanBudget>,
-    detection_ring: Mapped,
+    detection_limit: Array<MapData, BanBudgets>,
+    detection_rings: Mapped,
     tally: PerCpuArray<MapData, Tally>,
     new_sources: Array<MapData, FixedWindow>,
     budgets: PerCpuArray<MapData, Budgets>,
@@ -236,6 +237,7 @@ impl Program {
             store: constants.store,
             interface: constants.interface,
             settings: take_map(&mut ebpf, "SETTINGS")?.try_into()?,
+            pass_all_until: take_map(&mut ebpf, "PASS_ALL_UNTIL")?.try_into()?,
             policies: take_map(&mut ebpf, "POLICIES")?.try_into()?,
             classes: [
                 take_map(&mut ebpf, "CLASSES_BY_KIND")?.try_into()?,
@@ -253,7 +255,7 @@ impl Program {
             samplers: take_map(&mut ebpf, "SAMPLER")?.try_into()?,
             filter: take_map(&mut ebpf, "DETECTED_FILTER")?.try_into()?,
             detection_limit: take_map(&mut ebpf, "DETECTION_LIMIT")?.try_into()?,
-            detection_ring: mapped(&take_map(&mut ebpf, "DETECTION_RING")?, SLOTS)?,
+            detection_rings: mapped(&take_map(&mut ebpf, "DETECTION_RING")?, SLOTS * 2)?,
             tally: take_map(&mut ebpf, "DETECTIONS")?.try_into()?,
             new_sources: take_map(&mut ebpf, "NEW_SOURCES")?.try_into()?,
             budgets: take_map(&mut ebpf, "NEW_SOURCES_WORDS")?.try_into()?,
@@ -348,6 +350,11 @@ impl Program {
         Ok(self.settings.set(0, settings, 0)?)
     }
 
+    /// Sets the end of a time in which everything passes, where the settings say that there is one.
+    pub fn set_pass_all_until(&mut self, until: Instant) -> Result<()> {
+        Ok(self.pass_all_until.set(0, until.as_nanos(), 0)?)
+    }
+
     /// Sets a policy.
     /// Where the store is `compact`, limits without a region get one.
     pub fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<()> {
@@ -392,14 +399,16 @@ impl Program {
     }
 
     /// Sets how many bans policies may make in a minute; without this none.
-    pub fn set_detection_limit(&mut self, limit: BanBudget) -> Result<()> {
+    pub fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<()> {
         Ok(self.detection_limit.set(0, limit, 0)?)
     }
 
     /// Takes a ban of the minute as the daemon does.
     #[must_use]
-    pub fn take_ban(&self, budget: BanBudget, now: Instant) -> bool {
-        budget.take(&AtomicRing(self.detection_ring.words()), now)
+    pub fn take_ban(&self, budgets: BanBudgets, standing: Standing, now: Instant) -> bool {
+        let mut rings = self.detection_rings.words().chunks_exact(SLOTS as usize);
+        let ring = rings.nth(standing as usize).expect("there are two");
+        budgets.of(standing).take(&AtomicRing(ring), now)
     }
 
     /// Sets how many sources may get state on one CPU.
@@ -446,7 +455,7 @@ impl Program {
         for family in [0, 1] {
             self.filter.set(family, Filter::CLEAR, 0)?;
         }
-        for word in self.detection_ring.words() {
+        for word in self.detection_rings.words() {
             word.store(0, Relaxed);
         }
         let cpus = self.node_shares()?.len();

@@ -8,7 +8,7 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{
-    BanBudget, BanRule, ClassSet, Instant, Limit, ListEntry, Policy, Settings, Unit,
+    BanBudget, BanBudgets, BanRule, ClassSet, Instant, Limit, ListEntry, Policy, Settings, Unit,
     aggregate::{Aggregate, Aggregates, LEVELS_MAX},
     algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
     class::NO_PORT,
@@ -43,9 +43,13 @@ pub fn sources(rng: &mut Rng, count: usize) -> Vec<(Ipv4Addr, Ipv6Addr)> {
 pub fn scene(rng: &mut Rng, sources: &[(Ipv4Addr, Ipv6Addr)], now: Instant) -> Scene {
     Scene {
         settings: settings(rng),
+        pass_all_until: later(rng, now),
         classes: classes(rng),
         aggregates: [aggregates(rng, 32), aggregates(rng, 128)],
-        detection_limit: BanBudget::per_minute(at_least_one(rng.u32(..12))),
+        detection_limit: BanBudgets {
+            verified: BanBudget::per_minute(at_least_one(rng.u32(..12))),
+            unverified: BanBudget::per_minute(at_least_one(rng.u32(..12))),
+        },
         new_sources: new_sources(rng),
         policies: (0..POLICIES).map(|_| policy(rng)).collect(),
         entries: (0..rng.u8(..30))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ratelimit_common::{
-    BanBudget, Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
+    BanBudgets, Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
     aggregate::Aggregates, algorithm::FixedWindow, compact::Region, layout::store,
 };
 use ratelimit_daemon::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
@@ -16,6 +16,8 @@ use crate::program::{Constants, Program, placed};
 pub struct Scene {
     /// What holds for all packets.
     pub settings: Settings,
+    /// The end of a time in which everything passes, where the settings say that there is one.
+    pub pass_all_until: Instant,
     /// The policies, by their index.
     pub policies: Vec<Policy>,
     /// The arrays by which the classes of a packet are looked up.
@@ -23,7 +25,7 @@ pub struct Scene {
     /// The wider prefixes that have limits, of IPv4 and of IPv6.
     pub aggregates: [Aggregates; 2],
     /// How many bans policies may make in a minute.
-    pub detection_limit: BanBudget,
+    pub detection_limit: BanBudgets,
     /// How many sources may get state on one CPU, where the settings say that they have a budget.
     pub new_sources: FixedWindow,
     /// What the lists say.
@@ -78,6 +80,7 @@ impl Scene {
         tables.set_classes(self.classes.clone());
         let [ipv4, ipv6] = self.aggregates;
         tables.set_aggregates(ipv4, ipv6);
+        tables.set_pass_all_until(self.pass_all_until);
         tables.set_detection_limit(self.detection_limit);
         tables.set_new_sources(self.new_sources);
         for (prefix, entry) in &self.entries {
@@ -88,6 +91,7 @@ impl Scene {
 
     /// Sets the scene up in a program that has none, or the same one.
     pub fn set_up(&self, program: &mut Program) -> Result<()> {
+        program.set_pass_all_until(self.pass_all_until)?;
         program.set_settings(self.settings)?;
         for (index, policy) in (0..).zip(&self.policies) {
             program.set_policy(index, policy)?;

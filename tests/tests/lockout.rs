@@ -227,6 +227,24 @@ fn pass_all_ends_by_itself() {
 }
 
 #[test]
+fn pass_all_ends_in_the_kernel_also_when_the_daemon_was_killed() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, UNLIMITED).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    service
+        .rlctl_ok(&["pass-all", "on", "--for", "2s"])
+        .unwrap();
+    service.stop("-KILL").unwrap();
+    assert!(passes(&lab, BANNED));
+    wait_until("the end", || !passes(&lab, BANNED));
+    service.start().unwrap();
+    assert!(!passes(&lab, BANNED));
+    let said = service.rlctl(&["status"]).unwrap();
+    assert_eq!(said.stderr, "");
+}
+
+#[test]
 fn a_configuration_that_nobody_confirms_goes_away_also_when_the_daemon_was_killed() {
     require_root!();
     let lab = Lab::new().unwrap();

@@ -8,8 +8,8 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{
-    Address, BanBudget, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6, Policy,
-    Refusals, Settings, Unit, Verdict, detected::Detection, refused::WAYS,
+    Address, BanBudget, BanBudgets, BanRule, Detected, DropReason, Family, Instant, Ipv4, Ipv6,
+    Policy, Refusals, Settings, Standing, Unit, Verdict, detected::Detection, refused::WAYS,
 };
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
@@ -150,7 +150,7 @@ fn a_policy_and_the_daemon_at_once_make_as_many_bans_in_a_minute_as_may_be() {
     // Bans are not enforced, so that each packet makes one.
     scene.settings = Settings::default();
     let program = program(&Constants::default(), &scene);
-    let budget = BanBudget::per_minute(PER_MINUTE.try_into().unwrap());
+    let budget = unverified(PER_MINUTE);
     for round in 0..3 {
         let start = round * 122 * SECOND;
         let before = tally(&program)[0];
@@ -163,7 +163,8 @@ fn a_policy_and_the_daemon_at_once_make_as_many_bans_in_a_minute_as_may_be() {
             let take = |step| {
                 let now = at(start + u64::from(step / 10_000) * SECOND);
                 program.set_clock(now).unwrap();
-                let takes = (0..10_000).filter(|_| program.take_ban(budget, now));
+                let takes =
+                    (0..10_000).filter(|_| program.take_ban(budget, Standing::Unverified, now));
                 takes.count() as u64
             };
             (0..TRIES).step_by(10_000).map(take).sum()
@@ -185,14 +186,14 @@ fn a_policy_and_the_daemon_at_once_make_as_many_bans_in_a_minute_as_may_be() {
 fn a_ban_of_the_daemon_is_one_less_for_policies_and_the_other_way_round() {
     require_root!();
     let mut program = program(&Constants::default(), &scene(rule().for_unverified(), 3));
-    let budget = BanBudget::per_minute(NonZeroU32::new(3).unwrap());
-    assert!(program.take_ban(budget, at(0)));
+    let budget = unverified(3);
+    assert!(program.take_ban(budget, Standing::Unverified, at(0)));
     for host in 0..4 {
         judge_often(&mut program, &ipv4(Ipv4Addr::new(203, 0, 113, host)), 5);
     }
     assert_eq!(tally(&program), [2, 0, 2, 0]);
-    assert!(!program.take_ban(budget, at(60 * SECOND)));
-    assert!(program.take_ban(budget, at(63 * SECOND)));
+    assert!(!program.take_ban(budget, Standing::Unverified, at(60 * SECOND)));
+    assert!(program.take_ban(budget, Standing::Unverified, at(63 * SECOND)));
 }
 
 #[test]
@@ -358,12 +359,19 @@ fn check(play: impl Fn(&mut dyn Judge)) {
 /// A source may send a packet in two minutes, and is banned by this rule.
 fn scene(rule: BanRule, per_minute: u32) -> Scene {
     let limits = [limit(1, Unit::Packets, Duration::from_mins(2))];
-    let per_minute = NonZeroU32::new(per_minute).unwrap();
     Scene {
         settings: Settings::default().with_detection(),
         policies: vec![Policy::new(&limits, 77, false).unwrap().with_ban(rule)],
-        detection_limit: BanBudget::per_minute(per_minute),
+        detection_limit: unverified(per_minute),
         ..Scene::default()
+    }
+}
+
+/// No ban of a verified source: nobody is connected here.
+fn unverified(per_minute: u32) -> BanBudgets {
+    BanBudgets {
+        unverified: BanBudget::per_minute(NonZeroU32::new(per_minute).unwrap()),
+        ..BanBudgets::default()
     }
 }
 

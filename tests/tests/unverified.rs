@@ -10,8 +10,8 @@ use std::{
 
 use aya::programs::xdp::XdpMode;
 use ratelimit_common::{
-    Address, BanBudget, BanRule, Detected, Ipv4, Ipv6, Policy, Settings, Unit, detected::Detection,
-    layout::clock,
+    Address, BanBudget, BanBudgets, BanRule, Detected, Ipv4, Ipv6, Policy, Settings, Unit,
+    detected::Detection, layout::clock,
 };
 use ratelimit_tests::{
     Frame, Lab, Program, Scene,
@@ -164,7 +164,11 @@ fn attached(lab: &Lab, mode: XdpMode) -> Program {
     let scene = Scene {
         settings: Settings::default().with_detection(),
         policies: vec![Policy::new(&limits, 0, false).unwrap().with_ban(rule)],
-        detection_limit: BanBudget::per_minute(NonZeroU32::new(1000).unwrap()),
+        // As when forged sources have used up all of theirs.
+        detection_limit: BanBudgets {
+            verified: BanBudget::per_minute(NonZeroU32::new(1000).unwrap()),
+            ..BanBudgets::default()
+        },
         ..Scene::default()
     };
     scene.set_up(&mut program).unwrap();

@@ -7,7 +7,7 @@ use std::{vec, vec::Vec};
 
 use super::*;
 use crate::{
-    BanRule, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey, Unit,
+    BanRule, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey, Standing, Unit,
     absent::Absent,
     aggregate::Aggregates,
     algorithm::FixedWindow,
@@ -89,6 +89,16 @@ fn an_operator_can_open_everything_and_nothing_is_charged_meanwhile() {
     assert!(limited.record.borrow().is_none());
     let closed = limited.settings.with_pass_all(false);
     assert_eq!(closed, Fake::new(1, false).settings);
+}
+
+#[test]
+fn what_an_operator_opened_ends_by_itself() {
+    let fake = Fake {
+        settings: Settings::default().with_pass_all(true),
+        pass_all_until: NOW,
+        ..Fake::new(1, false)
+    };
+    check(&fake.listed(false, Some(LATER)), &[BANNED; 2]);
 }
 
 #[test]
@@ -203,7 +213,7 @@ fn forged_and_banned() -> Fake {
 #[test]
 fn where_no_ban_can_be_had_the_source_stays_limited() {
     let too_many = Fake {
-        may_detect: false,
+        may_detect: [false; 2],
         ..Fake::banning()
     };
     check(&too_many, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
@@ -214,6 +224,24 @@ fn where_no_ban_can_be_had_the_source_stays_limited() {
     };
     check(&full, &[CONFORMING, LIMITED, LIMITED, LIMITED]);
     assert_eq!(*full.detections.borrow(), [Detection::NoRoom]);
+}
+
+#[test]
+fn forged_sources_and_connected_ones_are_banned_out_of_budgets_of_their_own() {
+    for verified in [false, true] {
+        let may_detect = [verified, !verified];
+        let connected = Fake {
+            may_detect,
+            ..Fake::new(1, false).with_ban(BanRule::for_unverified)
+        };
+        let last = |is_banned| if is_banned { BANNED } else { LIMITED };
+        check(&connected, &[CONFORMING, LIMITED, LIMITED, last(verified)]);
+        let forged = Fake {
+            may_detect,
+            ..forged_and_banned()
+        };
+        check(&forged, &[CONFORMING, LIMITED, LIMITED, last(!verified)]);
+    }
 }
 
 #[test]
@@ -375,6 +403,7 @@ enum Race {
 /// The tables of one source.
 struct Fake {
     settings: Settings,
+    pass_all_until: Instant,
     policy: Policy,
     entry: Option<ListEntry>,
     race: Race,
@@ -383,7 +412,7 @@ struct Fake {
     strikes: Cell<u64>,
     detected: Cell<Option<Detected>>,
     is_connected: bool,
-    may_detect: bool,
+    may_detect: [bool; 2],
     has_room: bool,
     /// New sources and crowds that may get state.
     budgets: [Cell<u32>; 2],
@@ -399,6 +428,7 @@ impl Fake {
         let window = FixedWindow::new(amount, Duration::from_secs(1)).unwrap();
         Self {
             settings: Settings::default(),
+            pass_all_until: LATER,
             policy: Policy::new(&[Limit::new(window, Unit::Packets)], 0, observe).unwrap(),
             entry: None,
             race: Race::Won,
@@ -407,7 +437,7 @@ impl Fake {
             strikes: Cell::default(),
             detected: Cell::default(),
             is_connected: true,
-            may_detect: true,
+            may_detect: [true; 2],
             has_room: true,
             budgets: [const { Cell::new(0) }; 2],
             recorded: Cell::default(),
@@ -451,6 +481,10 @@ impl Tables for Fake {
         self.settings
     }
 
+    fn pass_all_until(&self) -> Instant {
+        self.pass_all_until
+    }
+
     fn policy(&self, index: u32) -> Option<&Policy> {
         (index == 0).then_some(&self.policy)
     }
@@ -480,9 +514,9 @@ impl Tables for Fake {
         left.map(|left| budget.set(left)).is_some()
     }
 
-    fn may_detect(&self, now: Instant) -> bool {
+    fn may_detect(&self, standing: Standing, now: Instant) -> bool {
         assert_eq!(now, NOW);
-        self.may_detect
+        self.may_detect[standing as usize]
     }
 
     fn count_detection(&self, detection: Detection) {

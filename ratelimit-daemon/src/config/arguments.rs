@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     AggregateConfig, ClockWish, Config, ConfigError, Interface, Mode, NodeConfig, OnStop, Paths,
     PolicyConfig, Source, default_metrics,
-    detection::PER_MINUTE_DEFAULT,
+    detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
     diagnostic::{Diagnostic, Problem},
     interface, limit,
 };
@@ -64,6 +64,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
         bans_per_minute: PER_MINUTE_DEFAULT,
+        unverified_per_minute: UNVERIFIED_DEFAULT,
         attacks: Rules::new(),
         allow: vec![],
         lists: BTreeMap::new(),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{
     AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, ban, default_metrics,
-    detection::PER_MINUTE_DEFAULT,
+    detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
     diagnostic::Problem,
     document::Document,
     file::File,
@@ -60,6 +60,8 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         source,
         new_sources: document.new_sources.as_ref().map(|at| at.value),
         bans_per_minute: detection.map_or(PER_MINUTE_DEFAULT, |at| at.value.bans_per_minute),
+        unverified_per_minute: detection
+            .map_or(UNVERIFIED_DEFAULT, |at| at.value.unverified_per_minute),
         attacks: detection.map_or_else(Rules::new, |at| at.value.attacks.clone()),
         allow: sorted(&document.allow),
         lists: lists(&document.lists, report),

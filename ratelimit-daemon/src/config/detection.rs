@@ -19,6 +19,10 @@ use crate::{
     limit::LimitSpec,
 };
 
+/// The most answers a minute to sources that may be forged, unless the configuration says otherwise: fewer, as whoever forges
+/// addresses chooses who is answered.
+pub const UNVERIFIED_DEFAULT: NonZeroU32 = NonZeroU32::new(250).expect("it is not 0");
+
 /// The most bans a minute, unless the configuration says otherwise.
 pub const PER_MINUTE_DEFAULT: NonZeroU32 = NonZeroU32::new(1000).expect("it is not 0");
 
@@ -33,8 +37,10 @@ const ANSWERS: [(&str, Answer); 3] = [
 
 /// `[detection]`.
 pub struct Detection {
-    /// The most bans a minute.
+    /// The most bans a minute of sources that are verified.
     pub bans_per_minute: NonZeroU32,
+    /// The most bans and limits a minute of those that may be forged.
+    pub unverified_per_minute: NonZeroU32,
     /// The attacks that are looked for.
     pub attacks: Rules,
     /// The limits that sources may get, each with its place.
@@ -68,6 +74,8 @@ pub fn read(mut section: Section<'_>, report: &mut Report) -> At<Detection> {
     let spot = section.spot.clone();
     let bans = section.take("bans_per_minute");
     let bans = bans.and_then(|value| value.integer_in(1..=AFTER_MAX, 1000, report));
+    let unverified = section.take("unverified_per_minute");
+    let unverified = unverified.and_then(|value| value.integer_in(1..=AFTER_MAX, 250, report));
     let mut attacks = Rules::new();
     let (mut limits, mut mentions) = (vec![], vec![]);
     for kind in Kind::ALL {
@@ -81,9 +89,11 @@ pub fn read(mut section: Section<'_>, report: &mut Report) -> At<Detection> {
         }
     }
     section.finish(report);
-    let bans_per_minute = bans.and_then(NonZeroU32::new);
+    let bans = bans.and_then(NonZeroU32::new);
+    let unverified = unverified.and_then(NonZeroU32::new);
     let value = Detection {
-        bans_per_minute: bans_per_minute.unwrap_or(PER_MINUTE_DEFAULT),
+        bans_per_minute: bans.unwrap_or(PER_MINUTE_DEFAULT),
+        unverified_per_minute: unverified.unwrap_or(UNVERIFIED_DEFAULT),
         attacks,
         limits,
         mentions,

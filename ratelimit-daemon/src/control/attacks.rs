@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ratelimit_common::Standing;
 use tracing::{debug, info, warn};
 
 use super::{compile, controller::Controller, intent::Edit, store::BanRow};
@@ -104,10 +105,12 @@ impl Controller {
         }
     }
 
-    /// Takes one ban or limit of this minute, if there is one left.
+    /// Takes one ban or limit of this minute, if there is one left. What samples show of a source is what came without a
+    /// connection, so its address may be forged.
     pub(super) fn may_answer(&mut self) -> bool {
-        let budget = compile::detection_limit(&self.intent.config);
-        let answer = self.enforcer.datapath_mut().take_ban(budget, clock::now());
+        let budgets = compile::detection_limit(&self.intent.config);
+        let datapath = self.enforcer.datapath_mut();
+        let answer = datapath.take_ban(budgets, Standing::Unverified, clock::now());
         answer.unwrap_or_else(|error| {
             let error = error.to_string();
             warn!(error, "the bans of this minute could not be counted");

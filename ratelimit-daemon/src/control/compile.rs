@@ -8,7 +8,7 @@ use std::{
 };
 
 use ratelimit_common::{
-    BanBudget, Policy, Settings,
+    BanBudget, BanBudgets, Instant, Policy, Settings,
     aggregate::{Aggregate, Aggregates},
     algorithm::FixedWindow,
 };
@@ -230,6 +230,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         aggregates: IpFamily::ALL
             .map(|family| (family, aggregates(policies, family)))
             .into(),
+        pass_all_until: Instant::default(),
         detection_limit: detection_limit(&intent.config),
         new_sources: new_sources(&intent.config, cpus),
         settings: settings(policies, intent),
@@ -237,8 +238,11 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
 }
 
 /// How many bans detection may make in a minute.
-pub const fn detection_limit(config: &Config) -> BanBudget {
-    BanBudget::per_minute(config.bans_per_minute)
+pub const fn detection_limit(config: &Config) -> BanBudgets {
+    BanBudgets {
+        verified: BanBudget::per_minute(config.bans_per_minute),
+        unverified: BanBudget::per_minute(config.unverified_per_minute),
+    }
 }
 
 fn new_sources(config: &Config, cpus: u32) -> FixedWindow {

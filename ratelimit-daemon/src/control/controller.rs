@@ -525,6 +525,7 @@ impl Controller {
         Tables {
             settings: clock_choice::apply(tables.settings, self.clock().clock)
                 .with_pass_all(self.pass_all.status().is_some()),
+            pass_all_until: self.pass_all.until(),
             ..tables
         }
     }

@@ -5,8 +5,8 @@ pub mod verify;
 use std::collections::{BTreeMap, HashSet};
 
 use ratelimit_common::{
-    BanBudget, Limit, ListEntry, Policy, Settings, aggregate::Aggregates, algorithm::FixedWindow,
-    compact::Region,
+    BanBudgets, Instant, Limit, ListEntry, Policy, Settings, aggregate::Aggregates,
+    algorithm::FixedWindow, compact::Region,
 };
 
 use self::verify::Spare;
@@ -44,8 +44,10 @@ pub struct Tables {
     pub classes: ClassTables,
     /// The wider prefixes that have limits.
     pub aggregates: BTreeMap<IpFamily, Aggregates>,
+    /// The end of a time in which everything passes, where the settings say that there is one.
+    pub pass_all_until: Instant,
     /// How many bans policies may make.
-    pub detection_limit: BanBudget,
+    pub detection_limit: BanBudgets,
     /// How many sources may get state on one CPU.
     pub new_sources: FixedWindow,
     /// What holds for all packets.
@@ -106,6 +108,7 @@ impl Enforcer {
             policies: self.datapath.policies()?.into_iter().collect(),
             classes: self.datapath.classes()?,
             aggregates,
+            pass_all_until: self.datapath.pass_all_until()?,
             detection_limit: self.datapath.detection_limit()?,
             new_sources: self.datapath.new_sources()?,
             settings: self.datapath.settings()?,
@@ -130,6 +133,7 @@ impl Enforcer {
             policies,
             classes: self.held.classes.clone(),
             aggregates,
+            pass_all_until: self.datapath.pass_all_until()?,
             detection_limit: self.datapath.detection_limit()?,
             new_sources: self.datapath.new_sources()?,
             settings: self.datapath.settings()?,
@@ -274,6 +278,7 @@ impl Enforcer {
         for (family, aggregates) in &wanted.aggregates {
             self.change_aggregates(*family, *aggregates, undo)?;
         }
+        self.change_pass_all_until(wanted.pass_all_until, undo)?;
         self.change_detection_limit(wanted.detection_limit, undo)?;
         if wanted.settings.has_new_sources() {
             self.change_new_sources(wanted.new_sources, undo)?;
@@ -432,9 +437,24 @@ impl Enforcer {
         Ok(())
     }
 
+    /// Before the settings open anything, so what they open ends by itself; where it is over, this closes it.
+    fn change_pass_all_until(
+        &mut self,
+        until: Instant,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        let before = self.held.pass_all_until;
+        if until != before {
+            self.datapath.set_pass_all_until(until)?;
+            undo.push(Undo::PassAllUntil(before));
+            self.held.pass_all_until = until;
+        }
+        Ok(())
+    }
+
     fn change_detection_limit(
         &mut self,
-        limit: BanBudget,
+        limit: BanBudgets,
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
         let before = self.held.detection_limit;
@@ -518,6 +538,10 @@ impl Enforcer {
                     self.held.aggregates.insert(family, before);
                     self.datapath.set_aggregates(family, before)
                 }
+                Undo::PassAllUntil(before) => {
+                    self.held.pass_all_until = before;
+                    self.datapath.set_pass_all_until(before)
+                }
                 Undo::DetectionLimit(before) => {
                     self.held.detection_limit = before;
                     self.datapath.set_detection_limit(before)
@@ -544,7 +568,8 @@ enum Undo {
     Entry(Prefix, Option<ListEntry>),
     Classes(ClassTables),
     Aggregates(IpFamily, Aggregates),
-    DetectionLimit(BanBudget),
+    PassAllUntil(Instant),
+    DetectionLimit(BanBudgets),
     NewSources(FixedWindow),
     Settings(Settings),
 }

@@ -19,6 +19,9 @@ use crate::{
 /// The longest time that is not "until somebody ends it": a year.
 const SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
 
+/// The end where nothing is opened.
+const CLOSED: Instant = Instant::from_nanos(0);
+
 /// What is written down.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct Document {
@@ -28,10 +31,31 @@ struct Document {
     boot: String,
 }
 
+impl Document {
+    fn is_of_this_boot(&self) -> bool {
+        self.boot == clock::boot_id()
+    }
+
+    /// Its end on the clock of the kernel; never longer from now on than it was to last.
+    fn until(&self) -> Instant {
+        let Some(until) = self.status.until else {
+            return Instant::from_nanos(u64::MAX);
+        };
+        if let Some(until) = self.until_boot_ns.filter(|_| self.is_of_this_boot()) {
+            return Instant::from_nanos(until);
+        }
+        let length = until.duration_since(self.status.since);
+        let left = until.duration_since(Timestamp::now()).min(length);
+        clock::after(left.try_into().unwrap_or_default())
+    }
+}
+
 /// Whether everything passes, and how that is kept.
 pub struct PassAll {
     kept: Kept<Document>,
     opened: Option<Document>,
+    /// When that ends, on the clock of the kernel, which ends it by itself.
+    until: Instant,
     reminder: Reminder,
 }
 
@@ -56,6 +80,7 @@ impl PassAll {
         });
         let mut restored = Self {
             kept,
+            until: opened.as_ref().map_or(CLOSED, Document::until),
             opened,
             reminder: Reminder::default(),
         };
@@ -65,7 +90,13 @@ impl PassAll {
 
     /// Since when, until when, by whom; `None` when packets are judged.
     pub fn status(&self) -> Option<&PassAllStatus> {
-        self.opened.as_ref().map(|document| &document.status)
+        let opened = self.opened.as_ref().filter(|_| !self.is_over());
+        opened.map(|document| &document.status)
+    }
+
+    /// Until when the kernel lets everything pass.
+    pub const fn until(&self) -> Instant {
+        self.until
     }
 
     /// Why the state directory says something else.
@@ -73,19 +104,17 @@ impl PassAll {
         self.kept.behind()
     }
 
-    /// Whether its time is over: in the same boot by the clock that nobody sets, else by that of the wall.
+    /// Whether its time is over by the clock of the kernel, or of another boot by that of the wall, which may have been wrong when the
+    /// machine came up.
     fn is_over(&self) -> bool {
-        self.opened
-            .as_ref()
-            .is_some_and(|document| match document.until_boot_ns {
-                Some(until) if document.boot == clock::boot_id() => {
-                    clock::now().as_nanos() >= until
-                }
-                _ => document
-                    .status
-                    .until
-                    .is_some_and(|until| Timestamp::now() >= until),
-            })
+        let Some(document) = &self.opened else {
+            return false;
+        };
+        let by_wall = document
+            .status
+            .until
+            .filter(|_| !document.is_of_this_boot());
+        clock::now() >= self.until || by_wall.is_some_and(|until| Timestamp::now() >= until)
     }
 
     fn tell(&mut self) {
@@ -124,7 +153,9 @@ impl Controller {
         if !request.on {
             info!(author, "pass-all is off: packets are judged again");
         }
-        let status = self.pass_all.status().cloned();
+        // As it was asked for, however short.
+        let opened = self.pass_all.opened.as_ref();
+        let status = opened.map(|document| document.status.clone());
         self.journal.record(
             Timestamp::now(),
             match &status {
@@ -168,15 +199,19 @@ impl Controller {
 
     /// Opens or closes the kernel, and then writes that down.
     fn replace_pass_all(&mut self, opened: Option<Document>) -> anyhow::Result<()> {
+        let until = opened.as_ref().map_or(CLOSED, Document::until);
         let before = std::mem::replace(&mut self.pass_all.opened, opened);
+        let until_before = std::mem::replace(&mut self.pass_all.until, until);
         if let Err(error) = self.enforce_settings() {
             self.pass_all.opened = before;
+            self.pass_all.until = until_before;
             return Err(error);
         }
         let PassAll {
             kept,
             opened,
             reminder,
+            ..
         } = &mut self.pass_all;
         kept.keep(opened.as_ref());
         *reminder = Reminder::default();

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ratelimit_common::{
     BanRule, ClassSet, Cursor, Detected, Family, Instant, Policy, Record, Settings, SourceKey,
-    Tables, Verdict,
+    Standing, Tables, Verdict,
     aggregate::Aggregates,
     algorithm::sliding_log::Ring,
     charge::{Refusal, Words},
@@ -89,6 +89,10 @@ impl Tables for Preview<'_> {
         self.enforcer.held().settings
     }
 
+    fn pass_all_until(&self) -> Instant {
+        self.enforcer.held().pass_all_until
+    }
+
     fn policy(&self, index: u32) -> Option<&Policy> {
         self.enforcer.held().policies.get(&index)
     }
@@ -115,7 +119,7 @@ impl Tables for Preview<'_> {
         true
     }
 
-    fn may_detect(&self, _: Instant) -> bool {
+    fn may_detect(&self, _: Standing, _: Instant) -> bool {
         false
     }
 

@@ -63,6 +63,12 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             before.bans_per_minute, after.bans_per_minute
         ));
     }
+    if before.unverified_per_minute != after.unverified_per_minute {
+        lines.push(format!(
+            "detection: {} answers a minute to sources that may be forged -> {}",
+            before.unverified_per_minute, after.unverified_per_minute
+        ));
+    }
     for kind in crate::detection::Kind::ALL {
         let (old, new) = (before.attacks.get(&kind), after.attacks.get(&kind));
         let what = match (old, new) {

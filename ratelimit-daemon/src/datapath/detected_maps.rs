@@ -12,7 +12,7 @@ use std::{
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use aya_obj::generated::BPF_NOEXIST;
 use ratelimit_common::{
-    BanBudget, Detected, Family, Instant, Ipv4, Ipv6,
+    BanBudgets, Detected, Family, Instant, Ipv4, Ipv6, Standing,
     ban_budget::SLOTS,
     detected::{Filter, Tally},
     layout::DETECTED_MAX,
@@ -37,7 +37,7 @@ pub(super) struct DetectedMaps {
     v4: Bans<Ipv4>,
     v6: Bans<Ipv6>,
     filter: Array<MapData, Filter>,
-    limit: Array<MapData, BanBudget>,
+    limit: Array<MapData, BanBudgets>,
     ring: OwnedFd,
     tally: PerCpuArray<MapData, Tally>,
 }
@@ -54,20 +54,28 @@ impl DetectedMaps {
         })
     }
 
-    pub fn set_limit(&mut self, limit: BanBudget) -> Result<(), DatapathError> {
+    pub fn set_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
         let answer = self.limit.set(0, limit, 0);
         answer.map_err(failed("writing", "DETECTION_LIMIT", 1))
     }
 
-    pub fn limit(&self) -> Result<BanBudget, DatapathError> {
+    pub fn limit(&self) -> Result<BanBudgets, DatapathError> {
         let answer = self.limit.get(&0, 0);
         answer.map_err(failed("reading", "DETECTION_LIMIT", 1))
     }
 
     /// Takes a ban as the program does, in the same memory.
-    pub fn take(&self, budget: BanBudget, now: Instant) -> Result<bool, DatapathError> {
-        let mapped = Mapped::new(self.ring.as_fd(), SLOTS as usize).map_err(unreadable(RING))?;
-        Ok(budget.take(&AtomicRing(mapped.words()), now))
+    pub fn take(
+        &self,
+        budgets: BanBudgets,
+        standing: Standing,
+        now: Instant,
+    ) -> Result<bool, DatapathError> {
+        let words = SLOTS as usize * Standing::COUNT;
+        let mapped = Mapped::new(self.ring.as_fd(), words).map_err(unreadable(RING))?;
+        let mut rings = mapped.words().chunks_exact(SLOTS as usize);
+        let ring = rings.nth(standing as usize);
+        Ok(ring.is_some_and(|ring| budgets.of(standing).take(&AtomicRing(ring), now)))
     }
 
     pub fn get(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {

@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    BanBudget, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record,
-    Settings, Verdict,
+    BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record,
+    Settings, Standing, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Region,
@@ -47,6 +47,7 @@ use crate::{
 pub struct Kernel {
     pins: Pins,
     settings: Array<MapData, Settings>,
+    pass_all_until: Array<MapData, u64>,
     classes: ClassMaps,
     aggregates: Array<MapData, Aggregates>,
     node: Array<MapData, Record>,
@@ -107,6 +108,7 @@ impl Kernel {
         Ok(Self {
             pins,
             settings: maps.take("SETTINGS")?,
+            pass_all_until: maps.take("PASS_ALL_UNTIL")?,
             classes: ClassMaps::new(maps)?,
             aggregates: maps.take("AGGREGATES")?,
             node: maps.share("NODE")?,
@@ -357,6 +359,16 @@ impl Datapath for Kernel {
         }
     }
 
+    fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError> {
+        let answer = self.pass_all_until.set(0, until.as_nanos(), 0);
+        answer.map_err(failed("writing", "PASS_ALL_UNTIL", 1))
+    }
+
+    fn pass_all_until(&self) -> Result<Instant, DatapathError> {
+        let answer = self.pass_all_until.get(&0, 0).map(Instant::from_nanos);
+        answer.map_err(failed("reading", "PASS_ALL_UNTIL", 1))
+    }
+
     fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError> {
         let answer = self.new_sources.set(0, window, 0);
         answer.map_err(failed("writing", "NEW_SOURCES", 1))
@@ -367,16 +379,21 @@ impl Datapath for Kernel {
         answer.map_err(failed("reading", "NEW_SOURCES", 1))
     }
 
-    fn set_detection_limit(&mut self, limit: BanBudget) -> Result<(), DatapathError> {
+    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
         self.detected.set_limit(limit)
     }
 
-    fn detection_limit(&self) -> Result<BanBudget, DatapathError> {
+    fn detection_limit(&self) -> Result<BanBudgets, DatapathError> {
         self.detected.limit()
     }
 
-    fn take_ban(&mut self, budget: BanBudget, now: Instant) -> Result<bool, DatapathError> {
-        self.detected.take(budget, now)
+    fn take_ban(
+        &mut self,
+        budgets: BanBudgets,
+        standing: Standing,
+        now: Instant,
+    ) -> Result<bool, DatapathError> {
+        self.detected.take(budgets, standing, now)
     }
 
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {

@@ -12,8 +12,8 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, BanBudget, ClassSet, Detected, Instant, Ipv4, ListEntry, Policy, Record, Refusals,
-    Settings,
+    Address, BanBudgets, ClassSet, Detected, Instant, Ipv4, ListEntry, Policy, Record, Refusals,
+    Settings, Standing,
     aggregate::Aggregates,
     algorithm::{FixedWindow, sliding_log::TIMES_MAX},
     ban_budget::SLOTS,
@@ -72,10 +72,12 @@ pub struct Memory {
     pub detected: BTreeMap<IpAddr, Detected>,
     /// One that a policy bans as soon as those were read.
     pub detected_next: Option<(IpAddr, Detected)>,
+    /// The end of a time in which everything passes.
+    pub pass_all_until: Instant,
     /// How many bans policies may make in a minute.
-    pub detection_limit: BanBudget,
+    pub detection_limit: BanBudgets,
     /// The bans of a minute.
-    pub detection_ring: [AtomicU64; SLOTS as usize],
+    pub detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
     /// How many sources may get state on one CPU.
     pub new_sources: FixedWindow,
     /// What became of them.
@@ -356,17 +358,33 @@ impl Datapath for Shared {
         Ok(self.memory().new_sources)
     }
 
-    fn set_detection_limit(&mut self, limit: BanBudget) -> Result<(), DatapathError> {
+    fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError> {
+        self.memory().pass_all_until = until;
+        Ok(())
+    }
+
+    fn pass_all_until(&self) -> Result<Instant, DatapathError> {
+        Ok(self.memory().pass_all_until)
+    }
+
+    fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
         self.memory().detection_limit = limit;
         Ok(())
     }
 
-    fn detection_limit(&self) -> Result<BanBudget, DatapathError> {
+    fn detection_limit(&self) -> Result<BanBudgets, DatapathError> {
         Ok(self.memory().detection_limit)
     }
 
-    fn take_ban(&mut self, budget: BanBudget, now: Instant) -> Result<bool, DatapathError> {
-        Ok(budget.take(&AtomicRing(&self.memory().detection_ring), now))
+    fn take_ban(
+        &mut self,
+        budgets: BanBudgets,
+        standing: Standing,
+        now: Instant,
+    ) -> Result<bool, DatapathError> {
+        let memory = self.memory();
+        let ring = AtomicRing(&memory.detection_rings[standing as usize]);
+        Ok(budgets.of(standing).take(&ring, now))
     }
 
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError> {

@@ -1,7 +1,7 @@
 //! The bans of a minute.
 
 use ratelimit_common::{
-    Instant,
+    Instant, Standing,
     ban_budget::{self, Slot},
 };
 
@@ -13,14 +13,19 @@ use crate::{
 
 /// [`detected::take_ban`].
 #[inline(always)]
-pub fn take_ban(now: Instant) -> bool {
-    unknown(take_ban_of_minute(now.as_nanos())) != 0
+pub fn take_ban(standing: Standing, now: Instant) -> bool {
+    unknown(take_ban_of_minute(now.as_nanos(), standing as u64)) != 0
 }
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn take_ban_of_minute(now_ns: u64) -> u64 {
-    detected::take_ban(Instant::from_nanos(now_ns)).into()
+extern "C" fn take_ban_of_minute(now_ns: u64, standing: u64) -> u64 {
+    let standing = if standing == Standing::Verified as u64 {
+        Standing::Verified
+    } else {
+        Standing::Unverified
+    };
+    detected::take_ban(standing, Instant::from_nanos(now_ns)).into()
 }
 
 /// [`ban_budget::taken`].

@@ -115,6 +115,12 @@ config.toml:6:7: a source is a /47, which is too wide to be banned by a policy
 fn there_may_be_so_many_bans_a_minute() {
     let config = load_text(&format!("{MINIMAL}[detection]\nbans_per_minute = 7\n"));
     assert_eq!(config.bans_per_minute.get(), 7);
+    assert_eq!(config.unverified_per_minute.get(), 250);
+    let config = load_text(&format!(
+        "{MINIMAL}[detection]\nunverified_per_minute = 9\n"
+    ));
+    assert_eq!(config.bans_per_minute.get(), 1000);
+    assert_eq!(config.unverified_per_minute.get(), 9);
     check_behind_minimal(
         "[detection]\nbans_per_minute = 0\n",
         "config.toml:9:19: `bans_per_minute` is out of range

@@ -420,6 +420,7 @@ fn config() -> Config {
         aggregate: AggregateConfig::default(),
         node: NodeConfig::default(),
         bans_per_minute: NonZeroU32::new(1000).unwrap(),
+        unverified_per_minute: NonZeroU32::new(1000).unwrap(),
         attacks: Rules::new(),
         allow: vec![prefix("192.0.2.10")],
         lists: BTreeMap::new(),

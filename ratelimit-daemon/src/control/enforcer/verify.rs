@@ -164,6 +164,7 @@ impl Enforcer {
             different.set(Kind::Aggregate, aggregates.count());
             let settings = [
                 self.held.settings != actual.settings,
+                self.held.pass_all_until != actual.pass_all_until,
                 self.held.detection_limit != actual.detection_limit,
                 self.held.new_sources != actual.new_sources,
             ];

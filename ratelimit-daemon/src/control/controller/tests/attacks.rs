@@ -1,5 +1,7 @@
 //! What becomes of attacks that were found.
 
+use ratelimit_common::Standing;
+
 use super::*;
 use crate::{
     datapath::AtomicRing,
@@ -68,7 +70,7 @@ fn what_is_allowed_protected_or_too_wide_is_not_banned() {
 #[test]
 fn there_are_no_more_bans_in_a_minute_than_the_configuration_says() {
     let mut config = answering(Answer::Ban);
-    config.bans_per_minute = NonZeroU32::new(2).unwrap();
+    config.unverified_per_minute = NonZeroU32::new(2).unwrap();
     let mut lab = Lab::new(config);
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
@@ -81,23 +83,48 @@ fn there_are_no_more_bans_in_a_minute_than_the_configuration_says() {
 #[test]
 fn policies_and_attacks_share_the_bans_of_a_minute() {
     let mut config = answering(Answer::Ban);
-    config.bans_per_minute = NonZeroU32::new(3).unwrap();
+    config.unverified_per_minute = NonZeroU32::new(3).unwrap();
     config.default_policy.ban = detections::banning().default_policy.ban;
     let mut lab = Lab::new(config);
     // The kernel bans, and the daemon does not know of it.
-    assert!(lab.take_ban());
+    assert!(lab.take_ban(Standing::Unverified));
     let blamed = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
     lab.controller.note_attacks(&blaming(&blamed), vec![]);
     assert_eq!(lab.bans().len(), 2);
-    assert!(!lab.take_ban(), "the kernel knows what the daemon took");
+    assert!(
+        !lab.take_ban(Standing::Unverified),
+        "the kernel knows what the daemon took"
+    );
+}
+
+#[test]
+fn forged_sources_use_up_nothing_of_what_there_is_for_verified_ones() {
+    for answer in [Answer::Ban, Answer::Limit] {
+        let mut config = answering(answer);
+        config.bans_per_minute = NonZeroU32::new(2).unwrap();
+        config.unverified_per_minute = NonZeroU32::new(3).unwrap();
+        let mut lab = Lab::new(config.clone());
+        for second in 0..4 {
+            let forged: Vec<_> = (0..100).map(|at| format!("192.0.{second}.{at}")).collect();
+            let forged: Vec<_> = forged.iter().map(String::as_str).collect();
+            lab.controller.note_attacks(&blaming(&forged), vec![]);
+        }
+        let answered = lab.bans().len() + lab.controller.status().limited;
+        assert_eq!(answered, 3);
+        assert!(!lab.take_ban(Standing::Unverified));
+        lab.restart_with(config);
+        assert!(lab.take_ban(Standing::Verified));
+        assert!(lab.take_ban(Standing::Verified));
+        assert!(!lab.take_ban(Standing::Verified));
+    }
 }
 
 #[test]
 fn a_restart_gives_no_bans_back() {
     let mut config = answering(Answer::Ban);
-    config.bans_per_minute = NonZeroU32::new(2).unwrap();
+    config.unverified_per_minute = NonZeroU32::new(2).unwrap();
     let mut lab = Lab::new(config.clone());
-    assert!(lab.take_ban());
+    assert!(lab.take_ban(Standing::Unverified));
     lab.restart_with(config);
     let blamed = ["192.0.2.1", "192.0.2.2"];
     lab.controller.note_attacks(&blaming(&blamed), vec![]);
@@ -229,7 +256,7 @@ fn what_is_allowed_or_protected_is_not_limited_and_the_budget_is_that_of_bans() 
     let mut protected = Protected::default();
     protected.add(prefix("203.0.113.1"), Why::Gateway("eth0".into()));
     let mut config = answering(Answer::Limit);
-    config.bans_per_minute = NonZeroU32::new(2).unwrap();
+    config.unverified_per_minute = NonZeroU32::new(2).unwrap();
     let mut lab = Lab::protecting(config, protected);
     let blamed = ["203.0.113.1", "192.0.2.10", "203.0.113.0/24"];
     lab.controller.note_attacks(&blaming(&blamed), vec![]);
@@ -270,10 +297,11 @@ fn sources_that_are_limited_alike_share_a_policy() {
 
 impl Lab {
     /// Takes a ban of this minute as the kernel does, by the budget that it was given.
-    fn take_ban(&self) -> bool {
+    fn take_ban(&self, standing: Standing) -> bool {
         let memory = self.memory.lock().unwrap();
-        let slots = AtomicRing(&memory.detection_ring);
-        memory.detection_limit.take(&slots, clock::now())
+        let slots = AtomicRing(&memory.detection_rings[standing as usize]);
+        let budget = memory.detection_limit.of(standing);
+        budget.take(&slots, clock::now())
     }
 }
 

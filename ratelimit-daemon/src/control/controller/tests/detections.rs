@@ -245,7 +245,7 @@ fn the_tables_say_that_policies_ban_and_how_often() {
     let lab = Lab::new(banning());
     let memory = lab.memory.lock().unwrap();
     assert!(memory.settings.has_detection());
-    assert_eq!(memory.detection_limit.amount(), 1000);
+    assert_eq!(memory.detection_limit.verified.amount(), 1000);
     drop(memory);
     let memory = Lab::new(config()).memory;
     assert!(!memory.lock().unwrap().settings.has_detection());

@@ -39,6 +39,51 @@ fn it_ends_by_itself_at_its_end() {
 }
 
 #[test]
+fn the_kernel_knows_its_end_and_is_told_the_same_again_after_a_restart() {
+    let mut lab = Lab::new(config());
+    assert_eq!(lab.open_until(), Instant::from_nanos(0));
+    lab.pass_all(true, None).unwrap();
+    assert_eq!(lab.open_until(), Instant::from_nanos(u64::MAX));
+    lab.pass_all(true, Some(600.0)).unwrap();
+    let until = lab.open_until();
+    let length = until.as_nanos() - clock::now().as_nanos();
+    assert!((590_000_000_000..600_000_000_000).contains(&length));
+    lab.restart();
+    assert_eq!(lab.open_until(), until);
+    lab.pass_all(false, None).unwrap();
+    assert_eq!(lab.open_until(), Instant::from_nanos(0));
+}
+
+#[test]
+fn in_another_boot_it_lasts_no_longer_than_it_was_to_whatever_the_wall_clock_shows() {
+    let mut lab = Lab::new(config());
+    lab.pass_all(true, Some(600.0)).unwrap();
+    let file = lab.state.path().join("pass-all.json");
+    let kept = fs::read_to_string(&file).unwrap();
+    let boot = clock::boot_id();
+    fs::write(&file, kept.replace(&boot, "another boot")).unwrap();
+    lab.restart();
+    let length = lab.open_until().as_nanos() - clock::now().as_nanos();
+    assert!(
+        (580_000_000_000..601_000_000_000).contains(&length),
+        "{length}"
+    );
+    let status = lab.controller.status().pass_all.unwrap();
+    let year = |time: Timestamp| time.to_string()[..4].to_owned();
+    let (since, until) = (year(status.since), year(status.until.unwrap()));
+    // The wall clock was wrong by centuries when it began.
+    let shifted = fs::read_to_string(&file).unwrap();
+    let shifted = shifted.replace(&since, "2190").replace(&until, "2190");
+    fs::write(&file, shifted).unwrap();
+    lab.restart();
+    let length = lab.open_until().as_nanos() - clock::now().as_nanos();
+    assert!(
+        (580_000_000_000..601_000_000_000).contains(&length),
+        "{length}"
+    );
+}
+
+#[test]
 fn its_begin_and_its_end_are_events() {
     let mut lab = Lab::new(config());
     lab.pass_all(true, None).unwrap();
@@ -142,6 +187,10 @@ impl Lab {
     ) -> Result<Option<PassAllStatus>, Refused> {
         let request = PassAllRequest { on, seconds };
         self.controller.set_pass_all(request, "root")
+    }
+
+    fn open_until(&self) -> Instant {
+        self.memory.lock().unwrap().pass_all_until
     }
 
     fn is_open(&self) -> bool {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ratelimit_common::{BanBudget, Policy, Settings, algorithm::FixedWindow, layout::POLICIES_MAX};
+use ratelimit_common::{
+    BanBudgets, Policy, Settings, algorithm::FixedWindow, layout::POLICIES_MAX,
+};
 
 use super::*;
 use crate::control::{Kind, Reconciliation};
@@ -67,7 +69,7 @@ fn settings_that_somebody_changed_are_put_right() {
 #[test]
 fn budgets_that_somebody_changed_are_put_right() {
     check(Kind::Settings, 2, |memory| {
-        memory.detection_limit = BanBudget::default();
+        memory.detection_limit = BanBudgets::default();
         memory.new_sources = FixedWindow::new(7, Duration::from_secs(1)).unwrap();
     });
 }
