@@ -7,7 +7,8 @@ use std::{vec, vec::Vec};
 
 use super::*;
 use crate::{
-    BanRule, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey, Standing, Unit,
+    BanRule, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey, Standing,
+    Unit,
     absent::Absent,
     aggregate::Aggregates,
     algorithm::FixedWindow,
