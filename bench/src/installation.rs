@@ -13,11 +13,11 @@ use aya::programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs
 use ratelimit_daemon::{
     api::{AllowRequest, BanRequest, PrefixesRequest, Refused, StatsRow},
     config,
-    control::{self, Controller, Handle, Store, sizes},
+    control::{self, Controller, Handle, Store, open_kernel},
     daemon,
-    datapath::{Kernel, Pins},
     exposition::Format,
     http::{ControlApi, serve_control},
+    loader::{Local, Pins},
     metrics,
     prefix::Prefix,
     protected::Protected,
@@ -221,9 +221,10 @@ impl Drop for Installation {
 fn start(lab: &Lab, directory: &Path) -> Result<Controller> {
     let config = config::load(&directory.join(CONFIG))?;
     let store = Store::open(directory)?;
-    let sizes = sizes(&config, &store)?;
-    let kernel = lab.near.enter(|| Kernel::load(&config, sizes))?;
-    Controller::new(config, store, Box::new(kernel), Protected::default())
+    lab.near.enter(|| {
+        let kernel = open_kernel(&config, &store, Box::new(Local::default()))?;
+        Controller::new(config, store, Box::new(kernel), Protected::default())
+    })
 }
 
 /// Pins that no other installation has.

@@ -29,6 +29,7 @@ mod import;
 mod intent;
 mod journal;
 mod kept;
+mod kernel;
 mod left_out;
 mod limit_state;
 mod limited;
@@ -72,6 +73,7 @@ pub use handle::{Handle, Unanswered};
 pub use history::look;
 pub use intent::Edit;
 pub use journal::Journal;
+pub use kernel::open_kernel;
 pub use list_files::ListFile;
 pub use policies::Named;
 pub use reconcile::Reconciliation;
@@ -81,43 +83,3 @@ pub use survey::{Sources, Survey};
 pub use top::top;
 pub use trial::resume;
 pub use views::{Snapshot, bans, scrape, status};
-
-use self::intent::Intent;
-use crate::{
-    config::{Config, StateStore},
-    datapath::{self, LogSize, Sizes},
-};
-
-/// What a configuration and what was set by hand before need: the datapath makes room for it when it is loaded, once and for
-/// all. While a configuration is on trial, the one before counts too: it may come back.
-///
-/// # Errors
-///
-/// When the database cannot be read.
-pub fn sizes(config: &Config, store: &Store) -> anyhow::Result<Sizes> {
-    let intent = Intent::restore_policies(config.clone(), store)?;
-    let before = trial::before(&config.paths.state);
-    let logs = intent.log_size();
-    let times = before.as_ref().map_or(0, intent::log_times);
-    let sets = match config.source.store {
-        StateStore::Lru => None,
-        StateStore::Compact => {
-            let before = before.map(Intent::new);
-            let before = before.as_ref().map_or(0, regions::table_sets);
-            let wanted = regions::table_sets(&intent).max(before);
-            let held = datapath::held_table(&config.paths.pins)?;
-            Some(held.map_or(wanted, |held| compile::sets_beside(&intent, wanted, &held)))
-        }
-    };
-    Ok(Sizes {
-        logs: if times > logs.times {
-            LogSize {
-                times,
-                logs: config.source.logs,
-            }
-        } else {
-            logs
-        },
-        sets,
-    })
-}

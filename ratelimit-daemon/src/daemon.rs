@@ -23,10 +23,9 @@ use crate::{
     capabilities,
     config::{Config, OnStop},
     control::{self, Controller, Handle, Store},
-    crowdsec,
-    datapath::{self, Kernel},
-    events,
+    crowdsec, datapath, events,
     http::{self, ControlApi},
+    loader::Local,
     lock::Lock,
     private,
     protected::{self, Protected, Watch},
@@ -66,7 +65,6 @@ pub struct Daemon {
     events: Option<datapath::Events>,
     samples: Option<datapath::Ring>,
     captures: CaptureMaps,
-    logs: Vec<datapath::Log>,
     watch: Watch,
     control: std::os::unix::net::UnixListener,
     observe: Option<std::net::TcpListener>,
@@ -90,12 +88,10 @@ impl Daemon {
         let store = Store::open(&paths.state)?;
         let config = control::resume(config, &paths.state)?;
         let observe = config.metrics.map(bind_observe).transpose()?;
-        let sizes = control::sizes(&config, &store)?;
-        let mut kernel = Kernel::load(&config, sizes)?;
+        let mut kernel = control::open_kernel(&config, &store, Box::new(Local::default()))?;
         let events = kernel.take_events();
         let samples = kernel.take_samples();
         let captures = kernel.take_captures()?;
-        let logs = kernel.take_logs()?;
         // It listens before it looks: nothing is missed in between.
         let watch = Watch::new()?;
         let protected = Protected::find();
@@ -110,7 +106,6 @@ impl Daemon {
             events,
             samples,
             captures,
-            logs,
             watch,
             control,
             observe,
@@ -175,9 +170,6 @@ impl Daemon {
         }
         if let Some(samples) = self.samples {
             tasks.spawn(samples::follow(samples, controller.clone(), stop.clone()));
-        }
-        for log in self.logs {
-            tasks.spawn(events::forward_log(log, stop.clone()));
         }
         tasks.spawn(wait_for_signal(stop.clone()));
         drop(controller);

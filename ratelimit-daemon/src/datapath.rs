@@ -10,38 +10,32 @@ mod count;
 mod detected_maps;
 mod family_maps;
 mod guard;
-mod interface;
+pub(crate) mod interface;
 mod ip_address;
 mod kernel;
-mod link;
 mod link_layer;
-mod load;
 mod logs;
 mod mapped;
+mod maps;
 mod memory;
-mod object;
-mod pins;
 mod refused_map;
 mod ring;
-mod room;
+mod slots;
 mod source_maps;
 mod source_tables;
-mod syscall;
+pub(crate) mod syscall;
 
 use std::{net::IpAddr, ops::Range, sync::Arc};
 
 pub use atomic_ring::AtomicRing;
 pub use batch::Place;
-pub use compact::{HeldTable, held_table};
+pub use compact::{HeldTable, TABLES};
 pub use interface::{InterfaceState, XdpMode};
 pub use ip_address::IpAddress;
 pub use kernel::Kernel;
-pub use link::{Attachment, Detachment};
 pub use logs::{LOGS_DEFAULT, LogSize};
 pub use mapped::Mapped;
 pub use memory::{Gate, Memory, Shared, Write};
-pub use object::OBJECT;
-pub use pins::Pins;
 use ratelimit_common::{
     BanBudgets, ClassSet, Detected, Family, Instant, ListEntry, Policy, Record, Settings, Standing,
     Verdict,
@@ -51,7 +45,7 @@ use ratelimit_common::{
     detected::Tally,
     layout::{Counter, POLICIES_MAX},
 };
-pub use refused_map::{refusals_in, words_of_set};
+pub use refused_map::{MAPS as REFUSED_MAPS, refusals_in, words_of_set};
 pub use ring::Ring;
 pub use source_tables::{SETS_AT_ONCE, SourceTables};
 
@@ -59,14 +53,12 @@ use crate::{
     api::MapStatus,
     class_tables::{ClassArray, ClassTables},
     config::Interface,
+    loader::Detachment,
     prefix::Prefix,
 };
 
 /// A ring that is read.
 pub type Events = aya::maps::RingBuf<aya::maps::MapData>;
-
-/// What a program of a debug build logs.
-pub type Log = aya_log::EbpfLogger<&'static dyn log::Log>;
 
 /// A family of addresses that has tables of its own.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 
 use crate::{
     control::{Controller, Handle},
-    datapath::{Events, Log},
+    datapath::Events,
 };
 
 /// The drops that are handed on at a time.
@@ -80,24 +80,4 @@ fn read(ring: &mut Events) -> Told {
         }
     }
     told
-}
-
-/// Passes on what the program of a debug build logs, until `stop`.
-///
-/// # Errors
-///
-/// When the ring cannot be waited for.
-pub async fn forward_log(log: Log, stop: CancellationToken) -> anyhow::Result<()> {
-    // SAFETY: the log owns its descriptor, and keeps it open and the same as long as it lives.
-    let mut log = unsafe { AsyncFd::register(log) }
-        .map_err(std::io::Error::from)
-        .context("waiting for the log of the program")?;
-    loop {
-        let mut ready = tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            ready = log.readable_mut() => ready.context("waiting for the log of the program")?,
-        };
-        ready.get_inner_mut().flush();
-        ready.clear_ready();
-    }
 }

@@ -29,7 +29,8 @@ use ratelimit_common::{
 };
 use ratelimit_daemon::{
     class_tables::ClassTables,
-    datapath::{AtomicRing, Mapped, OBJECT},
+    datapath::{AtomicRing, Mapped},
+    loader::OBJECT,
     prefix::Prefix,
 };
 use zerocopy::FromBytes;

@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use ratelimit_daemon::{
     api::Origin,
     config,
-    control::{BanRow, Controller, Edit, FOREVER, Store, sizes},
-    datapath::Kernel,
+    control::{BanRow, Controller, Edit, FOREVER, Store, open_kernel},
+    loader::Local,
     protected::{Protected, Why},
 };
 use ratelimit_tests::{
@@ -412,8 +412,10 @@ impl Host {
         fs::write(&path, toml).unwrap();
         let config = config::load(&path).unwrap();
         let store = Store::open(directory.path()).unwrap();
-        let size = sizes(&config, &store).unwrap();
-        let kernel = lab.near.enter(|| Kernel::load(&config, size)).unwrap();
+        let (kernel, store) = lab.near.enter(|| {
+            let kernel = open_kernel(&config, &store, Box::new(Local::default()));
+            (kernel.unwrap(), store)
+        });
         // Own addresses and the gateway are found, as on any host.
         let mut protected = lab.near.enter(Protected::find);
         for found in [family.near, family.gateway] {

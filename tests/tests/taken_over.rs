@@ -6,8 +6,9 @@ use aya::maps::{HashMap, Map, MapData};
 use ratelimit_common::{Detected, Ipv4, layout::VERSION};
 use ratelimit_daemon::{
     config,
-    control::{Store, sizes},
+    control::{Store, open_kernel},
     datapath::{Datapath, Kernel},
+    loader::Local,
 };
 use ratelimit_tests::{Lab, lab::INTERFACE, require_root};
 
@@ -60,6 +61,7 @@ fn load(lab: &Lab, directory: &Path, pins: &str) -> Kernel {
     let path = directory.join("config.toml");
     fs::write(&path, toml).unwrap();
     let config = config::load(&path).unwrap();
-    let size = sizes(&config, &Store::open(directory).unwrap()).unwrap();
-    lab.near.enter(|| Kernel::load(&config, size)).unwrap()
+    let store = Store::open(directory).unwrap();
+    let open = move || open_kernel(&config, &store, Box::new(Local::default()));
+    lab.near.enter(open).unwrap()
 }

@@ -11,7 +11,7 @@ use ratelimit_common::ClassSet;
 use super::{
     DatapathError, batch,
     family_maps::{failed, unreadable},
-    load::Maps,
+    maps::Maps,
 };
 use crate::class_tables::{ClassArray, ClassTables};
 
@@ -33,7 +33,7 @@ struct ClassMap {
 }
 
 impl ClassMaps {
-    pub fn new(maps: &mut Maps<'_>) -> anyhow::Result<Self> {
+    pub fn new(maps: &Maps) -> anyhow::Result<Self> {
         Ok(Self {
             by_kind: ClassMap::new(maps, BY_KIND)?,
             from_port: ClassMap::new(maps, FROM_PORT)?,
@@ -71,11 +71,11 @@ impl ClassMaps {
 }
 
 impl ClassMap {
-    fn new(maps: &mut Maps<'_>, name: &'static str) -> anyhow::Result<Self> {
+    fn new(maps: &Maps, name: &'static str) -> anyhow::Result<Self> {
         Ok(Self {
             name,
             descriptor: maps.descriptor(name)?,
-            map: maps.take(name)?,
+            map: maps.open(name)?,
         })
     }
 

@@ -3,10 +3,8 @@
 
 use std::{
     collections::BTreeMap,
-    io,
     ops::Range,
     os::fd::{AsFd, OwnedFd},
-    path::Path,
     slice,
     sync::atomic::{
         AtomicU64,
@@ -15,39 +13,24 @@ use std::{
 };
 
 use anyhow::Context;
-use aya::maps::{Array, MapData, MapInfo};
-use aya_obj::Object;
+use aya::maps::{Array, MapData};
 use ratelimit_common::{
     Address, Instant, Policy, Record,
     compact::{self, Mix, Region, SLOTS, Set, Slots},
 };
 
 use super::{
-    DatapathError, IpFamily, Pins, SlotRow, batch,
+    DatapathError, IpFamily, SlotRow, batch,
     family_maps::{failed, unreadable},
-    load::Maps,
     mapped::Mapped,
+    maps::Maps,
 };
+use crate::loader;
 
 /// The tables of a family each.
 pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
 
 const SEEDS: &str = "COMPACT_SEEDS";
-const POLICIES: &str = "POLICIES";
-
-/// What a program reads and writes with the table: pins that are made anew with it, so that a program which still runs on the
-/// old table does not read of regions in the new one. The daemon fills them before the new program runs.
-const WITH_TABLES: [&str; 8] = [
-    "SETTINGS",
-    POLICIES,
-    "AGGREGATES",
-    "NODE",
-    "GUARD_V4",
-    "GUARD_V6",
-    "LISTS_V4",
-    "LISTS_V6",
-];
-
 /// The table of both families.
 pub struct CompactTable {
     families: [Family; 2],
@@ -63,8 +46,8 @@ struct Family {
 
 impl CompactTable {
     /// A table of `sets` sets.
-    pub fn new(maps: &Maps<'_>, sets: u32) -> anyhow::Result<Self> {
-        let seeds: Array<MapData, u64> = maps.share(SEEDS)?;
+    pub fn new(maps: &Maps, sets: u32) -> anyhow::Result<Self> {
+        let seeds: Array<MapData, u64> = maps.open(SEEDS)?;
         let [v4, v6] = TABLES.map(|name| Family::new(maps, name));
         Ok(Self {
             families: [v4?, v6?],
@@ -145,11 +128,11 @@ impl CompactTable {
 }
 
 impl Family {
-    fn new(maps: &Maps<'_>, name: &'static str) -> anyhow::Result<Self> {
+    fn new(maps: &Maps, name: &'static str) -> anyhow::Result<Self> {
         Ok(Self {
             name,
             map: maps.descriptor(name)?,
-            sets: maps.share(name)?,
+            sets: maps.open(name)?,
         })
     }
 
@@ -208,22 +191,6 @@ impl From<Set> for SharedSet {
     }
 }
 
-/// Removes what was pinned with a table of another size.
-///
-/// # Errors
-///
-/// When a pin cannot be removed.
-pub fn remove_mismatched(object: &Object, pins: &Pins) -> anyhow::Result<()> {
-    let fits = |name: &&str| {
-        let wanted = object.maps.get(*name);
-        wanted.is_some_and(|wanted| !pins.map(name).exists() || pins.has(name, wanted))
-    };
-    if TABLES.iter().all(fits) {
-        return Ok(());
-    }
-    pins.remove_maps(&WITH_TABLES)
-}
-
 /// A table that is pinned: its sets, and the policies that have regions in it.
 pub struct HeldTable {
     /// Of each family.
@@ -232,68 +199,21 @@ pub struct HeldTable {
     pub policies: BTreeMap<u32, Policy>,
 }
 
-/// The table that is pinned under `root`; `None` when there is none, or another store was used.
-///
-/// # Errors
-///
-/// When the pins cannot be read.
-pub fn held_table(root: &Path) -> anyhow::Result<Option<HeldTable>> {
-    let pins = Pins::open(root)?;
-    let path = pins.map(POLICIES);
-    let [v4, v6] = TABLES.map(|name| MapInfo::from_pin(pins.map(name)));
-    let sets = match (v4, v6) {
-        (Ok(v4), Ok(v6)) if v4.max_entries() == v6.max_entries() => v4.max_entries(),
-        _ => return Ok(None),
-    };
-    if sets == 1 || !path.exists() {
-        return Ok(None);
+impl HeldTable {
+    /// What the loader found.
+    ///
+    /// # Errors
+    ///
+    /// When the policies cannot be read.
+    pub fn read(held: &loader::HeldTable) -> anyhow::Result<Self> {
+        let mut policies = BTreeMap::new();
+        batch::for_each(held.policies.as_fd(), |index: u32, policy: Policy| {
+            if policy != Policy::default() {
+                policies.insert(index, policy);
+            }
+        })
+        .context("reading the pinned policies")?;
+        let sets = held.sets;
+        Ok(Self { sets, policies })
     }
-    let opening = || format!("opening {}", path.display());
-    let map = MapData::from_pin(&path).with_context(opening)?;
-    let mut policies = BTreeMap::new();
-    batch::for_each(map.fd().as_fd(), |index: u32, policy: Policy| {
-        if policy != Policy::default() {
-            policies.insert(index, policy);
-        }
-    })
-    .with_context(opening)?;
-    Ok(Some(HeldTable { sets, policies }))
-}
-
-/// The seeds of the tags: those of the table that is pinned, or new ones.
-///
-/// # Errors
-///
-/// When the pinned ones cannot be read, or the kernel has no random numbers.
-pub fn seeds(pins: &Pins) -> anyhow::Result<[u64; 2]> {
-    let path = pins.map(SEEDS);
-    if path.exists() {
-        let map =
-            MapData::from_pin(&path).with_context(|| format!("opening {}", path.display()))?;
-        let map: Array<MapData, u64> = Array::try_from(aya::maps::Map::Array(map))?;
-        return Ok([map.get(&0, 0)?, map.get(&1, 0)?]);
-    }
-    let mut seeds = [0u64; 2];
-    // SAFETY: the buffer is as long as is said.
-    let filled = unsafe { libc::getrandom(seeds.as_mut_ptr().cast(), size_of_val(&seeds), 0) };
-    anyhow::ensure!(
-        usize::try_from(filled) == Ok(size_of_val(&seeds)),
-        "drawing random seeds: {}",
-        io::Error::last_os_error()
-    );
-    Ok(seeds)
-}
-
-/// Keeps the seeds for as long as the table.
-///
-/// # Errors
-///
-/// When the kernel refuses.
-pub fn keep_seeds(maps: &mut aya::Ebpf, seeds: [u64; 2]) -> anyhow::Result<()> {
-    let map = maps.map_mut(SEEDS).context("the BPF object has no seeds")?;
-    let mut map = Array::<_, u64>::try_from(map)?;
-    for (index, seed) in (0..).zip(seeds) {
-        map.set(index, seed, 0)?;
-    }
-    Ok(())
 }

@@ -3,14 +3,13 @@
 //! learned from two small maps of the same kind.
 
 use std::{
-    fs, io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    fs,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
 use aya::Pod;
-use aya_obj::generated::{bpf_cmd, bpf_map_type};
 
-use super::{batch, syscall};
+use super::batch;
 
 /// What the memory of a map says of its elements.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,10 +19,12 @@ pub struct Count {
 }
 
 impl Count {
-    /// That of hash maps from `K` to `V` with `flags` and room for `capacity` elements; `None` on a kernel that does not tell.
-    pub fn learn<K: Pod + Sync, V: Pod + Sync>(flags: u32, capacity: u32) -> Option<Self> {
-        let sizes = [size_of::<K>(), size_of::<V>()];
-        let (one, two) = (make(sizes, flags, 1).ok()?, make(sizes, flags, 2).ok()?);
+    /// That of hash maps with room for `capacity` elements, learned from two empty maps of that kind with room for one and two;
+    /// `None` on a kernel that does not tell.
+    pub fn learn<K: Pod + Sync, V: Pod + Sync>(
+        [one, two]: [OwnedFd; 2],
+        capacity: u32,
+    ) -> Option<Self> {
         let one_bytes = memory_bytes(one.as_fd())?;
         let bucket_bytes = memory_bytes(two.as_fd())?.checked_sub(one_bytes)?;
         // SAFETY: both are plain data, valid for any bytes.
@@ -52,21 +53,4 @@ pub fn memory_bytes(map: BorrowedFd<'_>) -> Option<u64> {
         .lines()
         .find_map(|line| line.strip_prefix("memlock:"))?;
     line.trim().parse().ok()
-}
-
-/// A hash map with keys and values of these sizes.
-fn make(sizes: [usize; 2], flags: u32, capacity: u32) -> io::Result<OwnedFd> {
-    let size = |size: usize| u32::try_from(size).map_err(io::Error::other);
-    let mut attributes = syscall::attributes();
-    // SAFETY: every field of the union is plain data, and the whole of it was zeroed.
-    let map = unsafe { &mut attributes.__bindgen_anon_1 };
-    map.map_type = bpf_map_type::BPF_MAP_TYPE_HASH as u32;
-    map.key_size = size(sizes[0])?;
-    map.value_size = size(sizes[1])?;
-    map.max_entries = capacity;
-    map.map_flags = flags;
-    // SAFETY: the attributes name no memory.
-    let descriptor = unsafe { syscall::bpf(bpf_cmd::BPF_MAP_CREATE, &mut attributes) }?;
-    // SAFETY: the kernel gave it to this process just now, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

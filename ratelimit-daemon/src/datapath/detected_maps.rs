@@ -21,8 +21,8 @@ use ratelimit_common::{
 use super::{
     AtomicRing, DatapathError, IpAddress, batch,
     family_maps::{failed, is_present, present, unreadable},
-    load::Maps,
     mapped::Mapped,
+    maps::Maps,
     syscall,
 };
 
@@ -43,14 +43,14 @@ pub(super) struct DetectedMaps {
 }
 
 impl DetectedMaps {
-    pub fn new(maps: &mut Maps<'_>) -> anyhow::Result<Self> {
+    pub fn new(maps: &Maps) -> anyhow::Result<Self> {
         Ok(Self {
             v4: Bans::new(maps, V4)?,
             v6: Bans::new(maps, V6)?,
-            filter: maps.take("DETECTED_FILTER")?,
-            limit: maps.take("DETECTION_LIMIT")?,
+            filter: maps.open("DETECTED_FILTER")?,
+            limit: maps.open("DETECTION_LIMIT")?,
             ring: maps.descriptor(RING)?,
-            tally: maps.take("DETECTIONS")?,
+            tally: maps.open("DETECTIONS")?,
         })
     }
 
@@ -132,11 +132,11 @@ struct Bans<A: IpAddress> {
 }
 
 impl<A: IpAddress> Bans<A> {
-    fn new(maps: &mut Maps<'_>, name: &'static str) -> anyhow::Result<Self> {
+    fn new(maps: &Maps, name: &'static str) -> anyhow::Result<Self> {
         Ok(Self {
             name,
             descriptor: maps.descriptor(name)?,
-            map: maps.take(name)?,
+            map: maps.open(name)?,
         })
     }
 

@@ -10,7 +10,6 @@ use aya::{
     Pod,
     maps::{HashMap, MapData, MapError},
 };
-use aya_obj::generated::BPF_F_NO_PREALLOC;
 use ratelimit_common::{
     ListEntry,
     layout::LISTED_MAX,
@@ -22,7 +21,7 @@ use super::{
     batch::{self, Place},
     count::Count,
     guard::Guard,
-    load::Maps,
+    maps::Maps,
 };
 use crate::prefix::Prefix;
 
@@ -66,7 +65,7 @@ where
     A: IpAddress,
     PrefixKey<A>: Pod,
 {
-    pub fn new(maps: &mut Maps<'_>, names: &'static Names) -> anyhow::Result<Self> {
+    pub fn new(maps: &Maps, names: &'static Names) -> anyhow::Result<Self> {
         let guard = Guard::new(maps, names.guard, A::LEVELS.words())?;
         // Another daemon may have died while it changed a list.
         forget_answers(&guard);
@@ -74,9 +73,12 @@ where
             names,
             guard,
             lists_fd: maps.descriptor(names.lists)?,
-            lists: maps.take(names.lists)?,
-            lists_count: Count::learn::<PrefixKey<A>, ListEntry>(BPF_F_NO_PREALLOC, LISTED_MAX),
-            strikes: maps.take(names.strikes)?,
+            lists: maps.open(names.lists)?,
+            lists_count: Count::learn::<PrefixKey<A>, ListEntry>(
+                maps.samples(names.lists)?,
+                LISTED_MAX,
+            ),
+            strikes: maps.open(names.strikes)?,
         })
     }
 

@@ -9,7 +9,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use super::{load::Maps, mapped::Mapped};
+use super::{mapped::Mapped, maps::Maps};
 
 /// The words of a part: 64 KiB.
 const PART: u32 = 1 << 13;
@@ -24,7 +24,7 @@ pub(super) struct Guard {
 
 impl Guard {
     /// A guard of `words` words.
-    pub fn new(maps: &Maps<'_>, name: &'static str, words: u32) -> anyhow::Result<Self> {
+    pub fn new(maps: &Maps, name: &'static str, words: u32) -> anyhow::Result<Self> {
         Ok(Self {
             name,
             map: maps.descriptor(name)?,

@@ -1,14 +1,13 @@
-//! The datapath in the kernel: the loaded programs and their pinned maps.
+//! The datapath in the kernel: its maps, by descriptors, and the loader of its programs.
 
 use std::{
-    fs,
     net::IpAddr,
     ops::Range,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
     BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record,
@@ -20,32 +19,40 @@ use ratelimit_common::{
     event::Sampler,
     layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
 };
+use tracing::warn;
 
 use super::{
-    Attachment, CounterRow, Datapath, DatapathError, Detachment, Events, InterfaceState, IpFamily,
-    Log, LogSize, Pins, Place, Ring, Sizes, SourceTables, Totals, batch,
+    CounterRow, Datapath, DatapathError, Events, InterfaceState, IpFamily, LogSize, Place, Ring,
+    SourceTables, Totals, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
     count,
     detected_maps::{self, DetectedMaps},
     family_maps::{self, FamilyMaps, failed, unreadable},
     guard::Guard,
-    interface, link,
-    load::{self, Loaded, Maps},
-    pins::LinkPin,
+    interface,
+    maps::Maps,
+    slots,
     source_maps::SourceMaps,
 };
 use crate::{
     api::MapStatus,
     class_tables::{ClassArray, ClassTables},
-    config::{Config, Interface},
+    config::Interface,
+    loader::{Attachment, Detachment, Held, InterfacePlan, Loader, MapPlan},
     prefix::Prefix,
     recording::CaptureMaps,
 };
 
 /// The pinned maps, and the programs on their interfaces.
 pub struct Kernel {
-    pins: Pins,
+    loader: Box<dyn Loader>,
+    /// What is to be limited, with slots.
+    interfaces: Vec<(Interface, u32)>,
+    /// Those of them that had a link before.
+    adopted: Vec<String>,
+    /// Interfaces that have a link and are not among them.
+    unused: Vec<String>,
     settings: Array<MapData, Settings>,
     pass_all_until: Array<MapData, u64>,
     classes: ClassMaps,
@@ -64,37 +71,34 @@ pub struct Kernel {
     events: Option<Events>,
     samples: Option<Ring>,
     captures: Option<CaptureMaps>,
-    /// Programs that are loaded and wait for their interface.
-    loaded: Vec<Loaded>,
-    attachments: Vec<Attachment>,
+    /// What runs on the interfaces, by their slots.
+    attachments: Vec<(u32, Attachment)>,
     maps: Vec<MapStatus>,
     /// Those of them that take memory with each entry.
     on_demand: Vec<(&'static str, OwnedFd)>,
 }
 
 impl Kernel {
-    /// Loads a program for each interface of `config`, with maps of these sizes, on the pinned maps where they fit. Nothing is attached yet, so the tables can be filled before the first packet.
+    /// Has the loader open the maps of this plan, for these interfaces. Nothing is attached yet, so the tables can be filled
+    /// before the first packet.
     ///
     /// # Errors
     ///
-    /// When an interface is missing or taken, a capability is missing, or the kernel refuses.
-    pub fn load(config: &Config, sizes: Sizes) -> anyhow::Result<Self> {
-        let pins = Pins::open(&config.paths.pins)?;
-        let mut loaded = load::programs(config, sizes, &pins)?;
-        let first = loaded
-            .first_mut()
-            .ok_or_else(|| anyhow!("no interface is configured"))?;
-        let maps = load::statuses(&first.ebpf)?;
-        Self::from_maps(pins, &mut Maps(&mut first.ebpf), sizes, maps)
-            .map(|kernel| Self { loaded, ..kernel })
-    }
-
-    fn from_maps(
-        pins: Pins,
-        maps: &mut Maps<'_>,
-        sizes: Sizes,
-        statuses: Vec<MapStatus>,
+    /// When there are too many interfaces, or the loader refuses.
+    pub fn open(
+        mut loader: Box<dyn Loader>,
+        held: &Held,
+        plan: &MapPlan,
+        interfaces: &[Interface],
     ) -> anyhow::Result<Self> {
+        let interfaces = slots::assign(interfaces, &held.interfaces)?;
+        let is_wanted = |name: &str| interfaces.iter().any(|(wanted, _)| wanted.name == name);
+        let links = held.interfaces.iter().map(|(name, _)| name);
+        let unused = links.filter(|name| !is_wanted(name)).cloned().collect();
+        let adopted = held.interfaces.iter().map(|(name, _)| name.clone());
+        let adopted = adopted.filter(|name| is_wanted(name)).collect();
+        let maps = &Maps::new(loader.open_maps(plan)?);
+        let sizes = plan.sizes;
         let on_demand = [
             family_maps::V4.lists,
             family_maps::V6.lists,
@@ -106,35 +110,37 @@ impl Kernel {
             .map(|name| Ok((name, maps.descriptor(name)?)))
             .collect::<anyhow::Result<_>>()?;
         Ok(Self {
-            pins,
-            settings: maps.take("SETTINGS")?,
-            pass_all_until: maps.take("PASS_ALL_UNTIL")?,
+            loader,
+            interfaces,
+            adopted,
+            unused,
+            settings: maps.open("SETTINGS")?,
+            pass_all_until: maps.open("PASS_ALL_UNTIL")?,
             classes: ClassMaps::new(maps)?,
-            aggregates: maps.take("AGGREGATES")?,
-            node: maps.share("NODE")?,
+            aggregates: maps.open("AGGREGATES")?,
+            node: maps.open("NODE")?,
             detected: DetectedMaps::new(maps)?,
-            new_sources: maps.take("NEW_SOURCES")?,
+            new_sources: maps.open("NEW_SOURCES")?,
             compact: sizes
                 .sets
                 .map(|sets| CompactTable::new(maps, sets))
                 .transpose()?,
             sources: Arc::new(SourceMaps::new(maps, sizes)?),
             policies_fd: maps.descriptor("POLICIES")?,
-            policies: maps.take("POLICIES")?,
+            policies: maps.open("POLICIES")?,
             v4: FamilyMaps::new(maps, &family_maps::V4)?,
             v6: FamilyMaps::new(maps, &family_maps::V6)?,
-            verdicts: maps.take("VERDICTS")?,
-            sampler: maps.take("SAMPLER")?,
-            events: Some(maps.take("EVENTS")?),
+            verdicts: maps.open("VERDICTS")?,
+            sampler: maps.open("SAMPLER")?,
+            events: Some(maps.open("EVENTS")?),
             samples: Some(Ring::new(maps.descriptor("SAMPLES")?)),
             captures: Some(CaptureMaps::new(
-                maps.take("CAPTURE")?,
-                maps.take("CAPTURE_TALLY")?,
+                maps.open("CAPTURE")?,
+                maps.open("CAPTURE_TALLY")?,
                 Ring::new(maps.descriptor("CAPTURED")?),
             )),
-            loaded: Vec::new(),
             attachments: Vec::new(),
-            maps: statuses,
+            maps: maps.statuses()?,
             on_demand,
         })
     }
@@ -157,23 +163,6 @@ impl Kernel {
     /// The ring of samples of all packets, for its one reader.
     pub fn take_samples(&mut self) -> Option<Ring> {
         self.samples.take()
-    }
-
-    /// What the loaded programs log, in debug builds only.
-    ///
-    /// # Errors
-    ///
-    /// When the ring of the log cannot be opened.
-    pub fn take_logs(&mut self) -> anyhow::Result<Vec<Log>> {
-        if cfg!(not(bpf_log)) {
-            return Ok(Vec::new());
-        }
-        let logs = self
-            .loaded
-            .iter_mut()
-            .map(|loaded| Log::init(&mut loaded.ebpf));
-        logs.collect::<Result<_, _>>()
-            .context("opening the log of the program")
     }
 }
 
@@ -334,7 +323,7 @@ impl Datapath for Kernel {
 
     fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
         let mut rows = Vec::new();
-        for slot in self.attachments.iter().map(|attachment| attachment.slot) {
+        for slot in self.attachments.iter().map(|(slot, _)| *slot) {
             for family in Family::ALL {
                 for verdict in Verdict::all() {
                     let count = self.counter(slot, family, verdict)?;
@@ -439,64 +428,63 @@ impl Datapath for Kernel {
     }
 
     fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)> {
-        let state = |attachment: &Attachment| {
-            let state = interface::query(&attachment.interface.name).ok().flatten();
-            let ours = attachment.program_id().ok().flatten();
-            state.filter(|state| ours.is_some() && state.program.map(|(_, id)| id) == ours)
+        let state = |(interface, slot): &(Interface, u32)| {
+            let (_, own) = self.attachments.iter().find(|(own, _)| own == slot)?;
+            let state = interface::query(&interface.name).ok().flatten();
+            let ours =
+                |state: &InterfaceState| state.program.is_some_and(|(_, id)| id == own.program);
+            let state = state.filter(ours);
+            Some((interface.clone(), *slot, state))
         };
-        self.attachments
-            .iter()
-            .map(|a| (a.interface.clone(), a.slot, state(a)))
-            .collect()
+        self.interfaces.iter().filter_map(state).collect()
     }
 
     fn attach(&mut self) -> anyhow::Result<()> {
-        let links = self.pins.all_links()?;
-        let pinned = |name: &str| links.iter().find(|pin| pin.interface == name);
-        for loaded in &mut self.loaded {
-            let (interface, slot) = (loaded.interface.clone(), loaded.slot);
-            let pin = pinned(&interface.name);
-            match link::attach(loaded.xdp()?, &interface, slot, &self.pins, pin) {
-                Ok(attachment) => self.attachments.push(attachment),
+        for (interface, slot) in &self.interfaces {
+            let plan = InterfacePlan {
+                name: interface.name.clone(),
+                slot: *slot,
+                mode: interface.mode,
+                jumbo: interface.jumbo,
+            };
+            match self.loader.attach(&plan) {
+                Ok(attachment) => self.attachments.push((*slot, attachment)),
                 Err(error) => {
-                    let anew = self
-                        .attachments
-                        .iter()
-                        .filter(|a| pinned(&a.interface.name).is_none());
-                    for attachment in anew {
-                        let _ = fs::remove_file(
-                            self.pins.link(attachment.slot, &attachment.interface.name),
-                        );
-                    }
+                    self.detach_new();
                     return Err(error);
                 }
             }
         }
-        self.loaded.clear();
-        let configured = |pin: &&LinkPin| {
-            self.attachments
-                .iter()
-                .any(|a| a.interface.name == pin.interface)
-        };
-        for pin in links.iter().filter(|pin| !configured(pin)) {
-            link::detach(pin)?;
+        for interface in self.unused.drain(..) {
+            self.loader.detach(&interface)?;
         }
-        self.pins.remove_other_layouts()
+        Ok(())
     }
 
     fn detach(&mut self) -> anyhow::Result<Detachment> {
-        self.attachments.iter_mut().for_each(Attachment::release);
-        let mut interfaces = Vec::new();
-        for pin in self.pins.all_links()? {
-            link::detach(&pin)?;
-            interfaces.push(pin.interface);
-        }
-        self.pins.remove_all()?;
-        Ok(Detachment { interfaces })
+        self.loader.detach_all()
     }
 }
 
 impl Kernel {
+    /// Takes the program off the interfaces that had none of ours before.
+    fn detach_new(&mut self) {
+        let attached = std::mem::take(&mut self.attachments);
+        for (interface, slot) in &self.interfaces {
+            let is_new = !self.adopted.contains(&interface.name);
+            if is_new
+                && attached.iter().any(|(own, _)| own == slot)
+                && let Err(error) = self.loader.detach(&interface.name)
+            {
+                warn!(
+                    interface = interface.name,
+                    error = format!("{error:#}"),
+                    "the program stays"
+                );
+            }
+        }
+    }
+
     const fn guard(&self, family: IpFamily) -> &Guard {
         match family {
             IpFamily::V4 => self.v4.guard(),

@@ -23,13 +23,14 @@ use ratelimit_common::{
 };
 
 use super::{
-    AtomicRing, CounterRow, Datapath, DatapathError, Detachment, InterfaceState, IpFamily, LogRow,
-    LogSize, Place, SlotRow, SourceRow, SourceTables, Totals,
+    AtomicRing, CounterRow, Datapath, DatapathError, InterfaceState, IpFamily, LogRow, LogSize,
+    Place, SlotRow, SourceRow, SourceTables, Totals,
 };
 use crate::{
     api::MapStatus,
     class_tables::{ClassArray, ClassTables},
     config::Interface,
+    loader::Detachment,
     prefix::Prefix,
 };
 

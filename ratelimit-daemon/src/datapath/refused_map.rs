@@ -22,24 +22,13 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{
     DatapathError, IpAddress,
     family_maps::{failed, unreadable},
-    load::Maps,
     mapped::Mapped,
+    maps::Maps,
 };
 use crate::cpus;
 
 /// The maps of both families.
-pub(super) const MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
-
-/// The sets of each CPU, and of all.
-///
-/// # Errors
-///
-/// When the kernel does not tell how many CPUs there may be.
-pub(super) fn sets() -> anyhow::Result<(u32, u32)> {
-    let cpus = cpus::possible()?;
-    let each = sets_of_cpu(cpus);
-    Ok((each, each.saturating_mul(cpus)))
-}
+pub const MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
 
 /// The map of the family of `A`.
 pub(super) struct RefusedMap<A: IpAddress + Hash>
@@ -56,12 +45,12 @@ impl<A: IpAddress + Hash> RefusedMap<A>
 where
     Refused<A>: Pod,
 {
-    pub fn new(maps: &mut Maps<'_>, name: &'static str) -> anyhow::Result<Self> {
-        let (sets_of_cpu, _) = sets()?;
+    pub fn new(maps: &Maps, name: &'static str) -> anyhow::Result<Self> {
+        let sets_of_cpu = sets_of_cpu(cpus::possible()?);
         Ok(Self {
             name,
             descriptor: maps.descriptor(name)?,
-            sets: maps.take(name)?,
+            sets: maps.open(name)?,
             sets_of_cpu,
         })
     }

@@ -21,8 +21,8 @@ use super::{
     DatapathError, IpAddress, IpFamily, LogRow, LogSize, Place, Sizes, SlotRow, SourceRow, batch,
     compact::CompactTable,
     family_maps::{failed, present, unreadable},
-    load::Maps,
     logs::Logs,
+    maps::Maps,
     refused_map::{self, RefusedMap},
     source_tables::SourceTables,
 };
@@ -39,15 +39,15 @@ pub(super) struct SourceMaps {
 
 impl SourceMaps {
     /// Those of maps of these sizes.
-    pub fn new(maps: &mut Maps<'_>, sizes: Sizes) -> anyhow::Result<Self> {
+    pub fn new(maps: &Maps, sizes: Sizes) -> anyhow::Result<Self> {
         let compact = sizes.sets.map(|sets| CompactTable::new(maps, sets));
         Ok(Self {
             v4: FamilySources::new(maps, "SOURCES_V4", refused_map::MAPS[0])?,
             v6: FamilySources::new(maps, "SOURCES_V6", refused_map::MAPS[1])?,
             compact: compact.transpose()?,
             logs: Logs::new(maps.descriptor("LOGS")?, sizes.logs),
-            node: maps.share("NODE")?,
-            inserted: maps.take("INSERTED")?,
+            node: maps.open("NODE")?,
+            inserted: maps.open("INSERTED")?,
         })
     }
 
@@ -210,11 +210,11 @@ where
     SourceKey<A>: Pod,
     Refused<A>: Pod,
 {
-    fn new(maps: &mut Maps<'_>, name: &'static str, refused: &'static str) -> anyhow::Result<Self> {
+    fn new(maps: &Maps, name: &'static str, refused: &'static str) -> anyhow::Result<Self> {
         Ok(Self {
             name,
             descriptor: maps.descriptor(name)?,
-            records: maps.take(name)?,
+            records: maps.open(name)?,
             refused: RefusedMap::new(maps, refused)?,
         })
     }

@@ -1,7 +1,7 @@
 //! Limits that are sliding logs: the room for them, and what is told of them.
 
 use super::*;
-use crate::{control::sizes, datapath::LogSize};
+use crate::{control::kernel::sizes, datapath::LogSize};
 
 #[test]
 fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_by_hand() {
@@ -99,7 +99,7 @@ fn check_and_top_read_the_ring() {
 
 fn room(lab: &Lab) -> LogSize {
     let store = Store::open(lab.state.path()).unwrap();
-    sizes(&lab.config, &store).unwrap().logs
+    sizes(&lab.config, &store, None).unwrap().logs
 }
 
 fn log(amount: u64) -> LimitSpec {

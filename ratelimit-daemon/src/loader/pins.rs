@@ -166,19 +166,19 @@ impl Pins {
         Ok(())
     }
 
-    /// Removes the pins of other layouts, whose maps nobody reads any more once all links run a program of this one.
+    /// Removes the pins of other layouts that have no link any more, so that nobody reads their maps.
     ///
     /// # Errors
     ///
     /// The first directory that cannot be removed.
-    pub fn remove_other_layouts(&self) -> anyhow::Result<()> {
+    pub fn remove_unused_layouts(&self) -> anyhow::Result<()> {
         let is_layout = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str());
             let version = name.and_then(|name| name.strip_prefix('v'));
             version.is_some_and(|version| version.parse::<u32>().is_ok())
         };
         for layout in directory(&self.root)?.into_iter().filter(is_layout) {
-            if layout != self.layout() {
+            if layout != self.layout() && directory(&layout.join("links"))?.is_empty() {
                 fs::remove_dir_all(&layout)
                     .with_context(|| format!("removing {}", layout.display()))?;
             }
@@ -206,6 +206,7 @@ pub fn pinnable(object: &Object) -> impl Iterator<Item = (&str, &aya_obj::Map)> 
 }
 
 /// Whether a map is shared by the programs of all interfaces, and outlives them: all but the constants and the log of one.
+#[must_use]
 pub fn is_shared(name: &str) -> bool {
     !name.starts_with('.') && name != "AYA_LOGS"
 }

@@ -16,27 +16,17 @@ use aya::programs::{
 use tracing::{info, warn};
 
 use super::{
-    interface::{self, InterfaceState, XdpMode},
+    Attachment, InterfacePlan,
     pins::{LinkPin, Pins},
 };
-use crate::config::{Interface, Mode};
+use crate::{
+    config::Mode,
+    datapath::{InterfaceState, XdpMode, interface},
+};
 
 /// How long the kernel may take to let a link go.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(2);
 const DETACH_POLL: Duration = Duration::from_millis(2);
-
-/// A program on an interface.
-#[derive(Debug)]
-pub struct Attachment {
-    /// The interface.
-    pub interface: Interface,
-    /// Its slot in the counters.
-    pub slot: u32,
-    /// Where the program runs.
-    pub mode: XdpMode,
-    /// `None` once the program was taken off.
-    link: Option<FdLink>,
-}
 
 /// What became of a pinned link.
 enum Adoption {
@@ -48,13 +38,6 @@ enum Adoption {
     Gone,
 }
 
-/// What was taken off.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Detachment {
-    /// The interfaces.
-    pub interfaces: Vec<String>,
-}
-
 /// Puts `program` on `interface`: in place of the program on a pinned link of ours, without a gap, else on a new link.
 ///
 /// # Errors
@@ -62,13 +45,12 @@ pub struct Detachment {
 /// When the interface does not exist, has somebody else's program, or its driver refuses.
 pub fn attach(
     program: &mut Xdp,
-    interface: &Interface,
-    slot: u32,
+    interface: &InterfacePlan,
     pins: &Pins,
     pinned: Option<&LinkPin>,
 ) -> anyhow::Result<Attachment> {
     let name = &interface.name;
-    let path = pins.link(slot, name);
+    let path = pins.link(interface.slot, name);
     let state = interface::query(name)?.ok_or_else(|| anyhow!("there is no interface {name}"))?;
     let adoption = pinned.map(|pin| adopt(program, interface, pin, &state));
     match adoption.transpose()? {
@@ -90,38 +72,19 @@ pub fn attach(
     }
     let link = PinnedLink::from_pin(&path)
         .with_context(|| format!("opening the link of {name} at {}", path.display()))?;
-    let mode = running_mode(name)?;
+    let linked = FdLink::from(link)
+        .info()
+        .context("reading the pinned link")?;
     Ok(Attachment {
-        interface: interface.clone(),
-        slot,
-        mode,
-        link: Some(link.into()),
+        mode: running_mode(name)?,
+        program: linked.program_id(),
     })
-}
-
-impl Attachment {
-    /// The program that the link runs; `None` once it was taken off.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not tell.
-    pub fn program_id(&self) -> anyhow::Result<Option<u32>> {
-        let info = self.link.as_ref().map(FdLink::info).transpose();
-        Ok(info
-            .context("reading the link")?
-            .map(|info| info.program_id()))
-    }
-
-    /// Lets the link go, whose pin is removed.
-    pub fn release(&mut self) {
-        self.link = None;
-    }
 }
 
 /// Replaces the program of a pinned link, unless that has come off its interface or has the wrong mode.
 fn adopt(
     program: &mut Xdp,
-    interface: &Interface,
+    interface: &InterfacePlan,
     pin: &LinkPin,
     state: &InterfaceState,
 ) -> anyhow::Result<Adoption> {
@@ -157,7 +120,7 @@ fn adopt(
 
 fn attach_anew(
     program: &mut Xdp,
-    interface: &Interface,
+    interface: &InterfacePlan,
     state: &InterfaceState,
 ) -> anyhow::Result<FdLink> {
     let name = &interface.name;
@@ -195,7 +158,7 @@ fn attach_anew(
 /// Puts the program where one of ours ran until another mode was tried, which failed with `error`, and says what became of it.
 fn put_back(
     program: &mut Xdp,
-    interface: &Interface,
+    interface: &InterfacePlan,
     state: &InterfaceState,
     mode: XdpMode,
     path: &Path,
@@ -215,7 +178,7 @@ fn put_back(
 
 fn attach_as(
     program: &mut Xdp,
-    interface: &Interface,
+    interface: &InterfacePlan,
     state: &InterfaceState,
     mode: XdpMode,
 ) -> anyhow::Result<FdLink> {

@@ -1,13 +1,11 @@
 //! Whether the machine has the memory for the state of sources, before the kernel is asked for it.
 
-use std::fs;
-
 use anyhow::ensure;
 use aya_obj::Object;
 use ratelimit_common::compact::Set;
 
-use super::{Pins, Sizes, compact, load::SOURCE_MAPS};
-use crate::config::Source;
+use super::{MapPlan, load::SOURCE_MAPS, pins::Pins};
+use crate::datapath::TABLES;
 
 /// What the kernel keeps with each element of a hash map, beside its key and value, and for its bucket (`struct htab_elem` and
 /// `struct bucket` of `kernel/bpf/hashtab.c`).
@@ -19,10 +17,10 @@ const BUCKET_BYTES: u64 = 16;
 /// # Errors
 ///
 /// With the figures, and what to write instead.
-pub fn require(object: &Object, source: &Source, sizes: Sizes, pins: &Pins) -> anyhow::Result<()> {
-    let maps = match sizes.sets {
+pub fn require(object: &Object, plan: &MapPlan, pins: &Pins) -> anyhow::Result<()> {
+    let maps = match plan.sizes.sets {
         None => SOURCE_MAPS,
-        Some(_) => compact::TABLES,
+        Some(_) => TABLES,
     };
     let is_there = |name: &&str| {
         object
@@ -33,7 +31,7 @@ pub fn require(object: &Object, source: &Source, sizes: Sizes, pins: &Pins) -> a
     if maps.iter().all(is_there) {
         return Ok(());
     }
-    let bytes = match sizes.sets {
+    let bytes = match plan.sizes.sets {
         None => maps
             .iter()
             .filter_map(|name| object.maps.get(*name))
@@ -41,12 +39,7 @@ pub fn require(object: &Object, source: &Source, sizes: Sizes, pins: &Pins) -> a
             .sum(),
         Some(sets) => 2 * u64::from(sets) * size_of::<Set>() as u64,
     };
-    // A kernel that does not tell refuses by itself what it has no room for.
-    ensure_half(
-        bytes,
-        source.capacity,
-        available_bytes().unwrap_or(u64::MAX),
-    )
+    ensure_half(bytes, plan.capacity, plan.available_bytes)
 }
 
 /// The memory of an LRU hash map.
@@ -68,16 +61,6 @@ fn ensure_half(bytes: u64, capacity: u32, available: u64) -> anyhow::Result<()> 
         fits.max(1)
     );
     Ok(())
-}
-
-/// What `/proc/meminfo` estimates that can be had without swapping.
-pub fn available_bytes() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
 }
 
 #[cfg(test)]

@@ -1,0 +1,75 @@
+//! Opening the datapath in the kernel as a configuration, and what was set by hand before, need it.
+
+use super::{
+    Store, compile,
+    intent::{self, Intent},
+    regions, trial,
+};
+use crate::{
+    config::{Config, StateStore},
+    cpus,
+    datapath::{HeldTable, Kernel, LogSize, Sizes},
+    loader::{self, Loader, MapPlan},
+    memory,
+};
+
+/// Has the loader open the maps, with room for everything. Nothing is attached yet.
+///
+/// # Errors
+///
+/// When the database cannot be read, or the loader refuses.
+pub fn open_kernel(
+    config: &Config,
+    store: &Store,
+    mut loader: Box<dyn Loader>,
+) -> anyhow::Result<Kernel> {
+    let held = loader.open(&config.paths.pins)?;
+    let plan = MapPlan {
+        ipv4_prefix: config.source.ipv4_prefix,
+        ipv6_prefix: config.source.ipv6_prefix,
+        capacity: config.source.capacity,
+        sizes: sizes(config, store, held.table.as_ref())?,
+        cpus: cpus::possible()?,
+        // A kernel that does not tell refuses by itself what it has no room for.
+        available_bytes: memory::available_bytes().unwrap_or(u64::MAX),
+    };
+    Kernel::open(loader, &held, &plan, &config.interfaces)
+}
+
+/// What a configuration and what was set by hand before need: the datapath makes room for it when it is loaded, once and for
+/// all. While a configuration is on trial, the one before counts too: it may come back.
+///
+/// # Errors
+///
+/// When the database or the table that is pinned cannot be read.
+pub(super) fn sizes(
+    config: &Config,
+    store: &Store,
+    held: Option<&loader::HeldTable>,
+) -> anyhow::Result<Sizes> {
+    let intent = Intent::restore_policies(config.clone(), store)?;
+    let before = trial::before(&config.paths.state);
+    let logs = intent.log_size();
+    let times = before.as_ref().map_or(0, intent::log_times);
+    let sets = match config.source.store {
+        StateStore::Lru => None,
+        StateStore::Compact => {
+            let before = before.map(Intent::new);
+            let before = before.as_ref().map_or(0, regions::table_sets);
+            let wanted = regions::table_sets(&intent).max(before);
+            let held = held.map(HeldTable::read).transpose()?;
+            Some(held.map_or(wanted, |held| compile::sets_beside(&intent, wanted, &held)))
+        }
+    };
+    Ok(Sizes {
+        logs: if times > logs.times {
+            LogSize {
+                times,
+                logs: config.source.logs,
+            }
+        } else {
+            logs
+        },
+        sets,
+    })
+}

@@ -1,0 +1,131 @@
+//! What needs capabilities: making the maps, and putting the program on interfaces. Few typed requests, which know no configuration.
+//!
+//! [`Local`] is the one that does it.
+
+mod compact;
+mod link;
+mod load;
+mod local;
+mod logs;
+mod object;
+mod pins;
+mod room;
+
+use std::{collections::BTreeMap, os::fd::OwnedFd, path::Path};
+
+pub use load::samples;
+pub use local::Local;
+pub use object::OBJECT;
+pub use pins::{Pins, is_shared};
+
+use crate::{
+    config::Mode,
+    datapath::{Sizes, XdpMode},
+};
+
+/// Makes maps, and puts the program on interfaces. What is pinned is taken over wherever it fits.
+pub trait Loader: Send {
+    /// Looks at what stands under `pins`, a directory on a bpffs, where everything is pinned from then on.
+    ///
+    /// # Errors
+    ///
+    /// When that is no bpffs, or cannot be read.
+    fn open(&mut self, pins: &Path) -> anyhow::Result<Held>;
+
+    /// The maps of this plan. Those that are pinned and do not fit are made anew; programs that are attached keep the old ones
+    /// until they are replaced.
+    ///
+    /// # Errors
+    ///
+    /// When there is not enough memory, or the kernel refuses.
+    fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Descriptors>;
+
+    /// Puts the program, on the maps that were opened last, on an interface: in place of the one on a pinned link of ours, without
+    /// a gap, else on a new link.
+    ///
+    /// # Errors
+    ///
+    /// When the interface does not exist, has somebody else's program, or its driver refuses.
+    fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment>;
+
+    /// Takes the program off an interface; `false` where none of ours is pinned for it.
+    ///
+    /// # Errors
+    ///
+    /// When the program stays.
+    fn detach(&mut self, interface: &str) -> anyhow::Result<bool>;
+
+    /// Takes the program off all interfaces, and removes the pins of the maps.
+    ///
+    /// # Errors
+    ///
+    /// The first interface that the program stays on.
+    fn detach_all(&mut self) -> anyhow::Result<Detachment>;
+}
+
+/// Maps by their names.
+pub type Descriptors = BTreeMap<String, OwnedFd>;
+
+/// What is pinned.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// The interfaces that have a link, with their slots.
+    pub interfaces: Vec<(String, u32)>,
+    /// The table of the store `compact`.
+    pub table: Option<HeldTable>,
+}
+
+/// A table of the store `compact`.
+#[derive(Debug)]
+pub struct HeldTable {
+    /// The sets of each family.
+    pub sets: u32,
+    /// The map of the policies, which name regions of it.
+    pub policies: OwnedFd,
+}
+
+/// What the maps are to be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct MapPlan {
+    /// Leading bits of an IPv4 source, 1 to 32.
+    pub ipv4_prefix: u8,
+    /// Leading bits of an IPv6 source, 1 to 128.
+    pub ipv6_prefix: u8,
+    /// Sources of each family.
+    pub capacity: u32,
+    /// The sliding logs, and the table of the store `compact`.
+    pub sizes: Sizes,
+    /// CPUs that there may be.
+    pub cpus: u32,
+    /// Memory that is available, of which the state of sources may take half, and the sliding logs half.
+    pub available_bytes: u64,
+}
+
+/// What is to run on an interface.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct InterfacePlan {
+    /// Its name.
+    pub name: String,
+    /// Its slot in the counters.
+    pub slot: u32,
+    /// How to attach.
+    pub mode: Mode,
+    /// Whether there may be jumbo frames although its MTU does not say so yet.
+    pub jumbo: bool,
+}
+
+/// A program on an interface.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Attachment {
+    /// Where it runs.
+    pub mode: XdpMode,
+    /// Its number.
+    pub program: u32,
+}
+
+/// What was taken off.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Detachment {
+    /// The interfaces.
+    pub interfaces: Vec<String>,
+}

@@ -1,0 +1,105 @@
+//! The pins of the store `compact`: its table, its seeds, and what belongs together with them.
+
+use std::{io, os::fd::AsFd};
+
+use anyhow::Context;
+use aya::maps::{Array, MapData, MapInfo};
+use aya_obj::Object;
+
+use super::{HeldTable, load::Seeds, pins::Pins};
+use crate::datapath::TABLES;
+
+const SEEDS: &str = "COMPACT_SEEDS";
+const POLICIES: &str = "POLICIES";
+
+/// What a program reads and writes with the table: pins that are made anew with it, so that a program which still runs on the
+/// old table does not read of regions in the new one. The daemon fills them before the new program runs.
+const WITH_TABLES: [&str; 8] = [
+    "SETTINGS",
+    POLICIES,
+    "AGGREGATES",
+    "NODE",
+    "GUARD_V4",
+    "GUARD_V6",
+    "LISTS_V4",
+    "LISTS_V6",
+];
+
+/// Removes what was pinned with a table of another size.
+///
+/// # Errors
+///
+/// When a pin cannot be removed.
+pub fn remove_mismatched(object: &Object, pins: &Pins) -> anyhow::Result<()> {
+    let fits = |name: &&str| {
+        let wanted = object.maps.get(*name);
+        wanted.is_some_and(|wanted| !pins.map(name).exists() || pins.has(name, wanted))
+    };
+    if TABLES.iter().all(fits) {
+        return Ok(());
+    }
+    pins.remove_maps(&WITH_TABLES)
+}
+
+/// The table that is pinned; `None` when there is none, or another store was used.
+///
+/// # Errors
+///
+/// When a pin cannot be opened.
+pub fn held_table(pins: &Pins) -> anyhow::Result<Option<HeldTable>> {
+    let path = pins.map(POLICIES);
+    let [v4, v6] = TABLES.map(|name| MapInfo::from_pin(pins.map(name)));
+    let sets = match (v4, v6) {
+        (Ok(v4), Ok(v6)) if v4.max_entries() == v6.max_entries() => v4.max_entries(),
+        _ => return Ok(None),
+    };
+    if sets == 1 || !path.exists() {
+        return Ok(None);
+    }
+    let opening = || format!("opening {}", path.display());
+    let map = MapData::from_pin(&path).with_context(opening)?;
+    let policies = map
+        .fd()
+        .as_fd()
+        .try_clone_to_owned()
+        .with_context(opening)?;
+    Ok(Some(HeldTable { sets, policies }))
+}
+
+/// The seeds of the tags: those of the table that is pinned, or new ones.
+///
+/// # Errors
+///
+/// When the pinned ones cannot be read, or the kernel has no random numbers.
+pub fn seeds(pins: &Pins) -> anyhow::Result<Seeds> {
+    let path = pins.map(SEEDS);
+    if path.exists() {
+        let map =
+            MapData::from_pin(&path).with_context(|| format!("opening {}", path.display()))?;
+        let map: Array<MapData, u64> = Array::try_from(aya::maps::Map::Array(map))?;
+        return Ok([map.get(&0, 0)?, map.get(&1, 0)?]);
+    }
+    let mut seeds = [0u64; 2];
+    // SAFETY: the buffer is as long as is said.
+    let filled = unsafe { libc::getrandom(seeds.as_mut_ptr().cast(), size_of_val(&seeds), 0) };
+    anyhow::ensure!(
+        usize::try_from(filled) == Ok(size_of_val(&seeds)),
+        "drawing random seeds: {}",
+        io::Error::last_os_error()
+    );
+    Ok(seeds)
+}
+
+/// Keeps the seeds for as long as the table.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn keep_seeds(maps: &mut aya::Ebpf, seeds: Seeds) -> anyhow::Result<()> {
+    let map = maps.map_mut(SEEDS).context("the BPF object has no seeds")?;
+    let mut map = Array::<_, u64>::try_from(map)?;
+    for (index, seed) in (0..).zip(seeds) {
+        map.set(index, seed, 0)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! Loading the program: once for each interface, on the same maps, with the interface's slot and its link layer as constants.
+
+use std::{
+    io,
+    os::fd::{AsFd, FromRawFd, OwnedFd},
+};
+
+use anyhow::{Context, anyhow, bail};
+use aya::{
+    Ebpf, EbpfLoader,
+    maps::{Map, MapData},
+    programs::Xdp,
+};
+use aya_obj::{Object, generated::bpf_cmd};
+use ratelimit_common::{
+    Ipv4, Ipv6,
+    layout::{PROGRAM, PROGRAM_FRAGS, clock, store},
+    parse::LinkLayer,
+    refused::sets_of_cpu,
+};
+
+use super::{
+    Descriptors, InterfacePlan, MapPlan, OBJECT, compact, link, logs,
+    pins::{self, LinkPin, Pins},
+};
+use crate::{
+    config::Source,
+    datapath::{IpAddress, REFUSED_MAPS, TABLES, interface, syscall},
+};
+
+/// The maps of the store `lru`.
+pub const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
+
+/// The maps whose elements are counted by what the kernel says of their memory.
+const SAMPLED: [&str; 2] = ["LISTS_V4", "LISTS_V6"];
+
+/// The seeds of the tags of the store `compact`.
+pub type Seeds = [u64; 2];
+
+/// The longest packet that fits into one buffer with any driver.
+const MTU_OF_ONE_BUFFER: u32 = 1_500;
+
+/// A program that waits for its interface.
+pub struct Loaded {
+    ebpf: Ebpf,
+    entry_point: &'static str,
+}
+
+impl Loaded {
+    /// The program.
+    ///
+    /// # Errors
+    ///
+    /// When the object has none.
+    pub fn xdp(&mut self) -> anyhow::Result<&mut Xdp> {
+        let program = self.ebpf.program_mut(self.entry_point);
+        let program =
+            program.ok_or_else(|| anyhow!("the BPF object has no program {}", self.entry_point))?;
+        program.try_into().context("the program is not one of XDP")
+    }
+}
+
+/// The object, with maps as large as planned.
+///
+/// # Errors
+///
+/// When the object is not what this version knows.
+pub fn object(plan: &MapPlan) -> anyhow::Result<Object> {
+    let mut object = Object::parse(OBJECT).context("parsing the BPF object")?;
+    for (name, entries) in entries(plan) {
+        let map = object.maps.get_mut(name).ok_or_else(|| missing(name))?;
+        map.set_max_entries(entries);
+    }
+    logs::resize(&mut object, plan.sizes.logs)?;
+    Ok(object)
+}
+
+/// The maps that outlive the daemon, each pinned; and the small ones that elements are counted by.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn maps(
+    object: &Object,
+    pins: &Pins,
+    plan: &MapPlan,
+    seeds: Seeds,
+) -> anyhow::Result<Descriptors> {
+    let mut ebpf = load(object, pins, plan, seeds, 0, LinkLayer::default())?;
+    compact::keep_seeds(&mut ebpf, seeds)?;
+    let mut descriptors = Descriptors::new();
+    for (name, map) in ebpf.maps().filter(|(name, _)| pins::is_shared(name)) {
+        let descriptor = data_of(map)?.fd().as_fd().try_clone_to_owned();
+        let descriptor =
+            descriptor.with_context(|| format!("duplicating the descriptor of the map {name}"))?;
+        descriptors.insert(name.to_owned(), descriptor);
+    }
+    for name in SAMPLED {
+        let map = object.maps.get(name).ok_or_else(|| missing(name))?;
+        for (sample, entries) in samples(name).into_iter().zip(1..) {
+            let made = small(map, entries);
+            descriptors.insert(sample, made.context("making a small map")?);
+        }
+    }
+    Ok(descriptors)
+}
+
+/// The names of two small maps like this one, with room for one element and two.
+#[must_use]
+pub fn samples(name: &str) -> [String; 2] {
+    [1, 2].map(|entries| format!(".{name}.{entries}"))
+}
+
+/// A map like this one, with room for so many elements.
+fn small(map: &aya_obj::Map, entries: u32) -> io::Result<OwnedFd> {
+    let mut attributes = syscall::attributes();
+    // SAFETY: every field of the union is plain data, and the whole of it was zeroed.
+    let wanted = unsafe { &mut attributes.__bindgen_anon_1 };
+    wanted.map_type = map.map_type();
+    wanted.key_size = map.key_size();
+    wanted.value_size = map.value_size();
+    wanted.max_entries = entries;
+    wanted.map_flags = map.map_flags();
+    // SAFETY: the attributes name no memory.
+    let descriptor = unsafe { syscall::bpf(bpf_cmd::BPF_MAP_CREATE, &mut attributes) }?;
+    // SAFETY: the kernel gave it to this process just now, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// The program for an interface, with the maps that are pinned.
+///
+/// # Errors
+///
+/// When the kernel refuses.
+pub fn program(
+    object: &Object,
+    plan: &InterfacePlan,
+    pin: Option<&LinkPin>,
+    pins: &Pins,
+    maps: &MapPlan,
+    seeds: Seeds,
+) -> anyhow::Result<Loaded> {
+    let entry_point = entry_point(plan, pin)?;
+    let link_layer = interface::link_layer(&plan.name)?.unwrap_or_default();
+    let ebpf = load(object, pins, maps, seeds, plan.slot, link_layer)?;
+    let mut loaded = Loaded { ebpf, entry_point };
+    loaded.xdp()?.load().context("passing the verifier")?;
+    Ok(loaded)
+}
+
+/// The maps that are as large as the plan says. Those of the store that is not used have one entry.
+fn entries(plan: &MapPlan) -> impl Iterator<Item = (&'static str, u32)> {
+    let sources = match plan.sizes.sets {
+        None => plan.capacity,
+        Some(_) => 1,
+    };
+    let sets = plan.sizes.sets.unwrap_or(1);
+    let refused = sets_of_cpu(plan.cpus).saturating_mul(plan.cpus);
+    let of_lru = SOURCE_MAPS.map(|name| (name, sources));
+    of_lru
+        .into_iter()
+        .chain(TABLES.map(|name| (name, sets)))
+        .chain(REFUSED_MAPS.map(|name| (name, refused)))
+}
+
+fn missing(name: &str) -> anyhow::Error {
+    anyhow!("the BPF object has no map {name}")
+}
+
+/// The program of frames that may take several buffers costs a call more, and lets the MTU be raised while it runs. It stays
+/// where it is: some drivers look at the MTU only when the first program comes (`veth_xdp_set`).
+fn entry_point(plan: &InterfacePlan, pin: Option<&LinkPin>) -> anyhow::Result<&'static str> {
+    let state = interface::query(&plan.name)?;
+    let mtu = state.map_or(0, |state| state.mtu);
+    let running = pin.map(link::running).transpose()?.flatten();
+    let may_be_long =
+        plan.jumbo || mtu > MTU_OF_ONE_BUFFER || running.is_some_and(|name| name == PROGRAM_FRAGS);
+    Ok(if may_be_long { PROGRAM_FRAGS } else { PROGRAM })
+}
+
+fn load(
+    object: &Object,
+    pins: &Pins,
+    plan: &MapPlan,
+    seeds: Seeds,
+    slot: u32,
+    link_layer: LinkLayer,
+) -> anyhow::Result<Ebpf> {
+    let log_words = plan.sizes.logs.words();
+    let store = match plan.sizes.sets {
+        None => store::LRU,
+        Some(_) => store::COMPACT,
+    };
+    let refused_sets = sets_of_cpu(plan.cpus);
+    let link_layer = link_layer.number();
+    let source = Source {
+        ipv4_prefix: plan.ipv4_prefix,
+        ipv6_prefix: plan.ipv6_prefix,
+        ..Source::default()
+    };
+    let (mask_v4, mask_v6) = (Ipv4::source_mask(&source), Ipv6::source_mask(&source));
+    let mut loader = EbpfLoader::new();
+    loader
+        .override_global("INTERFACE", &slot, true)
+        .override_global("LINK_LAYER", &link_layer, true)
+        .override_global("CLOCK", &clock::KERNEL, true)
+        .override_global("LOG_WORDS", &log_words, true)
+        .override_global("STORE", &store, true)
+        .override_global("REFUSED_SETS", &refused_sets, true)
+        .override_global("COMPACT_SEED_0", &seeds[0], true)
+        .override_global("COMPACT_SEED_1", &seeds[1], true)
+        .override_global("SOURCE_MASK_V4", &mask_v4, true)
+        .override_global("SOURCE_MASK_V6", &mask_v6, true);
+    for (name, entries) in entries(plan) {
+        loader.map_max_entries(name, entries);
+    }
+    for (name, _) in pins::pinnable(object) {
+        loader.map_pin_path(name, pins.map(name));
+    }
+    loader.load(OBJECT).context("making the maps")
+}
+
+fn data_of(map: &Map) -> anyhow::Result<&MapData> {
+    match map {
+        Map::Array(data)
+        | Map::HashMap(data)
+        | Map::LruHashMap(data)
+        | Map::PerCpuArray(data)
+        | Map::RingBuf(data) => Ok(data),
+        _ => bail!("a map of a kind that this program does not have"),
+    }
+}

@@ -1,0 +1,97 @@
+//! The maps of the sliding logs, as large as they are to be.
+
+use anyhow::{Context, anyhow, ensure};
+use aya::maps::MapData;
+use aya_obj::{Map, Object};
+
+use super::{MapPlan, pins::Pins};
+use crate::datapath::LogSize;
+
+const LOGS: &str = "LOGS";
+const EMPTY_LOG: &str = "EMPTY_LOG";
+
+/// Gives the maps of the object their size.
+///
+/// # Errors
+///
+/// When the object does not have them.
+pub fn resize(object: &mut Object, size: LogSize) -> anyhow::Result<()> {
+    for name in [LOGS, EMPTY_LOG] {
+        let Some(Map::Legacy(map)) = object.maps.get_mut(name) else {
+            return Err(anyhow!("the BPF object has no map {name}"));
+        };
+        map.def.value_size = size.value_bytes();
+    }
+    if let Some(map) = object.maps.get_mut(LOGS) {
+        map.set_max_entries(size.logs);
+    }
+    Ok(())
+}
+
+/// Refuses logs that would take more than half of the memory that is available, unless they are there already.
+///
+/// # Errors
+///
+/// With the figures, and what to write instead.
+pub fn require_memory(object: &Object, plan: &MapPlan, pins: &Pins) -> anyhow::Result<()> {
+    if object.maps.get(LOGS).is_some_and(|map| pins.has(LOGS, map)) {
+        return Ok(());
+    }
+    ensure_half(plan.sizes.logs, plan.available_bytes)
+}
+
+fn ensure_half(size: LogSize, available: u64) -> anyhow::Result<()> {
+    let LogSize { times, logs } = size;
+    let logs_max = available / 2 / u64::from(size.value_bytes());
+    ensure!(
+        u64::from(logs) <= logs_max,
+        "{logs} sliding logs of {times} packets take {} MiB, which is more than half of the {} MiB of memory that are \
+         available: write [source] logs = {} or less, or smaller amounts",
+        size.bytes() >> 20,
+        available >> 20,
+        logs_max.max(1)
+    );
+    Ok(())
+}
+
+/// Makes the maps that are not pinned yet.
+///
+/// # Errors
+///
+/// When the kernel refuses: usually for want of memory.
+pub fn make(object: &Object, pins: &Pins) -> anyhow::Result<()> {
+    for name in [LOGS, EMPTY_LOG] {
+        let path = pins.map(name);
+        let Some(map) = object.maps.get(name).filter(|_| !path.exists()) else {
+            continue;
+        };
+        let made = MapData::create(map.clone(), name, None).with_context(|| {
+            let bytes = u64::from(map.max_entries()) * u64::from(map.value_size());
+            format!("making the map {name} of {bytes} bytes")
+        })?;
+        made.pin(&path)
+            .with_context(|| format!("pinning {}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_may_take_half_of_the_memory_and_not_more() {
+        let size = LogSize {
+            times: 1023,
+            logs: 1 << 14,
+        };
+        assert!(ensure_half(size, 256 << 20).is_ok());
+        let error = ensure_half(size, (256 << 20) - 1).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "16384 sliding logs of 1023 packets take 128 MiB, which is more than half of the 255 MiB of memory that are \
+             available: write [source] logs = 16383 or less, or smaller amounts"
+        );
+        assert!(ensure_half(LogSize::NONE, 16).is_ok());
+    }
+}
