@@ -21,9 +21,15 @@ mod key;
 
 pub use self::{
     address::{Address, AddressError},
-    answer::{Answer, Decision, Ignored},
+    answer::{Decision, Ignored},
     client::{Client, PullError},
     decisions::{Decisions, Update, Wanted},
     follow::follow,
     key::{Key, KeyError, Secret},
 };
+
+/// The first characters of what others wrote.
+fn cut(text: &str, characters: usize) -> &str {
+    let end = text.char_indices().nth(characters);
+    end.map_or(text, |(end, _)| &text[..end])
+}

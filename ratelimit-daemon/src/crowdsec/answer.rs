@@ -1,25 +1,118 @@
 //! What the local API answers to `GET /v1/decisions/stream`.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use jiff::SignedDuration;
-use serde::{Deserialize, Deserializer};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 
 use crate::{
     prefix::{Prefix, PrefixError},
     quantity,
 };
 
-/// Decisions that came, and decisions that went. An answer without one of the two keys is none: a list that is missing is not
-/// taken for an empty one.
-#[derive(Debug, Deserialize)]
-pub struct Answer<'a> {
-    /// Decisions that hold.
-    #[serde(borrow, deserialize_with = "list")]
-    pub new: Vec<Decision<'a>>,
-    /// Decisions that ended or were deleted. Each may be told again for some seconds.
-    #[serde(borrow, deserialize_with = "list")]
-    pub deleted: Vec<Decision<'a>>,
+/// The most decisions of an answer that are taken.
+const DECISIONS_MAX: usize = 1_000_000;
+
+/// Which of the two lists of an answer a decision is on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Side {
+    /// It holds.
+    New,
+    /// It ended or was deleted. Each may be told again for some seconds.
+    Deleted,
+}
+
+/// Reads an answer decision by decision: none of them stays in memory. An answer without one of the two lists is none: a list that
+/// is missing is not taken for an empty one.
+///
+/// # Errors
+///
+/// When it is no answer, or has too many decisions. Some of them may have been told.
+pub fn read<'a>(
+    bytes: &'a [u8],
+    mut take: impl FnMut(Side, &Decision<'a>),
+) -> Result<(), serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    deserializer.deserialize_map(Lists(&mut take))?;
+    deserializer.end()
+}
+
+/// The two lists.
+struct Lists<'f, F>(&'f mut F);
+
+impl<'de, F: FnMut(Side, &Decision<'de>)> Visitor<'de> for Lists<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the lists `new` and `deleted`")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        let mut told = Vec::new();
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            let side = match &*key {
+                "new" => Side::New,
+                "deleted" => Side::Deleted,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            let take = &mut *self.0;
+            map.next_value_seed(List { side, take })?;
+            told.push(side);
+        }
+        for (side, name) in [(Side::New, "new"), (Side::Deleted, "deleted")] {
+            if !told.contains(&side) {
+                return Err(de::Error::missing_field(name));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One list, or `null`, which is how Go writes one without entries.
+struct List<'f, F> {
+    side: Side,
+    take: &'f mut F,
+}
+
+impl<'de, F: FnMut(Side, &Decision<'de>)> DeserializeSeed<'de> for List<'_, F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, F: FnMut(Side, &Decision<'de>)> Visitor<'de> for List<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "a list of at most {DECISIONS_MAX} decisions, or null"
+        )
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<(), S::Error> {
+        let mut count = 0;
+        while let Some(decision) = list.next_element()? {
+            count += 1;
+            if count > DECISIONS_MAX {
+                return Err(de::Error::invalid_length(count, &self));
+            }
+            (self.take)(self.side, &decision);
+        }
+        Ok(())
+    }
 }
 
 /// A decision.
@@ -136,12 +229,6 @@ fn go_duration(text: &str) -> Option<SignedDuration> {
     })
 }
 
-/// A list, or `null`, which is how Go writes one without entries.
-fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Decision<'de>>, D::Error> {
-    let list = Option::<Vec<Decision<'de>>>::deserialize(deserializer)?;
-    Ok(list.unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,9 +274,25 @@ mod tests {
     #[test]
     fn an_answer_without_a_list_is_none() {
         for text in ["{}", r#"{"new":[]}"#, r#"{"deleted":null}"#, "[]", "null"] {
-            let answer: Result<Answer<'_>, _> = serde_json::from_str(text);
-            assert!(answer.is_err(), "{text}");
+            assert!(read(text.as_bytes(), |_, _| {}).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_answer_with_more_decisions_than_are_taken_is_none() {
+        let decision = r#"{"duration":"1s","scope":"Ip","type":"ban","value":"192.0.2.1"}"#;
+        let answer = |count| {
+            format!(
+                r#"{{"deleted":null,"new":[{}]}}"#,
+                vec![decision; count].join(",")
+            )
+        };
+        let mut taken = 0;
+        read(answer(DECISIONS_MAX).as_bytes(), |_, _| taken += 1).unwrap();
+        assert_eq!(taken, DECISIONS_MAX);
+        let error = read(answer(DECISIONS_MAX + 1).as_bytes(), |_, _| {}).unwrap_err();
+        let told = "invalid length 1000001, expected a list of at most 1000000 decisions";
+        assert!(error.to_string().starts_with(told), "{error}");
     }
 
     fn prefix(value: &str) -> Option<Prefix> {

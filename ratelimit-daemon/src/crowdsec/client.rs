@@ -5,7 +5,7 @@ use std::{io, time::Duration};
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::{
     Request, StatusCode,
-    body::Bytes,
+    body::{Bytes, Incoming},
     client::conn::http1,
     header::{ACCEPT, CONNECTION, HOST, HeaderValue, USER_AGENT},
 };
@@ -14,11 +14,13 @@ use serde::Deserialize;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
+    task::JoinSet,
     time::timeout,
 };
 
 use super::{
     address::Address,
+    cut,
     key::{Key, KeyError},
 };
 
@@ -28,6 +30,10 @@ const AGENT: &str = concat!("ratelimit/v", env!("CARGO_PKG_VERSION"));
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// The largest answer: a million decisions.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
+/// The largest answer that is read where it has no decisions.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+/// The characters of a reason that are told.
+const MESSAGE_MAX: usize = 200;
 
 /// Asks the local API.
 #[derive(Clone, Debug)]
@@ -128,20 +134,16 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // What fails on the connection fails in `sender` and in the body too.
-    tokio::spawn(connection);
+    // What fails on the connection fails in `sender` and in the body too. It ends with this answer, read or not.
+    let mut task = JoinSet::new();
+    task.spawn(connection);
     let (head, body) = sender.send_request(request).await?.into_parts();
-    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-    let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
-        Ok(error) => PullError::Broken(*error),
-        Err(error) => {
-            debug_assert!(error.is::<LengthLimitError>());
-            PullError::TooLong
-        }
-    })?;
-    let body = body.to_bytes();
+    if head.status == StatusCode::OK {
+        return read(body, ANSWER_BYTES_MAX).await;
+    }
+    // Whatever it says of a failure: the status is told.
+    let body = read(body, ERROR_BYTES_MAX).await.unwrap_or_default();
     match head.status {
-        StatusCode::OK => Ok(body),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             Err(PullError::Forbidden(message(&body)))
         }
@@ -152,6 +154,18 @@ where
     }
 }
 
+async fn read(body: Incoming, bytes_max: usize) -> Result<Bytes, PullError> {
+    let body = Limited::new(body, bytes_max).collect().await;
+    let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
+        Ok(error) => PullError::Broken(*error),
+        Err(error) => {
+            debug_assert!(error.is::<LengthLimitError>());
+            PullError::TooLong
+        }
+    })?;
+    Ok(body.to_bytes())
+}
+
 /// What the API says beside a status.
 fn message(body: &[u8]) -> String {
     #[derive(Deserialize)]
@@ -159,7 +173,10 @@ fn message(body: &[u8]) -> String {
         message: String,
     }
     let said: Result<Said, _> = serde_json::from_slice(body);
-    said.map_or_else(|_| "without a reason".to_owned(), |said| said.message)
+    let Ok(Said { message }) = said else {
+        return "without a reason".to_owned();
+    };
+    cut(&message, MESSAGE_MAX).to_owned()
 }
 
 #[cfg(test)]

@@ -9,11 +9,17 @@ use std::{
 use jiff::SignedDuration;
 use ratelimit_common::Instant;
 
-use super::answer::{Answer, Decision, Ignored};
+use super::{
+    answer::{self, Decision, Ignored, Side},
+    cut,
+};
 use crate::prefix::Prefix;
 
 /// The longest ban: 100 years.
 const LASTS_MAX: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
+
+/// The characters of a text that are kept.
+const TEXT_MAX: usize = 256;
 
 /// The decisions that hold, each by its prefix and number.
 #[derive(Debug, Default)]
@@ -48,44 +54,57 @@ pub struct Update {
 
 impl Decisions {
     /// Takes in an answer that has all decisions.
-    pub fn replace(&mut self, answer: &Answer<'_>, now: Instant) -> Update {
+    ///
+    /// # Errors
+    ///
+    /// When it is no answer. What is held then is a part of it.
+    pub fn replace(&mut self, answer: &[u8], now: Instant) -> Result<Update, serde_json::Error> {
         *self = Self::default();
-        // What it calls deleted is everything that ever ended.
-        Update {
-            whole: true,
-            ..self.take(&answer.new, &[], now)
-        }
+        let mut update = self.take(answer, true, now)?;
+        update.whole = true;
+        Ok(update)
     }
 
     /// Takes in an answer that has what changed.
-    pub fn change(&mut self, answer: &Answer<'_>, now: Instant) -> Update {
-        self.take(&answer.new, &answer.deleted, now)
+    ///
+    /// # Errors
+    ///
+    /// As of [`replace`](Self::replace).
+    pub fn change(&mut self, answer: &[u8], now: Instant) -> Result<Update, serde_json::Error> {
+        self.take(answer, false, now)
     }
 
-    fn take(&mut self, new: &[Decision<'_>], deleted: &[Decision<'_>], now: Instant) -> Update {
+    fn take(
+        &mut self,
+        answer: &[u8],
+        whole: bool,
+        now: Instant,
+    ) -> Result<Update, serde_json::Error> {
         let mut update = Update::default();
         let mut touched = BTreeSet::new();
-        for decision in new {
-            match self.hold(decision, now) {
+        // A decision may end between the moments at which the API gathers the two lists: it is on both then.
+        let mut gone = Vec::new();
+        answer::read(answer, |side, decision| match side {
+            Side::New => match self.hold(decision, now) {
                 Ok(prefix) => touched.extend(prefix),
                 Err(reason) => {
-                    let value = || (0, decision.value.clone().into_owned());
+                    let value = || (0, cut(&decision.value, TEXT_MAX).to_owned());
                     update.ignored.entry(reason).or_insert_with(value).0 += 1;
                 }
-            }
-        }
-        // A decision may end between the moments at which the API gathers the two lists.
-        for decision in deleted {
-            let prefix = decision.prefix();
-            let known = prefix.filter(|prefix| self.held.remove(&(*prefix, decision.id)).is_some());
-            touched.extend(known);
+            },
+            // In an answer with all decisions those are all that ever ended.
+            Side::Deleted if whole => {}
+            Side::Deleted => gone.extend(decision.prefix().map(|prefix| (prefix, decision.id))),
+        })?;
+        for key in gone {
+            touched.extend(self.held.remove(&key).map(|_| key.0));
         }
         let bans = touched.into_iter();
         update.bans = bans
             .map(|prefix| (prefix, self.longest(prefix, now)))
             .collect();
         update.decisions = self.held.len();
-        update
+        Ok(update)
     }
 
     /// Holds a decision, and answers whom it bans; nobody when it has ended on its way.
@@ -114,6 +133,7 @@ impl Decisions {
 
     /// The text, in the memory of the one that is there already: a hundred thousand decisions have some dozens of reasons.
     fn text(&mut self, text: &str) -> Arc<str> {
+        let text = cut(text, TEXT_MAX);
         if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
         }

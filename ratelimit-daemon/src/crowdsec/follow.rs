@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer::Answer,
     client::{Client, PullError},
+    cut,
     decisions::{Decisions, Update},
 };
 use crate::{
@@ -18,6 +21,8 @@ use crate::{
 
 /// How often all decisions are asked for, in case that a change was not told.
 const WHOLE: Duration = Duration::from_hours(1);
+/// The characters of an error that are told.
+const ERROR_MAX: usize = 400;
 /// The longest pause after a failure.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
@@ -63,7 +68,8 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<(), Unanswered> 
         let is_kept = match pull(&client, &mut decisions, is_due).await {
             Ok(update) => controller.call(|it| it.take_decisions(update)).await?,
             Err(error) => {
-                let error = error.to_string();
+                // It may quote what came in place of an answer.
+                let error = cut(&error.to_string(), ERROR_MAX).to_owned();
                 controller.call(|it| it.lose_crowdsec(error)).await?;
                 false
             }
@@ -78,18 +84,26 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<(), Unanswered> 
     }
 }
 
+/// Asks, and takes the answer in: beside the runtime, a million decisions take seconds.
 async fn pull(
     client: &Client,
     decisions: &mut Decisions,
     whole: bool,
 ) -> Result<Update, PullError> {
     let bytes = client.pull(whole).await?;
-    let answer: Answer<'_> = serde_json::from_slice(&bytes)?;
-    Ok(if whole {
-        decisions.replace(&answer, clock::now())
-    } else {
-        decisions.change(&answer, clock::now())
-    })
+    let mut held = std::mem::take(decisions);
+    let taken = spawn_blocking(move || {
+        let now = clock::now();
+        let update = if whole {
+            held.replace(&bytes, now)
+        } else {
+            held.change(&bytes, now)
+        };
+        (held, update)
+    });
+    let (held, update) = taken.await.expect("reading an answer does not panic");
+    *decisions = held;
+    Ok(update?)
 }
 
 /// How long to wait for the next try: after a failure a second, and twice as long after each further one.

@@ -49,6 +49,20 @@ async fn a_refusal_is_told_in_the_words_of_the_api() {
 }
 
 #[tokio::test]
+async fn of_a_refusal_no_more_is_read_and_told_than_a_log_should_hold() {
+    for (message, told) in [
+        ("x".repeat(1000), "x".repeat(MESSAGE_MAX)),
+        ("x".repeat(57 << 20), "without a reason".to_owned()),
+    ] {
+        let body = format!(r#"{{"message":"{message}"}}"#);
+        let response = answer("500 Internal Server Error", &body);
+        let error = exchange(&response, true).await.0.unwrap_err();
+        let expected = format!("it answers 500 Internal Server Error ({told})");
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_breaks_off_is_none() {
     let cut = answer("200 OK", ADDED);
     let (answer, _) = exchange(&cut[..cut.len() - 9], true).await;
@@ -90,12 +104,15 @@ async fn exchange(response: &str, whole: bool) -> (Result<Bytes, PullError>, Vec
         let (mut stream, _) = listener.accept().unwrap();
         let lines = BufReader::new(&stream).lines().map(Result::unwrap);
         let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-        stream.write_all(response.as_bytes()).unwrap();
+        // Nobody may read all of it.
+        let _ = stream.write_all(response.as_bytes());
         head
     });
     let key_file = directory.path().join("key");
     std::fs::write(&key_file, "8f3e4d\n").unwrap();
     let client = Client::new(Address::Unix(socket), Key::File(key_file));
     let answer = client.pull(whole).await;
-    (answer, api.join().unwrap())
+    // The connection is closed by this thread.
+    let head = tokio::task::spawn_blocking(|| api.join().unwrap());
+    (answer, head.await.unwrap())
 }

@@ -13,7 +13,7 @@ const LAST_DELETED: &str = include_str!("../recorded/last-deleted.json");
 
 #[test]
 fn all_decisions_are_told_with_what_bans_nobody_counted() {
-    let update = Decisions::default().replace(&answer(WHOLE), NOW);
+    let update = Decisions::default().replace(WHOLE.as_bytes(), NOW).unwrap();
     assert!(update.whole);
     let expected = [
         ("192.0.2.1", 3_597_511_976_407, "long"),
@@ -39,8 +39,8 @@ fn all_decisions_are_told_with_what_bans_nobody_counted() {
 #[test]
 fn an_answer_with_all_decisions_forgets_the_others() {
     let mut decisions = Decisions::default();
-    decisions.replace(&answer(WHOLE), NOW);
-    let update = decisions.replace(&answer(EMPTY), NOW);
+    decisions.replace(WHOLE.as_bytes(), NOW).unwrap();
+    let update = decisions.replace(EMPTY.as_bytes(), NOW).unwrap();
     check(&update, &[]);
     assert!(update.whole && update.decisions == 0);
 }
@@ -48,8 +48,8 @@ fn an_answer_with_all_decisions_forgets_the_others() {
 #[test]
 fn an_answer_without_changes_changes_nothing() {
     let mut decisions = Decisions::default();
-    decisions.replace(&answer(WHOLE), NOW);
-    let update = decisions.change(&answer(EMPTY), NOW);
+    decisions.replace(WHOLE.as_bytes(), NOW).unwrap();
+    let update = decisions.change(EMPTY.as_bytes(), NOW).unwrap();
     check(&update, &[]);
     assert!(!update.whole && update.decisions == 5);
 }
@@ -57,21 +57,21 @@ fn an_answer_without_changes_changes_nothing() {
 #[test]
 fn the_longest_decision_holds_and_when_it_is_deleted_the_next_one() {
     let mut decisions = Decisions::default();
-    let update = decisions.change(&answer(ADDED), NOW);
+    let update = decisions.change(ADDED.as_bytes(), NOW).unwrap();
     let brief = ("203.0.113.9", 2_476_146_670, "brief");
     check(
         &update,
         &[("203.0.113.5", 3_597_476_144_186, "long"), brief],
     );
 
-    let update = decisions.change(&answer(ENDED), NOW);
+    let update = decisions.change(ENDED.as_bytes(), NOW).unwrap();
     check(&update, &[("203.0.113.9", 0, "")]);
 
     // It has the one before that ended once more.
-    let update = decisions.change(&answer(LONGEST_DELETED), NOW);
+    let update = decisions.change(LONGEST_DELETED.as_bytes(), NOW).unwrap();
     check(&update, &[("203.0.113.5", 1_197_476_144_627, "short")]);
 
-    let update = decisions.change(&answer(LAST_DELETED), NOW);
+    let update = decisions.change(LAST_DELETED.as_bytes(), NOW).unwrap();
     check(&update, &[("203.0.113.5", 0, "")]);
     assert_eq!(update.decisions, 0);
 }
@@ -79,9 +79,9 @@ fn the_longest_decision_holds_and_when_it_is_deleted_the_next_one() {
 #[test]
 fn a_decision_that_has_ended_is_not_the_next_one() {
     let mut decisions = Decisions::default();
-    decisions.change(&answer(ADDED), NOW);
+    decisions.change(ADDED.as_bytes(), NOW).unwrap();
     let later = Instant::from_nanos(NOW.as_nanos() + 1_300_000_000_000);
-    let update = decisions.change(&answer(LONGEST_DELETED), later);
+    let update = decisions.change(LONGEST_DELETED.as_bytes(), later).unwrap();
     assert_eq!(update.bans[&"203.0.113.5".parse().unwrap()], None);
 }
 
@@ -90,22 +90,22 @@ fn without_numbers_a_value_has_one_decision() {
     let numberless = |text: &str| text.replace("\"id\"", "\"number\"");
     let (added, deleted) = (numberless(ADDED), numberless(LAST_DELETED));
     let mut decisions = Decisions::default();
-    decisions.change(&answer(&added), NOW);
-    let update = decisions.change(&answer(&deleted), NOW);
+    decisions.change(added.as_bytes(), NOW).unwrap();
+    let update = decisions.change(deleted.as_bytes(), NOW).unwrap();
     check(&update, &[("203.0.113.5", 0, "")]);
 }
 
 #[test]
 fn a_decision_that_ended_on_its_way_bans_nobody() {
     let text = ADDED.replace("\"2.47614667s\"", "\"-1ms\"");
-    let update = Decisions::default().change(&answer(&text), NOW);
+    let update = Decisions::default().change(text.as_bytes(), NOW).unwrap();
     check(&update, &[("203.0.113.5", 3_597_476_144_186, "long")]);
 }
 
 #[test]
 fn a_duration_without_an_end_in_sight_is_a_hundred_years() {
     let text = ADDED.replace("\"2.47614667s\"", "\"2562047h47m16.854775807s\"");
-    let update = Decisions::default().change(&answer(&text), NOW);
+    let update = Decisions::default().change(text.as_bytes(), NOW).unwrap();
     let brief = update.bans[&"203.0.113.9".parse().unwrap()]
         .clone()
         .unwrap();
@@ -116,8 +116,29 @@ fn a_duration_without_an_end_in_sight_is_a_hundred_years() {
 #[test]
 fn what_is_no_duration_is_counted() {
     let text = ADDED.replace("\"2.47614667s\"", "\"soon\"");
-    let update = Decisions::default().change(&answer(&text), NOW);
+    let update = Decisions::default().change(text.as_bytes(), NOW).unwrap();
     assert_eq!(update.ignored[&Ignored::Duration].0, 1);
+}
+
+#[test]
+fn a_decision_on_both_lists_has_ended_whichever_comes_first() {
+    let (new, deleted) = (r#""new":[DECISION]"#, r#""deleted":[DECISION]"#);
+    for lists in [[new, deleted], [deleted, new]] {
+        let decision = r#"{"id":7,"duration":"1h","scope":"Ip","type":"ban","value":"192.0.2.1"}"#;
+        let text = format!("{{{}}}", lists.join(",")).replace("DECISION", decision);
+        let update = Decisions::default().change(text.as_bytes(), NOW).unwrap();
+        check(&update, &[("192.0.2.1", 0, "")]);
+    }
+}
+
+#[test]
+fn a_text_is_cut_where_it_is_longer_than_a_reason_is() {
+    let text = ADDED.replace("\"brief\"", &format!("\"{}\"", "ü".repeat(100_000)));
+    let update = Decisions::default().change(text.as_bytes(), NOW).unwrap();
+    let wanted = update.bans[&"203.0.113.9".parse().unwrap()]
+        .clone()
+        .unwrap();
+    assert_eq!(&*wanted.reason, "ü".repeat(TEXT_MAX));
 }
 
 /// Compares with prefixes, nanoseconds from now to the end (0: no ban), and reasons.
@@ -139,8 +160,4 @@ fn check(update: &Update, expected: &[(&str, u64, &str)]) {
         .map(|(prefix, lasts, reason)| ((*prefix).to_owned(), *lasts, (*reason).to_owned()))
         .collect();
     assert_eq!(bans, expected);
-}
-
-fn answer(text: &str) -> Answer<'_> {
-    serde_json::from_str(text).unwrap()
 }
