@@ -88,6 +88,9 @@ pub struct Refused {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// The error with what it quotes of files: for the log, and for those who may read every file.
+    #[serde(skip)]
+    pub quoting: Option<String>,
 }
 
 /// Bans every prefix of a list, or none.
@@ -274,9 +277,12 @@ pub struct Check {
     pub action: String,
     /// The reason, as in the metrics.
     pub reason: String,
+    /// Classes of packets that a limit of theirs refuses, where other packets pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassVerdict>,
     /// The prefix of the rule that decides; `None` when it is the default policy.
     pub rule: Option<Prefix>,
-    /// When the ban that decides ends; `None` without one, and for one that never ends.
+    /// When the ban, the allow or the limits by hand that decide end; `None` for what never ends.
     pub until: Option<Timestamp>,
     /// The ban that decides, when it is one.
     pub ban: Option<Ban>,
@@ -312,6 +318,17 @@ pub struct Check {
     pub refused_packets: u64,
     /// When the last of them came.
     pub refused_last: Option<Timestamp>,
+}
+
+/// What happens to packets of a class.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ClassVerdict {
+    /// The class, as the limit names it.
+    pub class: String,
+    /// `drop` or `observe`.
+    pub action: String,
+    /// The reason, as in the metrics.
+    pub reason: String,
 }
 
 /// Limits that a source shares with others.
@@ -525,6 +542,32 @@ impl Refused {
         Self {
             error: error.into(),
             hint: None,
+            quoting: None,
+        }
+    }
+
+    /// Says the same with what it quotes of files.
+    #[must_use]
+    pub fn quoting(self, quoting: impl Into<String>) -> Self {
+        Self {
+            quoting: Some(quoting.into()),
+            ..self
+        }
+    }
+
+    /// The error as the log tells it.
+    #[must_use]
+    pub fn in_full(&self) -> &str {
+        self.quoting.as_deref().unwrap_or(&self.error)
+    }
+
+    /// The refusal as those see it who may read every file.
+    #[must_use]
+    pub fn for_root(self) -> Self {
+        Self {
+            error: self.quoting.unwrap_or(self.error),
+            quoting: None,
+            ..self
         }
     }
 

@@ -9,6 +9,7 @@
 mod adopt;
 mod apply;
 mod attacks;
+mod busy;
 mod check;
 mod class_numbers;
 mod clock_choice;
@@ -39,6 +40,7 @@ mod lists;
 mod new_sources;
 mod node_scope;
 mod offences;
+mod own_files;
 mod pass_all;
 mod policies;
 mod preview;
@@ -64,6 +66,7 @@ mod unforgotten;
 mod views;
 
 pub use attacks::Attacks;
+pub use busy::{BusyWith, asked_as};
 pub use compile::{CompileError, Compiled};
 pub use controller::{Controller, Reloads};
 pub use detected::{Detections, Offence};

@@ -120,7 +120,11 @@ impl Daemon {
     ///
     /// The error of the first task that failed.
     pub fn run(self) -> anyhow::Result<()> {
-        runtime()?.block_on(self.serve())
+        let runtime = runtime()?;
+        let ended = runtime.block_on(self.serve());
+        // A file or a directory that does not answer keeps its thread, and not the daemon.
+        runtime.shutdown_background();
+        ended
     }
 
     async fn serve(self) -> anyhow::Result<()> {
@@ -151,16 +155,29 @@ impl Daemon {
                 Ok(())
             });
         }
-        tasks.spawn(keep_time(controller.clone(), stop.clone()));
+        let alive = || tell_systemd(&[sd_notify::NotifyState::Watchdog]);
+        tasks.spawn(control::asked_as(
+            "what is due each second",
+            keep_time(controller.clone(), stop.clone(), alive),
+        ));
         tasks.spawn(protected::keep_current(
             self.watch,
             controller.clone(),
             stop.clone(),
         ));
         tasks.spawn(look_at_sources(controller.clone(), stop.clone()));
-        tasks.spawn(keep_lists(controller.clone(), stop.clone()));
-        tasks.spawn(reload_on_hangup(controller.clone(), stop.clone()));
-        tasks.spawn(crowdsec::follow(controller.clone(), stop.clone()));
+        tasks.spawn(control::asked_as(
+            "a list that was read from its file",
+            keep_lists(controller.clone(), stop.clone()),
+        ));
+        tasks.spawn(control::asked_as(
+            "a reload by SIGHUP",
+            reload_on_hangup(controller.clone(), stop.clone()),
+        ));
+        tasks.spawn(control::asked_as(
+            "what CrowdSec decided",
+            crowdsec::follow(controller.clone(), stop.clone()),
+        ));
         if let Some(events) = self.events {
             tasks.spawn(events::forward_events(
                 events,
@@ -239,7 +256,12 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
     Ok(())
 }
 
-async fn keep_time(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+/// Has done what is due each second. `alive` is called when the controller has done it: where that hangs, nobody says that it lives.
+pub(crate) async fn keep_time(
+    controller: Handle,
+    stop: CancellationToken,
+    alive: impl Fn(),
+) -> anyhow::Result<()> {
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -247,6 +269,7 @@ async fn keep_time(controller: Handle, stop: CancellationToken) -> anyhow::Resul
             () = stop.cancelled() => return Ok(()),
             _ = tick.tick() => controller.call(Controller::begin_tick).await?,
         }
+        alive();
         while controller.call(Controller::compare_on).await? {}
     }
 }

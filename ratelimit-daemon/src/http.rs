@@ -4,9 +4,12 @@ mod capture_api;
 mod control_api;
 mod event_api;
 mod list_api;
+mod names;
 mod observe_api;
 mod peer;
 mod pieces;
+mod presence;
+mod seats;
 mod serve;
 mod stream;
 

@@ -72,6 +72,17 @@ impl Problem {
 }
 
 impl Diagnostic {
+    /// What is wrong and where, for those who may not read the file: without anything that is quoted of it.
+    #[must_use]
+    pub fn unquoted(&self) -> String {
+        let file = self.file.as_ref().map(|file| file.display().to_string());
+        let mut place = file.unwrap_or_default();
+        if let Some(Position { line, column, .. }) = &self.position {
+            place.push_str(&format!(":{line}:{column}"));
+        }
+        format!("{place}: {}", unquoted(&self.problem.message))
+    }
+
     /// A problem of a file as a whole.
     pub(crate) fn of_file(file: &Path, problem: Problem) -> Self {
         Self {
@@ -134,7 +145,35 @@ fn printable(c: char) -> char {
     }
 }
 
+/// A message without what stands between its first and its last quotation mark: what is quoted may have some of its own.
+fn unquoted(message: &str) -> String {
+    let marks = ['`', '"'];
+    let (Some(first), Some(last)) = (message.find(marks), message.rfind(marks)) else {
+        return message.to_owned();
+    };
+    let behind = if last > first {
+        &message[last + 1..]
+    } else {
+        ""
+    };
+    format!("{}`…`{behind}", &message[..first])
+}
+
 impl ConfigError {
+    /// The problems for those who wrote the file `own` and may not read the others.
+    #[must_use]
+    pub fn unquoted(&self, own: Option<&Path>) -> String {
+        let told = self.diagnostics.iter().map(|diagnostic| {
+            let is_own = own.is_some() && diagnostic.file.as_deref() == own;
+            if is_own {
+                diagnostic.to_string()
+            } else {
+                diagnostic.unquoted()
+            }
+        });
+        told.collect::<Vec<_>>().join("\n")
+    }
+
     pub(super) fn new(diagnostics: Vec<Diagnostic>) -> Self {
         Self { diagnostics }
     }
@@ -177,5 +216,35 @@ impl fmt::Display for Diagnostic {
         let mark = "^".repeat(excerpt.mark.len());
         writeln!(formatter, "{line} | {}", excerpt.text)?;
         write!(formatter, "{gutter} | {margin}{mark} {hint}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_file_that_is_not_the_own_nothing_is_quoted() {
+        for (message, expected) in [
+            ("`root:$6$x` is no address", "`…` is no address"),
+            ("`a`b` is not `c\"d` at all", "`…` at all"),
+            (
+                "invalid type: string \"secret\", expected a table",
+                "invalid type: string `…`, expected a table",
+            ),
+            ("an `open mark", "an `…`"),
+            ("expected a value", "expected a value"),
+        ] {
+            let text = "key = secret";
+            let diagnostic = Diagnostic {
+                position: Some(Position::new(text, &(6..12))),
+                ..Diagnostic::of_file(Path::new("/a/b"), Problem::new(message, "write secret"))
+            };
+            assert_eq!(diagnostic.unquoted(), format!("/a/b:1:7: {expected}"));
+            let error = ConfigError::new(vec![diagnostic]);
+            assert!(error.unquoted(Some(Path::new("/a/b"))).contains("secret"));
+            assert!(!error.unquoted(Some(Path::new("/a/c"))).contains("secret"));
+            assert!(!error.unquoted(None).contains("secret"));
+        }
     }
 }

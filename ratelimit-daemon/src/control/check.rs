@@ -1,8 +1,9 @@
 //! `rlctl check`: what would happen to a packet of an address, by which rule, and why.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
+use jiff::Timestamp;
+use ratelimit_common::{ClassSet, DropReason, Instant, PassReason, Verdict};
 
 use super::{
     controller::Controller,
@@ -13,7 +14,7 @@ use super::{
     views::{ban, unreadable},
 };
 use crate::{
-    api::{Ban, Check, LimitState, Refused, WiderLimits},
+    api::{Ban, Check, ClassVerdict, Covering, Entry, LimitState, Refused, WiderLimits},
     clock,
     datapath::{DatapathError, IpFamily},
     lists::Action,
@@ -30,17 +31,12 @@ impl Controller {
     pub fn check(&self, address: IpAddr) -> Result<Check, Refused> {
         let now = clock::now();
         let source = self.source_of(address);
-        let verdict = preview::preview(
-            address,
-            now,
-            &self.rules,
-            &self.enforcer,
-            &self.intent.config.source,
-        );
+        let verdict = self.preview(address, ClassSet::OTHER, now);
         let matched = self.rules.longest_match(address);
         let in_kernel = || self.ban_in_kernel(source);
-        let ban = self.ban_of(address).or_else(in_kernel);
+        let ban = self.ban_of(address, now).or_else(in_kernel);
         let ban = ban.filter(|_| verdict_is_ban(verdict));
+        let covering = self.covering(address, verdict);
         let named = matched
             .and_then(|(_, entry)| entry.policy())
             .and_then(|index| self.policies.at(index));
@@ -61,16 +57,20 @@ impl Controller {
             source,
             action: verdict.action().to_owned(),
             reason: verdict.reason().to_owned(),
-            rule: self.deciding_rule(address, verdict, ban.as_ref()),
-            until: ban.as_ref().and_then(|ban| ban.until),
+            classes: self.refused_classes(address, verdict, now),
+            rule: self.deciding_rule(address, verdict, ban.as_ref(), now),
+            until: match &ban {
+                Some(ban) => ban.until,
+                None => deciding_end(&covering),
+            },
             ban,
             protected: self.protection.why(address).map(ToString::to_string),
-            lists: self.listed(address.into()),
+            lists: self.listed(address.into(), now),
             policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
             limited: self.limited_view(source),
             limits,
             wider,
-            covering: self.covering(address, verdict),
+            covering,
             last_drops: self.last_drops(source),
             strikes: strikes_view,
             new_sources: self
@@ -82,14 +82,53 @@ impl Controller {
         })
     }
 
+    fn preview(&self, address: IpAddr, classes: ClassSet, now: Instant) -> Verdict {
+        let source = &self.intent.config.source;
+        preview::preview(address, classes, now, &self.rules, &self.enforcer, source)
+    }
+
+    /// The classes whose packets are refused while those of no class pass.
+    fn refused_classes(
+        &self,
+        address: IpAddr,
+        verdict: Verdict,
+        now: Instant,
+    ) -> Vec<ClassVerdict> {
+        if !matches!(verdict, Verdict::Pass(_)) {
+            return Vec::new();
+        }
+        let mut classes: BTreeMap<String, ClassSet> = BTreeMap::new();
+        for (_, named) in self.policies.iter() {
+            for (limit, written) in named.policy.limits().zip(&named.limits) {
+                // Packets of no class are those that were asked about.
+                let set = limit.classes().difference(ClassSet::OTHER);
+                if let Some(class) = written.class().filter(|_| !set.is_empty()) {
+                    classes.insert(class.to_string(), set);
+                }
+            }
+        }
+        let verdicts = classes
+            .into_iter()
+            .map(|(class, set)| (class, self.preview(address, set, now)));
+        let refused = verdicts.filter(|(_, verdict)| !matches!(verdict, Verdict::Pass(_)));
+        refused
+            .map(|(class, verdict)| ClassVerdict {
+                class,
+                action: verdict.action().to_owned(),
+                reason: verdict.reason().to_owned(),
+            })
+            .collect()
+    }
+
     /// The ban that holds for an address: of those of the prefixes around it the one that ends last. For a protected one only
     /// those count that were forced.
-    fn ban_of(&self, address: IpAddr) -> Option<Ban> {
+    fn ban_of(&self, address: IpAddr, now: Instant) -> Option<Ban> {
         let is_protected = self.protection.why(address).is_some();
         let bans = self.intent.bans_around(address.into());
+        let bans = bans.filter(|(_, _, row)| row.until > now);
         let bans = bans.filter(|(_, origin, _)| !is_protected || **origin == Origin::Forced);
         let longest = bans.max_by_key(|(_, _, row)| row.until);
-        let listed = self.listed_ban(address).filter(|_| !is_protected);
+        let listed = self.listed_ban(address, now).filter(|_| !is_protected);
         match (longest, listed) {
             (Some((_, _, row)), Some((until, listed))) if until > row.until => Some(listed),
             (Some((prefix, origin, row)), _) => Some(ban(prefix, origin, row)),
@@ -98,16 +137,20 @@ impl Controller {
     }
 
     /// The entry of a list that bans an address and ends last, with its end.
-    fn listed_ban(&self, address: IpAddr) -> Option<(Instant, Ban)> {
-        let bans = self.listed_bans(address);
+    fn listed_ban(&self, address: IpAddr, now: Instant) -> Option<(Instant, Ban)> {
+        let bans = self.listed_bans(address, now);
         bans.max_by_key(|(until, _)| *until)
     }
 
     /// The entries of lists that ban an address, with their ends.
-    pub(super) fn listed_bans(&self, address: IpAddr) -> impl Iterator<Item = (Instant, Ban)> {
+    pub(super) fn listed_bans(
+        &self,
+        address: IpAddr,
+        now: Instant,
+    ) -> impl Iterator<Item = (Instant, Ban)> {
         let lists = self.intent.lists_for(Action::Ban);
         let entries = lists.flat_map(move |(name, list)| {
-            let entries = list.around(address.into());
+            let entries = list.around(address.into(), now);
             entries.map(move |entry| (name, list, entry))
         });
         entries.map(|(name, list, entry)| {
@@ -128,12 +171,14 @@ impl Controller {
         address: IpAddr,
         verdict: Verdict,
         ban: Option<&Ban>,
+        now: Instant,
     ) -> Option<Prefix> {
         let mut around = Prefix::from(address).supernets().rev();
         match verdict {
-            Verdict::Pass(PassReason::Allowed) => {
-                around.find(|prefix| self.intent.is_allowed(*prefix))
-            }
+            Verdict::Pass(PassReason::Allowed) => around.find(|prefix| {
+                let until = self.intent.allowed_until(*prefix);
+                until.is_some_and(|until| until > now)
+            }),
             Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned) => {
                 ban.map(|ban| ban.prefix)
             }
@@ -189,6 +234,16 @@ impl Controller {
             record: record.unwrap_or_default(),
         };
         state.limits(named, now)
+    }
+}
+
+/// Until when the entry holds that decides.
+fn deciding_end(covering: &[Covering]) -> Option<Timestamp> {
+    let deciding = covering.iter().find(|entry| entry.decides)?;
+    match &deciding.entry {
+        Entry::Allow(allow) => allow.until,
+        Entry::Ban(ban) => ban.until,
+        Entry::Policy { by_hand, .. } => by_hand.as_ref()?.until,
     }
 }
 

@@ -257,7 +257,7 @@ impl Controller {
             Err(refused) => {
                 self.reloads.error = Some(refused.error.clone());
                 warn!(
-                    error = refused.error,
+                    error = refused.in_full(),
                     "the configuration was refused, the one before stays in force"
                 );
                 let error = refused.error.clone();
@@ -293,7 +293,8 @@ impl Controller {
                 "the configuration came from the command line: there is no file to read again",
             ));
         };
-        let invalid = |error: ConfigError| Refused::because(error.to_string());
+        let invalid =
+            |error: ConfigError| Refused::because(error.unquoted(None)).quoting(error.to_string());
         let texts = config::read(path).map_err(invalid)?;
         let (config, _) = config::parse(&texts).map_err(invalid)?;
         let files = config

@@ -2,11 +2,12 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use ratelimit_common::{DropReason, PassReason, Verdict};
+use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 
 use super::{controller::Controller, policies::DEFAULT, term, views};
 use crate::{
     api::{Allow, Ban, Covering, Entry, Event, Origin, What},
+    clock,
     lists::Action,
     prefix::Prefix,
 };
@@ -17,18 +18,21 @@ const DROPS_TOLD: usize = 5;
 impl Controller {
     /// Every entry that covers `address`: allows, bans, policies, of each table the one first that comes before the others.
     pub(super) fn covering(&self, address: IpAddr, verdict: Verdict) -> Vec<Covering> {
+        let now = clock::now();
         let around: Vec<Prefix> = Prefix::from(address).supernets().rev().collect();
-        let allows = around.iter().filter_map(|prefix| self.allow_of(*prefix));
+        let allows = around
+            .iter()
+            .filter_map(|prefix| self.allow_of(*prefix, now));
         let policies = around.iter().filter_map(|prefix| {
             let policy = self.intent.policy_name(*prefix)?;
             Some(self.policy_entry(policy, Some(*prefix)))
         });
         let default = self.policy_entry(DEFAULT.to_owned(), None);
         let entries = allows
-            .chain(self.listed_allows(address))
+            .chain(self.listed_allows(address, now))
             .map(Entry::Allow)
             .chain(
-                self.bans_around(address, &around)
+                self.bans_around(address, &around, now)
                     .into_iter()
                     .map(Entry::Ban),
             )
@@ -69,12 +73,13 @@ impl Controller {
 
     /// The bans of an address, those of lists too, the one that ends last first; those that stop at a protected address after
     /// those that do not.
-    fn bans_around(&self, address: IpAddr, around: &[Prefix]) -> Vec<Ban> {
+    fn bans_around(&self, address: IpAddr, around: &[Prefix], now: Instant) -> Vec<Ban> {
         let bans = around.iter().flat_map(|prefix| {
             let bans = self.intent.bans_of(*prefix);
+            let bans = bans.filter(|(_, row)| row.until > now);
             bans.map(|(origin, row)| (row.until, views::ban(*prefix, origin, row)))
         });
-        let mut bans: Vec<_> = bans.chain(self.listed_bans(address)).collect();
+        let mut bans: Vec<_> = bans.chain(self.listed_bans(address, now)).collect();
         let is_protected = self.protection.why(address).is_some();
         bans.sort_by_key(|(until, ban)| {
             let stops = is_protected && ban.origin != Origin::Forced;
@@ -84,10 +89,10 @@ impl Controller {
     }
 
     /// The entries of lists that allow an address, the narrowest first.
-    fn listed_allows(&self, address: IpAddr) -> Vec<Allow> {
+    fn listed_allows(&self, address: IpAddr, now: Instant) -> Vec<Allow> {
         let lists = self.intent.lists_for(Action::Allow);
         let allows = lists.flat_map(|(name, list)| {
-            let entries = list.around(address.into());
+            let entries = list.around(address.into(), now);
             entries.map(move |entry| Allow {
                 prefix: entry.prefix,
                 until: term::told(entry.until),
@@ -102,8 +107,9 @@ impl Controller {
         allows
     }
 
-    fn allow_of(&self, prefix: Prefix) -> Option<Allow> {
-        if let Some(row) = self.intent.allows().get(&prefix) {
+    fn allow_of(&self, prefix: Prefix, now: Instant) -> Option<Allow> {
+        let row = self.intent.allows().get(&prefix);
+        if let Some(row) = row.filter(|row| row.until > now) {
             return Some(views::allow(prefix, row));
         }
         self.intent.config.allow.contains(&prefix).then_some(Allow {

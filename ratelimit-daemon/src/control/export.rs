@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     api::{ExportFormat, ExportRequest, Exported, Refused},
+    clock,
     lists::{Action, Line, json_line, plain_line},
     origin::Origin,
     prefix::Prefix,
@@ -70,7 +71,10 @@ impl Controller {
     pub fn some_bans(&self, behind: Option<&(Prefix, Origin)>) -> Vec<BanEntry> {
         let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
         let bans = self.intent.bans().range((behind, Bound::Unbounded));
-        bans.take(PART)
+        let now = clock::now();
+        let lasting = bans.filter(|(_, row)| row.until > now);
+        lasting
+            .take(PART)
             .map(|((prefix, origin), row)| (*prefix, origin.clone(), row.clone()))
             .collect()
     }
@@ -110,7 +114,8 @@ impl Export {
 
     fn of_allows(&self, allows: &[(Prefix, AllowRow)]) -> String {
         let mut text = String::new();
-        for (prefix, row) in allows {
+        let now = clock::now();
+        for (prefix, row) in allows.iter().filter(|(_, row)| row.until > now) {
             self.line(
                 &mut text,
                 &Line {
@@ -130,7 +135,8 @@ impl Export {
     fn of_list(&self, name: &str, list: &List, entries: &[ListEntry]) -> String {
         let mut text = String::new();
         let origin = Origin::list(name).to_string();
-        for entry in entries {
+        let now = clock::now();
+        for entry in entries.iter().filter(|entry| entry.until > now) {
             self.line(
                 &mut text,
                 &Line {

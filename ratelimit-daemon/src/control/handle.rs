@@ -8,6 +8,7 @@ use std::{io, thread};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
+    busy::{Busy, BusyWith},
     controller::Controller,
     progress::Progress,
     survey::{self, Survey},
@@ -62,6 +63,7 @@ pub struct Handle {
     jobs: mpsc::Sender<Job>,
     walks: mpsc::Sender<survey::Job>,
     progress: Progress,
+    busy: Busy,
 }
 
 /// Why the controller has no answer.
@@ -84,6 +86,12 @@ impl Handle {
         self.progress.view()
     }
 
+    /// What the controller does at the moment, if it does something.
+    #[must_use]
+    pub fn busy(&self) -> Option<BusyWith> {
+        self.busy.with()
+    }
+
     /// Runs `request` when its turn comes.
     ///
     /// # Errors
@@ -94,12 +102,27 @@ impl Handle {
         request: impl FnOnce(&mut Controller) -> T + Send + 'static,
     ) -> Result<T, Unanswered> {
         let (sender, answer) = oneshot::channel();
+        let (what, busy) = (Busy::what(), self.busy.clone());
         let job = Job::Alone(Box::new(move |controller| {
+            let value = busy.during(what, || request(controller));
             // Nobody may wait any more: the client hung up.
-            let _ = sender.send(request(controller));
+            let _ = sender.send(value);
         }));
         self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)?;
         answer.await.map_err(|_| Unanswered::Stopped)
+    }
+
+    /// Has `request` run before all that is asked for later, and does not wait for it.
+    ///
+    /// # Errors
+    ///
+    /// When the controller has stopped.
+    pub async fn post(
+        &self,
+        request: impl FnOnce(&mut Controller) + Send + 'static,
+    ) -> Result<(), Unanswered> {
+        let job = Job::Alone(Box::new(request));
+        self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)
     }
 
     /// Runs a `request` that is short, makes its changes by [`Controller::edit`] alone, and may share a transaction with others.
@@ -112,8 +135,9 @@ impl Handle {
         request: impl FnOnce(&mut Controller) -> T + Send + 'static,
     ) -> Result<T, Unanswered> {
         let (sender, answer) = oneshot::channel();
+        let (what, busy) = (Busy::what(), self.busy.clone());
         let job = Job::Grouped(Box::new(move |controller| {
-            let value = request(controller);
+            let value = busy.during(what, || request(controller));
             Box::new(move |kept: Kept, others| {
                 let _ = sender.send((kept.map(|()| value), others));
             })
@@ -158,12 +182,13 @@ impl Controller {
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
         let (walks, survey) = Survey::new(self.enforcer.datapath().sources()).spawn()?;
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
-        let progress = self.progress.clone();
+        let (progress, busy) = (self.progress.clone(), Busy::default());
+        let writing = busy.clone();
         let thread = thread::Builder::new()
             .name("controller".into())
             .spawn(move || {
                 while let Some(job) = queue.blocking_recv() {
-                    self.run(job, &mut queue);
+                    self.run(job, &mut queue, &writing);
                 }
                 if let Err(panic) = survey.join() {
                     std::panic::resume_unwind(panic);
@@ -174,17 +199,18 @@ impl Controller {
             jobs,
             walks,
             progress,
+            busy,
         };
         Ok((handle, thread))
     }
 
-    fn run(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>) {
+    fn run(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>, busy: &Busy) {
         match job {
             Job::Alone(job) => job(self),
             // Nobody else waits: its change is a transaction by itself.
             Job::Grouped(job) if queue.is_empty() => job(self)(Ok(()), Others::NONE),
             Job::Grouped(first) => {
-                let next = self.run_group(first, queue);
+                let next = self.run_group(first, queue, busy);
                 if let Some(next) = next {
                     next(self);
                 }
@@ -193,7 +219,12 @@ impl Controller {
     }
 
     /// Runs a command together with those that wait behind it, and answers the first request that is to run alone.
-    fn run_group(&mut self, first: Grouped, queue: &mut mpsc::Receiver<Job>) -> Option<Alone> {
+    fn run_group(
+        &mut self,
+        first: Grouped,
+        queue: &mut mpsc::Receiver<Job>,
+        busy: &Busy,
+    ) -> Option<Alone> {
         self.begin_group();
         let first = first(self);
         let mut answers = Vec::new();
@@ -208,7 +239,10 @@ impl Controller {
                 Err(_) => break,
             }
         }
-        let kept = self.end_group().map_err(|_| Unanswered::NotKept);
+        let kept = busy.during("writing changes to the database".into(), || {
+            self.end_group()
+        });
+        let kept = kept.map_err(|_| Unanswered::NotKept);
         first(kept, Others { kept, answers });
         alone
     }

@@ -285,7 +285,7 @@ impl Intent {
         let bans = self.bans_around(prefix);
         let bans = bans.filter(move |(_, _, row)| row.until > now);
         let listed = self.lists_for(Action::Ban).filter_map(move |(name, list)| {
-            let mut around = list.around(prefix);
+            let mut around = list.around(prefix, now);
             let entry = around.find(|entry| entry.until > now)?;
             Some((entry.prefix, Origin::List(Arc::clone(name))))
         });

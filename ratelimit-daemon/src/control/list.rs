@@ -99,8 +99,18 @@ impl List {
     }
 
     /// The entries around a prefix, itself included, the widest first.
-    pub fn around(&self, prefix: Prefix) -> impl Iterator<Item = &ListEntry> {
-        prefix.supernets().filter_map(|outer| self.get(outer))
+    pub fn around(&self, prefix: Prefix, now: Instant) -> impl Iterator<Item = &ListEntry> {
+        let entries = prefix.supernets().filter_map(|outer| self.get(outer));
+        entries.filter(move |entry| entry.until > now)
+    }
+
+    /// How many of its entries have not ended at `now`.
+    pub fn len_at(&self, now: Instant) -> usize {
+        if self.soonest_end() > now {
+            return self.entries.len();
+        }
+        let lasting = self.entries.iter().filter(|entry| entry.until > now);
+        lasting.count()
     }
 
     /// The list without the entries that have ended at `now`.
@@ -199,11 +209,11 @@ mod tests {
     fn the_entries_around_an_address_are_found() {
         let list = list("10.0.0.0/8 10.1.0.0/16 10.1.2.3");
         let around: Vec<String> = list
-            .around(prefix("10.1.2.3"))
+            .around(prefix("10.1.2.3"), at(0))
             .map(|entry| entry.prefix.to_string())
             .collect();
         assert_eq!(around, ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.3"]);
-        assert_eq!(list.around(prefix("11.0.0.1")).count(), 0);
+        assert_eq!(list.around(prefix("11.0.0.1"), at(0)).count(), 0);
     }
 
     #[test]

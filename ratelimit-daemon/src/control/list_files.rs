@@ -43,7 +43,12 @@ pub struct FileState {
     pub errors: u64,
     /// Why it was not, the last time.
     pub error: Option<String>,
+    /// When the log told so last.
+    told: Option<Instant>,
 }
+
+/// How often the log tells of a file that is not taken, time and again for the same reason.
+const TOLD_EVERY: Duration = Duration::from_hours(1);
 
 impl ListFile {
     /// Reads the file.
@@ -65,13 +70,25 @@ impl ListFile {
         };
         let vetting = Vetting {
             force: self.config.force,
+            action: Some(self.config.action),
         };
         let acceptance = Acceptance {
             skip_bad: self.config.skip_bad,
             allow_empty: self.config.allow_empty,
         };
         let reading = lists::read(source, &vetting)?;
-        acceptance.check(&name, &reading)?;
+        let taken = acceptance.check(&name, &reading).map_err(Refused::from);
+        taken.map_err(|refused| {
+            if reading.bad.count == 0 {
+                return refused;
+            }
+            // Whoever asks for a reload need not be allowed to read the file.
+            let unquoted = Refused {
+                error: reading.bad.unquoted(),
+                ..refused.clone()
+            };
+            unquoted.quoting(refused.error)
+        })?;
         Ok(reading)
     }
 }
@@ -131,12 +148,19 @@ impl ListFiles {
         state.error = None;
     }
 
-    /// The file was not taken.
-    pub fn failed(&mut self, name: &Arc<str>, error: String) {
+    /// The file was not taken. Answers whether that is to be logged: at once, when the reason is another one, and then each hour.
+    pub fn failed(&mut self, name: &Arc<str>, error: String) -> bool {
         let state = self.states.entry(Arc::clone(name)).or_default();
-        state.tried = Some(Instant::now());
+        let now = Instant::now();
+        let is_known = state.error.as_ref() == Some(&error)
+            && state.told.is_some_and(|told| now - told < TOLD_EVERY);
+        if !is_known {
+            state.told = Some(now);
+        }
+        state.tried = Some(now);
         state.errors += 1;
         state.error = Some(error);
+        !is_known
     }
 
     /// How it went with the file of a list.

@@ -83,12 +83,14 @@ impl Controller {
                 ))
             }
             Err(refused) => {
-                warn!(list = %name, error = refused.error, "a list was not taken, and stays as it was");
                 let line = format!(
                     "list {name}: not taken, and stays as it was: {}",
                     refused.error
                 );
-                self.list_files.failed(name, refused.error);
+                if self.list_files.failed(name, refused.error.clone()) {
+                    let error = refused.in_full();
+                    warn!(list = %name, error, "a list was not taken, and stays as it was");
+                }
                 Some(line)
             }
         }
@@ -200,7 +202,7 @@ impl Controller {
             .or(config.map(|config| config.action));
         ListView {
             action: action.unwrap_or_default(),
-            entries: list.map_or(0, |list| list.entries().len()),
+            entries: list.map_or(0, |list| list.len_at(clock::now())),
             file: config.map(|config| config.file.display().to_string()),
             every_seconds: config.and_then(|config| Some(config.every?.as_secs_f64())),
             since: list.map(|list| list.since),
@@ -221,10 +223,10 @@ impl Controller {
     }
 
     /// The entries of lists that hold an address.
-    pub(super) fn listed(&self, prefix: Prefix) -> Vec<Listed> {
+    pub(super) fn listed(&self, prefix: Prefix, now: Instant) -> Vec<Listed> {
         let lists = self.intent.lists().iter();
         let entries = lists.flat_map(|(name, list)| {
-            list.around(prefix).map(move |entry| Listed {
+            list.around(prefix, now).map(move |entry| Listed {
                 list: Arc::clone(name),
                 action: list.action,
                 prefix: entry.prefix,

@@ -30,10 +30,11 @@ const FRAME_BYTES: usize = 64;
 /// No next header (RFC 8200, 4.7).
 const NO_NEXT_HEADER: u8 = 59;
 
-/// The verdict on a packet of `address` at `now`.
+/// The verdict on a packet of `address` and these classes at `now`.
 #[must_use]
 pub fn preview(
     address: IpAddr,
+    classes: ClassSet,
     now: Instant,
     rules: &Rules,
     enforcer: &Enforcer,
@@ -48,6 +49,7 @@ pub fn preview(
             enforcer,
             tables: &*enforcer.datapath().sources(),
             source,
+            classes,
             now,
         },
     )
@@ -76,6 +78,7 @@ struct Preview<'a> {
     enforcer: &'a Enforcer,
     tables: &'a dyn SourceTables,
     source: &'a Source,
+    classes: ClassSet,
     now: Instant,
 }
 
@@ -97,17 +100,17 @@ impl Tables for Preview<'_> {
         self.enforcer.held().policies.get(&index)
     }
 
-    /// The small frame is of no protocol that a class could name.
+    /// The small frame is of no protocol that a class could name: it is of those that are asked about.
     fn classes_of(&self, _: Kind) -> ClassSet {
-        ClassSet::OTHER
+        self.classes
     }
 
     fn classes_from(&self, _: u32) -> ClassSet {
-        ClassSet::OTHER
+        self.classes
     }
 
     fn classes_to(&self, _: u32) -> ClassSet {
-        ClassSet::OTHER
+        self.classes
     }
 
     fn node(&self) -> ReadOnlyNode<'_> {

@@ -22,6 +22,7 @@ use crate::{
         MapStatus, Origin, PolicyView, Refused, StatsRow, Status,
     },
     class::Class,
+    clock,
     config::{Mode, OnStop},
     datapath::{CounterRow, DatapathError, InterfaceState, IpFamily, Totals},
     prefix::Prefix,
@@ -189,9 +190,10 @@ impl Controller {
     /// The bans, in the order of their prefixes and origins.
     #[must_use]
     pub fn bans(&self) -> Vec<Ban> {
-        self.intent
-            .bans()
-            .iter()
+        let now = clock::now();
+        let lasting = self.intent.bans().iter();
+        lasting
+            .filter(|(_, row)| row.until > now)
             .map(|((prefix, origin), row)| ban(*prefix, origin, row))
             .collect()
     }
@@ -199,14 +201,13 @@ impl Controller {
     /// The allow list: that of the configuration, and what was added by hand.
     #[must_use]
     pub fn allows(&self) -> Vec<Allow> {
-        let by_hand = self.intent.allows().iter();
+        let now = clock::now();
+        let allows = self.intent.allows();
+        let lasts = |prefix: &Prefix| allows.get(prefix).is_some_and(|row| row.until > now);
+        let by_hand = allows.iter().filter(|(prefix, _)| lasts(prefix));
         let by_hand = by_hand.map(|(prefix, row)| allow(*prefix, row));
-        let configured = self
-            .intent
-            .config
-            .allow
-            .iter()
-            .filter(|prefix| !self.intent.allows().contains_key(prefix));
+        let configured = self.intent.config.allow.iter();
+        let configured = configured.filter(|prefix| !lasts(prefix));
         let configured = configured.map(|prefix| Allow {
             prefix: *prefix,
             until: None,

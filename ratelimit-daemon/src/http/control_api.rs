@@ -2,7 +2,7 @@
 //!
 //! What holds for each request of a connection is done around the routes: axum clones all layers around a route for each request.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use axum::{
     BoxError, Extension, Json, Router,
@@ -10,19 +10,20 @@ use axum::{
     extract::{
         DefaultBodyLimit, FromRequest, Path, Query, Request, State, rejection::JsonRejection,
     },
-    http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode},
+    http::{self, HeaderMap, HeaderName, HeaderValue, Method, StatusCode},
     response::{IntoResponse, Response},
     routing::{MethodRouter, delete, get, post},
 };
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use tokio::time::timeout;
 
 use super::{capture_api, event_api, peer::Peer, stream::Streams};
 use crate::{
     api::{
-        APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER,
-        SuggestRequest, UNKEPT,
+        APPLY_BYTES_MAX, ApplyRequest, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused,
+        SSH_PEER, SuggestRequest, UNKEPT,
     },
     control::{self, Controller, Handle, Unanswered},
     lists,
@@ -35,6 +36,9 @@ use super::list_api;
 const TOP_DEFAULT: usize = 20;
 /// The most sources `top` shows.
 const TOP_MAX: usize = 10_000;
+
+/// How long `status` waits for the controller, until it tells what that is busy with.
+const STATUS_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The control API.
 #[derive(Clone)]
@@ -68,12 +72,24 @@ impl ControlApi {
         if !peer.is_permitted() {
             return forbidden(peer);
         }
-        self.note_ssh_peer(request.headers()).await;
+        let noted = self.note_ssh_peer(request.headers());
+        if request.method() == Method::GET {
+            // Nobody is banned by it: it does not wait for a controller that is stuck.
+            let _ = timeout(STATUS_PATIENCE, noted).await;
+        } else {
+            noted.await;
+        }
         let extensions = request.extensions_mut();
         extensions.insert(peer.clone());
         extensions.insert(streams.clone());
         extensions.insert(self.recorder.clone());
-        let Ok(response) = self.routes.call(request).await;
+        let what = format!(
+            "{} {} by {}",
+            request.method(),
+            request.uri().path(),
+            peer.author
+        );
+        let Ok(response) = control::asked_as(what, self.routes.call(request)).await;
         response
     }
 
@@ -84,7 +100,7 @@ impl ControlApi {
         if let Some(peer) = peer {
             let note = move |controller: &mut Controller| controller.note_ssh_peer(peer);
             // A controller that has stopped says so to the request itself.
-            let _ = self.controller.call(note).await;
+            let _ = self.controller.post(note).await;
         }
     }
 }
@@ -93,6 +109,14 @@ fn forbidden(peer: &Peer) -> Response {
     let refused = Refused::because(format!("{} may not command ratelimitd", peer.author))
         .hint("ask as root, or as a member of the group of the socket");
     answer(StatusCode::FORBIDDEN, refused)
+}
+
+/// The answer to a user who has as many requests under way as connections.
+pub(super) fn too_many_connections() -> Response {
+    let refused =
+        Refused::because("too many connections of this user, each with a request under way")
+            .hint("wait for one of them to be answered");
+    answer(StatusCode::SERVICE_UNAVAILABLE, refused)
 }
 
 fn routes(controller: Handle) -> Router {
@@ -145,8 +169,7 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/protected", get(protected))
         .route(
             "/v1/apply",
-            posts(Transaction::Own, Controller::apply)
-                .layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
+            post(apply).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
         )
         .route("/v1/confirm", post(confirm))
         .route("/v1/rollback", post(roll_back))
@@ -178,8 +201,21 @@ async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<
 }
 
 async fn status(State(controller): State<Handle>) -> Response {
-    let status = control::status(&controller).await;
-    tell(&controller, status.map(Ok)).await
+    let told = async {
+        let status = control::status(&controller).await;
+        tell(&controller, status.map(Ok)).await
+    };
+    let told = timeout(STATUS_PATIENCE, told).await;
+    told.unwrap_or_else(|_| busy(&controller))
+}
+
+/// The answer of a daemon that has no time to answer.
+fn busy(controller: &Handle) -> Response {
+    let with = controller.busy().map(|with| with.to_string());
+    let with = with.as_deref().unwrap_or("busy with many requests");
+    let refused = Refused::because(format!("ratelimitd does not answer: it is {with}"))
+        .hint("the kernel goes on enforcing meanwhile; where it does not end, look at the log, then restart ratelimitd");
+    answer(StatusCode::SERVICE_UNAVAILABLE, refused)
 }
 
 async fn bans(State(controller): State<Handle>) -> Response {
@@ -278,8 +314,32 @@ where
     })
 }
 
-async fn reload(State(controller): State<Handle>) -> Response {
-    read(&controller, Controller::reload).await
+async fn reload(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
+    let shown = move |refused: Refused| {
+        if peer.is_root() {
+            refused.for_root()
+        } else {
+            refused
+        }
+    };
+    read(&controller, move |controller| {
+        controller.reload().map_err(shown)
+    })
+    .await
+}
+
+async fn apply(
+    State(controller): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    Body(request): Body<ApplyRequest>,
+) -> Response {
+    read(&controller, move |controller| {
+        if !peer.is_root() {
+            controller.require_own_files(&request)?;
+        }
+        controller.apply(request, &peer.author)
+    })
+    .await
 }
 
 async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {

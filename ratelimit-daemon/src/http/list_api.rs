@@ -17,9 +17,9 @@ use super::{
     pieces::{self, Pieces},
 };
 use crate::{
-    api::{ExportRequest, ImportRequest, Imported, Progress, Refused},
+    api::{ExportRequest, ImportInto, ImportRequest, Imported, Progress, Refused},
     control::{Controller, Export, Handle},
-    lists::{self, Acceptance, Reading, Source, Vetting},
+    lists::{self, Acceptance, Action, Reading, Source, Vetting},
 };
 
 /// The lists.
@@ -74,6 +74,12 @@ fn parse(request: &ImportRequest, body: &[u8]) -> Result<Reading, Refused> {
     };
     let vetting = Vetting {
         force: request.force,
+        action: match request.into {
+            ImportInto::Bans => Some(Action::Ban),
+            ImportInto::Allows => Some(Action::Allow),
+            ImportInto::List => Some(request.action),
+            ImportInto::Origins => None,
+        },
     };
     let reading = lists::read(source, &vetting)?;
     let acceptance = Acceptance {

@@ -1,5 +1,7 @@
 //! What the network may read: metrics and health.
 
+use std::time::Duration;
+
 use axum::{
     Router,
     extract::State,
@@ -7,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use tokio::time::timeout;
 
 use crate::{
     control::{self, Handle},
@@ -38,11 +41,19 @@ async fn metrics_page(State(controller): State<Handle>, headers: HeaderMap) -> R
     }
 }
 
-/// Healthy is: the controller answers, and the program runs on every interface. `pass-all` is no illness, somebody wants it:
-/// it is told, and no reason to take the host out of service.
+/// How long `/healthz` waits for the controller. Whoever asks waits a second at most, as a rule.
+const HEALTH_PATIENCE: Duration = Duration::from_millis(700);
+/// How long the controller may be busy with one thing until that is an illness.
+const BUSY_MAX: Duration = Duration::from_secs(10);
+
+/// Healthy is: the controller answers, or has been busy for seconds at most, and the program runs on every interface. `pass-all` is
+/// no illness, somebody wants it: it is told, and no reason to take the host out of service.
 async fn health(State(controller): State<Handle>) -> Response {
-    let Ok(status) = controller.call(|controller| controller.status()).await else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
+    let status = controller.call(|controller| controller.status());
+    let status = match timeout(HEALTH_PATIENCE, status).await {
+        Ok(Ok(status)) => status,
+        Ok(Err(_)) => return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
+        Err(_) => return busy(&controller),
     };
     let detached: Vec<String> = status
         .interfaces
@@ -58,4 +69,14 @@ async fn health(State(controller): State<Handle>) -> Response {
         Some(_) => "pass-all is on: nothing is dropped\n".into_response(),
         None => "ok\n".into_response(),
     }
+}
+
+fn busy(controller: &Handle) -> Response {
+    let Some(with) = controller.busy() else {
+        return "ok, with many requests that wait\n".into_response();
+    };
+    if with.lasts() < BUSY_MAX {
+        return format!("ok, {with}\n").into_response();
+    }
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{with}\n")).into_response()
 }

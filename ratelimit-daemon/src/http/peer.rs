@@ -9,6 +9,8 @@ use std::{
 use tokio::net::{UnixStream, unix::UCred};
 use tracing::warn;
 
+use super::names::Names;
+
 /// Groups that are asked for at first; few users are in more.
 const GROUPS_USUAL: usize = 32;
 
@@ -16,6 +18,7 @@ const GROUPS_USUAL: usize = 32;
 #[derive(Clone, Debug)]
 pub struct Peer {
     is_permitted: bool,
+    uid: Option<u32>,
     pub(super) author: Arc<str>,
 }
 
@@ -28,8 +31,32 @@ impl Peer {
             is_permitted: credentials
                 .as_ref()
                 .is_some_and(|peer| may_command(peer, stream.as_fd())),
-            author: name(credentials.as_ref().map(UCred::uid)).into(),
+            uid: credentials.as_ref().map(UCred::uid),
+            author: number(credentials.as_ref().map(UCred::uid)).into(),
         }
+    }
+
+    /// The same with the name of its user as its author.
+    pub async fn named(&self, names: &Names) -> Self {
+        let Some(uid) = self.uid else {
+            return self.clone();
+        };
+        Self {
+            author: names.of(uid).await,
+            ..self.clone()
+        }
+    }
+
+    /// The number of its user.
+    #[must_use]
+    pub const fn uid(&self) -> Option<u32> {
+        self.uid
+    }
+
+    /// Whether it may read every file.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.uid == Some(0)
     }
 
     /// Whether it may command the daemon.
@@ -91,13 +118,7 @@ fn groups(socket: BorrowedFd<'_>) -> io::Result<Vec<libc::gid_t>> {
     }
 }
 
-fn name(uid: Option<u32>) -> String {
-    let Some(uid) = uid else {
-        return "unknown".to_owned();
-    };
-    let user = uzers::get_user_by_uid(uid);
-    user.map_or_else(
-        || format!("uid {uid}"),
-        |user| user.name().to_string_lossy().into_owned(),
-    )
+/// What a user is called whose name is not known.
+fn number(uid: Option<u32>) -> String {
+    uid.map_or_else(|| "unknown".to_owned(), |uid| format!("uid {uid}"))
 }

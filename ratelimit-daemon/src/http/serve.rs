@@ -1,6 +1,13 @@
 //! Accepting connections, with bounds: on how many there are, and on how long one may take.
 
-use std::{convert::Infallible, io, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    future::{pending, ready},
+    io,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{Router, http::Request, response::Response};
 use hyper::{
@@ -14,21 +21,29 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    sync::Semaphore,
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{control_api::ControlApi, peer::Peer, stream::Streams};
+use super::{
+    control_api::{ControlApi, too_many_connections},
+    names::Names,
+    peer::Peer,
+    seats::{Seat, Seats},
+    stream::Streams,
+};
 
-/// Connections of one listener at a time; others wait in its backlog.
+/// Connections from the network at a time; others wait in the backlog.
 const CONNECTIONS_MAX: usize = 64;
+/// Connections to the control socket that are told that there are too many, at a time; others are closed.
+const REFUSALS_MAX: usize = 16;
 /// How long a client from the network may take to send the head of a request. Others have the time of a connection: with a timer for
 /// each request, the runtime wakes itself for most of them.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may last of which no answer is a stream.
+/// How long a connection from the network may last.
 const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long an error of `accept` (too many open files) is waited out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -80,36 +95,96 @@ impl<S> Answers for S where
 
 /// Serves the control API until `stop`, to peers that may use it.
 pub async fn serve_control(listener: UnixListener, api: ControlApi, stop: CancellationToken) {
-    let streams = Streams::new(stop.clone());
-    let for_peer = move |stream: &UnixStream| {
-        let streams = streams.of_connection();
-        let connection = Arc::new((api.clone(), Peer::of(stream), streams.clone()));
-        let answer = move |request| {
-            let connection = Arc::clone(&connection);
-            async move {
-                let (api, peer, streams) = &*connection;
-                Ok(api.answer(peer, streams, request).await)
+    let (seats, names) = (Seats::default(), Names::of_system());
+    let all_streams = Streams::new(stop.clone());
+    let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+    let begin = move |stream: UnixStream, _, connections: &mut JoinSet<()>| {
+        let peer = Peer::of(&stream);
+        let Ok(seat) = seats.take(&peer) else {
+            if let Ok(slot) = Arc::clone(&refusals).try_acquire_owned() {
+                connections.spawn(refuse(stream, slot));
             }
+            return;
         };
-        (service_fn(answer), Some(streams))
+        let streams = all_streams.of_connection(peer.is_root());
+        let shared = Arc::new((api.clone(), names.clone(), peer, streams, seat));
+        connections.spawn(control_connection(
+            stream,
+            shared,
+            all_streams.stop().clone(),
+        ));
     };
-    serve(listener, for_peer, KeepAlive::Yes, stop).await;
+    // How many there may be is told when it is known who connects.
+    let slots = Semaphore::new(Semaphore::MAX_PERMITS);
+    serve(listener, slots, begin, stop).await;
+}
+
+/// What the requests of a connection share.
+type Shared = Arc<(ControlApi, Names, Peer, Streams, Seat)>;
+
+async fn control_connection(stream: UnixStream, shared: Shared, stop: CancellationToken) {
+    let presence = shared.4.presence().clone();
+    let streams = shared.3.clone();
+    let answer = move |request: Request<Incoming>| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let (api, names, peer, streams, seat) = &*shared;
+            let (under_way, request) = seat.presence().begin(request);
+            let peer = peer.named(names).await;
+            let response = api.answer(&peer, streams, request).await;
+            Ok(under_way.answer(response))
+        }
+    };
+    let end = async {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = presence.is_to_leave() => {}
+        }
+    };
+    let stream = presence.watch(stream);
+    let too_long = presence.too_quiet(&streams);
+    connection(stream, service_fn(answer), KeepAlive::Yes, too_long, end).await;
+}
+
+/// Answers that there are too many connections.
+async fn refuse(stream: UnixStream, slot: OwnedSemaphorePermit) {
+    let answer = |_: Request<Incoming>| ready(Ok(too_many_connections()));
+    let too_long = sleep(HEAD_TIMEOUT);
+    connection(
+        stream,
+        service_fn(answer),
+        KeepAlive::No,
+        too_long,
+        pending(),
+    )
+    .await;
+    drop(slot);
 }
 
 /// Serves metrics until `stop`.
 pub async fn serve_observe(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let service = move |_: &TcpStream| (TowerToHyperService::new(router.clone()), None);
-    serve(listener, service, KeepAlive::No, stop).await;
+    let ends = stop.clone();
+    let begin = move |stream: TcpStream, slot, connections: &mut JoinSet<()>| {
+        let service = TowerToHyperService::new(router.clone());
+        let stop = ends.clone();
+        connections.spawn(async move {
+            let too_long = sleep(CONNECTION_TIMEOUT);
+            connection(stream, service, KeepAlive::No, too_long, stop.cancelled()).await;
+            drop(slot);
+        });
+    };
+    serve(listener, Semaphore::new(CONNECTIONS_MAX), begin, stop).await;
 }
 
-/// Ends when all connections have, after `stop`. Where it is dropped before, they are cut off.
-async fn serve<L: Accept, S: Answers>(
+/// Has `begin` take who connects, with one of the slots. Ends when all connections have, after `stop`. Where it is dropped before,
+/// they are cut off.
+async fn serve<L: Accept>(
     listener: L,
-    service: impl Fn(&L::Stream) -> (S, Option<Streams>) + Send,
-    keep_alive: KeepAlive,
+    slots: Semaphore,
+    begin: impl Fn(L::Stream, OwnedSemaphorePermit, &mut JoinSet<()>) + Send,
     stop: CancellationToken,
 ) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let slots = Arc::new(slots);
     let mut connections = JoinSet::new();
     loop {
         let slot = slots
@@ -123,14 +198,7 @@ async fn serve<L: Accept, S: Answers>(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok(stream) => {
-                let (service, streams) = service(&stream);
-                let stop = stop.clone();
-                connections.spawn(async move {
-                    connection(stream, service, streams, keep_alive, stop).await;
-                    drop(slot);
-                });
-            }
+            Ok(stream) => begin(stream, slot, &mut connections),
             Err(error) => {
                 warn!(%error, "a connection could not be accepted");
                 sleep(ACCEPT_PAUSE).await;
@@ -140,27 +208,22 @@ async fn serve<L: Accept, S: Answers>(
     while connections.join_next().await.is_some() {}
 }
 
+/// Serves one connection: until `end` and the answer that is under way then, and not for `too_long`.
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     service: impl Answers,
-    streams: Option<Streams>,
     keep_alive: KeepAlive,
-    stop: CancellationToken,
+    too_long: impl Future<Output = ()>,
+    end: impl Future<Output = ()>,
 ) {
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout((keep_alive == KeepAlive::No).then_some(HEAD_TIMEOUT))
         .keep_alive(keep_alive == KeepAlive::Yes)
         .serve_connection(TokioIo::new(stream), service);
-    let too_long = async {
-        sleep(CONNECTION_TIMEOUT).await;
-        if let Some(streams) = streams {
-            streams.end().await;
-        }
-    };
-    let mut connection = std::pin::pin!(connection);
-    let mut too_long = std::pin::pin!(too_long);
-    let mut is_stopping = false;
+    let mut connection = pin!(connection);
+    let (mut too_long, mut end) = (pin!(too_long), pin!(end));
+    let mut is_ending = false;
     loop {
         tokio::select! {
             ended = connection.as_mut() => {
@@ -173,8 +236,8 @@ async fn connection(
                 debug!("a connection took too long and was closed");
                 return;
             }
-            () = stop.cancelled(), if !is_stopping => {
-                is_stopping = true;
+            () = &mut end, if !is_ending => {
+                is_ending = true;
                 // After the answer that is under way, if there is one.
                 connection.as_mut().graceful_shutdown();
             }
@@ -184,8 +247,6 @@ async fn connection(
 
 #[cfg(test)]
 mod tests {
-    use std::future::pending;
-
     use tokio::time::timeout;
 
     use super::*;
@@ -198,19 +259,26 @@ mod tests {
         let socket = directory.path().join("control.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let asked = Arc::new(Semaphore::new(0));
-        let service = {
+        let begin = {
             let asked = Arc::clone(&asked);
-            move |_: &UnixStream| {
+            move |stream: UnixStream, _, connections: &mut JoinSet<()>| {
                 let asked = Arc::clone(&asked);
                 let answer = move |_| {
                     asked.add_permits(1);
                     pending::<Result<Response, Infallible>>()
                 };
-                (service_fn(answer), None)
+                let service = service_fn(answer);
+                connections.spawn(connection(
+                    stream,
+                    service,
+                    KeepAlive::Yes,
+                    pending(),
+                    pending(),
+                ));
             }
         };
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(serve(listener, service, KeepAlive::Yes, stop.clone()));
+        let serving = tokio::spawn(serve(listener, Semaphore::new(1), begin, stop.clone()));
         let client = UnixStream::connect(&socket).await.unwrap();
         let request = b"GET /v1/export HTTP/1.1\r\nhost: ratelimitd\r\n\r\n";
         assert_eq!(client.try_write(request).unwrap(), request.len());

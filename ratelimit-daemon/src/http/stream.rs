@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Streams at a time: the others of the connections are for those who ask once.
+/// Streams at a time, of root and of all others: the rest of the connections is for those who ask once.
 const STREAMS_MAX: usize = 16;
 /// Pieces of a stream that wait for a slow client.
 const PIECES_MAX: usize = 16;
@@ -31,6 +31,7 @@ const GRACE: Duration = Duration::from_secs(1);
 pub struct Streams {
     stop: CancellationToken,
     slots: Arc<Semaphore>,
+    slots_of_root: Arc<Semaphore>,
     /// Whether this connection has a stream.
     is_used: Arc<AtomicBool>,
 }
@@ -52,16 +53,28 @@ impl Streams {
         Self {
             stop,
             slots: Arc::new(Semaphore::new(STREAMS_MAX)),
+            slots_of_root: Arc::new(Semaphore::new(STREAMS_MAX)),
             is_used: Arc::default(),
         }
     }
 
     /// The same for another connection.
-    pub fn of_connection(&self) -> Self {
+    pub fn of_connection(&self, is_root: bool) -> Self {
+        let slots = if is_root {
+            &self.slots_of_root
+        } else {
+            &self.slots
+        };
         Self {
+            slots: Arc::clone(slots),
             is_used: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// What they end with.
+    pub const fn stop(&self) -> &CancellationToken {
+        &self.stop
     }
 
     /// Begins a stream: the body of the answer, and where it is written to.
@@ -130,7 +143,9 @@ mod tests {
     fn streams_leave_connections_for_others_and_their_slots_come_back() {
         let streams = Streams::new(CancellationToken::new());
         let begun: Vec<_> = (0..STREAMS_MAX).map(|_| streams.begin().unwrap()).collect();
-        assert_eq!(streams.of_connection().begin().err(), Some(TooManyStreams));
+        let other = streams.of_connection(false);
+        assert_eq!(other.begin().err(), Some(TooManyStreams));
+        assert!(streams.of_connection(true).begin().is_ok());
         drop(begun);
         assert!(streams.begin().is_ok());
     }

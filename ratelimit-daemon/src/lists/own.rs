@@ -98,6 +98,10 @@ pub fn read(reader: &mut Reader<'_>) {
                 continue;
             }
         };
+        if let Err(problem) = reader.vetting().vet_action(line.action) {
+            reader.bad(text, || problem);
+            continue;
+        }
         let facts = reader.facts(Facts {
             action: line.action,
             author: line.author.map(Cow::into_owned),

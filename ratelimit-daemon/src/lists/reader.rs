@@ -76,6 +76,11 @@ impl<'t> Reader<'t> {
         self.text
     }
 
+    /// What the list may hold.
+    pub fn vetting(&self) -> &'t Vetting {
+        self.vetting
+    }
+
     /// The moment at which a time to live is over.
     pub fn after(&self, time: SignedDuration) -> Timestamp {
         self.written.saturating_add(time).unwrap_or(Timestamp::MAX)

@@ -302,6 +302,7 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let refused = serde_json::from_slice(body).unwrap_or_else(|_| Refused {
         error: format!("the daemon answers {status}"),
         hint: None,
+        quoting: None,
     });
     if status != StatusCode::FORBIDDEN {
         return Failure {

@@ -19,6 +19,7 @@ impl Failure {
             refused: Refused {
                 error: error.into(),
                 hint: None,
+                quoting: None,
             },
         }
     }

@@ -81,7 +81,7 @@ fn a_wide_prefix_needs_force() {
     let said = daemon.rlctl(&["import", "-"], "224.0.0.0/3\n");
     assert!(
         said.stderr
-            .contains("stdin:1:1: 224.0.0.0/3 is wider than /8"),
+            .contains("stdin:1:1: `224.0.0.0/3` is wider than /8"),
         "{said:?}"
     );
     ok_with(&daemon, &["import", "-", "--force"], "224.0.0.0/3\n");

@@ -33,6 +33,7 @@ pub fn refuses(status: u16, error: &str, hint: Option<&str>) -> Daemon {
     let refused = Refused {
         error: error.to_owned(),
         hint: hint.map(str::to_owned),
+        quoting: None,
     };
     Daemon::Answers(status, serde_json::to_string(&refused).unwrap())
 }

@@ -1,6 +1,7 @@
 //! The controller over a datapath in memory.
 
 mod attacks;
+mod busy;
 mod clock_changes;
 mod crowdsec;
 mod damage;

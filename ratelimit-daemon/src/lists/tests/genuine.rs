@@ -2,6 +2,11 @@
 
 use super::*;
 
+const FORCED: Vetting = Vetting {
+    force: true,
+    action: None,
+};
+
 #[test]
 fn addresses_prefixes_and_ranges_are_read_with_their_comments() {
     check(
@@ -15,7 +20,7 @@ fn addresses_prefixes_and_ranges_are_read_with_their_comments() {
 #[test]
 fn a_netset_of_firehol_is_read_by_force_because_of_its_bogons() {
     let sample = include_bytes!("samples/firehol_level1.netset");
-    let reading = read_bytes(sample, Vetting { force: true }).unwrap();
+    let reading = read_bytes(sample, FORCED).unwrap();
     assert_eq!(reading.format, Format::Netset);
     assert_eq!(
         entries(&reading),
@@ -27,7 +32,7 @@ fn a_netset_of_firehol_is_read_by_force_because_of_its_bogons() {
         reading
             .bad
             .to_string()
-            .contains("224.0.0.0/3 is wider than /8")
+            .contains("`224.0.0.0/3` is wider than /8")
     );
 }
 
@@ -234,6 +239,35 @@ fn our_own_lines_are_read_with_all_they_say() {
     assert_eq!(facts.action, Some(Action::Allow));
     assert_eq!(facts.author.as_deref(), Some("root"));
     assert_eq!(facts.origin.as_deref(), Some("list:x"));
+}
+
+#[test]
+fn a_line_that_says_something_else_than_the_list_is_for_is_bad() {
+    let text = r#"{"prefix":"192.0.2.1","action":"allow"}
+{"prefix":"192.0.2.2","action":"ban"}
+{"prefix":"192.0.2.3"}"#;
+    for (action, bad, taken) in [
+        (None, "", "192.0.2.1\n192.0.2.2\n192.0.2.3"),
+        (
+            Some(Action::Ban),
+            "list:1:1: the line says `allow`, and all of the list is to ban",
+            "192.0.2.2\n192.0.2.3",
+        ),
+        (
+            Some(Action::Allow),
+            "list:2:1: the line says `ban`, and all of the list is to allow",
+            "192.0.2.1\n192.0.2.3",
+        ),
+    ] {
+        let vetting = Vetting {
+            action,
+            ..Vetting::default()
+        };
+        let reading = read_bytes(text.as_bytes(), vetting).unwrap();
+        let told = reading.bad.to_string();
+        assert_eq!(told.lines().next().unwrap_or_default(), bad);
+        assert_eq!(entries(&reading), taken);
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn a_bad_line_is_shown_with_its_place_and_what_to_write() {
     );
     check(
         "0.0.0.0/0\n",
-        "list:1:1: 0.0.0.0/0 is every address there is\n1 | 0.0.0.0/0\n  | ^^^^^^^^^ write the prefixes that are meant",
+        "list:1:1: `0.0.0.0/0` is every address there is\n1 | 0.0.0.0/0\n  | ^^^^^^^^^ write the prefixes that are meant",
     );
 }
 

@@ -5,13 +5,16 @@
 
 mod circumstances;
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use jiff::Zoned;
 
 use self::circumstances::{Circumstances, aside};
 use crate::{
-    api::{Check, Covering, Entry, LimitState, Limited, Listed, Origin, StrikesView, WiderLimits},
+    api::{
+        Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, Origin, StrikesView,
+        What, WiderLimits,
+    },
     limit::Algorithm,
     lists::Action,
     rlctl::{
@@ -25,13 +28,18 @@ use crate::{
     },
 };
 
-/// Asks about an address. It ends as `Blocked` when its packets are dropped.
+/// Asks about an address. It ends as `Blocked` when its packets are dropped, or those of a class.
 pub fn run(address: IpAddr, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let address = address.to_canonical();
     let answer: Answer<Check> = client.get(&format!("/v1/check/{address}"))?;
-    let code = match answer.value.action.as_str() {
-        "drop" => ExitCode::Blocked,
-        _ => ExitCode::Done,
+    let classes = answer.value.classes.iter().map(|class| &class.action);
+    let code = if classes
+        .chain([&answer.value.action])
+        .any(|action| action == "drop")
+    {
+        ExitCode::Blocked
+    } else {
+        ExitCode::Done
     };
     let text = sentences(&answer.value, now).join("\n");
     let mut report = Report::new(answer, text);
@@ -89,7 +97,29 @@ fn verdict(check: &Check) -> String {
             "packets from {address} {}, but only because of the dry run: they would be dropped ({reason})",
             styled(WARNING, "pass")
         ),
-        _ => format!("packets from {address} {} ({reason})", styled(GOOD, "pass")),
+        _ => {
+            let passes = if check.classes.is_empty() {
+                styled(GOOD, "pass")
+            } else {
+                styled(WARNING, "pass")
+            };
+            let classes: String = check.classes.iter().map(but_of_class).collect();
+            format!("packets from {address} {passes} ({reason}){classes}")
+        }
+    }
+}
+
+/// `, but those of icmp are dropped (limited)`
+fn but_of_class(verdict: &ClassVerdict) -> String {
+    let (class, reason) = (printable(&verdict.class), printable(&verdict.reason));
+    match verdict.action.as_str() {
+        "drop" => format!(
+            ", but those of {class} are {} ({reason})",
+            styled(BAD, "dropped")
+        ),
+        _ => format!(
+            ", but those of {class} only because of the dry run: they would be dropped ({reason})"
+        ),
     }
 }
 
@@ -256,9 +286,29 @@ fn strikes(view: &StrikesView) -> String {
     format!("strikes: {} that count; {}{before}", view.strikes, view.ban)
 }
 
+/// What else has dropped packets of the source, of those that were seen.
+fn by_others(check: &Check) -> String {
+    let reasons = check
+        .last_drops
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Drop(dropped) => Some(dropped.reason.as_str()),
+            _ => None,
+        });
+    let reasons: BTreeSet<&str> = reasons.collect();
+    if reasons.is_empty() {
+        return String::new();
+    }
+    let reasons: Vec<&str> = reasons.into_iter().collect();
+    format!("; drops that were seen: {}", printable(&reasons.join(", ")))
+}
+
 fn refusals(check: &Check, now: &Zoned) -> String {
     match (check.refused_packets, check.refused_last) {
-        (0, _) => "nothing that is remembered".to_owned(),
+        (0, _) => format!(
+            "nothing by its own limits that is remembered{}",
+            by_others(check)
+        ),
         (packets, None) => format!("{} by limits", phrase::packets(packets)),
         (packets, Some(last)) => format!(
             "{} by limits, the last at {}",

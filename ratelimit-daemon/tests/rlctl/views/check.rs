@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ratelimit_daemon::{
     api::{
-        Allow, ByHand, Check, Covering, Dropped, Entry, Event, LimitState, Origin, What,
-        WiderLimits,
+        Allow, ByHand, Check, ClassVerdict, Covering, Dropped, Entry, Event, LimitState, Origin,
+        What, WiderLimits,
     },
     class::Match,
     limit::{Algorithm, LimitSpec, LimitUnit},
@@ -80,6 +80,41 @@ seen: {since_told} dropped 203.0.113.7 on eth0: banned"
 }
 
 #[test]
+fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused() {
+    let (seen, seen_told) = moment(-1);
+    let drop = Event {
+        number: 7,
+        at: seen,
+        what: What::Drop(Dropped {
+            source: [203, 0, 113, 7].into(),
+            reason: "aggregate-limited".to_owned(),
+            observed: false,
+            policy: None,
+            limit: None,
+            interface: "eth0".to_owned(),
+        }),
+    };
+    let class = |class: &str, action: &str| ClassVerdict {
+        class: class.to_owned(),
+        action: action.to_owned(),
+        reason: "limited".to_owned(),
+    };
+    let answer = Check {
+        classes: vec![class("icmp", "drop"), class("udp", "observe")],
+        last_drops: vec![drop],
+        limits: Vec::new(),
+        ..passing("203.0.113.7")
+    };
+    let stdout = format!(
+        "packets from 203.0.113.7 pass (conforming), but those of icmp are dropped (limited), but those of udp only because of the dry run: they would be dropped (limited)
+rule: the policy `default`, as for every source without one of its own
+refused: nothing by its own limits that is remembered; drops that were seen: aggregate-limited
+seen: {seen_told} dropped 203.0.113.7 on eth0: aggregate-limited"
+    );
+    check_blocked(answers(&answer), &stdout);
+}
+
+#[test]
 fn check_tells_the_limits_that_a_source_shares() {
     let mut limits = limits();
     limits.truncate(1);
@@ -106,7 +141,7 @@ fn check_tells_the_limits_that_a_source_shares() {
 rule: the limits that a prefix around it has, for all of its sources
 limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit of the node, with what CPUs have drawn ahead (dry run): 1000 packets per 1s of tcp-syn: 37 used, the window closes in 0.4s
-refused: nothing that is remembered";
+refused: nothing by its own limits that is remembered";
     check_blocked(answers(&answer), stdout);
 }
 
@@ -121,7 +156,7 @@ fn check_of_a_protected_address_says_which_bans_hold_for_it() {
 packets from 203.0.113.7 pass (conforming)
 rule: the policy `default`, as for every source without one of its own
 protected: it is the default gateway of eth0, so only bans with --force hold for it
-refused: nothing that is remembered";
+refused: nothing by its own limits that is remembered";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
@@ -181,7 +216,7 @@ limit: 50000 packets per 1s (sliding-window): 50000 used, room in 0.2s, all forg
 limit: 50kB per 1s (token-bucket, burst 100kB): 60kB of 100kB used, the bucket is full again in 1.5s
 limit: 5 packets per 1m (sliding-log): 5 used, room in 12.0s, all forgotten in 1.5s
 limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, room in 0.1s, the bucket is full again in 1.5s
-refused: nothing that is remembered";
+refused: nothing by its own limits that is remembered";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
@@ -228,7 +263,7 @@ until: {until_told} (10d 12h left)
 allowed: by bob, since {since_told}
 why: migration
 beneath: the policy `192.0.2.0/24`, which is for 192.0.2.0/24, limited by alice, forever: nobody said why
-refused: nothing that is remembered"
+refused: nothing by its own limits that is remembered"
     );
     let allowed = answers(&answer([true, false], "allowed"));
     check_view(&["check", "192.0.2.1"], allowed, request, stdout);
@@ -239,7 +274,7 @@ until: forever
 limited: by alice, since {since_told}
 why: nobody said
 beneath: the allow list has 192.0.2.0/24, allowed by bob, until {until_told}: migration
-refused: nothing that is remembered"
+refused: nothing by its own limits that is remembered"
     );
     let limited = answers(&answer([false, true], "conforming"));
     check_view(&["check", "192.0.2.1"], limited, request, stdout);
@@ -258,7 +293,7 @@ fn check_of_an_address_that_passes_ends_with_0() {
 packets from 2001:db8::1 pass (conforming)
 source: it counts as one of 2001:db8::/64
 rule: the policy `partner`, which is for 2001:db8::/48
-refused: nothing that is remembered";
+refused: nothing by its own limits that is remembered";
     let request = "GET /v1/check/2001:db8::1";
     check_view(&["check", "2001:db8::1"], answers(&answer), request, stdout);
 }
@@ -274,7 +309,7 @@ fn check_of_an_allowed_address_tells_the_entry() {
     let stdout = "\
 packets from 203.0.113.7 pass (allowed)
 rule: the allow list has 203.0.113.0/24
-refused: nothing that is remembered";
+refused: nothing by its own limits that is remembered";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
@@ -290,7 +325,7 @@ fn check_under_a_dry_run_ends_with_0() {
     let stdout = "\
 packets from 203.0.113.7 pass, but only because of the dry run: they would be dropped (limited)
 rule: the policy `default`, as for every source without one of its own
-refused: nothing that is remembered";
+refused: nothing by its own limits that is remembered";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
@@ -327,6 +362,7 @@ fn passing(address: &str) -> Check {
         wider: Vec::new(),
         covering: Vec::new(),
         last_drops: Vec::new(),
+        classes: Vec::new(),
         strikes: None,
         new_sources: None,
         refused_packets: 0,

@@ -246,7 +246,7 @@ fn a_file_that_is_broken_empty_or_gone_leaves_the_list_as_it_was() {
     fs::write(&file, "192.0.2.1\n").unwrap();
     let mut lab = Lab::new(with_file(&file, Some(Duration::ZERO)));
     for (text, error) in [
-        ("192.0.2.2\nx\n", "drop.txt:2:1: `x` is no address"),
+        ("192.0.2.2\nx\n", "drop.txt:2:1: `…` is no address"),
         ("# nobody\n", "has no entries, which is rarely meant"),
         ("<html>", "is a web page, not a list"),
     ] {
@@ -266,6 +266,97 @@ fn a_file_that_is_broken_empty_or_gone_leaves_the_list_as_it_was() {
     lab.read_due();
     assert_eq!(lab.only_list().error, None);
     assert!(lab.is_banned("192.0.2.2"));
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_told_to_anybody_and_quoted_in_the_log_alone() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("drop.txt");
+    fs::write(&file, "192.0.2.1\nroot:$6$secret\n10.0.0.1/8 secret\n").unwrap();
+    let mut lab = Lab::new(with_file(&file, Some(Duration::ZERO)));
+    lab.read_due();
+    let error = lab.only_list().error.unwrap();
+    let expected = "drop.txt:2:1: `…` is no address, prefix or range";
+    assert!(
+        error.contains(expected) && !error.contains("secret"),
+        "{error}"
+    );
+    let lines = lab.controller.read_lists().join("\n");
+    assert!(!lines.contains("secret"), "{lines}");
+    let refused = lab.controller.due_lists()[0].read().unwrap_err();
+    assert!(refused.in_full().contains("root:$6$secret"), "{refused:?}");
+}
+
+#[test]
+fn a_file_that_stays_broken_is_logged_once_and_when_the_reason_is_another_one() {
+    let mut files = ListFiles::default();
+    let name = "drop".into();
+    let logged = ["a", "a", "b", "b", "a"].map(|error| files.failed(&name, error.to_owned()));
+    assert_eq!(logged, [true, false, true, false, true]);
+    assert_eq!(files.state("drop").errors, 5);
+    files.succeeded(&name);
+    assert!(files.failed(&name, "a".to_owned()));
+}
+
+#[test]
+fn what_has_ended_is_told_nowhere_from_that_moment_on() {
+    let mut lab = Lab::new(config());
+    let end = Timestamp::now() + Duration::from_millis(1500);
+    let line = |prefix: &str| format!("{{\"prefix\":\"{prefix}\",\"until\":\"{end}\"}}\n");
+    lab.import_list("bad", &(line("192.0.2.1") + "192.0.2.0/30\n"));
+    lab.import("good", Action::Allow, &line("192.0.2.2"));
+    let seconds = || Some(end.duration_since(Timestamp::now()).as_secs_f64());
+    let prefixes = |text: &str| vec![prefix(text)];
+    lab.ban(&["192.0.2.9"], seconds()).unwrap();
+    let allow = AllowRequest {
+        prefixes: prefixes("192.0.2.3"),
+        seconds: seconds(),
+        reason: None,
+    };
+    lab.controller.allow(allow, "root").unwrap();
+    let check = |lab: &Lab, address: &str| lab.controller.check(address.parse().unwrap()).unwrap();
+    assert_eq!(check(&lab, "192.0.2.1").lists.len(), 2);
+    let allowed = check(&lab, "192.0.2.3");
+    assert_eq!(allowed.reason, "allowed");
+    assert!(allowed.until.is_some(), "{allowed:?}");
+    thread::sleep(Duration::from_millis(1600));
+    // Nothing was due in between.
+    for (address, prefix) in [
+        ("192.0.2.1", Some("192.0.2.0/30")),
+        ("192.0.2.2", Some("192.0.2.0/30")),
+        ("192.0.2.9", None),
+    ] {
+        let check = check(&lab, address);
+        let ended = |until: Option<Timestamp>| until.is_some_and(|until| until <= Timestamp::now());
+        assert!(
+            !check.lists.iter().any(|listed| ended(listed.until)),
+            "{check:?}"
+        );
+        assert!(!ended(check.until), "{check:?}");
+        let expected = prefix.map(|prefix| prefix.parse().unwrap());
+        assert_eq!(check.ban.map(|ban| ban.prefix), expected);
+        let decides = check.covering.iter().find(|entry| entry.decides).unwrap();
+        assert!(
+            !matches!(decides.entry, crate::api::Entry::Allow(_)),
+            "{decides:?}"
+        );
+    }
+    assert_eq!(lab.controller.bans(), []);
+    assert_eq!(
+        lab.controller.allows().len(),
+        1,
+        "that of the configuration"
+    );
+    let entries: Vec<_> = lab
+        .controller
+        .lists()
+        .iter()
+        .map(|list| list.entries)
+        .collect();
+    assert_eq!(entries, [1, 0]);
+    let export = lab.export(Exported::All);
+    assert_eq!(export.lines().count(), 1, "{export}");
+    assert!(export.contains("192.0.2.0/30"), "{export}");
 }
 
 #[test]

@@ -266,6 +266,72 @@ fn files_beside_are_part_of_what_comes_back() {
     assert_eq!(site.lab.controller.allows().len(), 0);
 }
 
+#[test]
+fn only_root_has_the_daemon_read_other_files_or_send_a_key_elsewhere() {
+    const CROWDSEC: &str =
+        "[crowdsec]\nurl = \"http://127.0.0.1:8080\"\nkey_file = \"/etc/ratelimit/key\"\n";
+    let list = |file: &str| format!("[list.x]\nfile = \"{file}\"\n");
+    let mut site = Site::new();
+    let known = format!("{OLD}{}{CROWDSEC}", list("/var/lib/lists/drop.txt"));
+    site.write(&known);
+    site.start();
+    for (text, refused) in [
+        (NEW.to_owned(), None),
+        (known.clone(), None),
+        (known.replace("drop.txt", "more.txt"), None),
+        (known.replace("8080\"", "8080\"\nevery = \"1m\""), None),
+        (
+            known.replace("8080", "9999"),
+            Some("another url or key of [crowdsec]"),
+        ),
+        (
+            known.replace("ratelimit/key", "shadow"),
+            Some("another url or key of [crowdsec]"),
+        ),
+        (
+            format!("{NEW}{}", list("/etc/shadow")),
+            Some(
+                "[list.x]: /etc/shadow is in no directory that the configuration in force has lists in",
+            ),
+        ),
+        (
+            format!("{NEW}{}", list("/var/lib/lists/../../../etc/shadow")),
+            Some("[list.x]: /var/lib/lists/../../../etc/shadow is in no directory"),
+        ),
+    ] {
+        let answer = site.lab.controller.require_own_files(&site.request(&text));
+        match (answer, refused) {
+            (Ok(()), None) => {}
+            (Err(answer), Some(refused)) => {
+                let expected = format!("only root may try {refused}");
+                assert!(answer.error.starts_with(&expected), "{answer:?}");
+            }
+            (answer, _) => panic!("{text}: {answer:?}"),
+        }
+    }
+}
+
+#[test]
+fn whoever_is_not_root_is_told_what_stands_in_the_own_text_and_in_no_other() {
+    let site = Site::new();
+    let told = |site: &Site, request: &ApplyRequest| {
+        let refused = site.lab.controller.require_own_files(request).unwrap_err();
+        assert!(refused.in_full().contains("secret"), "{refused:?}");
+        refused.error
+    };
+    let own = site.request("[policy.default]\nlimits = \"secret\"\n");
+    assert!(told(&site, &own).contains("secret"));
+    let beside = site.directory.path().join("conf.d");
+    fs::create_dir(&beside).unwrap();
+    let other = beside.join("a.toml");
+    fs::write(&other, "allow = \"secret\"\n").unwrap();
+    let mut request = site.request(NEW);
+    assert!(!told(&site, &request).contains("secret"));
+    // Not by the name of that file either.
+    request.file = other.display().to_string();
+    assert!(!told(&site, &request).contains("secret"));
+}
+
 /// A host with a configuration file.
 struct Site {
     directory: TempDir,
@@ -312,6 +378,14 @@ impl Site {
         let applied = self.lab.controller.apply(request, "root")?;
         assert!(matches!(applied.attempt.outcome, Outcome::Pending { .. }));
         Ok(applied.changes)
+    }
+
+    fn request(&self, text: &str) -> ApplyRequest {
+        ApplyRequest {
+            file: "/home/ann/new.toml".to_owned(),
+            text: own(text, self.directory.path()),
+            seconds: 600.0,
+        }
     }
 
     /// Lets the time of the trial be over, in memory as on disk.

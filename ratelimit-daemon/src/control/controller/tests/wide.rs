@@ -456,6 +456,26 @@ fn read(toml: &str) -> Config {
     }
 }
 
+#[test]
+fn check_tells_the_classes_whose_limit_is_used_up() {
+    let toml = "[policy.default]\nlimits = [{ packets = 5, per = \"1h\", match = \"icmp\" }, { packets = 9, per = \"1h\" }]\n";
+    let lab = Lab::new(read(toml));
+    let address: IpAddr = "192.0.2.1".parse().unwrap();
+    let check = |lab: &Lab| {
+        let check = lab.controller.check(address).unwrap();
+        let classes = check.classes.into_iter();
+        let classes: Vec<_> = classes.map(|it| (it.class, it.action, it.reason)).collect();
+        (check.action, classes)
+    };
+    assert_eq!(check(&lab), ("pass".to_owned(), vec![]));
+    let named = lab.controller.policies.get("default").unwrap();
+    let key = (address, named.policy.scope());
+    let record = used(&named.policy);
+    lab.memory.lock().unwrap().records.insert(key, record);
+    let refused = ["icmp", "drop", "limited"].map(str::to_owned).into();
+    assert_eq!(check(&lab), ("pass".to_owned(), vec![refused]));
+}
+
 /// A record in which the first limit is used up by now.
 fn used(policy: &Policy) -> Record {
     let limit = policy.limit(0).unwrap();

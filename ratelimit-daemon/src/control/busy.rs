@@ -1,0 +1,79 @@
+//! What the controller is busy with, as others see it while it does not answer.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use jiff::{Timestamp, Unit};
+
+tokio::task_local! {
+    static WHAT: Arc<str>;
+}
+
+/// Runs `task`; whoever waits for the controller is told that `what` keeps it busy.
+pub async fn asked_as<F: Future>(what: impl Into<Arc<str>>, task: F) -> F::Output {
+    WHAT.scope(what.into(), task).await
+}
+
+/// What the controller does at the moment.
+#[derive(Clone, Debug, Default)]
+pub struct Busy(Arc<Mutex<Option<BusyWith>>>);
+
+/// What it has been busy with, and since when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BusyWith {
+    what: Arc<str>,
+    since: Timestamp,
+    begun: Instant,
+}
+
+impl Busy {
+    /// What the requests of this task are told as.
+    pub(super) fn what() -> Arc<str> {
+        let own = || "the work of the daemon itself".into();
+        WHAT.try_with(Arc::clone).unwrap_or_else(|_| own())
+    }
+
+    /// Runs what the controller is asked for.
+    pub(super) fn during<T>(&self, what: Arc<str>, job: impl FnOnce() -> T) -> T {
+        let with = BusyWith {
+            what,
+            since: Timestamp::now(),
+            begun: Instant::now(),
+        };
+        self.set(Some(with));
+        let value = job();
+        self.set(None);
+        value
+    }
+
+    /// What it does at the moment, if it does something.
+    #[must_use]
+    pub fn with(&self) -> Option<BusyWith> {
+        let with = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        with.clone()
+    }
+
+    fn set(&self, with: Option<BusyWith>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = with;
+    }
+}
+
+impl BusyWith {
+    /// For how long.
+    #[must_use]
+    pub fn lasts(&self) -> Duration {
+        self.begun.elapsed()
+    }
+}
+
+impl fmt::Display for BusyWith {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, since, .. } = self;
+        let since = since.round(Unit::Second).unwrap_or(*since);
+        let seconds = self.lasts().as_secs();
+        write!(formatter, "busy with {what} since {since} ({seconds} s)")
+    }
+}

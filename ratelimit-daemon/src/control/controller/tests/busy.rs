@@ -1,0 +1,65 @@
+//! What is told while the controller does not answer.
+
+use std::sync::{
+    atomic::{AtomicUsize, Ordering::SeqCst},
+    mpsc,
+};
+
+use tokio::{runtime::Runtime, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{control, daemon::keep_time};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_controller_that_is_stuck_is_told_with_what_and_no_one_says_that_it_lives() {
+    let lab = Lab::new(config());
+    let Lab { controller, .. } = lab;
+    let (handle, thread) = controller.spawn().unwrap();
+    let runtime = Runtime::new().unwrap();
+    let stop = CancellationToken::new();
+    let alive = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&alive);
+    let ticks = keep_time(handle.clone(), stop.clone(), move || {
+        counted.fetch_add(1, SeqCst);
+    });
+    let ticks = runtime.spawn(ticks);
+    wait_until(|| alive.load(SeqCst) >= 2);
+    let (release, held) = mpsc::channel::<()>();
+    let stuck = handle.clone();
+    runtime.spawn(control::asked_as("POST /v1/reload by root", async move {
+        stuck.call(move |_| held.recv().unwrap()).await
+    }));
+    let is_stuck = || {
+        handle
+            .busy()
+            .is_some_and(|it| it.to_string().contains("POST /v1/reload by root"))
+    };
+    wait_until(is_stuck);
+    let told = handle.busy().unwrap().to_string();
+    assert!(
+        told.starts_with("busy with POST /v1/reload by root since 20"),
+        "{told}"
+    );
+    let before = alive.load(SeqCst);
+    thread::sleep(Duration::from_millis(2500));
+    assert!(alive.load(SeqCst) <= before + 1);
+    release.send(()).unwrap();
+    wait_until(|| alive.load(SeqCst) > before + 1);
+    stop.cancel();
+    let ended = runtime.block_on(async { timeout(PATIENCE, ticks).await });
+    ended.unwrap().unwrap().unwrap();
+    drop(handle);
+    drop(runtime);
+    thread.join().unwrap();
+}
+
+fn wait_until(holds: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "it does not come");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

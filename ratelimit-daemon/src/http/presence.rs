@@ -1,0 +1,368 @@
+//! What a connection is doing, as others see it: whether it may give way, and whether it has been quiet for too long.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::{Body, Bytes, HttpBody},
+    http::Request,
+    response::Response,
+};
+use hyper::body::{Frame, SizeHint};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::stream::Streams;
+
+/// How long the bytes of a request and of its answer may stay away. A request that has been read takes as long as it takes.
+const QUIET_MAX: Duration = Duration::from_mins(1);
+/// The same for a connection that is to give way.
+const LEAVING_MAX: Duration = Duration::from_secs(1);
+
+/// What a connection is doing.
+#[derive(Clone, Debug)]
+pub struct Presence(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    begun: Instant,
+    /// Milliseconds from `begun` to the last byte.
+    moved_ms: AtomicU64,
+    /// [`Phase`] as a number.
+    phase: AtomicU64,
+    leave: CancellationToken,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Phase {
+    /// It waits for the next request.
+    Idle = 0,
+    /// A request comes.
+    Asking = 1,
+    /// The request has been read, and its answer is being made.
+    Working = 2,
+    /// The answer is being written.
+    Telling = 3,
+}
+
+impl Presence {
+    /// A connection that has just been made.
+    pub fn new() -> Self {
+        Self(Arc::new(Shared {
+            begun: Instant::now(),
+            moved_ms: AtomicU64::new(0),
+            phase: AtomicU64::new(Phase::Idle as u64),
+            leave: CancellationToken::new(),
+        }))
+    }
+
+    /// Since when it waits for a request; `None` while one is under way, and for one that gives way already.
+    pub fn idle_since(&self) -> Option<Instant> {
+        let is_idle = self.is_in(Phase::Idle) && !self.is_leaving();
+        is_idle.then(|| self.moved_at())
+    }
+
+    /// Whether it gives way.
+    pub fn is_leaving(&self) -> bool {
+        self.0.leave.is_cancelled()
+    }
+
+    /// Whether it is of the same connection.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Is to end after the answer that is under way, if there is one.
+    pub fn leave(&self) {
+        self.0.leave.cancel();
+    }
+
+    /// Waits until it is to end.
+    pub async fn is_to_leave(&self) {
+        self.0.leave.cancelled().await;
+    }
+
+    /// Waits until nothing has come or gone for too long. What the daemon works on is no reason, and neither is a stream.
+    pub async fn too_quiet(&self, streams: &Streams) {
+        self.quiet_for(QUIET_MAX, LEAVING_MAX, streams).await;
+    }
+
+    async fn quiet_for(&self, quiet_max: Duration, leaving_max: Duration, streams: &Streams) {
+        loop {
+            let is_leaving = self.is_leaving();
+            let patience = if is_leaving && self.is_in(Phase::Idle) {
+                leaving_max
+            } else {
+                quiet_max
+            };
+            let now = Instant::now();
+            let over = if self.is_in(Phase::Working) {
+                now + patience
+            } else {
+                self.moved_at() + patience
+            };
+            if over <= now {
+                return streams.end().await;
+            }
+            tokio::select! {
+                () = sleep_until(over) => {}
+                () = self.0.leave.cancelled(), if !is_leaving => {}
+            }
+        }
+    }
+
+    /// A request begins.
+    pub fn begin<B: HttpBody>(&self, request: Request<B>) -> (UnderWay, Request<Asked<B>>) {
+        let is_whole = request.body().is_end_stream();
+        self.enter(if is_whole {
+            Phase::Working
+        } else {
+            Phase::Asking
+        });
+        let request = request.map(|body| Asked {
+            body: Box::pin(body),
+            presence: self.clone(),
+        });
+        (UnderWay(self.clone()), request)
+    }
+
+    /// The connection, with a note of each byte.
+    pub fn watch<S>(&self, stream: S) -> Watched<S> {
+        Watched {
+            stream,
+            presence: self.clone(),
+        }
+    }
+
+    fn is_in(&self, phase: Phase) -> bool {
+        self.0.phase.load(Relaxed) == phase as u64
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.0.phase.store(phase as u64, Relaxed);
+        self.move_on();
+    }
+
+    fn move_on(&self) {
+        let moved = self.0.begun.elapsed().as_millis();
+        let moved = u64::try_from(moved).unwrap_or(u64::MAX);
+        self.0.moved_ms.store(moved, Relaxed);
+    }
+
+    fn moved_at(&self) -> Instant {
+        self.0.begun + Duration::from_millis(self.0.moved_ms.load(Relaxed))
+    }
+}
+
+/// A request, until its answer has been written or nobody waits for it.
+pub struct UnderWay(Presence);
+
+impl UnderWay {
+    /// The answer, which ends the request with its last byte.
+    pub fn answer(self, response: Response) -> Response {
+        self.0.enter(Phase::Telling);
+        response.map(|body| {
+            Body::new(Told {
+                body,
+                _under_way: self,
+            })
+        })
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.enter(Phase::Idle);
+    }
+}
+
+/// The body of a request, with a note of its end.
+pub struct Asked<B> {
+    body: Pin<Box<B>>,
+    presence: Presence,
+}
+
+impl<B: HttpBody> HttpBody for Asked<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let frame = self.body.as_mut().poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || self.body.is_end_stream() {
+            self.presence.enter(Phase::Working);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of an answer.
+struct Told {
+    body: Body,
+    _under_way: UnderWay,
+}
+
+impl HttpBody for Told {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A connection of which each byte is noted.
+pub struct Watched<S> {
+    stream: S,
+    presence: Presence,
+}
+
+impl<S> Watched<S> {
+    fn note<T>(&self, polled: Poll<T>) -> Poll<T> {
+        if polled.is_ready() {
+            self.presence.move_on();
+        }
+        polled
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.note(read)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.note(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.note(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Duration = Duration::from_millis(400);
+    const LEAVING: Duration = Duration::from_millis(50);
+
+    #[tokio::test]
+    async fn a_request_that_has_been_read_is_waited_for_and_others_are_not() {
+        assert_eq!(end_of(&Presence::new()).await, End::Quiet);
+        let working = Presence::new();
+        let (under_way, _asked) = working.begin(Request::new(Body::empty()));
+        assert_eq!(end_of(&working).await, End::None);
+        // Who does not read the answer is not waited for.
+        let _response = under_way.answer(Response::new(Body::empty()));
+        assert_eq!(end_of(&working).await, End::Quiet);
+        let asking = Presence::new();
+        let _asked = asking.begin(Request::new(Body::new(Unread)));
+        assert_eq!(end_of(&asking).await, End::Quiet);
+    }
+
+    #[tokio::test]
+    async fn whoever_gives_way_is_gone_soon_and_a_request_under_way_is_not() {
+        let idle = Presence::new();
+        idle.leave();
+        assert_eq!(end_of(&idle).await, End::Soon);
+        let working = Presence::new();
+        let _under_way = working.begin(Request::new(Body::empty()));
+        working.leave();
+        assert_eq!(end_of(&working).await, End::None);
+    }
+
+    #[derive(Debug, PartialEq)]
+    enum End {
+        Soon,
+        Quiet,
+        None,
+    }
+
+    async fn end_of(presence: &Presence) -> End {
+        let streams = Streams::new(CancellationToken::new());
+        let begun = Instant::now();
+        let quiet = presence.quiet_for(QUIET, LEAVING, &streams);
+        match tokio::time::timeout(3 * QUIET, quiet).await {
+            Ok(()) if begun.elapsed() < QUIET / 2 => End::Soon,
+            Ok(()) => End::Quiet,
+            Err(_) => End::None,
+        }
+    }
+
+    /// A body that does not come.
+    struct Unread;
+
+    impl HttpBody for Unread {
+        type Data = Bytes;
+        type Error = axum::Error;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+            Poll::Pending
+        }
+    }
+}

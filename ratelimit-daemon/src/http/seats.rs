@@ -1,0 +1,142 @@
+//! How many connections each user may have. One that only waits for its next request gives way to another one of the same user.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{peer::Peer, presence::Presence};
+
+/// Connections of root. They are no part of the others.
+const OF_ROOT: usize = 64;
+/// Connections of all other users together.
+const OF_OTHERS: usize = 64;
+/// Connections of one of them.
+const OF_USER: usize = 16;
+
+/// The connections of the control socket.
+#[derive(Clone, Debug, Default)]
+pub struct Seats(Arc<Mutex<Vec<Taken>>>);
+
+#[derive(Clone, Debug)]
+struct Taken {
+    uid: Option<u32>,
+    presence: Presence,
+}
+
+/// The place of a connection, until it is dropped.
+pub struct Seat {
+    seats: Seats,
+    presence: Presence,
+}
+
+/// Every connection that the user may have has a request under way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Full;
+
+impl Seats {
+    /// Takes a place for a connection of a user.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub fn take(&self, peer: &Peer) -> Result<Seat, Full> {
+        self.take_for(peer.uid())
+    }
+
+    fn take_for(&self, uid: Option<u32>) -> Result<Seat, Full> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (own, room) = match uid {
+            Some(0) => (OF_ROOT, OF_ROOT),
+            _ => (OF_USER, OF_OTHERS),
+        };
+        make_room(&all, own, |it| it.uid == uid)?;
+        make_room(&all, room, |it| (it.uid == Some(0)) == (uid == Some(0)))?;
+        let presence = Presence::new();
+        let taken = Taken {
+            uid,
+            presence: presence.clone(),
+        };
+        all.push(taken);
+        Ok(Seat {
+            seats: self.clone(),
+            presence,
+        })
+    }
+}
+
+/// Sees to it that there is room for one more of those that count, of which there may be `room`.
+fn make_room(all: &[Taken], room: usize, counts: impl Fn(&Taken) -> bool) -> Result<(), Full> {
+    let those = || {
+        all.iter()
+            .filter(|it| counts(it) && !it.presence.is_leaving())
+    };
+    if those().count() < room {
+        return Ok(());
+    }
+    let idle = those().filter_map(|it| Some((it.presence.idle_since()?, it)));
+    let (_, longest) = idle.min_by_key(|(since, _)| *since).ok_or(Full)?;
+    longest.presence.leave();
+    Ok(())
+}
+
+impl Seat {
+    /// What its connection is doing.
+    pub fn presence(&self) -> &Presence {
+        &self.presence
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut all = self.seats.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|taken| !taken.presence.is(&self.presence));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, http::Request};
+
+    use super::*;
+
+    #[test]
+    fn a_user_at_work_with_all_of_its_connections_is_refused_and_others_are_not() {
+        let seats = Seats::default();
+        let busy: Vec<_> = (0..OF_USER).map(|_| at_work(&seats, 1000)).collect();
+        assert!(seats.take_for(Some(1000)).is_err());
+        assert!(seats.take_for(Some(1001)).is_ok() && seats.take_for(Some(0)).is_ok());
+        drop(busy);
+        assert!(seats.take_for(Some(1000)).is_ok());
+    }
+
+    #[test]
+    fn all_other_users_together_leave_root_its_room() {
+        let seats = Seats::default();
+        let uids = (0..).flat_map(|uid| [1000 + uid; OF_USER]);
+        let busy: Vec<_> = uids
+            .take(OF_OTHERS)
+            .map(|uid| at_work(&seats, uid))
+            .collect();
+        assert!(seats.take_for(Some(5000)).is_err());
+        assert!(seats.take_for(Some(0)).is_ok());
+        drop(busy);
+    }
+
+    #[test]
+    fn the_connection_that_has_been_idle_for_longest_gives_way() {
+        let seats = Seats::default();
+        let idle: Vec<_> = (0..OF_USER).map(|_| seats.take_for(Some(1000))).collect();
+        let idle: Vec<Seat> = idle.into_iter().map(|seat| seat.ok().unwrap()).collect();
+        let _next = seats.take_for(Some(1000)).ok().unwrap();
+        let leaving: Vec<bool> = idle.iter().map(|it| it.presence.is_leaving()).collect();
+        assert_eq!(leaving.iter().filter(|it| **it).count(), 1);
+        // Also while those that leave are not gone yet.
+        for _ in 0..3 * OF_USER {
+            assert!(seats.take_for(Some(1000)).is_ok());
+        }
+    }
+
+    fn at_work(seats: &Seats, uid: u32) -> impl Sized {
+        let seat = seats.take_for(Some(uid)).ok().unwrap();
+        let request = seat.presence.begin(Request::new(Body::empty()));
+        (seat, request)
+    }
+}
