@@ -9,6 +9,7 @@ mod history;
 mod limited;
 mod lists;
 mod offences;
+mod patience;
 mod rescue;
 mod row;
 mod schema;
@@ -34,6 +35,7 @@ use self::{
     checksum::Checksum,
     flush::Flusher,
     group::Group,
+    patience::Patience,
     text::Texts,
     witness::Witness,
     writer::{allow_sum, ban_sum, changes_sum, limits_sum, note_sum},
@@ -68,6 +70,7 @@ pub struct Store {
     witness: Witness,
     flusher: Flusher,
     group: Group,
+    patience: Patience,
     /// Is told of changes that were written.
     pub progress: Progress,
     /// The bans as they were read when the file was opened, until they are asked for or something changes.
@@ -131,6 +134,7 @@ impl Store {
         // Without it the ends of bans mean nothing, and each change is behind one.
         ensure!(note.is_some() || changes == 0, "the row of `clock` is gone");
         let timekeeper = Timekeeper::resume(note.as_ref(), boot, Reading::now());
+        let patience = Patience::begin(&connection)?;
         Ok(Self {
             connection,
             timekeeper,
@@ -140,6 +144,7 @@ impl Store {
             witness: Witness::beside(path),
             flusher: Flusher::of(path, changes),
             group: Group::default(),
+            patience,
             progress: Progress::default(),
             read: RefCell::default(),
         })

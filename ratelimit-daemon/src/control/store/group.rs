@@ -27,6 +27,15 @@ impl Store {
         &mut self,
         change: impl FnOnce(&Writer<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
+        let answer = self.try_transaction(change);
+        self.patience.note(&self.connection, &answer);
+        answer
+    }
+
+    fn try_transaction<T>(
+        &mut self,
+        change: impl FnOnce(&Writer<'_>) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
         self.read.take();
         if self.group != Group::None {
             return self.change_in_group(change);
@@ -86,8 +95,9 @@ impl Store {
         // A ban is one statement, and the last thing that can fail: it leaves nothing that would have to be taken back.
         if self.group != Group::None && matches!(edits, [Edit::Ban(..)]) {
             self.read.take();
-            self.join_group()?;
-            return change(&self.writer());
+            let answer = self.join_group().and_then(|()| change(&self.writer()));
+            self.patience.note(&self.connection, &answer);
+            return answer;
         }
         self.transaction(change)
     }
