@@ -37,8 +37,7 @@ fn a_broken_file_keeps_the_list_and_is_told_everywhere() {
     );
     let said = daemon.rlctl(&["lists"], "");
     assert!(
-        said.stderr
-            .contains("`192.0.2.256` is no address, prefix or range"),
+        said.stderr.contains("`…` is no address, prefix or range"),
         "{said:?}"
     );
     daemon.write("drop.txt", "192.0.2.4\n");

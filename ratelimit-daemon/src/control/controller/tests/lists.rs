@@ -303,7 +303,10 @@ fn what_has_ended_is_told_nowhere_from_that_moment_on() {
     let mut lab = Lab::new(config());
     let end = Timestamp::now() + Duration::from_millis(1500);
     let line = |prefix: &str| format!("{{\"prefix\":\"{prefix}\",\"until\":\"{end}\"}}\n");
-    lab.import_list("bad", &(line("192.0.2.1") + "192.0.2.0/30\n"));
+    lab.import_list(
+        "bad",
+        &(line("192.0.2.1") + "{\"prefix\":\"192.0.2.0/30\"}\n"),
+    );
     lab.import("good", Action::Allow, &line("192.0.2.2"));
     let seconds = || Some(end.duration_since(Timestamp::now()).as_secs_f64());
     let prefixes = |text: &str| vec![prefix(text)];
