@@ -34,7 +34,11 @@ use family::MemoryWord;
 pub use family::{MemoryFamily, MemoryRing, MemoryWords};
 pub use node::MemoryNode;
 
-use crate::{class_tables::ClassTables, datapath::AtomicRing, prefix::Prefix};
+use crate::{
+    class_tables::ClassTables,
+    datapath::{AtomicRing, IpAddress},
+    prefix::Prefix,
+};
 
 /// Every interface is the first one.
 const INTERFACE: u32 = 0;
@@ -59,6 +63,7 @@ pub struct MemoryTables {
     new_sources: FixedWindow,
     budgets: [Cell<u64>; 2],
     tally: Cell<Tally>,
+    banned: Cell<Option<(IpAddr, Detected)>>,
 }
 
 impl MemoryTables {
@@ -87,6 +92,7 @@ impl MemoryTables {
             new_sources: FixedWindow::default(),
             budgets: [const { Cell::new(0) }; 2],
             tally: Cell::default(),
+            banned: Cell::new(None),
         }
     }
 
@@ -180,6 +186,19 @@ impl MemoryTables {
     /// Why the source of a packet was refused, since this was last asked; `None` when none was.
     pub fn take_refusal(&self) -> Option<Refusal> {
         self.refusal.take()
+    }
+
+    /// The source that a policy has banned, and how, since this was last asked; `None` when none was.
+    pub fn take_banned(&self) -> Option<(IpAddr, Detected)> {
+        self.banned.take()
+    }
+
+    /// Puts another ban in the place of the one that a policy made of a source; `None` lifts it.
+    pub fn set_detected(&self, source: IpAddr, ban: Option<Detected>) {
+        match source {
+            IpAddr::V4(source) => self.ipv4.set_detected(source.into(), ban),
+            IpAddr::V6(source) => self.ipv6.set_detected(source.into(), ban),
+        }
     }
 
     /// The scope of the policy, of a source or of a prefix around it, that refused the packet that was judged last.
@@ -363,7 +382,8 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
     }
 
     fn ban(&self, source: &A, ban: Detected) -> bool {
-        A::family(self.tables).ban(*source, ban);
+        A::family(self.tables).set_detected(*source, Some(ban));
+        self.tables.banned.set(Some((source.to_std(), ban)));
         true
     }
 
@@ -377,7 +397,7 @@ fn at(classes: &[ClassSet], index: u32) -> ClassSet {
 }
 
 /// The address families, each with its part of the tables.
-trait InMemory: Address + std::hash::Hash {
+trait InMemory: Address + IpAddress + std::hash::Hash {
     fn family(tables: &MemoryTables) -> &MemoryFamily<Self>;
 }
 

@@ -6,6 +6,7 @@
 //! and strikes are all kept.
 
 pub mod answer;
+mod bans;
 mod clock;
 mod comparison;
 mod origin;
@@ -29,7 +30,29 @@ use self::{
     origin::{Masks, Origin},
     side::Side,
 };
-use crate::{capture::Packet, config::Config, control::CompileError};
+use crate::{
+    capture::Packet,
+    config::Config,
+    control::{CompileError, ListFile},
+    lists::Reading,
+};
+
+/// A configuration, and what was read of its lists.
+pub struct Configured {
+    /// The configuration.
+    pub config: Config,
+    /// The lists that could be read.
+    pub lists: Vec<(ListFile, Reading)>,
+}
+
+impl From<Config> for Configured {
+    fn from(config: Config) -> Self {
+        Self {
+            config,
+            lists: Vec::new(),
+        }
+    }
+}
 
 /// A configuration, or two, at work on the packets of a capture. Memory is bounded by the number of sources.
 pub struct Simulation {
@@ -42,7 +65,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A simulation of `new`, compared with `old` if there is one; over time in intervals of a length that is found, if none
+    /// A simulation of `new`, compared with `old` if there is one, each with what was read of its lists; over time in intervals of a length that is found, if none
     /// is given.
     ///
     /// A source is what `new` says, in both.
@@ -51,11 +74,12 @@ impl Simulation {
     ///
     /// When a configuration has more policies than the datapath holds.
     pub fn new(
-        new: Config,
-        old: Option<Config>,
+        new: impl Into<Configured>,
+        old: Option<Configured>,
         interval: Option<Duration>,
     ) -> Result<Self, CompileError> {
-        let masks = Masks::new(&new.source);
+        let new = new.into();
+        let masks = Masks::new(&new.config.source);
         let old = old.map(|old| Side::new(old, interval)).transpose()?;
         Ok(Self {
             masks,
@@ -99,6 +123,8 @@ impl Simulation {
             store: self.new.config().source.store,
             evicted: self.new.evicted(),
             bans_connected: self.new.bans_connected(),
+            would_be_banned: self.new.would_be_banned(),
+            tick: self.new.tick(),
             observe: self.new.config().observe,
             verdicts: self.new.verdicts(),
             sources_dropped: self.new.sources().count_refused(),

@@ -5,6 +5,7 @@ mod policy;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    time::Duration,
 };
 
 use ratelimit_common::{
@@ -17,17 +18,22 @@ pub use self::policy::keeps_state;
 use self::policy::{Compiler, select};
 use super::{
     class_numbers::{ClassNumbers, TooManyClasses},
+    detected::policy_of,
     enforcer::Tables,
     intent::{Intent, WantedPolicy},
+    list_files::ListFile,
     policies::{DEFAULT, NODE, Named, Policies, Role, TooManyPolicies},
     regions::{NoRoom, Regions, is_whole, sources_of, table_sets},
     rules::Rules,
 };
 use crate::{
+    ban::BanSpec,
     class::{Selected, UnknownClass},
     class_tables::ClassTables,
-    config::{Config, StateStore},
+    clock,
+    config::{ClockWish, Config, StateStore},
     datapath::{HeldTable, IpAddress, IpFamily},
+    lists::Reading,
     memory_tables::MemoryTables,
     prefix::Prefix,
 };
@@ -272,13 +278,17 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles a configuration as the daemon does, for a machine with one CPU.
+    /// Compiles a configuration, with what was read of its lists, as the daemon does, for a machine with one CPU. The entries of
+    /// lists hold for all of the time.
     ///
     /// # Errors
     ///
     /// When it has more policies than the datapath holds.
-    pub fn new(config: Config) -> Result<Self, CompileError> {
-        let intent = Intent::new(config);
+    pub fn new(config: Config, lists: Vec<(ListFile, Reading)>) -> Result<Self, CompileError> {
+        let mut intent = Intent::new(config);
+        for (file, reading) in lists {
+            intent.edit(file.forever(reading));
+        }
         let mut policies = Policies::default();
         let mut classes = ClassNumbers::default();
         let is_compact = intent.config.source.store == StateStore::Compact;
@@ -299,6 +309,19 @@ impl Compiled {
             rules,
             sets,
         })
+    }
+
+    /// When the policy whose state is in this scope bans.
+    #[must_use]
+    pub fn ban_of(&self, scope: u32) -> Option<BanSpec> {
+        policy_of(&self.policies, scope).and_then(|(_, named)| named.ban)
+    }
+
+    /// How far the clock of packets goes at a time, where the configuration asks for the coarse one of this machine. With the one that
+    /// is chosen by itself no limit is off by more than what it promises.
+    #[must_use]
+    pub fn tick(&self) -> Option<Duration> {
+        (self.config().clock == ClockWish::Coarse).then(clock::tick)
     }
 
     /// What was compiled.

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     api::{Ban, Refused, StrikesView},
+    ban::BanSpec,
     clock,
     origin::Origin,
     prefix::Prefix,
@@ -33,6 +34,10 @@ use crate::{
 /// How many sources are told of whose bans are lifted.
 const LIFTED_MAX: usize = 1024;
 
+/// How often it is told that a dry run would have banned a source, and of how many sources.
+const WOULD_BE_EVERY: Duration = Duration::from_hours(1);
+const WOULD_BE_MAX: usize = 4096;
+
 /// What is remembered of a source that was banned by a policy: its next ban is longer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Offence {
@@ -40,6 +45,26 @@ pub struct Offence {
     pub bans: u32,
     /// When this is forgotten, on the clock of the kernel.
     pub forget: Instant,
+}
+
+impl Offence {
+    /// Until when a source is banned that a policy has just banned, and what is remembered of it then. `before` is what was
+    /// remembered, `spec` the rule of the policy; `None` where that has gone: then the ban is as long as the kernel made it.
+    #[must_use]
+    pub fn next(before: Option<Self>, ban: &Detected, spec: Option<BanSpec>) -> (Instant, Self) {
+        let since = Instant::from_nanos(ban.at_ns);
+        let before = before.filter(|offence| since < offence.forget);
+        let before = before.map_or(0, |offence| offence.bans);
+        let made = Duration::from_nanos(ban.until_ns.saturating_sub(ban.at_ns));
+        let length = spec.map_or(made, |spec| spec.length(before));
+        let until = later(since, length);
+        let quiet = spec.map_or(made, |spec| spec.forgotten_after());
+        let offence = Self {
+            bans: before.saturating_add(1),
+            forget: later(until, quiet),
+        };
+        (until, offence)
+    }
 }
 
 /// What the controller knows of the bans that it took over.
@@ -51,12 +76,30 @@ pub struct Detections {
     seen: u64,
     /// Whose bans were lifted, as it was told.
     lifted: BTreeSet<Prefix>,
+    /// Whom a dry run would have banned, and when that was told.
+    would_be: BTreeMap<Prefix, std::time::Instant>,
 }
 
 impl Detections {
     /// Whether a source whose ban is lifted was not told of before. One that floods is banned again and again.
     fn is_news(&mut self, source: Prefix) -> bool {
         self.lifted.len() < LIFTED_MAX && self.lifted.insert(source)
+    }
+
+    /// Whether a source that a dry run would have banned was not told of for an hour. It goes on, and would be again and again.
+    fn is_news_of_dry_run(&mut self, source: Prefix) -> bool {
+        let is_recent = |told: &std::time::Instant| told.elapsed() < WOULD_BE_EVERY;
+        if self.would_be.get(&source).is_some_and(is_recent) {
+            return false;
+        }
+        if self.would_be.len() >= WOULD_BE_MAX {
+            self.would_be.retain(|_, told| is_recent(told));
+        }
+        let is_news = self.would_be.len() < WOULD_BE_MAX;
+        if is_news {
+            self.would_be.insert(source, std::time::Instant::now());
+        }
+        is_news
     }
 }
 
@@ -88,8 +131,10 @@ impl Controller {
             }
             let sentence = self.sentence(source, ban);
             if self.intent.config.observe {
-                let policy = &sentence.policy;
-                info!(%source, policy, "a policy would have banned a source: nothing is kept of a dry run");
+                if self.detections.is_news_of_dry_run(source) {
+                    let policy = &sentence.policy;
+                    info!(%source, policy, "a policy would have banned a source: nothing is kept of a dry run, and it is told again in an hour at the earliest");
+                }
                 continue;
             }
             edits.extend(sentence.edits(source, now));
@@ -151,25 +196,16 @@ impl Controller {
 
     /// What a source gets that a policy banned.
     fn sentence(&self, source: Prefix, ban: &Detected) -> Sentence {
-        let since = Instant::from_nanos(ban.at_ns);
-        let offence = self.intent.offence(source);
-        let before = offence
-            .filter(|offence| since < offence.forget)
-            .map_or(0, |offence| offence.bans);
         let found = policy_of(&self.policies, ban.scope);
         let spec = found.and_then(|(_, named)| named.ban);
-        // The policy may have gone while there was no daemon: then the ban is as long as the kernel made it.
-        let made = Duration::from_nanos(ban.until_ns.saturating_sub(ban.at_ns));
-        let length = spec.map_or(made, |spec| spec.length(before));
-        let until = later(since, length);
-        let quiet = spec.map_or(made, |spec| spec.forgotten_after());
+        let (until, Offence { bans, forget }) =
+            Offence::next(self.intent.offence(source), ban, spec);
         let drops = if ban.strikes == 1 { "drop" } else { "drops" };
         let policy = found.map_or("[gone]", |(name, _)| name).to_owned();
-        let bans = before.saturating_add(1);
         Sentence {
-            since,
+            since: Instant::from_nanos(ban.at_ns),
             until,
-            forget: later(until, quiet),
+            forget,
             reason: format!(
                 "{} {drops} by the limits of {policy}, ban {bans}",
                 ban.strikes
@@ -251,7 +287,8 @@ impl Sentence {
     }
 }
 
-fn policy_of(policies: &Policies, scope: u32) -> Option<(&str, &Named)> {
+/// The policy whose bans these are.
+pub(super) fn policy_of(policies: &Policies, scope: u32) -> Option<(&str, &Named)> {
     let mut policies = policies.iter();
     policies.find(|(_, named)| named.policy.scope() == scope && named.ban.is_some())
 }
@@ -273,6 +310,21 @@ fn wall(instant: Instant) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_source_that_a_dry_run_would_ban_is_told_of_once_an_hour() {
+        let mut detections = Detections::default();
+        let source = "192.0.2.1".parse().unwrap();
+        assert!(detections.is_news_of_dry_run(source));
+        assert!(!detections.is_news_of_dry_run(source));
+        assert!(detections.is_news_of_dry_run("192.0.2.2".parse().unwrap()));
+        let told = detections.would_be.get_mut(&source).unwrap();
+        // A machine that runs for less has no such moment.
+        if let Some(before) = told.checked_sub(WOULD_BE_EVERY) {
+            *told = before;
+            assert!(detections.is_news_of_dry_run(source));
+        }
+    }
 
     #[test]
     fn a_source_whose_bans_are_lifted_is_told_of_once() {

@@ -12,6 +12,7 @@ use std::{
 
 use jiff::Timestamp;
 
+use super::{import::Ends, intent::Edit, list::List, lists::fill};
 use crate::{
     api::Refused,
     config::ListConfig,
@@ -51,6 +52,19 @@ pub struct FileState {
 const TOLD_EVERY: Duration = Duration::from_hours(1);
 
 impl ListFile {
+    /// The list of what was read from the file, as an edit, with entries that never end.
+    pub(super) fn forever(self, reading: Reading) -> Edit {
+        let mut entries = reading.entries;
+        for entry in &mut entries {
+            entry.until = None;
+        }
+        let ListConfig { action, file, .. } = self.config;
+        let list = List::new(action, Some(file), Timestamp::now(), "config".into());
+        let (list, _) = fill(list, entries, reading.reasons, &Ends::now(None));
+        let touched = list.entries().iter().map(|entry| entry.prefix).collect();
+        Edit::List(self.name, Some(Arc::new(list)), touched)
+    }
+
     /// Reads the file.
     ///
     /// # Errors

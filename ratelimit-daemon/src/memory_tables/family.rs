@@ -219,8 +219,12 @@ impl<A: Address + Hash> MemoryFamily<A> {
         self.detected.borrow().get(&source).copied()
     }
 
-    pub(super) fn ban(&self, source: A, ban: Detected) {
-        self.detected.borrow_mut().insert(source, ban);
+    pub(super) fn set_detected(&self, source: A, ban: Option<Detected>) {
+        let mut detected = self.detected.borrow_mut();
+        match ban {
+            Some(ban) => detected.insert(source, ban),
+            None => detected.remove(&source),
+        };
     }
 }
 

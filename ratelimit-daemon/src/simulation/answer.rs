@@ -1,5 +1,7 @@
 //! What a simulation found, as `rlctl simulate --json` prints it. The names of the fields stay.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 pub use super::{clock::Times, tally::Tally};
@@ -24,6 +26,10 @@ pub struct Answer {
     pub evicted: u64,
     /// Whether a policy bans sources with connections alone, of which a simulation knows none.
     pub bans_connected: bool,
+    /// Sources that policies would have banned, where everything is a dry run: of that no ban is kept.
+    pub would_be_banned: usize,
+    /// How far the clock of packets went at a time, where it was the coarse one.
+    pub tick: Option<Duration>,
     /// Whether everything is a dry run.
     pub observe: bool,
     /// What happened to them; verdicts that were not given are left out.

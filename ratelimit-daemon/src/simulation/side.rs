@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use ratelimit_common::{Cursor, DropReason, Family, Verdict, charge::Refusal};
+use ratelimit_common::{Cursor, DropReason, Family, Instant, Verdict, charge::Refusal};
 
 use super::{
+    Configured,
     answer::{Refused, RefusedSource, Timeline as TimelineAnswer, VerdictRow},
+    bans::Bans,
     clock::Moment,
     origin::{Masks, Origin},
     sources::{FirstRefusal, SourceTally, Sources, largest},
@@ -23,12 +25,20 @@ pub struct Side {
     tables: MemoryTables,
     timeline: Timeline,
     sources: Sources,
+    bans: Bans,
+    tick_ns: u64,
 }
 
 impl Side {
-    pub fn new(config: Config, interval: Option<Duration>) -> Result<Self, CompileError> {
-        let compiled = Compiled::new(config)?;
+    pub fn new(
+        Configured { config, lists }: Configured,
+        interval: Option<Duration>,
+    ) -> Result<Self, CompileError> {
+        let compiled = Compiled::new(config, lists)?;
+        let tick = compiled.tick().unwrap_or_default().as_nanos();
         Ok(Self {
+            bans: Bans::default(),
+            tick_ns: u64::try_from(tick).unwrap_or_default().max(1),
             tables: compiled.memory_tables(),
             compiled,
             timeline: Timeline::new(interval),
@@ -43,7 +53,10 @@ impl Side {
         moment: Moment,
         origin: Option<&Origin>,
     ) -> Result<Verdict, TooManyIntervals> {
-        let verdict = self.tables.judge(frame, moment.instant);
+        let instant = moment.instant.as_nanos();
+        let instant = Instant::from_nanos(instant - instant % self.tick_ns);
+        let verdict = self.tables.judge(frame, instant);
+        self.bans.take_over(&self.tables, &self.compiled);
         let refusal = self.tables.take_refusal();
         if let Some(Origin { address, source }) = origin {
             self.sources.count(*source, verdict, |reason| FirstRefusal {
@@ -69,6 +82,16 @@ impl Side {
     /// Whether a policy bans sources with connections alone.
     pub fn bans_connected(&self) -> bool {
         self.compiled.bans_connected()
+    }
+
+    /// How many sources policies would have banned, where everything is a dry run.
+    pub fn would_be_banned(&self) -> usize {
+        self.bans.would_be()
+    }
+
+    /// How far the clock goes at a time, where it is the coarse one.
+    pub fn tick(&self) -> Option<Duration> {
+        self.compiled.tick()
     }
 
     pub fn sources(&self) -> &Sources {

@@ -30,6 +30,88 @@ fn every_packet_gets_its_verdict_at_its_own_time() {
     assert_eq!((answer.packets, answer.bytes), (6, 600));
 }
 
+const BANS: &str = "[policy.default]\nlimits = [{ packets = 2, per = \"1s\" }]\n\
+     ban = { after = 1, within = \"10s\", for = \"1s\", factor = 2, max = \"1h\", unverified = \"ban\" }";
+
+#[test]
+fn the_next_ban_of_a_source_is_longer_as_the_daemon_has_it() {
+    let mut simulation = simulation(BANS, None);
+    let source = ipv4([198, 51, 100, 1]);
+    // The first ban lasts until 1000, the second one until 3000.
+    for time in [0, 0, 0, 999, 1000, 1000, 1000, 2500, 2999, 3000] {
+        send(&mut simulation, time, &source);
+    }
+    check_verdicts(
+        &simulation.answer(10),
+        &[
+            ("pass", "conforming", 5),
+            ("drop", "banned", 3),
+            ("drop", "limited", 2),
+        ],
+    );
+}
+
+#[test]
+fn of_a_dry_run_no_ban_is_kept_as_by_the_daemon() {
+    let mut simulation = simulation(&format!("observe = true\n{BANS}"), None);
+    let source = ipv4([198, 51, 100, 1]);
+    for time in [0, 0, 0, 1, 2] {
+        send(&mut simulation, time, &source);
+    }
+    let answer = simulation.answer(10);
+    check_verdicts(
+        &answer,
+        &[("pass", "conforming", 2), ("observe", "limited", 3)],
+    );
+    assert_eq!(answer.would_be_banned, 1);
+}
+
+#[test]
+fn lists_of_files_are_simulated_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let [bad, good] = ["bad", "good"].map(|name| directory.path().join(name));
+    fs::write(&bad, "198.51.100.0/24\n").unwrap();
+    fs::write(&good, "198.51.100.2\n").unwrap();
+    let config = read(&format!(
+        "{LIMIT_OF_2}\n[list.bad]\nfile = \"{}\"\n[list.good]\nfile = \"{}\"\naction = \"allow\"",
+        bad.display(),
+        good.display()
+    ));
+    let files = config.lists.iter().map(|(name, config)| ListFile {
+        name: name.as_str().into(),
+        config: config.clone(),
+    });
+    let lists = files.map(|file| (file.clone(), file.read().unwrap()));
+    let lists = lists.collect();
+    let mut simulation = Simulation::new(Configured { config, lists }, None, None).unwrap();
+    for source in [1, 2, 2, 2, 3] {
+        send(&mut simulation, 0, &ipv4([198, 51, 100, source]));
+    }
+    check_verdicts(
+        &simulation.answer(10),
+        &[("pass", "allowed", 3), ("drop", "banned", 2)],
+    );
+}
+
+#[test]
+fn a_coarse_clock_that_is_asked_for_goes_on_tick_by_tick() {
+    let limit = "[policy.default]\nlimits = [{ packets = 1, per = \"1ms\" }]";
+    let tick = crate::clock::tick();
+    let late = u64::try_from(tick.as_millis()).unwrap() - 1;
+    for (clock, passed) in [("precise", 2), ("coarse", 1)] {
+        let mut simulation = simulation(&format!("clock = \"{clock}\"\n{limit}"), None);
+        let source = ipv4([198, 51, 100, 1]);
+        send(&mut simulation, 0, &source);
+        send(&mut simulation, late, &source);
+        let answer = simulation.answer(10);
+        assert_eq!(answer.tick, (clock == "coarse").then_some(tick));
+        // Where a tick is as short as the window there is no difference.
+        if late > 0 {
+            assert_eq!(answer.verdicts[0].packets, passed, "{clock}");
+        }
+    }
+}
+
 #[test]
 fn a_packet_that_was_cut_counts_with_its_bytes_on_the_wire() {
     let limit = "[policy.default]\nlimits = [{ bytes = 250, per = \"1s\" }]";
@@ -330,7 +412,8 @@ fn the_node_limits_all_sources_together() {
 const LIMIT_OF_2: &str = "[policy.default]\nlimits = [{ packets = 2, per = \"1s\" }]";
 
 fn simulation(new: &str, old: Option<&str>) -> Simulation {
-    Simulation::new(read(new), old.map(read), None).unwrap()
+    let old = old.map(|old| read(old).into());
+    Simulation::new(read(new), old, None).unwrap()
 }
 
 fn read(text: &str) -> Config {

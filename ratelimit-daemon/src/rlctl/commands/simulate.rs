@@ -8,12 +8,17 @@ use std::path::Path;
 use self::answer::{CaptureJson, ConfigJson, SimulateJson};
 use crate::{
     capture::{Capture, CaptureError},
-    config::{self, Config},
+    config,
+    control::ListFile,
     rlctl::{
-        commands::config::wrong, failure::Failure, input::Input, output::printable, report::Report,
+        commands::config::wrong,
+        failure::Failure,
+        input::Input,
+        output::{printable, printable_lines},
+        report::Report,
         simulate_arguments::SimulateArguments,
     },
-    simulation::{Simulation, TooManyIntervals, answer::Answer},
+    simulation::{Configured, Simulation, TooManyIntervals, answer::Answer},
 };
 
 /// Reads the capture through both configurations. It ends as refused, and with an answer, when the capture ends too early.
@@ -70,10 +75,25 @@ impl From<TooManyIntervals> for Stopped {
     }
 }
 
-/// A configuration, and what in it is probably not meant.
-fn load(file: &Path) -> Result<(Config, Vec<String>), Failure> {
+/// A configuration with its lists, what in it is probably not meant, and the lists that cannot be read.
+fn load(file: &Path) -> Result<(Configured, Vec<String>), Failure> {
     let (config, warnings) = config::inspect(file).map_err(|error| wrong(&error.to_string()))?;
-    Ok((config, warnings.iter().map(ToString::to_string).collect()))
+    let mut notes: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let mut lists = Vec::new();
+    for (name, list) in &config.lists {
+        let file = ListFile {
+            name: name.as_str().into(),
+            config: list.clone(),
+        };
+        match file.read() {
+            Ok(reading) => lists.push((file, reading)),
+            Err(refused) => notes.push(format!(
+                "the list {name} is left out: {}",
+                printable_lines(refused.in_full())
+            )),
+        }
+    }
+    Ok((Configured { config, lists }, notes))
 }
 
 fn no_capture(name: &str, error: &CaptureError) -> Failure {

@@ -12,6 +12,18 @@ pub fn notes(answer: &Answer) -> Vec<String> {
     if answer.observe {
         notes.push("the configuration is a dry run: what is observed would pass".to_owned());
     }
+    if answer.would_be_banned > 0 {
+        let sources = phrase::count(answer.would_be_banned, "source", "sources");
+        notes.push(format!(
+            "policies would have banned {sources}: of a dry run no ban is kept, here and by the daemon"
+        ));
+    }
+    if let Some(tick) = answer.tick {
+        notes.push(format!(
+            "the clock is coarse: it goes on every {} ms, as on this machine",
+            tick.as_secs_f64() * 1000.0
+        ));
+    }
     notes.extend(evicted(answer));
     if answer.bans_connected {
         notes.push(
