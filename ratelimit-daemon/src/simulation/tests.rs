@@ -95,7 +95,7 @@ fn lists_of_files_are_simulated_too() {
 
 #[test]
 fn a_coarse_clock_that_is_asked_for_goes_on_tick_by_tick() {
-    let limit = "[policy.default]\nlimits = [{ packets = 1, per = \"1ms\" }]";
+    let limit = "[policy.default]\nlimits = [{ packets = 1000, per = \"1s\", algorithm = \"token-bucket\", burst = 1 }]";
     let tick = crate::clock::tick();
     let late = u64::try_from(tick.as_millis()).unwrap() - 1;
     for (clock, passed) in [("precise", 2), ("coarse", 1)] {
@@ -105,7 +105,7 @@ fn a_coarse_clock_that_is_asked_for_goes_on_tick_by_tick() {
         send(&mut simulation, late, &source);
         let answer = simulation.answer(10);
         assert_eq!(answer.tick, (clock == "coarse").then_some(tick));
-        // Where a tick is as short as the window there is no difference.
+        // Where a tick is as short as the time of a packet there is no difference.
         if late > 0 {
             assert_eq!(answer.verdicts[0].packets, passed, "{clock}");
         }
