@@ -76,11 +76,12 @@ impl Diagnostic {
     #[must_use]
     pub fn unquoted(&self) -> String {
         let file = self.file.as_ref().map(|file| file.display().to_string());
-        let mut place = file.unwrap_or_default();
-        if let Some(Position { line, column, .. }) = &self.position {
-            place.push_str(&format!(":{line}:{column}"));
+        let file = file.unwrap_or_default();
+        let message = unquoted(&self.problem.message);
+        match &self.position {
+            Some(Position { line, column, .. }) => format!("{file}:{line}:{column}: {message}"),
+            None => format!("{file}: {message}"),
         }
-        format!("{place}: {}", unquoted(&self.problem.message))
     }
 
     /// A problem of a file as a whole.

@@ -8,6 +8,7 @@ use super::{
     controller::{Controller, Reloads},
     detected::Detections,
     handle::{Handle, Unanswered},
+    intent::Edit,
     limited,
     policies::{DEFAULT, NODE, Named, Role},
     reconcile::Reconciliation,
@@ -146,7 +147,7 @@ impl Controller {
             clock: self.clock(),
             interfaces: self.interfaces(),
             maps: self.maps(slots),
-            bans: self.intent.bans().len(),
+            bans: self.count_bans(),
             detected_bans: self.intent.detected(),
             attacks: self.attack_views(),
             limited: self.intent.limited.len(),
@@ -163,6 +164,13 @@ impl Controller {
             attempt: self.trials.attempt(),
             database: self.database(),
         }
+    }
+
+    /// How many bans there are that have not ended.
+    fn count_bans(&self) -> usize {
+        let ended = self.intent.ended(clock::now());
+        let ended = ended.iter().filter(|edit| matches!(edit, Edit::Ban(..)));
+        self.intent.bans().len().saturating_sub(ended.count())
     }
 
     /// Why what holds is not written down, so that a restart may undo it.

@@ -343,6 +343,7 @@ fn what_has_ended_is_told_nowhere_from_that_moment_on() {
         );
     }
     assert_eq!(lab.controller.bans(), []);
+    assert_eq!(lab.controller.status().bans, 0);
     assert_eq!(
         lab.controller.allows().len(),
         1,
