@@ -1,0 +1,213 @@
+//! Who divides a limit: the nodes that were heard, and those that may still admit.
+//!
+//! A node that is heard is a member from then on, which only lowers what this node takes. A member that is silent is dropped
+//! after some periods, which raises it: so that needs that this node hears itself through the store (it is not the one that
+//! is cut off), and that those who remain are more than half of the last members that all were heard to agree on, and of all
+//! that this node has tried since. Exactly half is enough with the member whose name comes first. So of two sides at most one drops
+//! the other, and `p` live nodes behind a partition of `n` add at most `p / n` of the limit. (Jajodia and Mutchler, "Dynamic voting", TODS
+//! 1990; that tried views count is from Lotem, Keidar and Dolev, "Dynamic voting for consistent primary components", PODC 1997.)
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::message::bytes::Writer;
+use crate::name::NodeName;
+use crate::statements::hash_bytes;
+
+/// So many periods of silence, and a member is gone.
+pub const GONE_AFTER: u32 = 5;
+
+/// With more views that nobody agreed to, none is tried.
+const ATTEMPTS_MAX: usize = 16;
+
+/// What has to outlive a restart: who the members were, and whose agreement a smaller view needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Views {
+    /// The members.
+    pub current: BTreeSet<NodeName>,
+    /// The last members that all were heard to agree on.
+    pub agreed: BTreeSet<NodeName>,
+    /// The members that were tried since.
+    pub attempts: Vec<BTreeSet<NodeName>>,
+    /// How many members there are at least, until as many agreed.
+    pub at_least: u64,
+}
+
+/// The members as one node sees them.
+#[derive(Clone, Debug)]
+pub struct Members {
+    me: NodeName,
+    context: u64,
+    views: Views,
+    silent: BTreeMap<NodeName, u32>,
+    heard: BTreeSet<NodeName>,
+    told: BTreeMap<NodeName, u64>,
+}
+
+impl Members {
+    /// Begins with what is remembered; `context` is a hash of what all members must have in common.
+    #[must_use]
+    pub fn new(me: NodeName, context: u64, mut views: Views) -> Self {
+        views.current.insert(me.clone());
+        Self {
+            me,
+            context,
+            views,
+            silent: BTreeMap::new(),
+            heard: BTreeSet::new(),
+            told: BTreeMap::new(),
+        }
+    }
+
+    /// What has to outlive a restart.
+    #[must_use]
+    pub fn views(&self) -> &Views {
+        &self.views
+    }
+
+    /// All members in order.
+    #[must_use]
+    pub fn names(&self) -> &BTreeSet<NodeName> {
+        &self.views.current
+    }
+
+    /// By how many a limit is divided.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        (self.views.current.len() as u64).max(self.views.at_least)
+    }
+
+    /// The members that are silent, and for how many periods.
+    pub fn silent(&self) -> impl Iterator<Item = (&NodeName, u32)> {
+        self.silent
+            .iter()
+            .filter(|(_, periods)| **periods > 0)
+            .map(|(name, periods)| (name, *periods))
+    }
+
+    /// The view as a hash. Members with the same one divide by the same number.
+    #[must_use]
+    pub fn view(&self) -> u64 {
+        self.view_of(self.size())
+    }
+
+    fn view_of(&self, size: u64) -> u64 {
+        let mut writer = Writer::default();
+        writer.fixed(self.context);
+        writer.fixed(size);
+        self.views.current.iter().for_each(|name| writer.name(name));
+        hash_bytes(&writer.0)
+    }
+
+    /// Takes in what members must have in common, where that changed.
+    pub fn set_context(&mut self, context: u64) {
+        self.context = context;
+    }
+
+    /// Takes in that a node reported with a view. This node hears itself, too.
+    pub fn heard(&mut self, name: &NodeName, view: u64) {
+        self.heard.insert(name.clone());
+        self.silent.remove(name);
+        self.told.insert(name.clone(), view);
+        if !self.views.current.contains(name) {
+            let mut larger = self.views.current.clone();
+            larger.insert(name.clone());
+            self.attempt(larger);
+        }
+        self.agree();
+    }
+
+    /// A period is over: who was silent for long is dropped where that may be.
+    pub fn period_over(&mut self) {
+        let heard = core::mem::take(&mut self.heard);
+        // Who does not hear itself is cut off itself, and cannot tell who is gone.
+        if !heard.contains(&self.me) {
+            return;
+        }
+        for name in self
+            .views
+            .current
+            .iter()
+            .filter(|name| !heard.contains(*name))
+        {
+            *self.silent.entry(name.clone()).or_default() += 1;
+        }
+        let is_here = |name: &&NodeName| {
+            self.silent
+                .get(*name)
+                .is_none_or(|periods| *periods < GONE_AFTER)
+        };
+        let remaining: BTreeSet<_> = self.views.current.iter().filter(is_here).cloned().collect();
+        if remaining.len() < self.views.current.len() && self.may_be(&remaining) {
+            self.attempt(remaining);
+            self.agree();
+        }
+    }
+
+    /// Drops a node at once, by the operator's word.
+    pub fn revoke(&mut self, name: &NodeName) {
+        if *name == self.me {
+            return;
+        }
+        for view in self
+            .views
+            .attempts
+            .iter_mut()
+            .chain([&mut self.views.current, &mut self.views.agreed])
+        {
+            view.remove(name);
+        }
+        self.silent.remove(name);
+        self.told.remove(name);
+    }
+
+    fn attempt(&mut self, view: BTreeSet<NodeName>) {
+        self.silent.retain(|name, _| view.contains(name));
+        self.told.retain(|name, _| view.contains(name));
+        if !self.views.attempts.contains(&view) && self.views.attempts.len() <= ATTEMPTS_MAX {
+            self.views.attempts.push(view.clone());
+        }
+        self.views.current = view;
+    }
+
+    fn agree(&mut self) {
+        let all_told = |view: u64, except: Option<&NodeName>| {
+            let mut names = self
+                .views
+                .current
+                .iter()
+                .filter(|name| Some(*name) != except);
+            names.all(|name| self.told.get(name) == Some(&view))
+        };
+        let count = self.views.current.len();
+        // All others have the same members and know that these are all: they have agreed before this node came.
+        if self.views.at_least > 0
+            && count > 1
+            && all_told(self.view_of(count as u64), Some(&self.me))
+        {
+            self.views.at_least = 0;
+        }
+        if all_told(self.view(), None) {
+            self.views.agreed = self.views.current.clone();
+            self.views.attempts.clear();
+            if count as u64 >= self.views.at_least {
+                self.views.at_least = 0;
+            }
+        }
+    }
+
+    fn may_be(&self, view: &BTreeSet<NodeName>) -> bool {
+        let attempts = &self.views.attempts;
+        attempts.len() <= ATTEMPTS_MAX
+            && attempts
+                .iter()
+                .chain([&self.views.agreed])
+                .all(|of| is_quorum(view, of))
+    }
+}
+
+/// Whether a view has more than half of another one, or half with the first name.
+fn is_quorum(view: &BTreeSet<NodeName>, of: &BTreeSet<NodeName>) -> bool {
+    let common = of.intersection(view).count() * 2;
+    let has_first = of.first().is_none_or(|first| view.contains(first));
+    common > of.len() || (common == of.len() && has_first)
+}

@@ -1,0 +1,219 @@
+//! Divisions are monotone and within the limit; members drop each other on one side only.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::division::{Division, Wish, part};
+use super::members::{GONE_AFTER, Members, Views};
+use super::*;
+use crate::name::NodeName;
+
+fn limit(amount: u64, is_equal: bool) -> Limit {
+    Limit {
+        amount,
+        division: if is_equal {
+            Division::Equal
+        } else {
+            Division::Proportional
+        },
+    }
+}
+
+/// The parts of all.
+fn parts(limit: &Limit, wishes: &[Wish]) -> Vec<u64> {
+    let others = |me: usize| {
+        wishes
+            .iter()
+            .enumerate()
+            .filter(move |(other, _)| *other != me)
+            .map(|(_, wish)| (*wish, 1))
+    };
+    wishes
+        .iter()
+        .enumerate()
+        .map(|(me, mine)| part(limit, *mine, &others(me).collect::<Vec<_>>(), 0))
+        .collect()
+}
+
+#[track_caller]
+fn check(is_equal: bool, wishes: &[(u64, u64)], expected: &[u64]) {
+    let wishes: Vec<_> = wishes
+        .iter()
+        .map(|(claim, demand)| Wish {
+            claim: *claim,
+            demand: *demand,
+        })
+        .collect();
+    assert_eq!(parts(&limit(1000, is_equal), &wishes), expected);
+}
+
+#[test]
+fn equal_parts_give_what_one_does_not_need_to_the_others() {
+    check(true, &[(0, 5000), (0, 5000), (0, 100)], &[450, 450, 100]);
+    check(true, &[(333, 100), (0, 5000)], &[333, 667]);
+    check(true, &[(0, 100), (0, 100)], &[500, 500]);
+}
+
+#[test]
+fn proportional_parts_follow_demand_and_keep_claims() {
+    check(false, &[(0, 800), (0, 150), (0, 50)], &[800, 150, 50]);
+    check(false, &[(0, 900), (300, 100)], &[700, 300]);
+    check(false, &[(0, u64::MAX), (0, 1000)], &[500, 500]);
+}
+
+fn any_wish(amount: u64, nodes: u64) -> impl Strategy<Value = Wish> {
+    (
+        0..=amount / nodes,
+        prop_oneof![0..=amount, Just(0), Just(u64::MAX)],
+    )
+        .prop_map(|(claim, demand)| Wish { claim, demand })
+}
+
+fn any_wishes() -> impl Strategy<Value = (u64, Vec<Wish>)> {
+    let amount = prop_oneof![1..2000u64, 1..=AMOUNT_MAX, Just(AMOUNT_MAX)];
+    (amount, 1..9u64).prop_flat_map(|(amount, nodes)| {
+        (
+            Just(amount),
+            prop::collection::vec(any_wish(amount, nodes), usize::try_from(nodes).unwrap()),
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parts_are_within_the_limit_and_not_below_claims((amount, wishes) in any_wishes(), is_equal in any::<bool>()) {
+        let parts = parts(&limit(amount, is_equal), &wishes);
+        prop_assert!(parts.iter().sum::<u64>() <= amount);
+        prop_assert!(parts.iter().zip(&wishes).all(|(part, wish)| *part >= wish.claim));
+    }
+
+    /// This is what the budgets rest on: who knows less of the others, and takes it for the worst, takes less.
+    #[test]
+    fn more_claim_or_demand_of_one_never_raises_the_part_of_another(
+        (amount, wishes) in any_wishes(), is_equal in any::<bool>(), which in any::<prop::sample::Index>(),
+    ) {
+        let limit = limit(amount, is_equal);
+        let which = which.index(wishes.len());
+        let before = parts(&limit, &wishes);
+        let mut worst = wishes.clone();
+        worst[which] = Wish { claim: limit.equal(wishes.len() as u64), demand: u64::MAX };
+        let after = parts(&limit, &worst);
+        let others = (0..wishes.len()).filter(|other| *other != which);
+        prop_assert!(others.into_iter().all(|other| after[other] <= before[other]), "{:?} {:?}", before, after);
+    }
+
+    #[test]
+    fn nearly_all_is_given_out_where_it_is_wanted((amount, mut wishes) in any_wishes(), is_equal in any::<bool>()) {
+        wishes[0].demand = u64::MAX;
+        let sum: u64 = parts(&limit(amount, is_equal), &wishes).iter().sum();
+        prop_assert!(sum + wishes.len() as u64 + amount / 10_000 >= amount, "{} of {}", sum, amount);
+    }
+}
+
+fn name(node: usize) -> NodeName {
+    NodeName::new(&format!("node-{node}")).unwrap()
+}
+
+fn names(nodes: impl IntoIterator<Item = usize>) -> BTreeSet<NodeName> {
+    nodes.into_iter().map(name).collect()
+}
+
+/// Nodes that have agreed on each other.
+fn cluster(size: usize) -> Vec<Members> {
+    let mut all: Vec<_> = (0..size)
+        .map(|node| {
+            Members::new(
+                name(node),
+                7,
+                Views {
+                    at_least: size as u64,
+                    ..Views::default()
+                },
+            )
+        })
+        .collect();
+    (0..3).for_each(|_| one_period(&mut all, &[&(0..size).collect::<Vec<_>>()]));
+    assert!(
+        all.iter()
+            .all(|members| members.views().agreed == names(0..size))
+    );
+    all
+}
+
+/// Nodes of a group hear each other.
+fn one_period(all: &mut [Members], groups: &[&[usize]]) {
+    let views: Vec<_> = all.iter().map(Members::view).collect();
+    for group in groups {
+        for (to, from) in group
+            .iter()
+            .flat_map(|to| group.iter().map(move |from| (*to, *from)))
+        {
+            all[to].heard(&name(from), views[from]);
+        }
+    }
+    all.iter_mut().for_each(Members::period_over);
+}
+
+fn after_partition(size: usize, groups: &[&[usize]]) -> Vec<u64> {
+    let mut all = cluster(size);
+    (0..3 * GONE_AFTER).for_each(|_| one_period(&mut all, groups));
+    all.iter().map(Members::size).collect()
+}
+
+#[test]
+fn more_than_half_drops_the_others_and_they_do_not() {
+    assert_eq!(after_partition(5, &[&[0, 1, 2], &[3, 4]]), [3, 3, 3, 5, 5]);
+    assert_eq!(after_partition(5, &[&[1, 2, 4]]), [5, 3, 3, 5, 3]);
+}
+
+#[test]
+fn of_two_halves_the_one_with_the_first_name_drops_the_other() {
+    assert_eq!(after_partition(4, &[&[0, 3], &[1, 2]]), [2, 4, 4, 2]);
+    assert_eq!(after_partition(2, &[&[1]]), [2, 2]);
+    assert_eq!(after_partition(2, &[&[0]]), [1, 2]);
+}
+
+#[test]
+fn who_does_not_hear_itself_drops_nobody() {
+    assert_eq!(after_partition(3, &[]), [3, 3, 3]);
+}
+
+#[test]
+fn a_view_that_was_tried_and_not_agreed_counts() {
+    let mut all = cluster(3);
+    // Node 0 hears node 1 and itself and drops node 2; node 1 hears node 2 meanwhile, so nobody agrees.
+    for _ in 0..=GONE_AFTER {
+        let views: Vec<_> = all.iter().map(Members::view).collect();
+        for (to, from) in [(0, 0), (0, 1), (1, 1), (1, 2), (2, 1), (2, 2)] {
+            all[to].heard(&name(from), views[from]);
+        }
+        all.iter_mut().for_each(Members::period_over);
+    }
+    assert_eq!(all[0].names(), &names([0, 1]));
+    // It is alone then: one of two would be enough with the first name, and is not one of three.
+    (0..20).for_each(|_| one_period(&mut all, &[&[0], &[1, 2]]));
+    assert_eq!(all[0].size(), 2);
+    assert_eq!(all[1].names(), &names([1, 2]));
+}
+
+#[test]
+fn a_node_that_is_back_is_a_member_again() {
+    let mut all = cluster(3);
+    (0..10).for_each(|_| one_period(&mut all, &[&[0, 1], &[2]]));
+    assert_eq!(all[0].size(), 2);
+    (0..3).for_each(|_| one_period(&mut all, &[&[0, 1, 2]]));
+    assert!(
+        all.iter()
+            .all(|members| members.views().agreed == names(0..3))
+    );
+}
+
+#[test]
+fn a_revoked_node_is_dropped_at_once() {
+    let mut all = cluster(2);
+    all[1].revoke(&name(0));
+    assert_eq!(all[1].size(), 1);
+}

@@ -1,0 +1,314 @@
+//! One node of a cluster: what comes in, what goes out, what is in force, and the shares.
+
+mod peer;
+mod receive;
+mod send;
+
+pub use receive::{Arrival, Denied, Received};
+pub use send::Outgoing;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::budget::members::Views;
+use crate::budget::{Budget, Count, Limit, Share};
+use crate::cluster_clock::ClusterClock;
+use crate::key::Key;
+use crate::message::Secret;
+use crate::name::NodeName;
+use crate::statements::{
+    Bounds, Guard, InForce, Parts, Statement, StatementSet, Subject, Verb, note,
+};
+use crate::time::{Millis, Now, Stamp};
+use peer::Peer;
+
+/// What a node is told once.
+#[derive(Clone)]
+pub struct Config {
+    /// Its name.
+    pub node: NodeName,
+    /// What all nodes of the cluster know and nobody else.
+    pub secret: Secret,
+    /// How long a period is; the same on all nodes.
+    pub period: Millis,
+    /// What is taken from a peer.
+    pub bounds: Bounds,
+}
+
+/// What outlives a restart.
+#[derive(Clone, Debug)]
+pub struct Memory<K> {
+    /// What this node stated itself.
+    pub statements: Vec<Statement<K>>,
+    /// Who the members were.
+    pub views: Views,
+    /// The shares that the kernel holds: of each the smaller of what it is now and after its lease.
+    pub shares: BTreeMap<K, u64>,
+    /// By how many a limit is divided for every other key: the larger of now and after the leases.
+    pub divided_by: u64,
+}
+
+impl<K> Default for Memory<K> {
+    fn default() -> Self {
+        Self {
+            statements: Vec::new(),
+            views: Views::default(),
+            shares: BTreeMap::new(),
+            divided_by: 0,
+        }
+    }
+}
+
+/// What the cluster asks of the host that it is on.
+pub trait Host<K>: Guard<K> {
+    /// The limit of a key that the nodes share; nothing where there is none.
+    fn limit(&self, key: &K) -> Option<Limit>;
+
+    /// A hash of all limits that the nodes share. Nodes with different ones divide nothing with each other.
+    fn limits(&self) -> u64;
+
+    /// What was counted since the last call, of keys that need more than half of what a node has of them.
+    fn counts(&mut self) -> Vec<Count<K>>;
+}
+
+/// One node of a cluster.
+pub struct Cluster<K> {
+    config: Config,
+    incarnation: u64,
+    sequence: u64,
+    started: Now,
+    /// When the last own messages were sent, by the monotonic clock.
+    sent: VecDeque<(u64, Millis)>,
+    clock: ClusterClock,
+    peers: BTreeMap<NodeName, Peer>,
+    statements: StatementSet<K>,
+    stamp: Stamp,
+    /// Own statements that were not sent yet.
+    unsent: Vec<Statement<K>>,
+    parts: Parts,
+    parts_stored: Option<Millis>,
+    asked: Option<Millis>,
+    /// Nodes that anybody stated something about, and those of them that are revoked.
+    stated_nodes: BTreeSet<NodeName>,
+    revoked: BTreeSet<NodeName>,
+    budget: Budget<K>,
+    hello: Option<Millis>,
+    outbox: Vec<Outgoing>,
+}
+
+impl<K: Key> Cluster<K> {
+    /// Begins. The incarnation is higher with each start, such as the wall clock in microseconds.
+    #[must_use]
+    pub fn new(config: Config, now: Now, incarnation: u64, memory: Memory<K>) -> Self {
+        let budget = Budget::new(
+            config.node.clone(),
+            config.period.max(1),
+            memory.views,
+            memory.shares,
+            memory.divided_by,
+        );
+        let mut new = Self {
+            incarnation,
+            sequence: 0,
+            started: now,
+            sent: VecDeque::new(),
+            clock: ClusterClock::default(),
+            peers: BTreeMap::new(),
+            statements: StatementSet::default(),
+            stamp: Stamp::default(),
+            unsent: Vec::new(),
+            parts: Parts::default(),
+            parts_stored: None,
+            asked: None,
+            stated_nodes: BTreeSet::new(),
+            revoked: BTreeSet::new(),
+            budget,
+            hello: None,
+            outbox: vec![Outgoing::Fetch {
+                node: config.node.clone(),
+                parts: 1,
+            }],
+            config,
+        };
+        memory
+            .statements
+            .iter()
+            .for_each(|statement| new.hold_own(statement));
+        new
+    }
+
+    /// What has to outlive a restart.
+    #[must_use]
+    pub fn memory(&self) -> Memory<K> {
+        Memory {
+            statements: self
+                .statements
+                .of_author(&self.config.node, 0)
+                .map(|(statement, _)| statement)
+                .collect(),
+            views: self.budget.members().views().clone(),
+            shares: self
+                .budget
+                .shares()
+                .map(|(key, share)| (key.clone(), share.amount.min(share.then)))
+                .collect(),
+            divided_by: self
+                .budget
+                .divided_by()
+                .map(|(_, size)| size)
+                .into_iter()
+                .max()
+                .unwrap_or_default(),
+        }
+    }
+
+    /// States something until an end. What this node said before and ends later goes on.
+    pub fn say(&mut self, now: Now, subject: Subject<K>, until: Millis, why: &str) {
+        let counts = |node: &NodeName| !self.revoked.contains(node);
+        let until = self
+            .statements
+            .end_of(&self.config.node, &subject, now.wall, counts)
+            .unwrap_or_default()
+            .max(until);
+        self.state(now, subject, Verb::Says, until, why);
+    }
+
+    /// Lifts what anybody stated about a subject so far; says whether there was anything.
+    pub fn lift(&mut self, now: Now, subject: Subject<K>, why: &str) -> bool {
+        let Some(until) = self.statements.latest_end(&subject) else {
+            return false;
+        };
+        self.state(now, subject, Verb::Lifts, until.max(now.wall), why);
+        true
+    }
+
+    fn state(&mut self, now: Now, subject: Subject<K>, verb: Verb, until: Millis, why: &str) {
+        // By the store's clock where it is known: one host whose wall clock is ahead would lift what others state after it.
+        self.stamp = self
+            .stamp
+            .next(self.clock.at(now.monotonic).unwrap_or(now.wall));
+        let statement = Statement {
+            subject,
+            verb,
+            stamp: self.stamp,
+            until,
+            note: note(why),
+        };
+        self.hold_own(&statement);
+        self.unsent.push(statement);
+        self.judge_nodes(now.wall);
+    }
+
+    fn hold_own(&mut self, statement: &Statement<K>) {
+        self.statements.merge(&self.config.node, statement);
+        self.stamp = self.stamp.max(statement.stamp);
+        self.parts
+            .changed(&statement.subject, self.statements.count(&self.config.node));
+        if let Subject::Node(name) = &statement.subject {
+            self.stated_nodes.insert(name.clone());
+        }
+    }
+
+    /// What is in force about a subject. Where this host does not permit it to peers, only what it stated itself counts.
+    #[must_use]
+    pub fn in_force(
+        &self,
+        now: Now,
+        subject: &Subject<K>,
+        guard: &impl Guard<K>,
+    ) -> Option<InForce> {
+        let is_permitted = guard.permits(subject).is_ok();
+        let counts = |node: &NodeName| {
+            *node == self.config.node || (is_permitted && !self.revoked.contains(node))
+        };
+        self.statements
+            .in_force(subject, now.wall, counts, |node| self.longest(node))
+    }
+
+    /// All that anybody stated about, in force or not.
+    pub fn subjects(&self) -> impl Iterator<Item = &Subject<K>> {
+        self.statements.subjects()
+    }
+
+    /// How many statements of a node are held.
+    #[must_use]
+    pub fn held(&self, node: &NodeName) -> usize {
+        self.statements.count(node)
+    }
+
+    fn longest(&self, node: &NodeName) -> Millis {
+        if *node == self.config.node {
+            Millis::MAX
+        } else {
+            self.config.bounds.longest
+        }
+    }
+
+    /// Works out which nodes are revoked, and gives the subjects of those for which that changed.
+    fn judge_nodes(&mut self, wall: Millis) -> Vec<Subject<K>> {
+        let is_revoked = |name: &&NodeName| {
+            let subject = Subject::Node((*name).clone());
+            let me = &self.config.node;
+            // By its own word this host revokes; a node that it revoked has no say about others.
+            let own = |node: &NodeName| {
+                self.statements
+                    .end_of(me, &Subject::Node(node.clone()), wall, |_| true)
+                    .is_some()
+            };
+            let sayers = self
+                .statements
+                .who_says(&subject, wall, |node| node == me || !own(node));
+            *name != me
+                && (sayers.contains(me) || sayers.len() >= self.config.bounds.revokers.max(1))
+        };
+        let revoked: BTreeSet<_> = self
+            .stated_nodes
+            .iter()
+            .filter(is_revoked)
+            .cloned()
+            .collect();
+        let changed: Vec<_> = revoked
+            .symmetric_difference(&self.revoked)
+            .cloned()
+            .collect();
+        for name in revoked.difference(&self.revoked) {
+            self.budget.members_mut().revoke(name);
+        }
+        self.revoked = revoked;
+        changed
+            .iter()
+            .flat_map(|name| self.statements.subjects_of(name))
+            .cloned()
+            .collect()
+    }
+
+    /// The keys that have a share of their own, with it.
+    pub fn shares(&self) -> impl Iterator<Item = (&K, Share)> {
+        self.budget.shares()
+    }
+
+    /// The share of every other key of a limit.
+    #[must_use]
+    pub fn default_share(&self, limit: &Limit) -> Share {
+        self.budget.default_share(limit)
+    }
+
+    /// The budgets: members, who is silent, the current period.
+    #[must_use]
+    pub fn budget(&self) -> &Budget<K> {
+        &self.budget
+    }
+
+    /// The nodes that are revoked.
+    #[must_use]
+    pub fn revoked(&self) -> &BTreeSet<NodeName> {
+        &self.revoked
+    }
+
+    /// The nodes some of whose statements are missing here.
+    pub fn behind(&self) -> impl Iterator<Item = &NodeName> {
+        self.peers
+            .iter()
+            .filter(|(_, peer)| peer.catch_up.is_behind())
+            .map(|(name, _)| name)
+    }
+}

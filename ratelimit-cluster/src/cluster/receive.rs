@@ -1,0 +1,382 @@
+//! What comes in.
+
+use std::collections::BTreeSet;
+
+use super::{Cluster, Host, Outgoing};
+use crate::budget::members::GONE_AFTER;
+use crate::key::Key;
+use crate::message::bytes::Wrong;
+use crate::message::{Ask, Body, Header, MEMBERS_MAX, Part, Refusal, Replay, Stated, open};
+use crate::name::NodeName;
+use crate::statements::{Statement, Step, Subject, part_of};
+use crate::time::{Millis, Now};
+
+/// The most that the clock of a node may be from that of the store.
+const APART_MAX: Millis = 60_000;
+
+/// Two nodes whose clocks are both that far from the store's are as far from each other.
+const AHEAD_MAX: Millis = 2 * APART_MAX;
+
+/// So long after this node's start, messages of its life before may still come.
+const OVERLAP: Millis = 10_000;
+
+/// A node that is asked stores parts again at most once in this time.
+const ASKED_EVERY: Millis = 1_000;
+
+/// How a message came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// From the stream, where it was stored at this time of the store's clock.
+    Stream {
+        /// The time.
+        stored: Millis,
+    },
+    /// From the stored parts, which may be read again and again.
+    Stored,
+}
+
+/// What a message changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received<K> {
+    /// What may have come into force, or gone.
+    pub changed: Vec<Subject<K>>,
+    /// What was not taken, or has no effect here.
+    pub denied: Vec<Denied<K>>,
+}
+
+/// A statement of a peer without effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied<K> {
+    /// What it is about.
+    pub subject: Subject<K>,
+    /// Why.
+    pub why: &'static str,
+}
+
+impl<K> Default for Received<K> {
+    fn default() -> Self {
+        Self {
+            changed: Vec::new(),
+            denied: Vec::new(),
+        }
+    }
+}
+
+impl<K: Key> Cluster<K> {
+    /// Takes a message in, all of it or nothing.
+    ///
+    /// # Errors
+    /// Why it is refused: which node, and what to do.
+    pub fn receive(
+        &mut self,
+        now: Now,
+        arrival: Arrival,
+        message: &[u8],
+        host: &impl Host<K>,
+    ) -> Result<Received<K>, Refusal> {
+        let (header, body) = open(&self.config.secret, message)?;
+        if self.revoked.contains(&header.node) {
+            return Err(Refusal::Revoked { node: header.node });
+        }
+        let body = Body::read(body).map_err(|wrong| Refusal::Malformed {
+            node: header.node.clone(),
+            wrong,
+        })?;
+        match (arrival, body) {
+            (Arrival::Stored, Body::Part(part)) => self.take_part(now, &header.node, part, host),
+            (Arrival::Stored, _) | (_, Body::Part(_)) => Err(Refusal::Malformed {
+                node: header.node,
+                wrong: Wrong::Value("the place of the message"),
+            }),
+            (Arrival::Stream { stored }, body) if header.node == self.config.node => {
+                self.hear_myself(&header, stored, &body)
+            }
+            (Arrival::Stream { stored }, body) => {
+                self.check_order(&header, stored)?;
+                self.take_body(now, &header.node, stored, body, host)
+            }
+        }
+    }
+
+    /// An own message tells the store's time, and that this node reaches the others.
+    fn hear_myself(
+        &mut self,
+        header: &Header,
+        stored: Millis,
+        body: &Body<K>,
+    ) -> Result<Received<K>, Refusal> {
+        if header.incarnation != self.incarnation {
+            let is_alive = header.incarnation > self.incarnation
+                || header.sent > self.started.wall.saturating_add(OVERLAP);
+            return if is_alive {
+                Err(Refusal::TwoNodes {
+                    node: header.node.clone(),
+                })
+            } else {
+                Ok(Received::default())
+            };
+        }
+        let place = self
+            .sent
+            .iter()
+            .position(|(sequence, _)| *sequence == header.sequence);
+        if let Some((_, sent)) = place.and_then(|place| self.sent.remove(place)) {
+            self.clock.observe(sent, stored);
+            if let Body::Report(report, _) = body {
+                self.budget.members_mut().heard(&header.node, report.view);
+            }
+        }
+        check_clock(header, stored).map(|()| Received::default())
+    }
+
+    fn check_order(&mut self, header: &Header, stored: Millis) -> Result<(), Refusal> {
+        check_clock(header, stored)?;
+        if !self.peers.contains_key(&header.node) && self.peers.len() >= MEMBERS_MAX {
+            return Err(Refusal::TooMany {
+                node: header.node.clone(),
+                most: MEMBERS_MAX,
+            });
+        }
+        let peer = self.peers.entry(header.node.clone()).or_default();
+        if let Some(replay) = &mut peer.replay {
+            return replay.take(header, stored);
+        }
+        peer.replay = Some(Replay::new(header, stored));
+        Ok(())
+    }
+
+    fn take_body(
+        &mut self,
+        now: Now,
+        node: &NodeName,
+        stored: Millis,
+        body: Body<K>,
+        host: &impl Host<K>,
+    ) -> Result<Received<K>, Refusal> {
+        match body {
+            Body::Report(report, stated) => {
+                // What was stored long ago and is read after an absence does not say that its sender is there.
+                let recent = self.config.period.saturating_mul(GONE_AFTER.into());
+                if self
+                    .clock
+                    .at(now.monotonic)
+                    .is_some_and(|time| stored.saturating_add(recent) > time)
+                {
+                    self.budget.members_mut().heard(node, report.view);
+                }
+                self.compare(now, node, stated);
+                self.budget
+                    .take(node, report, |key| host.limit(key))
+                    .map(|()| Received::default())
+            }
+            Body::Statements(statements) => Ok(self.take_statements(
+                now,
+                node,
+                stored.saturating_add(APART_MAX),
+                &statements,
+                host,
+            )),
+            Body::Ask(ask) => {
+                self.be_asked(now, &ask);
+                Ok(Received::default())
+            }
+            Body::Part(_) => Ok(Received::default()),
+        }
+    }
+
+    /// Compares what is held of a node with what it says that it stated.
+    fn compare(&mut self, now: Now, node: &NodeName, stated: Stated) {
+        if stated.after > now.wall.saturating_add(AHEAD_MAX) {
+            return;
+        }
+        let held = self.statements.digest(node, stated.after);
+        let Some(peer) = self.peers.get_mut(node) else {
+            return;
+        };
+        match peer.catch_up.compared(held == stated.digest, now.monotonic) {
+            Some(Step::Fetch) => self.outbox.push(Outgoing::Fetch {
+                node: node.clone(),
+                parts: 1 << stated.part_bits,
+            }),
+            Some(Step::Ask) => {
+                let digests = self
+                    .statements
+                    .part_digests(node, stated.after, stated.part_bits);
+                self.publish(
+                    now,
+                    &Body::Ask(Ask {
+                        node: node.clone(),
+                        after: stated.after,
+                        digests,
+                    }),
+                );
+            }
+            None => {}
+        }
+    }
+
+    /// Somebody misses statements of this node: what differs is stored again.
+    fn be_asked(&mut self, now: Now, ask: &Ask) {
+        if ask.node != self.config.node
+            || self
+                .asked
+                .is_some_and(|asked| now.monotonic < asked + ASKED_EVERY)
+        {
+            return;
+        }
+        self.asked = Some(now.monotonic);
+        self.parts_stored = None;
+        let digests = self
+            .statements
+            .part_digests(&self.config.node, ask.after, self.parts.bits());
+        if digests.len() != ask.digests.len() {
+            self.parts.all();
+            return;
+        }
+        let differs = digests
+            .iter()
+            .zip(&ask.digests)
+            .enumerate()
+            .filter(|(_, (stated, held))| stated != held);
+        differs
+            .filter_map(|(part, _)| u16::try_from(part).ok())
+            .for_each(|part| self.parts.again(part));
+    }
+
+    fn take_part(
+        &mut self,
+        now: Now,
+        node: &NodeName,
+        part: Part<K>,
+        host: &impl Host<K>,
+    ) -> Result<Received<K>, Refusal> {
+        if part
+            .statements
+            .iter()
+            .any(|statement| part_of(&statement.subject, part.bits) != part.index)
+        {
+            return Err(Refusal::Malformed {
+                node: node.clone(),
+                wrong: Wrong::Value("the part of a statement"),
+            });
+        }
+        if *node == self.config.node {
+            // What an earlier life of this node stated is its own still.
+            part.statements
+                .iter()
+                .for_each(|statement| self.hold_own(statement));
+            let mut changed: Vec<_> = part
+                .statements
+                .into_iter()
+                .map(|statement| statement.subject)
+                .collect();
+            changed.extend(self.judge_nodes(now.wall));
+            return Ok(Received {
+                changed,
+                denied: Vec::new(),
+            });
+        }
+        let received = self.take_statements(
+            now,
+            node,
+            now.wall.saturating_add(AHEAD_MAX),
+            &part.statements,
+            host,
+        );
+        if self
+            .peers
+            .get(node)
+            .is_some_and(|peer| peer.catch_up.is_second_reading())
+        {
+            let stated: BTreeSet<_> = part
+                .statements
+                .iter()
+                .map(|statement| (&statement.subject, statement.verb))
+                .collect();
+            let is_gone = |subject: &Subject<K>, verb| {
+                part_of(subject, part.bits) == part.index && !stated.contains(&(subject, verb))
+            };
+            self.statements.unconfirm(node, part.at, is_gone);
+        }
+        Ok(received)
+    }
+
+    /// Takes in what a peer states, up to a stamp of the time `latest`.
+    fn take_statements(
+        &mut self,
+        now: Now,
+        node: &NodeName,
+        latest: Millis,
+        statements: &[Statement<K>],
+        host: &impl Host<K>,
+    ) -> Received<K> {
+        let mut received = Received::default();
+        for statement in statements {
+            let subject = statement.subject.clone();
+            if let Err(why) = self.check_bounds(now, node, latest, statement) {
+                received.denied.push(Denied { subject, why });
+                continue;
+            }
+            self.stamp = self.stamp.max(statement.stamp);
+            if let Subject::Node(name) = &subject {
+                self.stated_nodes.insert(name.clone());
+            }
+            if self.statements.merge(node, statement) {
+                if let Err(why) = host.permits(&subject) {
+                    received.denied.push(Denied {
+                        subject: subject.clone(),
+                        why,
+                    });
+                }
+                received.changed.push(subject);
+            }
+        }
+        if received
+            .changed
+            .iter()
+            .any(|subject| matches!(subject, Subject::Node(_)))
+        {
+            let of_revoked = self.judge_nodes(now.wall);
+            received.changed.extend(of_revoked);
+        }
+        received
+    }
+
+    fn check_bounds(
+        &mut self,
+        now: Now,
+        node: &NodeName,
+        latest: Millis,
+        statement: &Statement<K>,
+    ) -> Result<(), &'static str> {
+        let bounds = self.config.bounds;
+        if statement.stamp.millis() > latest {
+            return Err("its stamp is of a time that is more than a minute ahead");
+        }
+        if !self.statements.is_news(node, statement) {
+            return Ok(());
+        }
+        if self.statements.count(node) >= bounds.held {
+            return Err("its node has as many statements as are held of one");
+        }
+        let peer = self.peers.entry(node.clone()).or_default();
+        if peer.bucket.take(&bounds, now.monotonic) {
+            Ok(())
+        } else {
+            Err("its node states more a minute than is taken")
+        }
+    }
+}
+
+/// The sender's clock and the store's agree; an old message that somebody stores again is refused as well.
+fn check_clock(header: &Header, stored: Millis) -> Result<(), Refusal> {
+    let apart = header.sent.abs_diff(stored);
+    if apart > APART_MAX {
+        Err(Refusal::ClockApart {
+            node: header.node.clone(),
+            apart,
+        })
+    } else {
+        Ok(())
+    }
+}

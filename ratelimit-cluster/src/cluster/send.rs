@@ -1,0 +1,157 @@
+//! What goes out.
+
+use std::collections::BTreeMap;
+
+use super::{Cluster, Host};
+use crate::key::Key;
+use crate::message::{Body, Header, Part, STATEMENTS_MAX, Stated, seal};
+use crate::name::NodeName;
+use crate::statements::{Statement, part_of};
+use crate::time::{Millis, Now};
+
+/// Changed parts are stored at most this often, unless a node asks for them.
+const STORE_EVERY: Millis = 2_000;
+
+/// So many own messages may be on their way; of older ones it is not known when they were sent.
+const ON_THE_WAY: usize = 64;
+
+/// What is to be done with the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outgoing {
+    /// Append this to the stream.
+    Publish(Vec<u8>),
+    /// Store this as a part of what this node stated, in place of what it stored before.
+    Store {
+        /// Which part.
+        part: u16,
+        /// When it may be forgotten, by the wall clock.
+        until: Millis,
+        /// The message.
+        message: Vec<u8>,
+    },
+    /// Read what a node stored, each part, and give it to [`Cluster::receive`].
+    Fetch {
+        /// Whose parts.
+        node: NodeName,
+        /// How many it has.
+        parts: u16,
+    },
+}
+
+impl<K: Key> Cluster<K> {
+    /// What is to be done now. To be called some times in each period, and soon after a statement of this node.
+    pub fn due(&mut self, now: Now, host: &mut impl Host<K>) -> Vec<Outgoing> {
+        self.send_statements(now);
+        self.end_period(now, host);
+        if self
+            .parts_stored
+            .is_none_or(|stored| now.monotonic >= stored + STORE_EVERY)
+        {
+            self.store_parts(now);
+        }
+        core::mem::take(&mut self.outbox)
+    }
+
+    fn send_statements(&mut self, now: Now) {
+        let unsent = core::mem::take(&mut self.unsent);
+        for statements in unsent.chunks(STATEMENTS_MAX) {
+            self.publish(now, &Body::Statements(statements.to_vec()));
+        }
+    }
+
+    fn end_period(&mut self, now: Now, host: &mut impl Host<K>) {
+        let time = self.clock.at(now.monotonic);
+        let is_new = time.is_some_and(|time| self.budget.is_over(time));
+        let mut report = None;
+        if let Some(time) = time.filter(|_| is_new) {
+            let context = host.limits() ^ self.config.period.rotate_left(32);
+            let counts = host.counts();
+            report =
+                self.budget
+                    .advance(time, now.monotonic, context, |key| host.limit(key), counts);
+            self.statements.forget_ended(now.wall);
+            self.judge_nodes(now.wall);
+        }
+        if let Some(report) = report {
+            let digest = self.statements.digest(&self.config.node, now.wall);
+            let stated = Stated {
+                after: now.wall,
+                digest,
+                part_bits: self.parts.bits(),
+            };
+            self.publish(now, &Body::Report(report, stated));
+        } else if is_new
+            || (time.is_none()
+                && self
+                    .hello
+                    .is_none_or(|hello| now.monotonic >= hello + self.config.period))
+        {
+            // An empty message, to learn the store's time.
+            self.hello = Some(now.monotonic);
+            self.publish(now, &Body::Statements(Vec::new()));
+        }
+    }
+
+    fn store_parts(&mut self, now: Now) {
+        let parts = self.parts.take();
+        if parts.is_empty() {
+            return;
+        }
+        self.parts_stored = Some(now.monotonic);
+        // What is not in a part is not stated now, also by a node that has forgotten what it stated.
+        self.stamp = self
+            .stamp
+            .next(self.clock.at(now.monotonic).unwrap_or(now.wall));
+        let bits = self.parts.bits();
+        let mut contents: BTreeMap<u16, Vec<Statement<K>>> =
+            parts.into_iter().map(|part| (part, Vec::new())).collect();
+        for (statement, _) in self.statements.of_author(&self.config.node, now.wall) {
+            if let Some(content) = contents.get_mut(&part_of(&statement.subject, bits)) {
+                content.push(statement);
+            }
+        }
+        for (index, mut statements) in contents {
+            // There are some 512 on average, and a hash divides them.
+            statements.truncate(STATEMENTS_MAX);
+            let until = statements
+                .iter()
+                .map(|statement| statement.until)
+                .max()
+                .unwrap_or(now.wall);
+            let message = self.sealed(
+                now,
+                &Body::Part(Part {
+                    index,
+                    bits,
+                    at: self.stamp,
+                    statements,
+                }),
+            );
+            self.outbox.push(Outgoing::Store {
+                part: index,
+                until,
+                message,
+            });
+        }
+    }
+
+    pub(super) fn publish(&mut self, now: Now, body: &Body<K>) {
+        let message = self.sealed(now, body);
+        self.sent.push_back((self.sequence, now.monotonic));
+        if self.sent.len() > ON_THE_WAY {
+            self.sent.pop_front();
+        }
+        self.outbox.push(Outgoing::Publish(message));
+    }
+
+    fn sealed(&mut self, now: Now, body: &Body<K>) -> Vec<u8> {
+        self.sequence += 1;
+        let header = Header {
+            node: self.config.node.clone(),
+            incarnation: self.incarnation,
+            sequence: self.sequence,
+            sent: now.wall,
+        };
+        seal(&self.config.secret, &header, &body.write())
+    }
+}

@@ -1,0 +1,23 @@
+//! What nodes state: bans, allows and revocations, each until an end, and that one of them is lifted.
+//!
+//! All nodes that hold the same statements say the same is in force, in whatever order they came: for each node, subject and
+//! verb the statement with the latest stamp is held ([`StatementSet::merge`]), and what is in force is worked out from what is held
+//! ([`StatementSet::in_force`]). So merging is commutative, associative and idempotent (Shapiro et al., "Conflict-free
+//! replicated data types", SSS 2011).
+
+mod bounds;
+mod catch_up;
+mod digest;
+mod parts;
+mod set;
+mod statement;
+#[cfg(test)]
+mod tests;
+
+pub use bounds::{Bounds, Bucket, Guard};
+pub use catch_up::{CatchUp, Step};
+pub use digest::Digest;
+pub(crate) use digest::hash_bytes;
+pub use parts::{PART_BITS_MAX, Parts, part_of};
+pub use set::{InForce, StatementSet};
+pub use statement::{NOTE_MAX, Statement, Subject, Verb, note};

@@ -1,0 +1,60 @@
+//! What is taken from a peer: so much a minute, so much in all, for so long, and never what this node protects.
+
+use super::statement::Subject;
+use crate::time::Millis;
+
+/// Bounds of what one peer may state.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// New statements a minute.
+    pub per_minute: u32,
+    /// New statements at once, where it stated none for long.
+    pub at_once: u32,
+    /// Statements that are held.
+    pub held: usize,
+    /// How long a statement counts after it was made.
+    pub longest: Millis,
+    /// How many peers have to revoke a node before it is revoked here. The word of this node is always enough.
+    pub revokers: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            per_minute: 10_000,
+            at_once: 100_000,
+            held: 1_000_000,
+            longest: 366 * 86_400_000,
+            revokers: 1,
+        }
+    }
+}
+
+/// What this node knows about a subject and its peers do not.
+pub trait Guard<K> {
+    /// Why a peer may not state this here: the prefix is too wide, or it is protected or allowed here.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    fn permits(&self, subject: &Subject<K>) -> Result<(), &'static str>;
+}
+
+/// How much a peer may state now: a token bucket, as the time at which it is full again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bucket {
+    full_at_us: u64,
+}
+
+impl Bucket {
+    /// Takes room for one statement, where there is some.
+    pub fn take(&mut self, bounds: &Bounds, monotonic: Millis) -> bool {
+        let now = monotonic.saturating_mul(1000);
+        let each = 60_000_000 / u64::from(bounds.per_minute.max(1));
+        let full_at = self.full_at_us.max(now) + each;
+        let has_room = full_at - now <= each * u64::from(bounds.at_once.max(1));
+        if has_room {
+            self.full_at_us = full_at;
+        }
+        has_room
+    }
+}

@@ -1,0 +1,353 @@
+//! All statements of all nodes, and what is in force because of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::digest::{Digest, hash};
+use super::parts::part_of;
+use super::statement::{Statement, Subject, Verb};
+use crate::key::Key;
+use crate::name::NodeName;
+use crate::time::{Millis, Stamp};
+
+/// A statement is held so long after its end: the clocks of two nodes may differ by as much, and what ended on one counts on the other.
+pub const HELD_AFTER_END: Millis = 120_000;
+
+/// Statements of all nodes.
+#[derive(Clone, Debug)]
+pub struct StatementSet<K> {
+    held: BTreeMap<Subject<K>, Vec<Held>>,
+    authors: BTreeMap<NodeName, Author<K>>,
+}
+
+/// A statement that is held, beside its subject.
+#[derive(Clone, Debug)]
+struct Held {
+    author: NodeName,
+    verb: Verb,
+    stamp: Stamp,
+    until: Millis,
+    note: Arc<str>,
+    hash: u64,
+    /// Whether its author is known to state it still. One that lost its memory does not, and what it said counts on to its end.
+    is_confirmed: bool,
+}
+
+/// What is held of one node.
+#[derive(Clone, Debug)]
+struct Author<K> {
+    ends: BTreeSet<(Millis, Subject<K>, Verb)>,
+    confirmed: Digest,
+}
+
+/// What is in force about a subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InForce {
+    /// Until when.
+    pub until: Millis,
+    /// Who said so: of several nodes the one with the latest end.
+    pub by: NodeName,
+    /// Why.
+    pub note: Arc<str>,
+}
+
+impl<K> Default for StatementSet<K> {
+    fn default() -> Self {
+        Self {
+            held: BTreeMap::new(),
+            authors: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Key> StatementSet<K> {
+    /// Takes a statement of a node in; says whether anything changed.
+    pub fn merge(&mut self, author: &NodeName, statement: &Statement<K>) -> bool {
+        let hash = hash(statement);
+        let held = self.held.entry(statement.subject.clone()).or_default();
+        let of_author = self
+            .authors
+            .entry(author.clone())
+            .or_insert_with(|| Author {
+                ends: BTreeSet::new(),
+                confirmed: Digest::default(),
+            });
+        let new = Held {
+            author: author.clone(),
+            verb: statement.verb,
+            stamp: statement.stamp,
+            until: statement.until,
+            note: statement.note.clone(),
+            hash,
+            is_confirmed: true,
+        };
+        let end = |held: &Held| (held.until, statement.subject.clone(), held.verb);
+        if let Some(old) = held
+            .iter_mut()
+            .find(|held| held.author == *author && held.verb == statement.verb)
+        {
+            if old.hash == hash && !old.is_confirmed {
+                old.is_confirmed = true;
+                of_author.confirmed.add(hash);
+            }
+            if (old.stamp, old.until, &old.note) >= (new.stamp, new.until, &new.note) {
+                return false;
+            }
+            of_author.ends.remove(&end(old));
+            if old.is_confirmed {
+                of_author.confirmed.remove(old.hash);
+            }
+            of_author.ends.insert(end(&new));
+            *old = new;
+        } else {
+            of_author.ends.insert(end(&new));
+            held.push(new);
+        }
+        of_author.confirmed.add(hash);
+        true
+    }
+
+    /// Whether a statement would change anything.
+    #[must_use]
+    pub fn is_news(&self, author: &NodeName, statement: &Statement<K>) -> bool {
+        let held = self.held.get(&statement.subject);
+        let old = held.and_then(|held| {
+            held.iter()
+                .find(|held| held.author == *author && held.verb == statement.verb)
+        });
+        old.is_none_or(|old| {
+            (old.stamp, old.until, &old.note) < (statement.stamp, statement.until, &statement.note)
+        })
+    }
+
+    /// What is in force about a subject, by the statements of the nodes that `counts` tells; none of them for longer than `longest`
+    /// tells for its node.
+    ///
+    /// A lift takes away what has no later stamp and no later end. So it ends after all that it takes away, and what it never
+    /// saw and ends later stays.
+    pub fn in_force(
+        &self,
+        subject: &Subject<K>,
+        wall: Millis,
+        counts: impl Fn(&NodeName) -> bool,
+        longest: impl Fn(&NodeName) -> Millis,
+    ) -> Option<InForce> {
+        let in_force = self.said(subject, wall, counts).filter_map(|held| {
+            let until = held
+                .until
+                .min(held.stamp.millis().saturating_add(longest(&held.author)));
+            (until > wall).then_some((until, held))
+        });
+        let (until, held) = in_force.max_by(|(one, held), (other, than)| {
+            one.cmp(other).then_with(|| than.author.cmp(&held.author))
+        })?;
+        Some(InForce {
+            until,
+            by: held.author.clone(),
+            note: held.note.clone(),
+        })
+    }
+
+    /// Who says so, and is not lifted.
+    pub fn who_says(
+        &self,
+        subject: &Subject<K>,
+        wall: Millis,
+        counts: impl Fn(&NodeName) -> bool,
+    ) -> Vec<NodeName> {
+        self.said(subject, wall, counts)
+            .map(|held| held.author.clone())
+            .collect()
+    }
+
+    /// Until when a node says so itself, and is not lifted.
+    pub fn end_of(
+        &self,
+        author: &NodeName,
+        subject: &Subject<K>,
+        wall: Millis,
+        counts: impl Fn(&NodeName) -> bool,
+    ) -> Option<Millis> {
+        self.said(subject, wall, counts)
+            .find(|held| held.author == *author)
+            .map(|held| held.until)
+    }
+
+    fn said(
+        &self,
+        subject: &Subject<K>,
+        wall: Millis,
+        counts: impl Fn(&NodeName) -> bool,
+    ) -> impl Iterator<Item = &Held> {
+        let held: Vec<_> = self
+            .held
+            .get(subject)
+            .into_iter()
+            .flatten()
+            .filter(|held| counts(&held.author))
+            .collect();
+        let lifts: Vec<_> = held
+            .iter()
+            .copied()
+            .filter(|held| held.verb == Verb::Lifts)
+            .collect();
+        held.into_iter().filter(move |held| {
+            let is_lifted = lifts
+                .iter()
+                .any(|lift| held.stamp <= lift.stamp && held.until <= lift.until);
+            held.verb == Verb::Says && held.until > wall && !is_lifted
+        })
+    }
+
+    /// The latest end of anything that is held about a subject: how long a lift of it has to last.
+    #[must_use]
+    pub fn latest_end(&self, subject: &Subject<K>) -> Option<Millis> {
+        self.held.get(subject)?.iter().map(|held| held.until).max()
+    }
+
+    /// What a node's statements come to that end later than a time.
+    #[must_use]
+    pub fn digest(&self, author: &NodeName, after: Millis) -> Digest {
+        let Some(of_author) = self.authors.get(author) else {
+            return Digest::default();
+        };
+        let mut digest = of_author.confirmed;
+        for (until, subject, verb) in &of_author.ends {
+            if *until > after {
+                break;
+            }
+            if let Some(held) = self
+                .find(author, subject, *verb)
+                .filter(|held| held.is_confirmed)
+            {
+                digest.remove(held.hash);
+            }
+        }
+        digest
+    }
+
+    /// A node's statements that end later than a time, and are known to be stated still, with their hashes.
+    pub fn of_author(
+        &self,
+        author: &NodeName,
+        after: Millis,
+    ) -> impl Iterator<Item = (Statement<K>, u64)> {
+        let ends = self
+            .authors
+            .get(author)
+            .into_iter()
+            .flat_map(|author| &author.ends);
+        ends.filter(move |(until, ..)| *until > after)
+            .filter_map(|(_, subject, verb)| {
+                let held = self
+                    .find(author, subject, *verb)
+                    .filter(|held| held.is_confirmed)?;
+                let subject = subject.clone();
+                Some((
+                    Statement {
+                        subject,
+                        verb: held.verb,
+                        stamp: held.stamp,
+                        until: held.until,
+                        note: held.note.clone(),
+                    },
+                    held.hash,
+                ))
+            })
+    }
+
+    /// What a node's statements come to part by part, of 2 to the power of `bits`.
+    #[must_use]
+    pub fn part_digests(&self, author: &NodeName, after: Millis, bits: u8) -> Vec<u64> {
+        let mut digests = vec![0u64; 1 << bits];
+        for (statement, hash) in self.of_author(author, after) {
+            if let Some(digest) = digests.get_mut(usize::from(part_of(&statement.subject, bits))) {
+                *digest = digest.wrapping_add(hash);
+            }
+        }
+        digests
+    }
+
+    /// Takes in that a node does not state something any more that it stated up to a stamp: it counts on, and is left out of digests.
+    pub fn unconfirm(
+        &mut self,
+        author: &NodeName,
+        up_to: Stamp,
+        gone: impl Fn(&Subject<K>, Verb) -> bool,
+    ) {
+        let Some(of_author) = self.authors.get_mut(author) else {
+            return;
+        };
+        for (_, subject, verb) in of_author
+            .ends
+            .iter()
+            .filter(|(_, subject, verb)| gone(subject, *verb))
+        {
+            let held = self.held.get_mut(subject).into_iter().flatten();
+            for held in held.filter(|held| {
+                held.author == *author
+                    && held.verb == *verb
+                    && held.stamp <= up_to
+                    && held.is_confirmed
+            }) {
+                held.is_confirmed = false;
+                of_author.confirmed.remove(held.hash);
+            }
+        }
+    }
+
+    /// How many statements of a node are held.
+    #[must_use]
+    pub fn count(&self, author: &NodeName) -> usize {
+        self.authors
+            .get(author)
+            .map_or(0, |author| author.ends.len())
+    }
+
+    /// What a node stated about.
+    pub fn subjects_of(&self, author: &NodeName) -> impl Iterator<Item = &Subject<K>> {
+        self.authors
+            .get(author)
+            .into_iter()
+            .flat_map(|author| &author.ends)
+            .map(|(_, subject, _)| subject)
+    }
+
+    /// All that anybody stated about.
+    pub fn subjects(&self) -> impl Iterator<Item = &Subject<K>> {
+        self.held.keys()
+    }
+
+    /// Forgets what ended long ago.
+    pub fn forget_ended(&mut self, wall: Millis) {
+        for (name, author) in &mut self.authors {
+            while let Some((until, subject, verb)) = author.ends.first().cloned() {
+                if until.saturating_add(HELD_AFTER_END) > wall {
+                    break;
+                }
+                author.ends.pop_first();
+                let Some(held) = self.held.get_mut(&subject) else {
+                    continue;
+                };
+                held.retain(|held| {
+                    let is_it = held.author == *name && held.verb == verb;
+                    if is_it && held.is_confirmed {
+                        author.confirmed.remove(held.hash);
+                    }
+                    !is_it
+                });
+                if held.is_empty() {
+                    self.held.remove(&subject);
+                }
+            }
+        }
+        self.authors.retain(|_, author| !author.ends.is_empty());
+    }
+
+    fn find(&self, author: &NodeName, subject: &Subject<K>, verb: Verb) -> Option<&Held> {
+        self.held
+            .get(subject)?
+            .iter()
+            .find(|held| held.author == *author && held.verb == verb)
+    }
+}

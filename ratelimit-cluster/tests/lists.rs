@@ -1,0 +1,240 @@
+//! Bans between nodes that have a store in common: how soon they are everywhere, and what comes back.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use ratelimit_cluster::budget::{Count, Limit};
+use ratelimit_cluster::message::Secret;
+use ratelimit_cluster::statements::{Bounds, Guard, Subject};
+use ratelimit_cluster::{Arrival, Cluster, Config, Host, Memory, NodeName, Now, Outgoing};
+
+type Key = Vec<u8>;
+
+/// A host that protects the key 7.
+struct Protects7;
+
+impl Guard<Key> for Protects7 {
+    fn permits(&self, subject: &Subject<Key>) -> Result<(), &'static str> {
+        if *subject == Subject::Ban(vec![7]) {
+            Err("it is protected")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Host<Key> for Protects7 {
+    fn limit(&self, _: &Key) -> Option<Limit> {
+        None
+    }
+
+    fn limits(&self) -> u64 {
+        0
+    }
+
+    fn counts(&mut self) -> Vec<Count<Key>> {
+        Vec::new()
+    }
+}
+
+/// Nodes, and a store that keeps what it is given until it is flushed.
+struct Nodes {
+    time: u64,
+    clusters: Vec<(Cluster<Key>, usize)>,
+    stream: Vec<(u64, Vec<u8>)>,
+    parts: BTreeMap<(String, u16), Vec<u8>>,
+}
+
+const BEGIN: u64 = 1_700_000_000_000;
+
+impl Nodes {
+    fn new(count: usize) -> Self {
+        let mut new = Self {
+            time: BEGIN,
+            clusters: Vec::new(),
+            stream: Vec::new(),
+            parts: BTreeMap::new(),
+        };
+        (0..count).for_each(|_| new.join(Memory::default()));
+        new.pass(8_000);
+        new
+    }
+
+    /// A node comes that reads the stream from now on.
+    fn join(&mut self, memory: Memory<Key>) {
+        let config = Config {
+            node: name(self.clusters.len()),
+            secret: Secret::new(b"s"),
+            period: 1000,
+            bounds: Bounds::default(),
+        };
+        self.clusters.push((
+            Cluster::new(config, self.now(), self.time, memory),
+            self.stream.len(),
+        ));
+    }
+
+    fn now(&self) -> Now {
+        Now {
+            wall: self.time,
+            monotonic: self.time - BEGIN,
+        }
+    }
+
+    fn pass(&mut self, milliseconds: u64) {
+        for _ in 0..milliseconds / 100 {
+            self.time += 100;
+            (0..self.clusters.len()).for_each(|node| self.step(node));
+        }
+    }
+
+    fn step(&mut self, node: usize) {
+        let now = self.now();
+        let (cluster, read) = &mut self.clusters[node];
+        for (stored, message) in &self.stream[*read..] {
+            cluster
+                .receive(
+                    now,
+                    Arrival::Stream { stored: *stored },
+                    message,
+                    &Protects7,
+                )
+                .unwrap();
+        }
+        *read = self.stream.len();
+        for outgoing in cluster.due(now, &mut Protects7) {
+            match outgoing {
+                Outgoing::Publish(message) => self.stream.push((self.time, message)),
+                Outgoing::Store { part, message, .. } => {
+                    drop(self.parts.insert((name(node).to_string(), part), message))
+                }
+                Outgoing::Fetch { node: of, .. } => {
+                    for (_, message) in self
+                        .parts
+                        .iter()
+                        .filter(|((name, _), _)| *name == of.to_string())
+                    {
+                        cluster
+                            .receive(now, Arrival::Stored, message, &Protects7)
+                            .unwrap();
+                    }
+                }
+            }
+        }
+    }
+
+    fn ban(&mut self, node: usize, keys: impl IntoIterator<Item = u16>) {
+        let now = self.now();
+        for key in keys {
+            self.clusters[node].0.say(
+                now,
+                Subject::Ban(key.to_be_bytes().to_vec()),
+                self.time + 3_600_000,
+                "why",
+            );
+        }
+    }
+
+    fn banned(&self, node: usize) -> usize {
+        let cluster = &self.clusters[node].0;
+        cluster
+            .subjects()
+            .filter(|subject| cluster.in_force(self.now(), subject, &Protects7).is_some())
+            .count()
+    }
+}
+
+fn name(node: usize) -> NodeName {
+    NodeName::new(&format!("node-{node}")).unwrap()
+}
+
+#[test]
+fn ten_thousand_bans_are_on_three_nodes_within_a_second() {
+    let mut nodes = Nodes::new(3);
+    let begun = Instant::now();
+    nodes.ban(0, 0..10_000);
+    nodes.pass(500);
+    assert_eq!([1, 2].map(|node| nodes.banned(node)), [10_000, 10_000]);
+    println!("half a second of the cluster took {:?}", begun.elapsed());
+}
+
+#[test]
+fn a_node_that_joins_late_gets_everything_from_the_store() {
+    let mut nodes = Nodes::new(2);
+    nodes.ban(0, 0..5_000);
+    nodes.pass(5_000);
+    nodes.join(Memory::default());
+    nodes.pass(5_000);
+    assert_eq!(nodes.banned(2), 5_000);
+    assert_eq!(nodes.clusters[2].0.behind().count(), 0);
+}
+
+#[test]
+fn what_the_store_lost_is_stored_again_when_somebody_misses_it() {
+    let mut nodes = Nodes::new(2);
+    nodes.ban(0, 0..2_000);
+    nodes.pass(5_000);
+    nodes.parts.clear();
+    nodes.join(Memory::default());
+    nodes.pass(10_000);
+    assert_eq!(nodes.banned(2), 2_000);
+}
+
+#[test]
+fn a_message_that_was_lost_is_found_out_by_the_digest() {
+    let mut nodes = Nodes::new(2);
+    nodes.ban(0, 0..10);
+    nodes.step(0);
+    nodes.clusters[1].1 = nodes.stream.len();
+    nodes.pass(100);
+    assert_eq!(nodes.banned(1), 0, "it was lost");
+    nodes.pass(5_000);
+    assert_eq!(nodes.banned(1), 10);
+}
+
+#[test]
+fn a_node_that_lost_its_memory_gets_its_own_from_the_store_and_the_others_keep_it() {
+    let mut nodes = Nodes::new(2);
+    nodes.ban(0, 0..100);
+    nodes.pass(5_000);
+    let config = Config {
+        node: name(0),
+        secret: Secret::new(b"s"),
+        period: 1000,
+        bounds: Bounds::default(),
+    };
+    nodes.clusters[0] = (
+        Cluster::new(config, nodes.now(), nodes.time, Memory::default()),
+        nodes.stream.len(),
+    );
+    nodes.parts.clear();
+    nodes.pass(20_000);
+    assert_eq!(
+        [nodes.banned(0), nodes.banned(1)],
+        [0, 100],
+        "with the store empty, too, the other keeps it to its end"
+    );
+    assert_eq!(
+        nodes.clusters[1].0.behind().count(),
+        0,
+        "and does not ask for ever"
+    );
+}
+
+#[test]
+fn what_is_protected_here_is_not_banned_by_a_peer_and_may_be_banned_here() {
+    let mut nodes = Nodes::new(2);
+    let protected = Subject::Ban(vec![7]);
+    let now = nodes.now();
+    nodes.clusters[0]
+        .0
+        .say(now, protected.clone(), nodes.time + 60_000, "why");
+    nodes.pass(1_000);
+    let in_force = |node: usize| {
+        nodes.clusters[node]
+            .0
+            .in_force(nodes.now(), &protected, &Protects7)
+    };
+    assert!(in_force(0).is_some());
+    assert_eq!(in_force(1), None);
+}
