@@ -1,0 +1,89 @@
+//! What must hold in every run.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+/// What must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invariant {
+    /// The shares of a period are at most the limit where all have the same members, and at most the limit times the sum of 1 / members else.
+    SharesWithinBound,
+    /// With a partition and no other fault they are at most the limit times 1 + p / n, for p nodes of n behind it.
+    PartitionWithinBound,
+    /// What was admitted in a period is at most that, too.
+    AdmittedWithinBound,
+    /// When all is well again, at least 95 % of the limit is admitted of what is wanted by far.
+    LimitIsUsed,
+    /// When all is well again, all nodes have the same members.
+    MembersAgree,
+    /// When all is well again, each node says the same is in force as one that got every statement.
+    ListsAgree,
+    /// What a node stated, and nobody lifted, is in force on it until its end.
+    NothingOpens,
+    /// What a host protects is never banned by a peer.
+    ProtectedStays,
+    /// No more is held of a peer than its bounds tell.
+    PeerIsBounded,
+    /// Nothing of a revoked node counts.
+    RevokedIsGone,
+    /// No message has an effect twice.
+    NoReplay,
+    /// An honest node is not accused.
+    NobodyAccused,
+}
+
+/// One that did not hold.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The seed.
+    pub seed: u64,
+    /// What did not hold.
+    pub invariant: Invariant,
+    /// How.
+    pub what: String,
+    /// What happened before.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.trace
+            .iter()
+            .try_for_each(|line| writeln!(formatter, "{line}"))?;
+        write!(
+            formatter,
+            "seed {}: {:?}: {}",
+            self.seed, self.invariant, self.what
+        )
+    }
+}
+
+/// What one node may use of a key in a period, and by which view and number of members it was divided.
+#[derive(Clone, Copy, Debug)]
+pub struct Used {
+    /// The most that the share was.
+    pub share: u64,
+    /// What passed.
+    pub admitted: u64,
+    /// The view.
+    pub view: Option<u64>,
+    /// The number of members.
+    pub size: u64,
+}
+
+/// The most that nodes may use together of a limit. Nodes of a view leave to those who are not heard what these may always
+/// claim; a node without a view has what it may always claim. What a liar says it leaves, the others may have.
+pub fn bound<'a>(limit: u64, liars: u64, nodes: impl Iterator<Item = &'a Used>) -> u64 {
+    let mut views: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    let mut sum = 0;
+    for used in nodes {
+        match used.view {
+            Some(view) => *views.entry((view, used.size)).or_default() += 1,
+            None => sum += limit / used.size,
+        }
+    }
+    let of_views = views
+        .iter()
+        .map(|((_, size), nodes)| limit - size.saturating_sub(*nodes + liars) * (limit / size));
+    sum + of_views.sum::<u64>()
+}

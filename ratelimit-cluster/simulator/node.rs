@@ -1,0 +1,243 @@
+//! A host: its clocks, its kernel, and the cluster's code where its daemon runs.
+
+use std::collections::BTreeMap;
+
+use ratelimit_cluster::budget::{Count, Division, Limit, Share};
+use ratelimit_cluster::cluster::Host;
+use ratelimit_cluster::message::Secret;
+use ratelimit_cluster::statements::{Bounds, Guard, Subject};
+use ratelimit_cluster::{Cluster, Config, Memory, Millis, NodeName, Now};
+
+use super::invariants::Used;
+
+/// A key of the simulation.
+pub type Key = Vec<u8>;
+
+/// Keys from this first byte on are protected on every host.
+pub const PROTECTED: u8 = 200;
+
+/// How long a period is.
+pub const PERIOD: Millis = 1_000;
+
+/// Bounds that a liar reaches within a run.
+pub const BOUNDS: Bounds = Bounds {
+    per_minute: 600,
+    at_once: 60,
+    held: 80,
+    longest: 3_600_000,
+    revokers: 1,
+};
+
+/// The limits: key 0 is divided equally, key 1 in proportion, key 2 is a small one.
+pub const LIMITS: [Limit; 3] = [
+    Limit {
+        amount: 1000,
+        division: Division::Equal,
+    },
+    Limit {
+        amount: 1000,
+        division: Division::Proportional,
+    },
+    Limit {
+        amount: 50,
+        division: Division::Equal,
+    },
+];
+
+/// What the kernel does: shares, and what it counted.
+#[derive(Default)]
+pub struct Kernel {
+    /// The shares as the daemon wrote them.
+    pub shares: BTreeMap<Key, Share>,
+    /// Of each limit the share of all other keys.
+    pub defaults: Vec<Share>,
+    /// The number of the period, and when it began.
+    pub period: Option<(u64, Millis)>,
+    /// By what the shares were divided, in this period and after it.
+    pub divided_by: [(Option<u64>, u64); 2],
+    counts: BTreeMap<Key, (u64, u64)>,
+}
+
+/// What each node used, by period and key.
+pub type Ledger = BTreeMap<(u64, u8), BTreeMap<usize, Used>>;
+
+impl Kernel {
+    /// What is offered passes or is refused; both are counted.
+    pub fn offer(
+        &mut self,
+        node: usize,
+        is_alive: bool,
+        monotonic: Millis,
+        key: u8,
+        amount: u64,
+        ledger: &mut Ledger,
+    ) {
+        let Some((entered, since)) = self.period else {
+            return;
+        };
+        // A daemon that lives waits where the cluster's clock goes back; without one the kernel goes on for itself.
+        let over = ((monotonic - since) / PERIOD).min(if is_alive { 1 } else { u64::MAX });
+        let share = self
+            .shares
+            .get(&vec![key])
+            .or(self.defaults.get(usize::from(key)))
+            .map_or(0, |share| share.at(monotonic));
+        // The period after the last that the daemon began is divided as it was promised; nothing was promised for later ones.
+        let (view, size) = match over {
+            0 => self.divided_by[0],
+            1 => self.divided_by[1],
+            _ => (None, self.divided_by[1].1),
+        };
+        let new = Used {
+            share: 0,
+            admitted: 0,
+            view,
+            size,
+        };
+        let used = ledger
+            .entry((entered + over, key))
+            .or_default()
+            .entry(node)
+            .or_insert(new);
+        used.share = used.share.max(share);
+        let admitted = amount.min(share.saturating_sub(used.admitted));
+        used.admitted += admitted;
+        let (passed, refused) = self.counts.entry(vec![key]).or_default();
+        *passed += admitted;
+        *refused += amount - admitted;
+    }
+
+    /// Takes over what the cluster says.
+    pub fn write(
+        &mut self,
+        node: usize,
+        cluster: &Cluster<Key>,
+        monotonic: Millis,
+        ledger: &mut Ledger,
+    ) {
+        self.divided_by = cluster.budget().divided_by();
+        let period = cluster.budget().period();
+        if let Some(period) =
+            period.filter(|period| self.period.is_none_or(|(before, _)| before != *period))
+        {
+            self.period = Some((period, monotonic));
+            // Its part of the next period is reserved for it by the others, whether it comes to use it or not.
+            let (view, size) = self.divided_by[1];
+            for key in (0u8..).take(LIMITS.len()).filter(|_| view.is_some()) {
+                ledger
+                    .entry((period + 1, key))
+                    .or_default()
+                    .entry(node)
+                    .or_insert(Used {
+                        share: 0,
+                        admitted: 0,
+                        view,
+                        size,
+                    });
+            }
+        }
+        self.shares = cluster
+            .shares()
+            .map(|(key, share)| (key.clone(), share))
+            .collect();
+        self.defaults = LIMITS
+            .iter()
+            .map(|limit| cluster.default_share(limit))
+            .collect();
+    }
+}
+
+impl Guard<Key> for Kernel {
+    fn permits(&self, subject: &Subject<Key>) -> Result<(), &'static str> {
+        match subject {
+            Subject::Ban(key) if key.first().is_some_and(|byte| *byte >= PROTECTED) => {
+                Err("it is protected")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Host<Key> for Kernel {
+    fn limit(&self, key: &Key) -> Option<Limit> {
+        LIMITS.get(usize::from(*key.first()?)).copied()
+    }
+
+    fn limits(&self) -> u64 {
+        1
+    }
+
+    fn counts(&mut self) -> Vec<Count<Key>> {
+        let counts = core::mem::take(&mut self.counts);
+        counts
+            .into_iter()
+            .map(|(key, (admitted, refused))| Count {
+                key,
+                admitted,
+                refused,
+            })
+            .collect()
+    }
+}
+
+/// A host.
+pub struct Node {
+    /// Its place.
+    pub place: usize,
+    /// Its name.
+    pub name: NodeName,
+    /// How far its wall clock is ahead.
+    pub ahead: i64,
+    /// When its monotonic clock began, by true time.
+    pub booted: Millis,
+    /// The cluster's code, while the daemon runs.
+    pub cluster: Option<Cluster<Key>>,
+    /// What the daemon wrote before it stopped.
+    pub memory: Memory<Key>,
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// Until when it does not reach the store.
+    pub cut_until: Millis,
+    /// Until when its daemon hangs.
+    pub hung_until: Millis,
+    /// When its daemon is started again.
+    pub starts_at: Millis,
+}
+
+impl Node {
+    /// What its clocks show.
+    pub fn now(&self, now: Millis) -> Now {
+        Now {
+            wall: now.saturating_add_signed(self.ahead),
+            monotonic: now - self.booted,
+        }
+    }
+
+    /// Starts the daemon.
+    pub fn start(&mut self, now: Millis) {
+        let config = Config {
+            node: self.name.clone(),
+            secret: secret(),
+            period: PERIOD,
+            bounds: BOUNDS,
+        };
+        self.cluster = Some(Cluster::new(
+            config,
+            self.now(now),
+            now,
+            self.memory.clone(),
+        ));
+    }
+
+    /// Kills the daemon: what it wrote stays, and so does the kernel.
+    pub fn kill(&mut self) {
+        if let Some(cluster) = self.cluster.take() {
+            self.memory = cluster.memory();
+        }
+    }
+}
+
+/// The secret of all.
+pub fn secret() -> Secret {
+    Secret::new(b"a secret of the simulation")
+}
