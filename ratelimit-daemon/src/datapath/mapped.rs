@@ -9,7 +9,10 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd},
     ptr::{self, NonNull},
     slice,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Acquire, Release},
+    },
 };
 
 const WORD: usize = size_of::<u64>();
@@ -77,12 +80,13 @@ impl Mapped {
     /// The word at `index`.
     #[must_use]
     pub fn load(&self, index: u32) -> u64 {
-        self.words()[index as usize].load(Relaxed)
+        self.words()[index as usize].load(Acquire)
     }
 
-    /// Replaces the word at `index`, whole.
+    /// Replaces the word at `index`, whole. What was stored before is seen by a CPU that finds its place by this word: the
+    /// program reads the words of a level at an index that it makes of the level's width, an address dependency.
     pub fn store(&self, index: u32, word: u64) {
-        self.words()[index as usize].store(word, Relaxed);
+        self.words()[index as usize].store(word, Release);
     }
 }
 
