@@ -48,6 +48,20 @@ pub trait Address: Copy + Eq + 'static {
     #[must_use]
     fn masked(self, mask: Self) -> Self;
 
+    /// The source that the address is of, where `mask` has the bits that make it one. A link-local address (`fe80::/10`) is a
+    /// source of its own: those of one link share their first 64 bits.
+    #[must_use]
+    fn source(self, mask: Self) -> Self;
+
+    /// Whether it is an IPv6 address of `fe80::/10`.
+    #[must_use]
+    fn is_link_local(self) -> bool;
+
+    /// Whether no packet can come from the address: it is that of a group, `224.0.0.0/4` (RFC 1122, 3.2.1.3) and `ff00::/8` (RFC
+    /// 4291, 2.7), or in `255.0.0.0/8`, where the broadcast address is.
+    #[must_use]
+    fn is_invalid_source(self) -> bool;
+
     /// The first `bits` bits of `self`, and the others 0.
     #[must_use]
     fn prefix(self, bits: u8) -> Self;
@@ -81,7 +95,8 @@ pub trait Address: Copy + Eq + 'static {
         self.spread() >> 17
     }
 
-    /// The first 64 bits of the address, which are all that make a source where the store is `compact`.
+    /// The first 64 bits of the address, which are all that make a source where the store is `compact`; of a link-local one see
+    /// [`link_local`].
     fn key(self) -> u64;
 
     /// The address that has this key, and no other bits.
@@ -195,6 +210,53 @@ const fn high(word: u64) -> u32 {
     word.wrapping_shr(32) as u32
 }
 
+/// The key of a link-local address in 64 bits, of which ten say that it is one.
+///
+/// So its interface identifier takes 54 bits: two for its form, and 52. Small numbers, as people write them, and those
+/// made of a MAC address (RFC 4291, appendix A) are whole; of others, random ones (RFC 7217), the last 12 bits are left out. The
+/// bits between `fe80::/10` and the identifier are 0 on the wire (RFC 4291, 2.5.6).
+mod link_local {
+    const PREFIX: u64 = 0xfe80 << 48;
+    const FORM_SHIFT: u32 = 52;
+    const SMALL: u64 = 0;
+    const MAC: u64 = 1 << FORM_SHIFT;
+    const OTHER: u64 = 2 << FORM_SHIFT;
+    const FORM: u64 = 3 << FORM_SHIFT;
+    /// Between the halves of a MAC address.
+    const FILLER: u64 = 0xfffe << 24;
+    const FILLER_MASK: u64 = 0xffff << 24;
+    const LOW: u64 = (1 << 24) - 1;
+    /// The bits that are left out.
+    const LEFT_OUT: u32 = 12;
+
+    /// Whether these are the first 64 bits of a link-local address, or the key of one.
+    #[inline(always)]
+    pub const fn is(front: u64) -> bool {
+        front >> 54 == PREFIX >> 54
+    }
+
+    #[inline(always)]
+    pub const fn key(identifier: u64) -> u64 {
+        if identifier >> FORM_SHIFT == 0 {
+            PREFIX | SMALL | identifier
+        } else if identifier & FILLER_MASK == FILLER {
+            PREFIX | MAC | (identifier >> 40) << 24 | identifier & LOW
+        } else {
+            PREFIX | OTHER | identifier >> LEFT_OUT
+        }
+    }
+
+    pub const fn halves(key: u64) -> [u64; 2] {
+        let number = key & !u64::MAX.wrapping_shl(FORM_SHIFT);
+        let identifier = match key & FORM {
+            SMALL => number,
+            MAC => (number >> 24) << 40 | FILLER | number & LOW,
+            _ => number << LEFT_OUT,
+        };
+        [PREFIX, identifier]
+    }
+}
+
 impl Address for Ipv4 {
     const FAMILY: Family = Family::Ipv4;
     const BITS: u8 = 32;
@@ -203,6 +265,22 @@ impl Address for Ipv4 {
     #[inline(always)]
     fn masked(self, mask: Self) -> Self {
         Self((u32::from_ne_bytes(self.0) & u32::from_ne_bytes(mask.0)).to_ne_bytes())
+    }
+
+    #[inline(always)]
+    fn source(self, mask: Self) -> Self {
+        self.masked(mask)
+    }
+
+    #[inline(always)]
+    fn is_link_local(self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn is_invalid_source(self) -> bool {
+        let address = u32::from_be_bytes(self.0);
+        address >> 28 == 0xe || address >> 24 == 0xff
     }
 
     #[inline(always)]
@@ -305,6 +383,31 @@ impl Address for Ipv6 {
     }
 
     #[inline(always)]
+    fn source(self, mask: Self) -> Self {
+        // Without a branch: a copy of the address, byte by byte, is nothing that the verifier takes from the stack.
+        let own: [u64; 2] = zerocopy::transmute!(self.0);
+        let mask: [u64; 2] = zerocopy::transmute!(mask.0);
+        let all = 0u64.wrapping_sub(self.is_link_local().into());
+        Self(zerocopy::transmute!([
+            own[0] & (mask[0] | all),
+            own[1] & (mask[1] | all)
+        ]))
+    }
+
+    #[inline(always)]
+    fn is_link_local(self) -> bool {
+        let [front, _] = self.halves();
+        link_local::is(front)
+    }
+
+    #[inline(always)]
+    fn is_invalid_source(self) -> bool {
+        // By the half: what is read as a byte, LLVM keeps apart from the others, at an odd place of the stack.
+        let [front, _] = self.halves();
+        front >> 56 == 0xff
+    }
+
+    #[inline(always)]
     fn prefix(self, bits: u8) -> Self {
         // In halves: a shift of 128 bits by a variable is a call that BPF does not have.
         let behind = |bits: u8| u64::MAX.checked_shr(bits.into()).unwrap_or(0);
@@ -375,12 +478,21 @@ impl Address for Ipv6 {
 
     #[inline(always)]
     fn key(self) -> u64 {
-        let [high, _]: [[u8; 8]; 2] = zerocopy::transmute!(self.0);
-        u64::from_be_bytes(high)
+        let [front, back] = self.halves();
+        if link_local::is(front) {
+            link_local::key(back)
+        } else {
+            front
+        }
     }
 
     fn from_key(key: u64) -> Self {
-        Self(zerocopy::transmute!([key.to_be_bytes(), [0; 8]]))
+        let [front, back] = if link_local::is(key) {
+            link_local::halves(key)
+        } else {
+            [key, 0]
+        };
+        Self::of_halves(front, back)
     }
 
     #[inline(always)]
@@ -455,6 +567,69 @@ mod tests {
             assert_eq!(other.difference(&other), 0);
             assert!((1..1 << 63).contains(&ones.difference(&other)), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn a_link_local_address_is_a_source_of_its_own() {
+        let mask = Ipv6::new([0xff; 16]).prefix(64);
+        for (address, source) in [
+            ("2001:db8::1:2", "2001:db8::"),
+            ("fe80::1", "fe80::1"),
+            ("febf::5054:ff:fe12:3456", "febf::5054:ff:fe12:3456"),
+            ("fec0::1", "fec0::"),
+            ("fe40::1", "fe40::"),
+            ("::", "::"),
+        ] {
+            let [address, source] = [address, source].map(|text| ipv6(text));
+            assert_eq!(address.source(mask), source, "{address:?}");
+        }
+        let ipv4 = Ipv4::new([169, 254, 1, 2]);
+        assert_eq!(ipv4.source(Ipv4::new([0xff, 0xff, 0, 0])), ipv4.prefix(16));
+    }
+
+    #[test]
+    fn a_link_local_key_tells_neighbours_apart() {
+        for own in [
+            "fe80::",
+            "fe80::1",
+            "fe80::f:ffff:ffff:ffff",
+            "fe80::5054:ff:fe12:3456",
+            "fe80::ffff:ffff:feff:ffff",
+            "fe80::a1b2:c3d4:e5f6:7000",
+        ] {
+            let address = ipv6(own);
+            assert_eq!(Ipv6::from_key(address.key()), address, "{own}");
+            assert!(link_local::is(address.key()) && !address.is_crowd());
+        }
+        let random = ipv6("fe80::a1b2:c3d4:e5f6:789a");
+        assert_eq!(Ipv6::from_key(random.key()), random.prefix(116));
+        let [one, two] = ["fe80::1", "fe80::2"].map(|text| ipv6(text).key());
+        assert_ne!(one, two);
+        let outside = ipv6("2001:db8:1:2::3");
+        assert_eq!(Ipv6::from_key(outside.key()), outside.prefix(64));
+    }
+
+    #[test]
+    fn groups_and_the_broadcast_address_send_nothing() {
+        for first in 0..=u8::MAX {
+            let expected = (224..240).contains(&first) || first == 255;
+            assert_eq!(
+                Ipv4::new([first, 1, 2, 3]).is_invalid_source(),
+                expected,
+                "{first}"
+            );
+            let mut octets = [1; 16];
+            octets[0] = first;
+            assert_eq!(
+                Ipv6::new(octets).is_invalid_source(),
+                first == 255,
+                "{first}"
+            );
+        }
+    }
+
+    fn ipv6(text: &str) -> Ipv6 {
+        text.parse::<Ipv6Addr>().unwrap().into()
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub mod guard;
 pub mod layers;
 pub mod layout;
 pub mod list;
+pub mod neighbour_discovery;
 pub mod new_sources;
 pub mod node;
 pub mod parse;

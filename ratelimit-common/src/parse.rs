@@ -99,13 +99,14 @@ mod tests {
             (60, &[58, 0, 0, 0, 0, 0, 0, 0]),
             (135, &[58, 0, 0, 0, 0, 0, 0, 0]),
         ] {
-            check(
-                protocol,
-                255,
-                &[header, &NEIGHBOUR_SOLICITATION],
-                NeighbourDiscovery,
+            // Neighbour discovery has none of them.
+            check(protocol, 255, &[header, &NEIGHBOUR_SOLICITATION], Ordinary);
+            let frame = frame(&[], IPV6, &ipv6(protocol, 255, &[header]));
+            let upper = upper_layer(&frame);
+            assert_eq!(
+                (upper.protocol, usize::from(upper.offset)),
+                (58, frame.len())
             );
-            check(protocol, 255, &[header], Ordinary);
         }
     }
 
@@ -127,7 +128,7 @@ mod tests {
         let mut headers = [header; 9];
         headers[7] = last;
         headers[8] = &NEIGHBOUR_SOLICITATION;
-        check(0, 255, &headers, NeighbourDiscovery);
+        check(0, 255, &headers, Ordinary);
         check(0, 255, &[header; 9], TooDeep);
         check(0, 255, &[header; 7], Ordinary);
     }
@@ -157,10 +158,10 @@ mod tests {
             Fragment::Whole,
         );
         let first = &[17, 0, 0, 1, 0, 0, 0, 7];
-        check_ports(
-            &frame(&[], IPV6, &ipv6(44, 64, &[first, &ports])),
-            Fragment::First,
-        );
+        for (rest, fragment) in [(10, Fragment::First), (4, Fragment::Tiny)] {
+            let packet = ipv6(44, 64, &[first, &ports, &vec![0; rest]]);
+            check_ports(&frame(&[], IPV6, &packet), fragment);
+        }
     }
 
     #[test]
@@ -169,6 +170,7 @@ mod tests {
             ([0x00, 0x00], Fragment::Whole),
             ([0x40, 0x00], Fragment::Whole),
             ([0x20, 0x00], Fragment::First),
+            ([0x3f, 0xff], Fragment::Later),
             ([0x20, 0x01], Fragment::Later),
             ([0x00, 0x01], Fragment::Later),
             ([0x1f, 0xff], Fragment::Later),
@@ -185,9 +187,30 @@ mod tests {
             ([0xff, 0xf9], Fragment::Later),
         ] {
             let header = [17, 0, bits[0], bits[1], 0, 0, 0, 7];
-            let frame = frame(&[], IPV6, &ipv6(44, 64, &[&header]));
+            let frame = frame(&[], IPV6, &ipv6(44, 64, &[&header, &[0; 14]]));
             assert_eq!(upper_layer(&frame).fragment, fragment, "{bits:?}");
             assert_eq!(upper_layer(&frame).protocol, 17);
+        }
+    }
+
+    #[test]
+    fn a_first_fragment_is_as_long_as_its_network_header_says() {
+        for bytes in 8_u8..24 {
+            let expected = Fragment::first(bytes.into());
+            for options in [0, 40] {
+                let mut packet = ipv4();
+                packet[0] = 0x45 + options / 4;
+                packet[2..4].copy_from_slice(&[0, 20 + options + bytes]);
+                packet[6..8].copy_from_slice(&[0x20, 0]);
+                let padded = frame(&[], IPV4, &[packet, vec![0; 80]].concat());
+                assert_eq!(upper_layer(&padded).fragment, expected, "{bytes} bytes");
+            }
+            let hop_by_hop = &[44, 0, 0, 0, 0, 0, 0, 0];
+            let header = &[6, 0, 0, 1, 0, 0, 0, 7];
+            let mut packet = ipv6(0, 64, &[hop_by_hop, header, &[0; 80]]);
+            packet[4..6].copy_from_slice(&[0, 16 + bytes]);
+            let padded = frame(&[], IPV6, &packet);
+            assert_eq!(upper_layer(&padded).fragment, expected, "{bytes} bytes");
         }
     }
 
@@ -259,7 +282,10 @@ mod tests {
             &SOURCE_V6,
             &[0xff; 16],
         ];
-        [&fixed[..], headers].concat().concat()
+        let mut packet = [&fixed[..], headers].concat().concat();
+        let bytes = u16::try_from(packet.len() - 40).unwrap();
+        packet[4..6].copy_from_slice(&bytes.to_be_bytes());
+        packet
     }
 
     /// What a frame is read as.

@@ -61,7 +61,14 @@ where
     A: Address,
     T: Tables + FamilyTables<A>,
 {
-    if flow.content == Content::NeighbourDiscovery {
+    if flow.source.is_invalid_source() {
+        return refuse(
+            flow.source,
+            Refusal::without_limit(DropReason::InvalidSource),
+            tables,
+        );
+    }
+    if flow.content == Content::NeighbourDiscovery && tables.admits_neighbour_discovery(now) {
         return Verdict::Pass(PassReason::NeighbourDiscovery);
     }
     let listed = tables.listed(flow.source, now);
@@ -76,17 +83,17 @@ where
         );
     }
     let settings = tables.settings();
-    let source = flow.source.masked(tables.source_mask());
+    let source = flow.source.source(tables.source_mask());
     // The source may be wider than the address, so it is here that a protected address is spared.
     if settings.has_detection() && !listed.is_protected() && is_detected(&source, now, tables) {
         return refuse(source, Refusal::without_limit(DropReason::Banned), tables);
     }
-    if flow.content == Content::TooDeep {
-        return refuse(
-            flow.source,
-            Refusal::without_limit(DropReason::ExtensionDepth),
-            tables,
-        );
+    if flow.content != Content::Ordinary {
+        let reason = match flow.content {
+            Content::TooDeep => DropReason::ExtensionDepth,
+            _ => DropReason::NeighbourDiscovery,
+        };
+        return refuse(flow.source, Refusal::without_limit(reason), tables);
     }
     let arrival = Arrival {
         at: now,

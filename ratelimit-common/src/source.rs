@@ -49,8 +49,11 @@ pub struct LogKey {
     /// The masked address, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
     address: [u8; 16],
     scope: u32,
+    /// The index of the limit, and above it the family: an IPv6 address may look like an IPv4 address that is mapped.
     limit: u32,
 }
+
+const FAMILY_SHIFT: u32 = 16;
 
 impl LogKey {
     /// The log of the first limit of a source's policy.
@@ -60,7 +63,7 @@ impl LogKey {
         Self {
             address: key.address.octets(),
             scope: key.scope(),
-            limit: 0,
+            limit: (A::FAMILY as u32).wrapping_shl(FAMILY_SHIFT),
         }
     }
 
@@ -69,7 +72,7 @@ impl LogKey {
     #[inline(always)]
     pub const fn of_limit(self, index: u32) -> Self {
         Self {
-            limit: index,
+            limit: self.limit & u32::MAX.wrapping_shl(FAMILY_SHIFT) | index,
             ..self
         }
     }
@@ -83,7 +86,7 @@ impl LogKey {
     /// The index of its limit.
     #[must_use]
     pub const fn limit(&self) -> u32 {
-        self.limit
+        self.limit & !u32::MAX.wrapping_shl(FAMILY_SHIFT)
     }
 }
 
@@ -102,5 +105,25 @@ impl Record {
     #[must_use]
     pub const fn new(words: [u64; LIMITS_MAX]) -> Self {
         Self { words }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ipv4, Ipv6};
+
+    #[test]
+    fn an_ipv4_source_has_no_log_of_an_ipv6_source() {
+        let ipv4 = Ipv4::new([192, 0, 2, 1]);
+        let own = LogKey::new(&SourceKey::new(ipv4, 7)).of_limit(3);
+        let mapped = LogKey::new(&SourceKey::new(Ipv6::new(ipv4.octets()), 7)).of_limit(3);
+        assert_ne!(own, mapped);
+        for key in [own, mapped] {
+            assert_eq!(
+                (key.scope(), key.limit(), key.of_limit(5).limit()),
+                (7, 3, 5)
+            );
+        }
     }
 }

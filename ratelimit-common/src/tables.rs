@@ -81,6 +81,9 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     /// Takes one of this CPU's budget for state; `false` when it is spent. See [`new_sources`].
     fn admits(&self, newcomer: Newcomer, now: Instant) -> bool;
 
+    /// Takes one of this CPU's budget for neighbour discovery; `false` when it is spent. See [`neighbour_discovery`](crate::neighbour_discovery).
+    fn admits_neighbour_discovery(&self, now: Instant) -> bool;
+
     /// Takes one of the bans that detection may make of such sources in a minute; `false` when none is left. See
     /// [`ban_budget`](crate::ban_budget).
     fn may_detect(&self, standing: Standing, now: Instant) -> bool;

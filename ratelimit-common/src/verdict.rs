@@ -17,7 +17,7 @@ pub enum Verdict {
 pub enum PassReason {
     /// Not IP: ARP, LLDP, LACP and the like.
     NotIp = 0,
-    /// IPv6 neighbour discovery: without it the host drops off the link.
+    /// IPv6 neighbour discovery, within its budget: without it the host drops off the link.
     NeighbourDiscovery = 1,
     /// The source is on the allow list.
     Allowed = 2,
@@ -55,6 +55,10 @@ pub enum DropReason {
     NodeLimited = 8,
     /// The source has no state, and the budget for new ones is spent.
     NewSources = 9,
+    /// The source is an address that no packet can come from: one of a group, or all of a network.
+    InvalidSource = 10,
+    /// IPv6 neighbour discovery beyond its budget.
+    NeighbourDiscovery = 11,
 }
 
 /// The number of verdicts that are counted apart.
@@ -148,7 +152,7 @@ impl PassReason {
 
 impl DropReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Banned,
         Self::Limited,
         Self::Truncated,
@@ -159,6 +163,8 @@ impl DropReason {
         Self::AggregateLimited,
         Self::NodeLimited,
         Self::NewSources,
+        Self::InvalidSource,
+        Self::NeighbourDiscovery,
     ];
 
     /// The reason whose number is `number`.
@@ -191,6 +197,8 @@ impl DropReason {
             Self::AggregateLimited => "aggregate-limited",
             Self::NodeLimited => "node-limited",
             Self::NewSources => "new-sources",
+            Self::InvalidSource => "invalid-source",
+            Self::NeighbourDiscovery => "neighbour-discovery",
         }
     }
 }
@@ -211,7 +219,7 @@ mod tests {
         for reason in DropReason::ALL {
             assert_eq!(DropReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(DropReason::from_number(10), None);
+        assert_eq!(DropReason::from_number(12), None);
         for reason in PassReason::ALL {
             assert_eq!(PassReason::from_number(reason as u8), Some(reason));
         }

@@ -39,7 +39,7 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_common::layout::SOURCES_DEFAULT;
+use ratelimit_common::{Address as _, Ipv6, layout::SOURCES_DEFAULT};
 use serde::{Deserialize, Serialize};
 
 pub use self::file::File;
@@ -235,10 +235,11 @@ impl Source {
     /// The source that an address belongs to.
     #[must_use]
     pub fn around(&self, address: IpAddr) -> Prefix {
-        let length = if address.is_ipv4() {
-            self.ipv4_prefix
-        } else {
-            self.ipv6_prefix
+        let length = match address {
+            IpAddr::V4(_) => self.ipv4_prefix,
+            // As `Address::source`.
+            IpAddr::V6(address) if Ipv6::from(address).is_link_local() => Ipv6::BITS,
+            IpAddr::V6(_) => self.ipv6_prefix,
         };
         Prefix::around(address, length).unwrap_or_else(|| address.into())
     }

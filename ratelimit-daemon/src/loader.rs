@@ -9,6 +9,7 @@ mod local;
 mod logs;
 mod object;
 mod pins;
+mod realtime;
 mod room;
 
 use std::{collections::BTreeMap, os::fd::OwnedFd, path::Path};

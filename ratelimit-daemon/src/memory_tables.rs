@@ -22,6 +22,7 @@ use ratelimit_common::{
     detected::{Detection, Tally},
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
     list::Listed,
+    neighbour_discovery,
     new_sources::{self, Budgets, Newcomer},
     parse::{LinkLayer, transport::Kind},
     state,
@@ -62,6 +63,7 @@ pub struct MemoryTables {
     detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
     new_sources: FixedWindow,
     budgets: [Cell<u64>; 2],
+    discovered: Cell<u64>,
     tally: Cell<Tally>,
     banned: Cell<Option<(IpAddr, Detected)>>,
 }
@@ -91,6 +93,7 @@ impl MemoryTables {
             detection_rings: Default::default(),
             new_sources: FixedWindow::default(),
             budgets: [const { Cell::new(0) }; 2],
+            discovered: Cell::new(0),
             tally: Cell::default(),
             banned: Cell::new(None),
         }
@@ -157,6 +160,17 @@ impl MemoryTables {
     #[must_use]
     pub fn budgets(&self) -> Budgets {
         self.budgets.each_ref().map(Cell::get)
+    }
+
+    /// Sets the word of the budget of neighbour discovery.
+    pub fn set_discovered(&self, word: u64) {
+        self.discovered.set(word);
+    }
+
+    /// The word of the budget of neighbour discovery.
+    #[must_use]
+    pub fn discovered(&self) -> u64 {
+        self.discovered.get()
     }
 
     /// What became of the sources that policies were to ban.
@@ -283,6 +297,12 @@ impl Tables for At<'_> {
         let word = MemoryWord(&self.tables.budgets[newcomer as usize]);
         let step = |word| self.tables.new_sources.step(word, now, 1);
         !charge::charge_word(&word, 0, step).is_refused()
+    }
+
+    fn admits_neighbour_discovery(&self, now: Instant) -> bool {
+        let word = &self.tables.discovered;
+        let next = neighbour_discovery::step(word.get(), now);
+        next.map(|next| word.set(next)).is_some()
     }
 
     fn may_detect(&self, standing: Standing, now: Instant) -> bool {

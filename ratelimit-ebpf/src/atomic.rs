@@ -49,6 +49,17 @@ pub unsafe fn load_first(word: *mut u64) -> u64 {
     unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(word, 0) }
 }
 
+/// Adds to a word.
+///
+/// # Safety
+///
+/// `word` points into a live map value and is aligned.
+#[inline(always)]
+pub unsafe fn add(word: *mut u64, count: u64) {
+    // SAFETY: the caller's. Without use of the word before, it is the instruction that answers nothing.
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::SeqCst }>(word, count) };
+}
+
 /// Sets bits of a word.
 ///
 /// # Safety

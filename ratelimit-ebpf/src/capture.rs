@@ -22,6 +22,7 @@ use ratelimit_common::{
 
 use crate::{
     clock, frame,
+    interruption::Claimed,
     maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
     tables,
 };
@@ -61,7 +62,7 @@ extern "C" fn capture_packet(context: *mut xdp_md, verdict: u64) -> u64 {
     if !capture.has_reason(reason) || !has_source(context, capture) {
         return 0;
     }
-    // SAFETY: the tally belongs to this CPU, and XDP programs do not interrupt each other on one.
+    // SAFETY: the tally belongs to this CPU. Where programs interrupt each other, it may count a packet too few.
     let tally = unsafe { &mut *tally };
     if tally.choose(capture, at) {
         let head = Head {
@@ -87,7 +88,7 @@ fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
         return true;
     }
     let context = XdpContext::new(context);
-    let mut cursor = frame::cursor(&context, 0);
+    let (mut cursor, _) = frame::again(&context);
     match parse::payload(&mut cursor, tables::link_layer()) {
         Ok(Payload::Ipv4) => {
             ipv4::flow(&mut cursor).is_some_and(|flow| capture.has_source(flow.source))
@@ -111,7 +112,12 @@ const UNWALKED: Walk = Walk {
 /// Sends the first bytes of the packet behind `head`.
 #[inline(always)]
 fn copy(context: *mut xdp_md, mut head: Head, snap: u32, tally: &mut Tally) {
-    let Some(room) = CAPTURE_ROOM.get_ptr_mut(0) else {
+    let Some(owner) = CAPTURE_ROOM.get_ptr_mut(0) else {
+        return;
+    };
+    // SAFETY: a live map value.
+    let Some(room) = (unsafe { Claimed::claim(owner) }) else {
+        tally.lost = tally.lost.wrapping_add(1);
         return;
     };
     // A frame has at least an Ethernet header. The mask is for the verifier, which is to see that there is at least one byte,
@@ -119,13 +125,15 @@ fn copy(context: *mut xdp_md, mut head: Head, snap: u32, tally: &mut Tally) {
     let bytes = head.frame_bytes.min(snap).wrapping_sub(1) & (SNAP_MAX - 1);
     let bytes = bytes.wrapping_add(1);
     head.kept_bytes = bytes;
-    // SAFETY: the room belongs to this CPU, as above, and holds as many bytes as the mask lets through.
+    // SAFETY: the room is claimed, and holds as many bytes as the mask lets through.
     let is_sent = unsafe {
         (*room).head = head;
         let place = (&raw mut (*room).bytes).cast::<c_void>();
         let is_read = bpf_xdp_load_bytes(context, 0, place, bytes) == 0;
         let whole = slice::from_raw_parts(room.cast::<u8>(), size_of::<Head>() + bytes as usize);
-        is_read && CAPTURED.output_untyped::<[u8]>(whole, 0).is_ok()
+        let is_sent = is_read && CAPTURED.output_untyped::<[u8]>(whole, 0).is_ok();
+        Claimed::release(owner);
+        is_sent
     };
     if is_sent {
         tally.sent = tally.sent.wrapping_add(1);

@@ -5,6 +5,7 @@ use ratelimit_common::{Instant, Settings, layout::clock};
 
 use crate::{
     constant::Constant,
+    interruption,
     maps::{MANUAL_CLOCK, TICK},
 };
 
@@ -23,7 +24,7 @@ pub struct Tick {
 /// The time that this packet is judged at.
 #[inline(always)]
 pub fn now(settings: Settings) -> Instant {
-    if CLOCK.get() != clock::MANUAL && settings.coarse_clock() {
+    if CLOCK.get() != clock::MANUAL && settings.coarse_clock() && !interruption::is_possible() {
         return coarse();
     }
     precise()
@@ -41,12 +42,15 @@ pub fn precise() -> Instant {
 
 /// The time of the first packet that this CPU has seen in the tick that is running. It is early by less than a tick, as
 /// `bpf_ktime_get_coarse_ns` is, which costs a call: the verifier makes a load of `bpf_jiffies64` (kernel commit 5576b991e9c1).
+///
+/// Where the CPU that keeps the time stands still, a CPU that sees no tick for five of its own takes over (`MAX_STALLED_JIFFIES` of
+/// `kernel/time/tick-sched.c`, since Linux 5.18), so it is early by six ticks at most; not on a CPU without ticks (`nohz_full`).
 #[inline(always)]
 fn coarse() -> Instant {
     let Some(tick) = TICK.get_ptr_mut(0) else {
         return precise();
     };
-    // SAFETY: the tick belongs to this CPU, and XDP programs do not interrupt each other on one.
+    // SAFETY: the tick belongs to this CPU: where programs interrupt each other, none comes here.
     let tick = unsafe { &mut *tick };
     // SAFETY: the helper takes nothing and cannot fail.
     let jiffies = unsafe { bpf_jiffies64() };

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use ratelimit_common::{
-    Arrival, Instant, Limit, Policy, SourceKey, Tables,
+    Arrival, DropReason, Instant, Limit, Policy, SourceKey, Tables,
     algorithm::FixedWindow,
     charge::{self, Outcome, Places, Words},
     compact::{self, Mix, Place, SLOTS, Set, Slots, Table},
@@ -190,7 +190,7 @@ pub fn charge_words<A: FamilyCode>(
         return Outcome::UNCOUNTED;
     }
     let Some(mut steps) = MapSteps::of_this_cpu() else {
-        return NO_STATE;
+        return Outcome::refused(DropReason::Contended, 0);
     };
     let table = MapTable(PhantomData::<A>);
     compact::charge_all(policy, &table, words.tag, &mut steps, arrival)

@@ -4,12 +4,12 @@ use ratelimit_common::{
     Address, Detected, Instant, Standing,
     algorithm::sliding_log::Ring,
     ban_budget::{BanSlots, SLOTS, Slot},
-    detected::{Detection, Filter, Tally},
+    detected::{Detection, Filter},
     event::BanEvent,
 };
 
 use crate::{
-    atomic,
+    atomic, interruption,
     maps::{
         BanWords, DETECTED_FILTER, DETECTION_LIMIT, DETECTION_RING, DETECTIONS, EVENTS, FamilyMaps,
     },
@@ -87,11 +87,13 @@ impl Ring for BanRing {
 /// Counts what became of a ban.
 #[inline(always)]
 pub fn count(detection: Detection) {
-    change_tally(|tally| {
-        if let Some(count) = tally.detections.get_mut(detection as usize) {
-            *count = count.wrapping_add(1);
+    if let Some(tally) = DETECTIONS.get_ptr_mut(0) {
+        // SAFETY: an aligned word of a live map value, which has one for each detection.
+        unsafe {
+            let counts = (&raw mut (*tally).detections).cast::<u64>();
+            interruption::add(counts.add(detection as usize), 1);
         }
-    });
+    }
 }
 
 #[inline(always)]
@@ -110,7 +112,10 @@ fn set_bit(family: u32, bit: u32) {
 #[inline(always)]
 fn tell<A: Address>(source: &A, ban: &Detected, interface: u32) {
     let Some(mut event) = EVENTS.reserve_untyped::<BanEvent>(0) else {
-        change_tally(|tally| tally.events_lost = tally.events_lost.wrapping_add(1));
+        if let Some(tally) = DETECTIONS.get_ptr_mut(0) {
+            // SAFETY: as above.
+            unsafe { interruption::add(&raw mut (*tally).events_lost, 1) };
+        }
         return;
     };
     let place = event.as_mut_ptr();
@@ -123,12 +128,4 @@ fn tell<A: Address>(source: &A, ban: &Detected, interface: u32) {
         (*place).reserved = [0; 3];
     }
     event.submit(0);
-}
-
-#[inline(always)]
-fn change_tally(change: impl FnOnce(&mut Tally)) {
-    if let Some(tally) = DETECTIONS.get_ptr_mut(0) {
-        // SAFETY: the tally belongs to this CPU, and XDP programs do not interrupt each other on one.
-        change(unsafe { &mut *tally });
-    }
 }

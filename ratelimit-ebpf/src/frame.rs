@@ -1,11 +1,104 @@
 //! The frame that a program is run for.
+//!
+//! A frame of several buffers may have an empty or a short first one: mlx5 with striding receive queues puts nothing there. The
+//! front of such a frame is copied, and read from there; all others are read where they lie.
 
-use aya_ebpf::programs::XdpContext;
-use ratelimit_common::Cursor;
+use aya_ebpf::{
+    bindings::xdp_md,
+    cty::c_void,
+    helpers::{bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
+    programs::XdpContext,
+};
+use ratelimit_common::{
+    Cursor,
+    layout::FRONT_COPIED,
+    parse::{ipv6::EXTENSION_HEADERS_MAX, transport::UpperLayer},
+};
 
-/// A cursor at the front of the frame, which has `frame_bytes` bytes, not all of them readable.
+use crate::{constant::Constant, interruption, maps::FRONT};
+
+/// Whether a frame may take several buffers.
+#[unsafe(no_mangle)]
+static FRAGS: Constant<u32> = Constant::new(0);
+
+/// The longest extension header, and more than any header that is taken.
+const EXTENSION_BYTES_MAX: usize = 256 * 8 + 4;
+
+/// A front that was copied. Behind its bytes stands nothing, only room: of memory that is no packet, the verifier learns nothing from
+/// the comparison with its end, so wherever a cursor can come to must be there.
+#[repr(C)]
+pub struct Front {
+    bytes: u64,
+    copied: [u8; 2 * FRONT_COPIED as usize],
+    room: [u8; EXTENSION_HEADERS_MAX * EXTENSION_BYTES_MAX + 64],
+}
+
+/// Whether the first buffer of a frame has too little of it. Where programs on one CPU interrupt each other there is no copy, and
+/// such a frame is one that is cut.
+#[inline(always)]
+fn is_short(context: &XdpContext, frame_bytes: impl FnOnce() -> u32) -> bool {
+    let readable = context.data_end().wrapping_sub(context.data()) as u32;
+    FRAGS.get() != 0
+        && !interruption::is_possible()
+        && readable < FRONT_COPIED
+        && frame_bytes() > readable
+}
+
+/// The bytes of the whole frame. To ask for them costs a call.
+#[inline(always)]
+pub fn bytes(context: *mut xdp_md) -> u32 {
+    // SAFETY: the helper reads the length of the frame that the context describes.
+    unsafe { bpf_xdp_get_buff_len(context) as u32 }
+}
+
+/// Copies the front of a frame of `frame_bytes` bytes, if the first buffer has too little of it.
+#[inline(always)]
+pub fn copy_short(context: &XdpContext, frame_bytes: u32) {
+    if is_short(context, || frame_bytes) {
+        copy_front(context.ctx, frame_bytes.into());
+    }
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn copy_front(context: *mut xdp_md, frame_bytes: u64) -> u64 {
+    let Some(front) = FRONT.get_ptr_mut(0) else {
+        return 0;
+    };
+    // A frame that is longer than its first buffer has at least one byte. The mask is for the verifier.
+    let bytes = (frame_bytes as u32).min(FRONT_COPIED).wrapping_sub(1) & (FRONT_COPIED - 1);
+    let bytes = bytes.wrapping_add(1);
+    // SAFETY: a live map value of this CPU, on which no program interrupts another; it holds as many bytes as the mask lets through.
+    unsafe {
+        let copied = (&raw mut (*front).copied).cast::<c_void>();
+        let is_read = bpf_xdp_load_bytes(context, 0, copied, bytes) == 0;
+        (*front).bytes = if is_read { bytes.into() } else { 0 };
+    }
+    0
+}
+
+/// A cursor at the front of the frame, which has `frame_bytes` bytes, not all of them readable: what is there of it, or what was
+/// copied.
 #[inline(always)]
 pub fn cursor(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
+    if is_short(context, || frame_bytes) {
+        return copied(frame_bytes);
+    }
+    in_buffer(context, frame_bytes)
+}
+
+/// The same in a subprogram, which does not know the length of the frame, and whether it was copied. It is not told by the
+/// program: the verifier of 6.1 would look at all that follows twice.
+#[inline(always)]
+pub fn again(context: &XdpContext) -> (Cursor<'_>, bool) {
+    if is_short(context, || bytes(context.ctx)) {
+        return (copied(0), true);
+    }
+    (in_buffer(context, 0), false)
+}
+
+#[inline(always)]
+fn in_buffer(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
     // SAFETY: the kernel gives the bounds of the packet, which lives as long as the context.
     unsafe {
         Cursor::from_raw(
@@ -14,4 +107,26 @@ pub fn cursor(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
             frame_bytes,
         )
     }
+}
+
+#[inline(always)]
+fn copied<'a>(frame_bytes: u32) -> Cursor<'a> {
+    let Some(front) = FRONT.get_ptr_mut(0) else {
+        return Cursor::with_frame_bytes(&[], frame_bytes);
+    };
+    // SAFETY: a live map value, which outlasts the program, of which so many bytes were copied.
+    unsafe {
+        let start = (&raw const (*front).copied).cast::<u8>();
+        let bytes = (*front).bytes as usize & (2 * FRONT_COPIED as usize - 1);
+        Cursor::from_raw(start, start.add(bytes), frame_bytes)
+    }
+}
+
+/// An upper layer as it is read from a copy: one behind its end is as far behind it as the verifier wants to see.
+#[inline(always)]
+pub fn within(is_copied: bool, mut upper: UpperLayer) -> UpperLayer {
+    if is_copied {
+        upper.offset = upper.offset.min(2 * FRONT_COPIED as u16 - 1);
+    }
+    upper
 }

@@ -9,7 +9,7 @@ use ratelimit_common::{
     },
 };
 
-use crate::{atomic, maps::FamilyMaps, subprograms::unknown};
+use crate::{atomic, interruption, maps::FamilyMaps, subprograms::unknown};
 
 /// What the entry of the longest prefix around `address` says at `now`.
 #[inline(always)]
@@ -54,6 +54,9 @@ fn longest_match<A: FamilyMaps>(address: A, word: u64, level: u64) -> Option<Lis
 /// The answer that this CPU remembers, as [`LevelCode::listed`] gives it.
 #[inline(always)]
 fn remembered<A: FamilyMaps>(address: A, word: u64, level: u64, at_ns: u64) -> Option<Listed> {
+    if interruption::is_possible() {
+        return None;
+    }
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let generation = unsafe { atomic::load(A::guard_word(GENERATION)?) };
     if !remembered::is_settled(generation) {
@@ -74,7 +77,7 @@ fn generation_first<A: FamilyMaps>() -> u64 {
 #[inline(always)]
 fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut Remembered> {
     let slots = A::REMEMBERED.get_ptr_mut(0)?.cast::<Remembered>();
-    // SAFETY: the index is below the number of slots, which belong to this CPU: XDP programs do not interrupt each other on one.
+    // SAFETY: the index is below the number of slots, which belong to this CPU: where programs interrupt each other, none comes here.
     Some(unsafe { &mut *slots.add(question.slot()) })
 }
 
@@ -104,7 +107,7 @@ macro_rules! of_family {
             };
             let now = Instant::from_nanos(at_ns);
             // The generation comes first: what is found is then as new, or newer.
-            let generation = if remembered::is_kept(now) {
+            let generation = if remembered::is_kept(now) && !interruption::is_possible() {
                 generation_first::<$address>()
             } else {
                 remembered::CHANGING

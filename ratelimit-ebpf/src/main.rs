@@ -18,6 +18,7 @@ mod constant;
 mod detected;
 mod events;
 mod frame;
+mod interruption;
 mod lists;
 mod maps;
 mod new_sources;
@@ -31,7 +32,6 @@ mod tables;
 
 use aya_ebpf::{
     bindings::xdp_action::{XDP_DROP, XDP_PASS},
-    helpers::bpf_xdp_get_buff_len,
     macros::xdp,
     programs::XdpContext,
 };
@@ -41,26 +41,25 @@ use tables::{KernelTables, settings};
 /// Judges one packet, all of which is readable.
 #[xdp]
 pub fn ratelimit(context: XdpContext) -> u32 {
-    judge(&context, || {
-        context.data_end().wrapping_sub(context.data()) as u32
-    })
+    let frame_bytes = context.data_end().wrapping_sub(context.data()) as u32;
+    judge(&context, frame_bytes)
 }
 
 /// Judges one packet of an interface with jumbo frames: of one that takes several buffers, the first is readable, and holds the
-/// headers. To ask for its length costs a call.
+/// headers, or the front is copied.
 #[xdp(frags)]
 pub fn ratelimit_frags(context: XdpContext) -> u32 {
-    // SAFETY: the helper reads the length of the frame that the context describes.
-    judge(&context, || unsafe { bpf_xdp_get_buff_len(context.ctx) }
-        as u32)
+    let frame_bytes = frame::bytes(context.ctx);
+    frame::copy_short(&context, frame_bytes);
+    judge(&context, frame_bytes)
 }
 
 #[inline(always)]
-fn judge(context: &XdpContext, frame_bytes: impl FnOnce() -> u32) -> u32 {
+fn judge(context: &XdpContext, frame_bytes: u32) -> u32 {
     let settings = settings();
     samples::offer(context.ctx, settings);
     let now = clock::now(settings);
-    let frame = frame::cursor(context, frame_bytes());
+    let frame = frame::cursor(context, frame_bytes);
     let tables = KernelTables::new(context.ctx, now).with_settings(settings);
     match decide(frame, now, &tables) {
         Verdict::Pass(_) | Verdict::Observe(_) => XDP_PASS,

@@ -36,7 +36,7 @@ use ratelimit_common::{
     source::LogKey,
 };
 
-use crate::clock::Tick;
+use crate::{clock::Tick, frame::Front, interruption::Claimed};
 
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
@@ -188,9 +188,13 @@ pub static NEW_SOURCES: Array<FixedWindow, 1> = Array::new();
 #[btf_map]
 pub static NEW_SOURCES_WORDS: PerCpuArray<Budgets, 1> = PerCpuArray::new();
 
+/// Index 0 → how much neighbour discovery there was on this CPU.
+#[btf_map]
+pub static NEIGHBOUR_DISCOVERY: PerCpuArray<u64, 1> = PerCpuArray::new();
+
 /// Index 0 → what the check of several limits has worked out on this CPU.
 #[btf_map]
-pub static STEPS: PerCpuArray<[Step; LIMITS_MAX], 1> = PerCpuArray::new();
+pub static STEPS: PerCpuArray<Claimed<[Step; LIMITS_MAX]>, 1> = PerCpuArray::new();
 
 /// Interface, family and verdict → packets and bytes.
 #[btf_map]
@@ -215,7 +219,11 @@ pub static CAPTURE_TALLY: PerCpuArray<capture::Tally, { INTERFACES_MAX as usize 
 
 /// Index 0 → where a packet is put together: the ring takes what is as long as it likes only from a map or the stack.
 #[btf_map]
-pub static CAPTURE_ROOM: PerCpuArray<Room, 1> = PerCpuArray::new();
+pub static CAPTURE_ROOM: PerCpuArray<Claimed<Room>, 1> = PerCpuArray::new();
+
+/// Index 0 → the front of a frame whose first buffer is short.
+#[btf_map]
+pub static FRONT: PerCpuArray<Front, 1> = PerCpuArray::new();
 
 /// The packets, each as `Head` and its bytes.
 #[btf_map]

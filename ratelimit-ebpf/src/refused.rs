@@ -7,7 +7,8 @@ use ratelimit_common::{
 };
 
 use crate::{
-    constant::Constant, maps::FamilyMaps, state::MapWords, subprograms, tables::FamilyCode,
+    constant::Constant, interruption, maps::FamilyMaps, state::MapWords, subprograms,
+    tables::FamilyCode,
 };
 
 /// The sets of a CPU, a power of two: all, unless user space says otherwise.
@@ -28,7 +29,7 @@ pub fn goes_on<A: FamilyMaps>(source: &A, policy: &Policy, arrival: &Arrival) ->
     let Some(limit) = policy.only_limit() else {
         return false;
     };
-    if !may_refuse(arrival.at) {
+    if interruption::is_possible() || !may_refuse(arrival.at) {
         return false;
     }
     let word = set_of_this_cpu(source)
@@ -47,6 +48,7 @@ pub fn goes_on<A: FamilyMaps>(source: &A, policy: &Policy, arrival: &Arrival) ->
 pub fn keep_word<A: FamilyCode>(policy: &Policy, words: &MapWords<A>) {
     let source = words.source();
     if policy.only_limit().is_some()
+        && !interruption::is_possible()
         && let Some(set) = set_of_this_cpu(source)
     {
         Refused::keep_word(set, source, policy.scope(), words.load_first());
@@ -58,6 +60,7 @@ fn set_of_this_cpu<A: FamilyMaps>(source: &A) -> Option<&'static mut [Refused<A>
     // SAFETY: the helper has no conditions.
     let cpu = unsafe { bpf_get_smp_processor_id() } as u32;
     let set = A::REFUSED.get_ptr_mut(set_of(source, cpu, REFUSED_SETS.get()))?;
-    // SAFETY: the set belongs to this CPU: XDP programs do not interrupt each other on one.
+    // SAFETY: the set belongs to this CPU. Where programs interrupt each other, a count may be lost or told of another source; no
+    // packet is judged by it there.
     Some(unsafe { &mut *set })
 }

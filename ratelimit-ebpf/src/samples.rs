@@ -33,7 +33,7 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
     let Some(countdown) = COUNTDOWN.get_ptr_mut(0) else {
         return 0;
     };
-    // SAFETY: it belongs to this CPU, and XDP programs do not interrupt each other on one.
+    // SAFETY: it belongs to this CPU. Where programs interrupt each other, a sample may stand for a few packets too many or too few.
     let countdown = unsafe { &mut *countdown };
     let Some(packets) = countdown.count() else {
         return 0;

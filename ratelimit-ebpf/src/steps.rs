@@ -5,30 +5,44 @@ use ratelimit_common::{
     policy::LIMITS_MAX,
 };
 
-use crate::maps::STEPS;
+use crate::{interruption::Claimed, maps::STEPS};
 
 /// The steps of the packet that this CPU is at. They are no part of the stack, of which there is too little; and what a map
 /// holds the verifier does not follow.
-pub struct MapSteps(*mut [Step; LIMITS_MAX]);
+pub struct MapSteps(*mut Claimed<[Step; LIMITS_MAX]>);
 
 impl MapSteps {
-    /// The memory of this CPU.
+    /// The memory of this CPU; `None` while a program that was interrupted has it.
     #[inline(always)]
     pub fn of_this_cpu() -> Option<Self> {
-        STEPS.get_ptr_mut(0).map(Self)
+        let place = STEPS.get_ptr_mut(0)?;
+        // SAFETY: a live map value.
+        unsafe { Claimed::claim(place) }.map(|_| Self(place))
     }
 
     #[inline(always)]
     fn step(&self, index: usize) -> *mut Step {
         // SAFETY: a live map value, and the mask keeps the index within it.
-        unsafe { self.0.cast::<Step>().add(index & (LIMITS_MAX - 1)) }
+        unsafe {
+            Claimed::value(self.0)
+                .cast::<Step>()
+                .add(index & (LIMITS_MAX - 1))
+        }
+    }
+}
+
+impl Drop for MapSteps {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // SAFETY: a live map value, which was claimed when this was made.
+        unsafe { Claimed::release(self.0) };
     }
 }
 
 impl Steps for MapSteps {
     #[inline(always)]
     fn keep(&mut self, index: usize, step: Step) {
-        // SAFETY: the memory belongs to this CPU, and XDP programs do not interrupt each other on one.
+        // SAFETY: the memory is this program's until it is given back.
         unsafe { *self.step(index) = step };
     }
 

@@ -10,6 +10,7 @@ mod headers;
 mod layers;
 mod limits;
 mod logs;
+mod neighbours;
 mod newcomers;
 mod node;
 mod strikes;
@@ -20,8 +21,8 @@ use core::{arch::asm, ptr};
 use ratelimit_common::{Address, Arrival, ClassSet, DropReason, Instant, Policy, charge::Outcome};
 
 pub use self::{
-    bans::*, events::*, headers::*, layers::*, limits::*, logs::*, newcomers::*, node::*,
-    strikes::*, words::*,
+    bans::*, events::*, headers::*, layers::*, limits::*, logs::*, neighbours::*, newcomers::*,
+    node::*, strikes::*, words::*,
 };
 
 /// The size of a packet and its classes, in one argument.

@@ -24,7 +24,7 @@ use ratelimit_common::{
 use crate::{
     capture, compact,
     constant::Constant,
-    detected, events,
+    detected, events, interruption,
     lists::{self, LevelCode},
     maps::{
         AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, INSERTED,
@@ -166,6 +166,11 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
+    fn admits_neighbour_discovery(&self, now: Instant) -> bool {
+        subprograms::take_neighbour_discovery(now)
+    }
+
+    #[inline(always)]
     fn may_detect(&self, standing: Standing, now: Instant) -> bool {
         subprograms::take_ban(standing, now)
     }
@@ -180,10 +185,11 @@ impl Tables for KernelTables {
         capture::offer(self.context, verdict);
         if let Some(counter) = VERDICTS.get_ptr_mut(counter_index(INTERFACE.get(), family, verdict))
         {
-            // SAFETY: the counter belongs to this CPU, and XDP programs do not interrupt each other on one.
-            let counter = unsafe { &mut *counter };
-            counter.packets = counter.packets.wrapping_add(1);
-            counter.bytes = counter.bytes.wrapping_add(frame_bytes.into());
+            // SAFETY: aligned words of a live map value.
+            unsafe {
+                interruption::add(&raw mut (*counter).packets, 1);
+                interruption::add(&raw mut (*counter).bytes, frame_bytes.into());
+            }
         }
     }
 }
@@ -388,7 +394,7 @@ fn charge_known<A: FamilyCode>(policy: &Policy, words: &MapWords<A>, arrival: &A
 #[inline(always)]
 pub fn count_inserted(family: Family) {
     if let Some(inserted) = INSERTED.get_ptr_mut(family as u32) {
-        // SAFETY: the counter belongs to this CPU, and XDP programs do not interrupt each other on one.
-        unsafe { *inserted = (*inserted).wrapping_add(1) };
+        // SAFETY: an aligned word of a live map value.
+        unsafe { interruption::add(inserted, 1) };
     }
 }

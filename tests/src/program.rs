@@ -24,6 +24,7 @@ use ratelimit_common::{
     layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index, store},
     new_sources::Budgets,
     node::Shares,
+    parse::LinkLayer,
     policy::LIMITS_MAX,
     source::LogKey,
 };
@@ -33,7 +34,7 @@ use ratelimit_daemon::{
     loader::OBJECT,
     prefix::Prefix,
 };
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::family::{FamilyMaps, REFUSED_SETS, mapped, refused_sets, take_map};
 
@@ -62,6 +63,10 @@ pub struct Constants {
     pub sets: u32,
     /// The seeds of a `compact` table.
     pub seeds: [u64; 2],
+    /// What frames begin with.
+    pub link_layer: LinkLayer,
+    /// Whether programs on one CPU could interrupt each other.
+    pub interruptible: bool,
 }
 
 impl Constants {
@@ -93,6 +98,8 @@ impl Default for Constants {
                 _ => 1,
             },
             seeds: [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9],
+            link_layer: LinkLayer::Ethernet,
+            interruptible: false,
         }
     }
 }
@@ -169,7 +176,7 @@ impl From<Verdict> for Action {
 pub type LogWords = [u64; LOG_TIMES as usize + 1];
 
 /// What a test run has in its first buffer: a page less the headroom and `skb_shared_info`.
-const ONE_BUFFER_BYTES: usize = 4_096 - 256 - 320;
+pub const ONE_BUFFER_BYTES: usize = 4_096 - 256 - 320;
 
 /// A loaded program with its maps.
 pub struct Program {
@@ -196,6 +203,7 @@ pub struct Program {
     tally: PerCpuArray<MapData, Tally>,
     new_sources: Array<MapData, FixedWindow>,
     budgets: PerCpuArray<MapData, Budgets>,
+    discovered: PerCpuArray<MapData, u64>,
     /// The lists and sources of IPv4.
     pub ipv4: FamilyMaps<Ipv4>,
     /// The lists and sources of IPv6.
@@ -206,9 +214,15 @@ impl Program {
     /// Loads the program.
     pub fn load(constants: &Constants) -> Result<Self> {
         let refused_sets = refused_sets()?;
+        let link_layer = constants.link_layer.number();
+        let interruptible = u32::from(constants.interruptible);
+        let frags = u32::from(constants.frags);
         let mut ebpf = EbpfLoader::new()
             .override_global("CLOCK", &constants.clock, true)
             .override_global("INTERFACE", &constants.interface, true)
+            .override_global("LINK_LAYER", &link_layer, true)
+            .override_global("INTERRUPTIBLE", &interruptible, true)
+            .override_global("FRAGS", &frags, true)
             .override_global("SOURCE_MASK_V4", &constants.masks.0, true)
             .override_global("SOURCE_MASK_V6", &constants.masks.1, true)
             .map_max_entries("SOURCES_V4", constants.sources)
@@ -260,6 +274,7 @@ impl Program {
             tally: take_map(&mut ebpf, "DETECTIONS")?.try_into()?,
             new_sources: take_map(&mut ebpf, "NEW_SOURCES")?.try_into()?,
             budgets: take_map(&mut ebpf, "NEW_SOURCES_WORDS")?.try_into()?,
+            discovered: take_map(&mut ebpf, "NEIGHBOUR_DISCOVERY")?.try_into()?,
             ipv4: FamilyMaps::take(&mut ebpf)?,
             ipv6: FamilyMaps::take(&mut ebpf)?,
             ebpf,
@@ -295,13 +310,17 @@ impl Program {
 
     /// Runs the program on a frame `times` times; the answer is the last one.
     pub fn run_often(&self, frame: &[u8], times: u32) -> Result<Action> {
-        const XDP_DROP: u32 = 1;
-        const XDP_PASS: u32 = 2;
         let options = TestRunOptions {
             data_in: Some(frame),
             repeat: times,
             ..TestRunOptions::default()
         };
+        self.run_with(options)
+    }
+
+    fn run_with(&self, options: TestRunOptions<'_>) -> Result<Action> {
+        const XDP_DROP: u32 = 1;
+        const XDP_PASS: u32 = 2;
         match self.xdp().test_run(options)?.return_value {
             XDP_DROP => Ok(Action::Drop),
             XDP_PASS => Ok(Action::Pass),
@@ -309,10 +328,45 @@ impl Program {
         }
     }
 
+    /// Runs the program on a frame of which the first `first` bytes are in its first buffer. Kernels before 6.18 refuse to.
+    pub fn run_in_buffers(&self, frame: &[u8], first: usize) -> Result<Action> {
+        // The kernel wants as much as an Ethernet header to be in the first buffer; what lies before the frame counts.
+        const BEFORE: usize = 16;
+        let data_in = [&[0; BEFORE], frame].concat();
+        // `xdp_md` of linux/bpf.h: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
+        let context = [
+            u32::try_from(BEFORE)?,
+            u32::try_from(BEFORE + first)?,
+            0,
+            0,
+            0,
+            0,
+        ];
+        let options = TestRunOptions {
+            data_in: Some(&data_in),
+            ctx_in: Some(context.as_bytes()),
+            ..TestRunOptions::default()
+        };
+        self.run_with(options)
+    }
+
     /// Runs the program on a frame, and reads from the counters which verdict it was.
     pub fn judge(&self, frame: &[u8]) -> Result<(Family, Verdict)> {
+        self.counted(frame, || self.run(frame))
+    }
+
+    /// The same of a frame of which so many bytes are in its first buffer.
+    pub fn judge_in_buffers(&self, frame: &[u8], first: usize) -> Result<(Family, Verdict)> {
+        self.counted(frame, || self.run_in_buffers(frame, first))
+    }
+
+    fn counted(
+        &self,
+        frame: &[u8],
+        run: impl FnOnce() -> Result<Action>,
+    ) -> Result<(Family, Verdict)> {
         let before = self.counters()?;
-        let action = self.run(frame)?;
+        let action = run()?;
         let after = self.counters()?;
         let changed: Vec<_> = before
             .iter()
@@ -422,6 +476,17 @@ impl Program {
         Ok(self.budgets.get(&0, 0)?.to_vec())
     }
 
+    /// The words of each CPU's budget of neighbour discovery.
+    pub fn discovered(&self) -> Result<Vec<u64>> {
+        Ok(self.discovered.get(&0, 0)?.to_vec())
+    }
+
+    /// Sets the word of each CPU's budget of neighbour discovery.
+    pub fn set_discovered(&mut self, word: u64) -> Result<()> {
+        let words = vec![word; self.discovered()?.len()];
+        Ok(self.discovered.set(0, PerCpuValues::try_from(words)?, 0)?)
+    }
+
     /// What became of the sources that policies were to ban, over all CPUs.
     pub fn tally(&self) -> Result<Tally> {
         let mut sum = Tally::default();
@@ -464,6 +529,7 @@ impl Program {
         self.tally.set(0, uncounted, 0)?;
         let untaken = PerCpuValues::try_from(vec![Budgets::default(); cpus])?;
         self.budgets.set(0, untaken, 0)?;
+        self.set_discovered(0)?;
         let unspent = PerCpuValues::try_from(vec![Shares::default(); cpus])?;
         Ok(self.shares.set(0, unspent, 0)?)
     }

@@ -36,7 +36,19 @@ pub fn sources(rng: &mut Rng, count: usize) -> Vec<(Ipv4Addr, Ipv6Addr)> {
         ipv6 ^= 1 << rng.u8(..128);
         (ipv4.into(), ipv6.into())
     };
-    (0..count).map(|_| next()).collect()
+    let of_kind = |index, (ipv4, ipv6): (Ipv4Addr, Ipv6Addr)| match index % 6 {
+        // Two neighbours on the link, and a group.
+        0 | 1 => (
+            ipv4,
+            Ipv6Addr::from(0xfe80 << 112 | u128::from(ipv6) & u128::from(u64::MAX)),
+        ),
+        2 => (
+            Ipv4Addr::from(u32::from(ipv4) | 0xe000_0000),
+            Ipv6Addr::from(u128::from(ipv6) | 0xff << 120),
+        ),
+        _ => (ipv4, ipv6),
+    };
+    (0..count).map(|index| of_kind(index, next())).collect()
 }
 
 /// A scene around these sources, at about `now`.

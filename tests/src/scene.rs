@@ -74,6 +74,7 @@ impl Scene {
         let policies = (0..).zip(&self.policies);
         let policies = policies.map(|(index, policy)| placed(index, policy, constants.store));
         let mut tables = MemoryTables::new(self.settings, policies.collect(), constants.masks);
+        tables = tables.with_link_layer(constants.link_layer);
         if constants.store == store::COMPACT {
             tables = tables.compact(constants.sets, constants.seeds);
         }

@@ -13,18 +13,20 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{
-    Cursor, DropReason, Family, Instant, Ipv4, Ipv6, Verdict,
+    Cursor, DropReason, Family, Instant, Verdict,
     detected::{Detection, Tally},
-    layout::{Counter, store},
+    layout::{Counter, FRONT_COPIED, store},
+    neighbour_discovery,
+    parse::LinkLayer,
 };
 use ratelimit_daemon::memory_tables::{MemoryCompact, MemoryTables};
 use ratelimit_tests::{
-    Frame, Program, cpu,
+    Program, cpu,
     mutation::mutate,
-    packet::Extension::Destination,
-    program::{Action, Constants, source_masks},
+    packet::ETHERNET_BYTES,
+    program::{Action, Constants, ONE_BUFFER_BYTES, source_masks},
     random, require_root,
-    scene::{Scene, banned_until},
+    scene::Scene,
     shapes,
 };
 
@@ -59,8 +61,22 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
         .collect();
     let mut duels: Vec<Duel> = prefixes
         .into_iter()
-        .zip([true, false, true, false])
-        .map(|((ipv4, ipv6), frags)| Duel::new(source_masks(ipv4, ipv6), frags, store))
+        .zip([
+            (true, LinkLayer::Ethernet, false),
+            (false, LinkLayer::None, false),
+            (true, LinkLayer::Ethernet, true),
+            (false, LinkLayer::Ethernet, false),
+        ])
+        .map(|((ipv4, ipv6), (frags, link_layer, interruptible))| {
+            Duel::new(&Constants {
+                masks: source_masks(ipv4, ipv6),
+                frags,
+                link_layer,
+                interruptible,
+                store,
+                ..Constants::default()
+            })
+        })
         .collect();
     let start = Stopwatch::now();
     let mut frame = vec![];
@@ -76,7 +92,16 @@ fn agree_on_mutated_packets(store: u32, prefixes: [(u8, u8); 4]) {
             }
             frame.clone_from(&frames[rng.usize(..frames.len())]);
             mutate(&mut rng, &mut frame);
-            duel.judge(&frame);
+            if duel.constants.link_layer == LinkLayer::None {
+                frame.drain(..ETHERNET_BYTES);
+                frame.resize(frame.len().max(ETHERNET_BYTES), 0);
+            }
+            let first = rng.usize(..300);
+            if duel.takes_buffers && rng.bool() && first < frame.len() {
+                duel.judge_in_buffers(&frame, first);
+            } else {
+                duel.judge(&frame);
+            }
         }
         duel.end();
     }
@@ -89,7 +114,11 @@ fn kernel_and_host_agree_on_every_shape_cut_at_every_length() {
     require_root!();
     let mut rng = Rng::with_seed(2);
     let sources = random::sources(&mut rng, 3);
-    let mut duel = Duel::new(source_masks(32, 64), true, store::LRU);
+    let mut duel = Duel::new(&Constants {
+        frags: true,
+        store: store::LRU,
+        ..Constants::default()
+    });
     for (ipv4, ipv6) in &sources {
         let now = Instant::from_nanos(1 << 40);
         let scene = random::scene(&mut rng, &sources, now);
@@ -138,8 +167,8 @@ struct Duel {
     constants: Constants,
     kernel: Program,
     host: MemoryTables,
-    /// Bytes of a frame that a program can read in `BPF_PROG_TEST_RUN`: of several buffers, those of the first.
-    readable_bytes: usize,
+    /// Whether a test can say how much of a frame is in its first buffer.
+    takes_buffers: bool,
     /// The kernel's counters when the round began.
     counters: Vec<Counter>,
     /// The sources that had got state when the round began.
@@ -153,24 +182,19 @@ impl Duel {
     /// Shares of the node belong to a CPU: all packets arrive on this one.
     const CPU: usize = 0;
 
-    fn new(masks: (Ipv4, Ipv6), frags: bool, store: u32) -> Self {
+    fn new(constants: &Constants) -> Self {
         let constants = Constants {
-            masks,
-            frags,
-            store,
             sets: 128,
             logs: 4096,
             detected: 1 << 14,
-            ..Constants::default()
+            ..*constants
         };
         cpu::pin(Self::CPU);
-        let mut kernel = Program::load(&constants).expect("the program loads");
+        let kernel = Program::load(&constants).expect("the program loads");
+        let takes_buffers = constants.frags && kernel.run_in_buffers(&[0; 64], 20).is_ok();
+        println!("frames in buffers of any length: {takes_buffers}");
         Self {
-            readable_bytes: if frags {
-                readable_bytes(&mut kernel)
-            } else {
-                usize::MAX
-            },
+            takes_buffers,
             host: Scene::default().in_memory(&constants),
             constants,
             kernel,
@@ -193,6 +217,11 @@ impl Duel {
     fn set_time(&mut self, now: Instant) {
         self.now = now;
         self.kernel.set_clock(now).unwrap();
+        // The budget of neighbour discovery is spent, or nearly.
+        let left = now.as_nanos() & 1;
+        let word = now.as_nanos() >> 16 << 16 | (neighbour_discovery::AMOUNT - left);
+        self.kernel.set_discovered(word).unwrap();
+        self.host.set_discovered(word);
     }
 
     /// Sends a frame to both, unless it takes more buffers than the program is given.
@@ -200,16 +229,32 @@ impl Duel {
         if !self.kernel.takes(frame.len()) {
             return;
         }
-        let readable = &frame[..frame.len().min(self.readable_bytes)].as_ptr_range();
-        let frame_bytes = u32::try_from(frame.len()).unwrap();
-        // SAFETY: the range is the front of a live slice.
-        let cursor = unsafe { Cursor::from_raw(readable.start, readable.end, frame_bytes) };
-        let verdict = self.host.judge(cursor, self.now);
+        let readable = frame.len().min(ONE_BUFFER_BYTES);
         let action = self.kernel.run(frame).unwrap();
+        self.compare(frame, readable, action);
+    }
+
+    /// The same of a frame of which `first` bytes are in its first buffer, fewer than it has. Where programs could interrupt each
+    /// other, none is copied.
+    fn judge_in_buffers(&mut self, frame: &[u8], first: usize) {
+        let copied = usize::try_from(FRONT_COPIED).unwrap();
+        let readable = if first < copied && !self.constants.interruptible {
+            frame.len().min(copied)
+        } else {
+            first
+        };
+        let action = self.kernel.run_in_buffers(frame, first).unwrap();
+        self.compare(frame, readable, action);
+    }
+
+    fn compare(&self, frame: &[u8], readable: usize, action: Action) {
+        let frame_bytes = u32::try_from(frame.len()).unwrap();
+        let cursor = Cursor::with_frame_bytes(&frame[..readable], frame_bytes);
+        let verdict = self.host.judge(cursor, self.now);
         assert_eq!(
             action,
             Action::from(verdict),
-            "the host says {verdict:?} at {:?} of {} bytes: {}",
+            "the host says {verdict:?} at {:?} of {readable} of {} bytes: {}",
             self.now,
             frame.len(),
             hex(frame)
@@ -302,6 +347,8 @@ impl Duel {
             host.node().shares(),
             "shares of the node"
         );
+        let discovered = kernel.discovered().unwrap();
+        assert_eq!(discovered[Self::CPU], host.discovered(), "neighbours");
         let budgets = kernel.budgets().unwrap();
         assert_eq!(budgets[Self::CPU], host.budgets(), "budgets of new sources");
     }
@@ -314,32 +361,6 @@ impl Duel {
         let counters = self.kernel.counters().unwrap();
         counters.into_iter().map(|(_, counter)| counter).collect()
     }
-}
-
-/// Finds out how far a program can read, by a neighbour solicitation that is found only if its type can be read.
-fn readable_bytes(kernel: &mut Program) -> usize {
-    const HEADERS: usize = 14 + 40;
-    let source = "2001:db8::1".parse().unwrap();
-    let scene = Scene::default().with("2001:db8::1", banned_until(u64::MAX));
-    scene.set_up(kernel).unwrap();
-    let is_readable = |units: &u8| {
-        let extended = Frame::ethernet()
-            .ipv6_with(source, 255)
-            .extension(Destination(255));
-        let frame = extended
-            .extension(Destination(*units))
-            .icmpv6(135)
-            .pad_to(9000)
-            .build();
-        kernel.run(&frame).unwrap() == Action::Pass
-    };
-    let units = (0..=255).take_while(is_readable).count();
-    assert!(
-        (1..256).contains(&units),
-        "the end of what is readable lies behind {units} units"
-    );
-    // The kernel aligns what it keeps behind the packet, and with it the packet's end, to cache lines.
-    (HEADERS + 256 * 8 + units * 8 + 1).next_multiple_of(64)
 }
 
 fn same<K: Hash + Eq + Debug, V: PartialEq + Debug>(

@@ -1,6 +1,9 @@
 //! The verifier takes the program, with room to spare, whatever constants it is loaded with.
 
-use ratelimit_common::layout::{clock, store};
+use ratelimit_common::{
+    layout::{clock, store},
+    parse::LinkLayer,
+};
 use ratelimit_tests::{
     Program,
     program::{Constants, source_masks},
@@ -14,7 +17,11 @@ const INSTRUCTIONS_MAX: u32 = 900_000;
 fn the_program_loads_with_every_combination_of_constants() {
     require_root!();
     for clock in [clock::KERNEL, clock::MANUAL] {
-        for (interface, frags) in [(0, false), (31, true), (u32::MAX, false)] {
+        for (interface, frags, link_layer) in [
+            (0, false, LinkLayer::Ethernet),
+            (31, true, LinkLayer::Ethernet),
+            (u32::MAX, false, LinkLayer::None),
+        ] {
             for (ipv4, ipv6) in [(32, 64), (24, 48), (1, 128)] {
                 for store in [store::LRU, store::COMPACT] {
                     let constants = Constants {
@@ -25,6 +32,8 @@ fn the_program_loads_with_every_combination_of_constants() {
                         store,
                         sets: 1_024,
                         frags,
+                        link_layer,
+                        interruptible: ipv4 == 24,
                         ..Constants::default()
                     };
                     check(&constants);

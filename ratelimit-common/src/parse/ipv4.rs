@@ -63,7 +63,8 @@ impl Header {
         if bits & FRAGMENT_OFFSET != 0 {
             Fragment::Later
         } else if bits & MORE_FRAGMENTS != 0 {
-            Fragment::First
+            let bytes = u16::from_be_bytes(self.total_length);
+            Fragment::first(bytes.saturating_sub(self.bytes()))
         } else {
             Fragment::Whole
         }

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, Unaligned};
 
-use super::transport::{Fragment, OFFSET_MAX, UpperLayer};
+use super::transport::{Fragment, UpperLayer};
 use crate::{Cursor, Flow, Ipv6, flow::Content};
 
 /// The most extension headers that are looked through. RFC 8200 allows each of seven kinds once, destination options twice.
@@ -60,15 +60,30 @@ pub fn flow<'a>(
     walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
 ) -> Option<Flow<Ipv6>> {
     let header: &FixedHeader = cursor.take()?;
-    let walk = if is_extension(header.next_header) {
-        walk(*cursor, header.next_header)
-    } else {
-        Walk::ended(cursor, header.next_header)
-    };
+    if !is_extension(header.next_header) {
+        return Some(Flow {
+            source: header.source,
+            content: content(header, *cursor),
+            upper: Walk::ended(cursor, header.next_header).upper,
+        });
+    }
+    let Walk {
+        mut upper,
+        is_complete,
+    } = walk(*cursor, header.next_header);
+    if upper.fragment == Fragment::First {
+        let bytes = u16::from_be_bytes(header.payload_length);
+        let extensions = upper.offset.wrapping_sub(cursor.offset());
+        upper.fragment = Fragment::first(bytes.saturating_sub(extensions));
+    }
     Some(Flow {
         source: header.source,
-        content: content(walk, header.hop_limit, cursor),
-        upper: walk.upper,
+        content: if is_complete {
+            Content::Ordinary
+        } else {
+            Content::TooDeep
+        },
+        upper,
     })
 }
 
@@ -80,21 +95,13 @@ pub fn addresses(mut cursor: Cursor<'_>) -> Option<[Ipv6; 2]> {
     Some([header.source, header.destination])
 }
 
+/// What stands right behind the fixed header. Neighbour discovery has no extension headers: nobody sends it with any, and a
+/// fragment is none (RFC 6980).
 #[inline(always)]
-fn content(walk: Walk, hop_limit: u8, cursor: &Cursor<'_>) -> Content {
-    let Walk { upper, is_complete } = walk;
-    if !is_complete {
-        return Content::TooDeep;
-    }
-    // Neighbour discovery is never fragmented (RFC 6980).
-    if upper.protocol != ICMPV6
-        || upper.fragment != Fragment::Whole
-        || hop_limit != HOP_LIMIT_ON_LINK
-    {
+fn content(header: &FixedHeader, mut cursor: Cursor<'_>) -> Content {
+    if header.next_header != ICMPV6 || header.hop_limit != HOP_LIMIT_ON_LINK {
         return Content::Ordinary;
     }
-    let mut cursor = *cursor;
-    cursor.skip(upper.offset.wrapping_sub(cursor.offset()) & OFFSET_MAX);
     match cursor.take::<[u8; 1]>() {
         Some([kind]) if NEIGHBOUR_DISCOVERY.contains(kind) => Content::NeighbourDiscovery,
         _ => Content::Ordinary,

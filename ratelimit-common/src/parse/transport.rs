@@ -20,6 +20,9 @@ const URG: u8 = 1 << 5;
 /// The flags without those of congestion notification (RFC 3168), which may come with any of them.
 const FLAGS: u8 = FIN | SYN | RST | PSH | ACK | URG;
 
+/// Where the flags of a TCP header end.
+const FLAGS_END: u16 = 14;
+
 /// What stands behind the network header and its extension headers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct UpperLayer {
@@ -45,6 +48,34 @@ pub enum Fragment {
     First = 1,
     /// A later part: no header stands in front of it.
     Later = 2,
+    /// A first part that ends before the flags of a TCP header (RFC 1858, 3).
+    Tiny = 3,
+}
+
+impl Fragment {
+    /// The first part of a packet, of whose upper layer it has so many bytes, as the network header says: behind them a frame may be
+    /// padded with anything.
+    #[must_use]
+    #[inline(always)]
+    pub const fn first(upper_bytes: u16) -> Self {
+        if upper_bytes < FLAGS_END {
+            Self::Tiny
+        } else {
+            Self::First
+        }
+    }
+
+    /// The one with this number.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_number(number: u8) -> Self {
+        match number {
+            0 => Self::Whole,
+            1 => Self::First,
+            2 => Self::Later,
+            _ => Self::Tiny,
+        }
+    }
 }
 
 /// What is known of a packet's transport header.
@@ -96,14 +127,15 @@ impl Kind {
         protocol
     }
 
-    /// A TCP segment with SYN and without ACK: it asks for a connection (RFC 9293, 3.5).
+    /// A TCP segment with SYN and without ACK: it asks for a connection (RFC 9293, 3.5). One whose flags come in a later
+    /// fragment counts as such.
     #[must_use]
     pub const fn is_syn(self) -> bool {
         self.0 & Self::SYN != 0
     }
 
     /// A TCP segment whose flags no implementation sends: none at all, SYN with FIN or RST, FIN with RST, or neither ACK
-    /// nor a lone SYN or RST (RFC 9293, 3.5 and 3.10).
+    /// nor a lone SYN or RST (RFC 9293, 3.5 and 3.10). Flags that come in a later fragment are sent by nobody either.
     #[must_use]
     pub const fn is_invalid(self) -> bool {
         self.0 & Self::INVALID != 0
@@ -178,10 +210,14 @@ impl UpperLayer {
             return without_ports;
         };
         let kind = match cursor.take::<TcpHeader>() {
-            Some(header) if self.protocol == TCP => kind
+            _ if self.protocol != TCP => kind,
+            _ if self.fragment == Fragment::Tiny => {
+                kind.with(Kind::SYN, true).with(Kind::INVALID, true)
+            }
+            Some(header) => kind
                 .with(Kind::SYN, header.flags & (SYN | ACK) == SYN)
                 .with(Kind::INVALID, is_invalid(header.flags)),
-            _ => kind,
+            None => kind,
         };
         Transport {
             kind,
@@ -241,6 +277,29 @@ mod tests {
         assert!(
             ports(&later) == (NO_PORT, NO_PORT) && later.kind.is_fragment() && !later.kind.is_syn()
         );
+    }
+
+    #[test]
+    fn a_first_fragment_without_flags_asks_for_a_connection_and_is_invalid() {
+        assert_eq!(Fragment::first(13), Fragment::Tiny);
+        assert_eq!(Fragment::first(14), Fragment::First);
+        // Behind the ports stands what the frame was padded with.
+        for padded in [&tcp(0), &tcp(ACK), &tcp(SYN)] {
+            for bytes in [8, 13, 20] {
+                let kind = transport(TCP, Fragment::Tiny, &padded[..bytes]).kind;
+                assert!(kind.is_syn() && kind.is_invalid() && kind.is_fragment());
+            }
+            let kind = transport(UDP, Fragment::Tiny, padded).kind;
+            assert!(!kind.is_syn() && !kind.is_invalid() && kind.is_fragment());
+        }
+        for fragment in [
+            Fragment::Whole,
+            Fragment::First,
+            Fragment::Later,
+            Fragment::Tiny,
+        ] {
+            assert_eq!(Fragment::from_number(fragment as u8), fragment);
+        }
     }
 
     #[test]

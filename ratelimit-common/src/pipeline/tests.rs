@@ -414,6 +414,7 @@ struct Fake {
     detected: Cell<Option<Detected>>,
     is_connected: bool,
     may_detect: [bool; 2],
+    admits_discovery: bool,
     has_room: bool,
     /// New sources and crowds that may get state.
     budgets: [Cell<u32>; 2],
@@ -439,6 +440,7 @@ impl Fake {
             detected: Cell::default(),
             is_connected: true,
             may_detect: [true; 2],
+            admits_discovery: true,
             has_room: true,
             budgets: [const { Cell::new(0) }; 2],
             recorded: Cell::default(),
@@ -513,6 +515,11 @@ impl Tables for Fake {
         let budget = &self.budgets[newcomer as usize];
         let left = budget.get().checked_sub(1);
         left.map(|left| budget.set(left)).is_some()
+    }
+
+    fn admits_neighbour_discovery(&self, now: Instant) -> bool {
+        assert_eq!(now, NOW);
+        self.admits_discovery
     }
 
     fn may_detect(&self, standing: Standing, now: Instant) -> bool {

@@ -122,6 +122,10 @@ impl Tables for Preview<'_> {
         true
     }
 
+    fn admits_neighbour_discovery(&self, _: Instant) -> bool {
+        true
+    }
+
     fn may_detect(&self, _: Standing, _: Instant) -> bool {
         false
     }

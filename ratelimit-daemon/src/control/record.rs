@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ratelimit_common::{DropReason, Instant, event::DropEvent};
+use ratelimit_common::{DropReason, Family, Instant, event::DropEvent};
 use tracing::debug;
 
 use super::{
@@ -93,7 +93,7 @@ impl Controller {
     }
 
     fn dropped(&self, drop: &DropEvent) -> Dropped {
-        let source = IpAddr::V6(Ipv6Addr::from(drop.source)).to_canonical();
+        let source = source(drop);
         let reason = DropReason::from_number(drop.reason);
         let refuser = reason.and_then(|reason| self.refuser(source, reason));
         let limit = refuser.and_then(|(_, named)| named.limits.get(usize::from(drop.limit)));
@@ -128,8 +128,20 @@ impl Controller {
             | DropReason::Truncated
             | DropReason::VlanDepth
             | DropReason::ExtensionDepth
-            | DropReason::NewSources => None,
+            | DropReason::NewSources
+            | DropReason::InvalidSource
+            | DropReason::NeighbourDiscovery => None,
         }
+    }
+}
+
+/// The source of a packet: one of IPv6 may look like an IPv4 address that is mapped.
+fn source(drop: &DropEvent) -> IpAddr {
+    let source = IpAddr::V6(Ipv6Addr::from(drop.source));
+    if drop.family == Family::Ipv4 as u8 {
+        source.to_canonical()
+    } else {
+        source
     }
 }
 

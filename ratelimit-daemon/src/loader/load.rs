@@ -15,13 +15,13 @@ use aya_obj::{Object, generated::bpf_cmd};
 use ratelimit_common::{
     Ipv4, Ipv6,
     layout::{PROGRAM, PROGRAM_FRAGS, clock, store},
-    parse::LinkLayer,
     refused::sets_of_cpu,
 };
 
 use super::{
     Descriptors, InterfacePlan, MapPlan, OBJECT, compact, link, logs,
     pins::{self, LinkPin, Pins},
+    realtime,
 };
 use crate::{
     config::Source,
@@ -86,7 +86,7 @@ pub fn maps(
     plan: &MapPlan,
     seeds: Seeds,
 ) -> anyhow::Result<Descriptors> {
-    let mut ebpf = load(object, pins, plan, seeds, 0, LinkLayer::default())?;
+    let mut ebpf = load(object, pins, plan, seeds, Fixed::default())?;
     compact::keep_seeds(&mut ebpf, seeds)?;
     let mut descriptors = Descriptors::new();
     for (name, map) in ebpf.maps().filter(|(name, _)| pins::is_shared(name)) {
@@ -141,8 +141,14 @@ pub fn program(
     seeds: Seeds,
 ) -> anyhow::Result<Loaded> {
     let entry_point = entry_point(plan, pin)?;
-    let link_layer = interface::link_layer(&plan.name)?.unwrap_or_default();
-    let ebpf = load(object, pins, maps, seeds, plan.slot, link_layer)?;
+    let fixed = Fixed {
+        slot: plan.slot,
+        link_layer: interface::link_layer(&plan.name)?
+            .unwrap_or_default()
+            .number(),
+        frags: (entry_point == PROGRAM_FRAGS).into(),
+    };
+    let ebpf = load(object, pins, maps, seeds, fixed)?;
     let mut loaded = Loaded { ebpf, entry_point };
     loaded.xdp()?.load().context("passing the verifier")?;
     Ok(loaded)
@@ -178,13 +184,20 @@ fn entry_point(plan: &InterfacePlan, pin: Option<&LinkPin>) -> anyhow::Result<&'
     Ok(if may_be_long { PROGRAM_FRAGS } else { PROGRAM })
 }
 
+/// What of a program its interface fixes.
+#[derive(Default)]
+struct Fixed {
+    slot: u32,
+    link_layer: u32,
+    frags: u32,
+}
+
 fn load(
     object: &Object,
     pins: &Pins,
     plan: &MapPlan,
     seeds: Seeds,
-    slot: u32,
-    link_layer: LinkLayer,
+    fixed: Fixed,
 ) -> anyhow::Result<Ebpf> {
     let log_words = plan.sizes.logs.words();
     let store = match plan.sizes.sets {
@@ -192,7 +205,7 @@ fn load(
         Some(_) => store::COMPACT,
     };
     let refused_sets = sets_of_cpu(plan.cpus);
-    let link_layer = link_layer.number();
+    let interruptible = u32::from(realtime::is_realtime()?);
     let source = Source {
         ipv4_prefix: plan.ipv4_prefix,
         ipv6_prefix: plan.ipv6_prefix,
@@ -201,8 +214,10 @@ fn load(
     let (mask_v4, mask_v6) = (Ipv4::source_mask(&source), Ipv6::source_mask(&source));
     let mut loader = EbpfLoader::new();
     loader
-        .override_global("INTERFACE", &slot, true)
-        .override_global("LINK_LAYER", &link_layer, true)
+        .override_global("INTERFACE", &fixed.slot, true)
+        .override_global("LINK_LAYER", &fixed.link_layer, true)
+        .override_global("FRAGS", &fixed.frags, true)
+        .override_global("INTERRUPTIBLE", &interruptible, true)
         .override_global("CLOCK", &clock::KERNEL, true)
         .override_global("LOG_WORDS", &log_words, true)
         .override_global("STORE", &store, true)

@@ -17,12 +17,11 @@ pub struct Origin {
 }
 
 /// What makes an address a source.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Masks {
     ipv4: Ipv4,
     ipv6: Ipv6,
-    ipv4_prefix: u8,
-    ipv6_prefix: u8,
+    source: Source,
 }
 
 impl Origin {
@@ -44,7 +43,7 @@ impl Origin {
     fn masked<A: Address + IpAddress>(address: A, mask: A) -> Self {
         Self {
             address: address.to_std(),
-            source: address.masked(mask).to_std(),
+            source: address.source(mask).to_std(),
         }
     }
 }
@@ -54,17 +53,12 @@ impl Masks {
         Self {
             ipv4: IpAddress::source_mask(source),
             ipv6: IpAddress::source_mask(source),
-            ipv4_prefix: source.ipv4_prefix,
-            ipv6_prefix: source.ipv6_prefix,
+            source: source.clone(),
         }
     }
 
     /// A source as it is written.
     pub fn prefix(&self, source: IpAddr) -> Prefix {
-        let length = match source {
-            IpAddr::V4(_) => self.ipv4_prefix,
-            IpAddr::V6(_) => self.ipv6_prefix,
-        };
-        Prefix::around(source, length).expect("the configuration refuses longer ones")
+        self.source.around(source)
     }
 }

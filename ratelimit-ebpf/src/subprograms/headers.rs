@@ -5,7 +5,7 @@ use ratelimit_common::{
     ClassSet, Cursor, Instant, class,
     parse::{
         ipv6::{self, Walk},
-        transport::{Fragment, OFFSET_MAX, UpperLayer},
+        transport::{Fragment, UpperLayer},
     },
 };
 
@@ -30,8 +30,8 @@ pub fn walk(context: *mut xdp_md, cursor: Cursor<'_>, first: u8) -> Walk {
 #[inline(never)]
 extern "C" fn walk_extensions(context: *mut xdp_md, offset: u64, first: u64) -> u64 {
     let context = XdpContext::new(context);
-    let mut cursor = frame::cursor(&context, 0);
-    cursor.skip(offset as u16 & OFFSET_MAX);
+    let (mut cursor, _) = frame::again(&context);
+    cursor.skip(offset as u16 & FIXED_HEADERS_MAX);
     let walk = ipv6::walk(cursor, first as u8);
     pack_upper(walk.upper) | if walk.is_complete { COMPLETE } else { 0 }
 }
@@ -46,11 +46,15 @@ pub fn classify(context: *mut xdp_md, upper: UpperLayer) -> ClassSet {
 #[inline(never)]
 extern "C" fn classify_packet(context: *mut xdp_md, upper: u64) -> u64 {
     let context = XdpContext::new(context);
-    let frame = frame::cursor(&context, 0);
+    let (frame, is_copied) = frame::again(&context);
     let tables = KernelTables::at(Instant::default());
-    let classes = class::classify(frame, unpack_upper(upper), &tables);
+    let upper = frame::within(is_copied, unpack_upper(upper));
+    let classes = class::classify(frame, upper, &tables);
     classes.bits().into()
 }
+
+/// An IPv6 header ends at most so far behind the front of a frame, as the verifier wants to see.
+const FIXED_HEADERS_MAX: u16 = 127;
 
 /// Whether all extension headers were looked through, above the upper layer.
 const COMPLETE: u64 = 1 << 32;
@@ -66,10 +70,6 @@ fn unpack_upper(answer: u64) -> UpperLayer {
     UpperLayer {
         offset: answer as u16,
         protocol: (answer >> 16) as u8,
-        fragment: match (answer >> 24) as u8 {
-            0 => Fragment::Whole,
-            1 => Fragment::First,
-            _ => Fragment::Later,
-        },
+        fragment: Fragment::from_number((answer >> 24) as u8),
     }
 }

@@ -3,7 +3,7 @@
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Cursor, Instant, Ipv4, Ipv6, Policy,
-    parse::Connection,
+    parse::{Connection, ipv6::Walk},
     strikes::{self, Strike},
 };
 
@@ -83,8 +83,9 @@ macro_rules! of_family {
         #[inline(never)]
         extern "C" fn $find_connection(context: *mut xdp_md) -> u64 {
             let xdp = XdpContext::new(context);
+            let (frame, is_copied) = frame::again(&xdp);
             let connection: Option<Connection<$address>> =
-                $connection_of(frame::cursor(&xdp, 0), context);
+                $connection_of(frame, context, is_copied);
             let is_completed =
                 connection.is_some_and(|connection| connection::is_completed(context, &connection));
             is_completed.into()
@@ -96,15 +97,19 @@ of_family!(
     Ipv4,
     count_strike_v4,
     detect_source_v4,
-    find_connection_v4 = |frame, _| Connection::of_ipv4(frame, link_layer())
+    find_connection_v4 = |frame, _, _| Connection::of_ipv4(frame, link_layer())
 );
 of_family!(
     Ipv6,
     count_strike_v6,
     detect_source_v6,
-    find_connection_v6 = |frame, context| {
+    find_connection_v6 = |frame, context, is_copied| {
         Connection::of_ipv6(frame, link_layer(), |cursor, first| {
-            walk(context, cursor, first)
+            let walk = walk(context, cursor, first);
+            Walk {
+                upper: frame::within(is_copied, walk.upper),
+                ..walk
+            }
         })
     }
 );

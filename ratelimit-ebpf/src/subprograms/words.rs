@@ -3,7 +3,7 @@
 use core::hint;
 
 use ratelimit_common::{
-    Arrival, Instant, Limit, Policy, Record,
+    Arrival, DropReason, Instant, Limit, Policy, Record,
     algorithm::{Algorithm, Denied},
     charge::{self, Outcome, Words},
 };
@@ -41,7 +41,7 @@ extern "C" fn charge_limit_words(
         return encode(outcome);
     }
     let Some(mut steps) = MapSteps::of_this_cpu() else {
-        return NOTHING;
+        return encode(Outcome::refused(DropReason::Contended, 0));
     };
     encode(charge::charge_words(policy, &words, &mut steps, &arrival))
 }

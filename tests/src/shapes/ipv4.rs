@@ -86,6 +86,16 @@ pub const IPV4: &[Shape<Ipv4Addr>] = &[
     Shape::new("tiny fragment", |source| {
         fragment(source, 0, true).payload(&[0; 8]).build()
     }),
+    Shape::new("tcp syn without its flags", |source| {
+        cut(fragment(source, 0, true).tcp(443, SYN), HEADERS + 8)
+    }),
+    Shape::new("tcp syn without its flags, padded", |source| {
+        let frame = fragment(source, 0, true).tcp(443, SYN).pad_to(60);
+        patched(frame, ETHERNET_BYTES + 2, &[0, 28])
+    }),
+    Shape::new("tcp syn in a first fragment", |source| {
+        fragment(source, 0, true).tcp(443, SYN).build()
+    }),
     Shape::new("fragment past the largest packet", |source| {
         fragment(source, 0x1fff, false).payload(&[0; 64]).build()
     }),

@@ -75,11 +75,21 @@ pub const IPV6: &[Shape<Ipv6Addr>] = &[
         "neighbour solicitation on a vlan",
         |source| tags(&[VLAN]).ipv6_with(source, 255).icmpv6(135).build(),
     ),
-    Shape::of(
-        NeighbourDiscovery,
-        "neighbour solicitation behind options",
-        |source| on_link(source).extension(HopByHop(0)).icmpv6(135).build(),
-    ),
+    Shape::new("neighbour solicitation behind options", |source| {
+        on_link(source).extension(HopByHop(0)).icmpv6(135).build()
+    }),
+    Shape::new("neighbour solicitation behind routing", |source| {
+        on_link(source).extension(Routing(0)).icmpv6(135).build()
+    }),
+    Shape::new("neighbour solicitation behind authentication", |source| {
+        on_link(source)
+            .extension(Authentication(4))
+            .icmpv6(135)
+            .build()
+    }),
+    Shape::new("neighbour solicitation behind mobility", |source| {
+        on_link(source).extension(Mobility(0)).icmpv6(135).build()
+    }),
     Shape::new("hop-by-hop options", |source| {
         ipv6(source).extension(HopByHop(0)).udp(53).build()
     }),
@@ -103,6 +113,16 @@ pub const IPV6: &[Shape<Ipv6Addr>] = &[
             .extension(fragment(0, true))
             .udp(53)
             .payload(&[0; 64])
+            .build()
+    }),
+    Shape::new("ipv6 tcp syn without its flags, padded", |source| {
+        let frame = ipv6(source).extension(fragment(0, true)).tcp(443, SYN);
+        patched(frame, PAYLOAD_LENGTH, &[0, 16])
+    }),
+    Shape::new("ipv6 tcp syn in a first fragment", |source| {
+        ipv6(source)
+            .extension(fragment(0, true))
+            .tcp(443, SYN)
             .build()
     }),
     Shape::new("ipv6 middle fragment", |source| {

@@ -162,6 +162,20 @@ fn bucket(burst: u64) -> Algorithm {
     Algorithm::TokenBucket { burst }
 }
 
+#[test]
+fn a_link_local_address_is_a_source_of_its_own_whatever_the_length() {
+    for (address, source) in [
+        ("fe80::1:2", "fe80::1:2/128"),
+        ("febf::1", "febf::1/128"),
+        ("fec0::1", "fec0::/64"),
+        ("2001:db8::1:2", "2001:db8::/64"),
+        ("169.254.1.2", "169.254.1.2/32"),
+    ] {
+        let around = Source::default().around(address.parse().unwrap());
+        assert_eq!(around, source.parse().unwrap(), "{address}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_valid_configuration_loads(

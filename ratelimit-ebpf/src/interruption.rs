@@ -1,0 +1,85 @@
+//! Whether programs on one CPU can interrupt each other.
+//!
+//! In a usual kernel they cannot: they run in the soft interrupt of receiving, one after the other. A real-time kernel
+//! (`PREEMPT_RT`) runs that in threads, which may drive each other off a CPU since it may be built without a lock around them
+//! (`PREEMPT_RT_NEEDS_BH_LOCK`, Linux 6.18). There, what belongs to a CPU is claimed, counted atomically, or not used at all.
+
+use crate::{atomic, constant::Constant};
+
+/// Not 0 in a real-time kernel. The verifier knows the value, and other kernels pay nothing.
+#[unsafe(no_mangle)]
+static INTERRUPTIBLE: Constant<u32> = Constant::new(0);
+
+/// Whether another program may run on this CPU before this one has ended.
+#[inline(always)]
+pub fn is_possible() -> bool {
+    INTERRUPTIBLE.get() != 0
+}
+
+/// Adds to a counter of this CPU.
+///
+/// # Safety
+///
+/// `counter` points into a live map value and is aligned.
+#[inline(always)]
+pub unsafe fn add(counter: *mut u64, count: u64) {
+    // SAFETY: the caller's.
+    unsafe {
+        if is_possible() {
+            atomic::add(counter, count);
+        } else {
+            *counter = (*counter).wrapping_add(count);
+        }
+    }
+}
+
+/// Memory of this CPU that one program at a time may use. It is given back by [`release`](Self::release).
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Claimed<T> {
+    is_taken: u64,
+    value: T,
+}
+
+impl<T> Claimed<T> {
+    /// The memory at `place`; `None` while a program that was interrupted has it.
+    ///
+    /// # Safety
+    ///
+    /// `place` is a live map value.
+    #[inline(always)]
+    pub unsafe fn claim(place: *mut Self) -> Option<*mut T> {
+        // SAFETY: the caller's.
+        unsafe {
+            if is_possible() && atomic::compare_exchange(&raw mut (*place).is_taken, 0, 1).is_err()
+            {
+                return None;
+            }
+            Some(&raw mut (*place).value)
+        }
+    }
+
+    /// The memory at `place`, which this program has claimed.
+    ///
+    /// # Safety
+    ///
+    /// `place` is a live map value.
+    #[inline(always)]
+    pub unsafe fn value(place: *mut Self) -> *mut T {
+        // SAFETY: the caller's.
+        unsafe { &raw mut (*place).value }
+    }
+
+    /// Lets other programs claim the memory at `place`.
+    ///
+    /// # Safety
+    ///
+    /// `place` is a live map value that this program has claimed.
+    #[inline(always)]
+    pub unsafe fn release(place: *mut Self) {
+        if is_possible() {
+            // SAFETY: the caller's. A single store, after all that went before it on this CPU.
+            unsafe { (&raw mut (*place).is_taken).write_volatile(0) };
+        }
+    }
+}
