@@ -11,7 +11,7 @@ use crate::{
     parse::transport::{Kind, UpperLayer},
 };
 
-/// Classes that can be told apart, besides [`ClassSet::OTHER`].
+/// Classes that can be told apart.
 pub const CLASSES_MAX: usize = 31;
 
 /// The entries of the array by [`Kind`].
@@ -23,19 +23,22 @@ pub const PORTS: u32 = 65_537;
 /// The entry of a packet without ports.
 pub const NO_PORT: u32 = 65_536;
 
-/// A set of classes, a bit each.
+/// A set of classes, a bit each: those of a packet, or those whose packets a limit counts.
+///
+/// A limit may also count the packets of no class of a set. It says so by itself, and not by a class that all other packets have:
+/// which classes there are besides, in other policies, makes no difference to it.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(transparent)]
 pub struct ClassSet(u32);
 
-impl ClassSet {
-    /// Every class: what a limit without a class applies to.
-    pub const ALL: Self = Self(u32::MAX);
+/// That the packets of none of these classes are counted.
+const NONE_OF: u32 = 1 << CLASSES_MAX;
 
-    /// The class of the packets that belong to no other.
-    pub const OTHER: Self = Self(1 << CLASSES_MAX);
+impl ClassSet {
+    /// Every packet: what a limit without a class applies to.
+    pub const ALL: Self = Self(NONE_OF);
 
     /// No class: no packet, no limit.
     pub const NONE: Self = Self(0);
@@ -69,6 +72,31 @@ impl ClassSet {
     #[inline(always)]
     pub const fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
+    }
+
+    /// What counts the packets that belong to none of these classes.
+    #[must_use]
+    pub const fn none_of(self) -> Self {
+        Self(self.0 ^ NONE_OF)
+    }
+
+    /// What counts the packets that this or `other` counts.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        let (own, others) = (self.0 & !NONE_OF, other.0 & !NONE_OF);
+        match (self.0 & NONE_OF != 0, other.0 & NONE_OF != 0) {
+            (false, false) => Self(own | others),
+            (true, false) => Self(NONE_OF | own & !others),
+            (false, true) => Self(NONE_OF | others & !own),
+            (true, true) => Self(NONE_OF | own & others),
+        }
+    }
+
+    /// Whether packets of these classes are counted.
+    #[must_use]
+    #[inline(always)]
+    pub const fn counts(self, packet: Self) -> bool {
+        (self.0 & packet.0 & !NONE_OF != 0) != (self.0 & NONE_OF != 0)
     }
 
     /// Whether the sets have a class in common.
@@ -105,15 +133,10 @@ impl ClassSet {
 #[inline(always)]
 pub fn classify(frame: Cursor<'_>, upper: UpperLayer, tables: &impl Tables) -> ClassSet {
     let transport = upper.transport(frame);
-    let classes = tables
+    tables
         .classes_of(transport.kind)
         .intersection(tables.classes_from(transport.source_port))
-        .intersection(tables.classes_to(transport.destination_port));
-    if classes.is_empty() {
-        ClassSet::OTHER
-    } else {
-        classes
-    }
+        .intersection(tables.classes_to(transport.destination_port))
 }
 
 #[cfg(test)]
@@ -121,11 +144,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_as_many_classes_as_bits_less_the_one_of_the_others() {
-        let all = (0..CLASSES_MAX).fold(ClassSet::OTHER, |set, number| {
+    fn there_are_as_many_classes_as_bits_less_one() {
+        let all = (0..CLASSES_MAX).fold(ClassSet::NONE, |set, number| {
             set.union(ClassSet::one(number).unwrap())
         });
-        assert_eq!(all, ClassSet::ALL);
+        assert_eq!(all.none_of().bits(), u32::MAX);
         assert_eq!(ClassSet::one(CLASSES_MAX), None);
+    }
+
+    #[test]
+    fn what_counts_the_others_counts_packets_of_classes_that_it_does_not_know() {
+        let [own, other] = [0, 1].map(|number| ClassSet::one(number).unwrap());
+        let none_of = own.none_of();
+        for (packet, counted) in [
+            (ClassSet::NONE, true),
+            (own, false),
+            (other, true),
+            (own.union(other), false),
+        ] {
+            assert_eq!(none_of.counts(packet), counted, "{packet:?}");
+            assert_eq!(own.counts(packet), !counted, "{packet:?}");
+            assert!(ClassSet::ALL.counts(packet) && !ClassSet::NONE.counts(packet));
+        }
+    }
+
+    #[test]
+    fn what_counts_either_counts_what_one_of_them_does() {
+        let sets = [0, 1, 2, 3, 5, 7].map(ClassSet::from_bits);
+        let sets = sets.into_iter().flat_map(|set| [set, set.none_of()]);
+        for one in sets.clone() {
+            for other in sets.clone() {
+                for packet in (0..8).map(ClassSet::from_bits) {
+                    let either = one.counts(packet) || other.counts(packet);
+                    assert_eq!(one.or(other).counts(packet), either, "{one:?} {other:?}");
+                }
+            }
+        }
     }
 }

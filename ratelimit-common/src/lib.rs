@@ -36,6 +36,7 @@ pub mod cursor;
 pub mod detected;
 pub mod event;
 pub mod flow;
+pub mod generation;
 pub mod guard;
 pub mod layers;
 pub mod layout;

@@ -101,8 +101,9 @@ where
         classes: if settings.has_classes() {
             tables.classify(frame, flow.upper)
         } else {
-            ClassSet::OTHER
+            ClassSet::NONE
         },
+        settings,
     };
     let policy = tables.policy(listed.policy().unwrap_or(settings.default_policy()));
     let outcome = if settings.has_wider_limits() {

@@ -9,6 +9,7 @@ use crate::{
     compact::Set,
     detected::{Filter, Tally},
     event::Sampler,
+    generation::ByGeneration,
     layout::Counter,
     list::PrefixKey,
     node::Share,
@@ -23,6 +24,8 @@ unsafe impl Pod for Counter {}
 unsafe impl Pod for Aggregates {}
 // SAFETY: as above.
 unsafe impl Pod for BanBudgets {}
+// SAFETY: as above: the size of a type is a multiple of its alignment, so nothing lies between the two.
+unsafe impl<T: Pod> Pod for ByGeneration<T> {}
 // SAFETY: as above.
 unsafe impl Pod for crate::capture::Capture {}
 // SAFETY: as above.

@@ -125,7 +125,7 @@ impl Limit {
     #[must_use]
     #[inline(always)]
     pub fn cost(&self, arrival: &Arrival) -> Option<u64> {
-        if !self.classes.intersects(arrival.classes) {
+        if !self.classes.counts(arrival.classes) {
             return None;
         }
         Some(match self.unit() {
@@ -176,7 +176,7 @@ impl Policy {
             .copy_from_slice(limits);
         policy.len = u16::try_from(limits.len()).ok()?;
         for limit in limits {
-            policy.classes = policy.classes.union(limit.classes);
+            policy.classes = policy.classes.or(limit.classes);
             if limit.is_log() {
                 policy.flags |= HAS_LOG;
             }
@@ -271,7 +271,7 @@ impl Policy {
     pub fn first_counting(&self, arrival: &Arrival) -> Option<(usize, &Limit)> {
         for index in 0..LIMITS_MAX {
             let limit = self.limit(index)?;
-            if limit.classes.intersects(arrival.classes) {
+            if limit.classes.counts(arrival.classes) {
                 return Some((index, limit));
             }
         }
@@ -309,7 +309,7 @@ impl Policy {
     #[must_use]
     #[inline(always)]
     pub const fn counts(&self, arrival: &Arrival) -> bool {
-        self.classes.intersects(arrival.classes)
+        self.classes.counts(arrival.classes)
     }
 
     /// Whether a limit is a sliding log, whose state is not a word.

@@ -2,10 +2,10 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{layout::POLICIES_MAX, new_sources::Beyond};
+use crate::{generation::Generation, layout::POLICIES_MAX, new_sources::Beyond};
 
 /// One word, so that a change of several settings is seen whole or not at all: flags, the index of the policy for sources that
-/// no list entry gives another one, and that of the node's policy.
+/// no list entry gives another one, that of the node's policy, and the generation of the other tables that is in force.
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
@@ -16,17 +16,19 @@ const DEFAULT_POLICY_SHIFT: u32 = 32;
 const NODE_POLICY_SHIFT: u32 = 48;
 const POLICY_MASK: u32 = u16::MAX as u32;
 
-const OBSERVE: u32 = 1 << 0;
-const COARSE_CLOCK: u32 = 1 << 1;
-const CLASSES: u32 = 1 << 2;
-const AGGREGATES: u32 = 1 << 3;
-const NODE: u32 = 1 << 4;
-const PASS_ALL: u32 = 1 << 5;
-const DETECTION: u32 = 1 << 6;
-const SAMPLES: u32 = 1 << 7;
-const NEW_SOURCES: u32 = 1 << 8;
-const BEYOND_DROP: u32 = 1 << 9;
-const BEYOND_AGGREGATE: u32 = 1 << 10;
+// What limits ask for comes first: it is passed on with each packet in one byte.
+const GENERATION: u32 = 1 << 0;
+const AGGREGATES: u32 = 1 << 1;
+const NEW_SOURCES: u32 = 1 << 2;
+const BEYOND_DROP: u32 = 1 << 3;
+const BEYOND_AGGREGATE: u32 = 1 << 4;
+const OBSERVE: u32 = 1 << 8;
+const COARSE_CLOCK: u32 = 1 << 9;
+const CLASSES: u32 = 1 << 10;
+const NODE: u32 = 1 << 11;
+const PASS_ALL: u32 = 1 << 12;
+const DETECTION: u32 = 1 << 13;
+const SAMPLES: u32 = 1 << 14;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -92,6 +94,41 @@ impl Settings {
     pub const fn with_node(self, node_policy: u32) -> Self {
         let others = self.0 & !(u64::MAX << NODE_POLICY_SHIFT);
         Self(others | index(node_policy) << NODE_POLICY_SHIFT).with(NODE)
+    }
+
+    /// The same with another generation in force.
+    #[must_use]
+    pub const fn in_generation(self, generation: Generation) -> Self {
+        match generation {
+            Generation::First => self.without(GENERATION),
+            Generation::Second => self.with(GENERATION),
+        }
+    }
+
+    /// What limits ask for, in a byte.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the lowest byte is meant")]
+    pub const fn of_limits(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// Settings that say the same to limits as those of which this is the byte.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_limits(byte: u8) -> Self {
+        Self(byte as u64)
+    }
+
+    /// The generation of the other tables that is in force.
+    #[must_use]
+    #[inline(always)]
+    pub const fn generation(self) -> Generation {
+        if self.has(GENERATION) {
+            Generation::Second
+        } else {
+            Generation::First
+        }
     }
 
     /// The same with everything open until a time that stands in a map of its own, or not.

@@ -9,6 +9,7 @@ mod compact;
 mod count;
 mod detected_maps;
 mod family_maps;
+mod grace;
 mod guard;
 pub(crate) mod interface;
 mod ip_address;
@@ -43,6 +44,7 @@ use ratelimit_common::{
     algorithm::FixedWindow,
     compact::Region,
     detected::Tally,
+    generation::ByGeneration,
     layout::{Counter, POLICIES_MAX},
 };
 pub use refused_map::{MAPS as REFUSED_MAPS, refusals_in, words_of_set};
@@ -92,6 +94,9 @@ impl IpFamily {
         }
     }
 }
+
+/// What the lists say about a prefix, in each generation.
+pub type Entry = ByGeneration<ListEntry>;
 
 /// Why a table could not be changed or read.
 #[derive(Debug, thiserror::Error)]
@@ -222,15 +227,18 @@ pub trait Datapath: Send {
         indices: Range<u32>,
     ) -> Result<Vec<ClassSet>, DatapathError>;
 
-    /// Changes the wider prefixes of a family that have limits, at once.
+    /// Changes the wider prefixes of a family that have limits, those of a generation at once.
     fn set_aggregates(
         &mut self,
         family: IpFamily,
-        aggregates: Aggregates,
+        aggregates: ByGeneration<Aggregates>,
     ) -> Result<(), DatapathError>;
 
     /// The wider prefixes of a family that have limits.
-    fn aggregates(&self, family: IpFamily) -> Result<Aggregates, DatapathError>;
+    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>, DatapathError>;
+
+    /// Waits until no packet is under way any more that came before: what only those were led to can be written again.
+    fn wait_for_packets(&self);
 
     /// Forgets the state of a policy of the node, which is not in force.
     fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError>;
@@ -248,7 +256,7 @@ pub trait Datapath: Send {
     fn sources(&self) -> Arc<dyn SourceTables>;
 
     /// Puts entries on the lists of their prefixes' families, or replaces them. When it fails, some of them are there.
-    fn set_entries(&mut self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError>;
+    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError>;
 
     /// Takes entries away; it is no error when one is not there. When it fails, some of them are gone.
     fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError>;
@@ -266,10 +274,10 @@ pub trait Datapath: Send {
     fn list_capacity(&self, family: IpFamily) -> u32;
 
     /// The entry of a prefix.
-    fn entry(&self, prefix: Prefix) -> Result<Option<ListEntry>, DatapathError>;
+    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError>;
 
     /// All entries of both families.
-    fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError>;
+    fn entries(&self) -> Result<Vec<(Prefix, Entry)>, DatapathError>;
 
     /// Shows up to `count` entries of a family from a place on, or some more, and answers where to go on: at the front
     /// after the last one.
@@ -278,7 +286,7 @@ pub trait Datapath: Send {
         family: IpFamily,
         place: &Place,
         count: usize,
-        visit: &mut dyn FnMut(Prefix, ListEntry),
+        visit: &mut dyn FnMut(Prefix, Entry),
     ) -> Result<Place, DatapathError>;
 
     /// How many entries of a family there are, told without looking at them; `None` where the kernel does not count (before 6.4).
@@ -323,10 +331,10 @@ pub trait Datapath: Send {
     ) -> Result<bool, DatapathError>;
 
     /// Sets how many sources may get state on one CPU, where the settings say that they have a budget.
-    fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError>;
+    fn set_new_sources(&mut self, window: ByGeneration<FixedWindow>) -> Result<(), DatapathError>;
 
     /// How many sources may get state on one CPU.
-    fn new_sources(&self) -> Result<FixedWindow, DatapathError>;
+    fn new_sources(&self) -> Result<ByGeneration<FixedWindow>, DatapathError>;
 
     /// The ban that a policy made of a source and that was not taken over.
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError>;

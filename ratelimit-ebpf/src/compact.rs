@@ -152,7 +152,7 @@ pub fn charge_source<A: FamilyCode>(
 /// Whether a source that has no state cannot get any, because the budget for new sources is spent.
 #[inline(always)]
 fn is_beyond<A: FamilyCode>(address: &A, policy: &Policy, arrival: &Arrival) -> bool {
-    let tables = KernelTables::at(arrival.at);
+    let tables = KernelTables::of(arrival);
     new_sources::is_needed(policy, &tables)
         && !address.is_known_compact(policy, arrival)
         && new_sources::is_beyond(address, policy, arrival.at, &tables)
@@ -338,7 +338,7 @@ pub fn check<A: FamilyCode>(address: &A, policy: Option<&Policy>, arrival: &Arri
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
-    let is_needed = new_sources::is_needed(policy, &KernelTables::at(arrival.at));
+    let is_needed = new_sources::is_needed(policy, &KernelTables::of(arrival));
     if is_needed && !address.is_known_compact(policy, arrival) {
         return Outcome::PASSED;
     }

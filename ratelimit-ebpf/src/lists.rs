@@ -1,75 +1,98 @@
 //! What the lists say about an address.
 
 use ratelimit_common::{
-    Instant, Ipv4, Ipv6, ListEntry,
+    Instant, Ipv4, Ipv6, ListEntry, Settings,
+    generation::{ByGeneration, Generation},
     guard::{self, InLevel, Level},
     list::{
         Answer, Listed, PrefixKey,
-        remembered::{self, GENERATION, Question, Remembered},
+        remembered::{self, Question, Remembered, STATE},
     },
 };
 
 use crate::{atomic, interruption, maps::FamilyMaps, subprograms::unknown};
 
-/// What the entry of the longest prefix around `address` says at `now`.
+/// What the entry of the longest prefix around `address` says at `now`, in the generation of these settings.
 #[inline(always)]
-pub fn listed<A: LevelCode>(address: A, now: Instant) -> Listed {
+pub fn listed<A: LevelCode>(address: A, now: Instant, settings: Settings) -> Listed {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let word = |index| A::guard_word(index).map_or(0, |word| unsafe { atomic::load(word) });
-    guard::longest_match(address, word, &Lists { address, now }).unwrap_or_default()
+    guard::longest_match(
+        address,
+        word,
+        &Lists {
+            address,
+            now,
+            generation: settings.generation(),
+        },
+    )
+    .unwrap_or_default()
 }
 
 /// The lists as they are asked about one address.
 struct Lists<A> {
     address: A,
     now: Instant,
+    generation: Generation,
 }
 
 impl<A: LevelCode> InLevel<Listed> for Lists<A> {
     #[inline(always)]
     fn longest_match(&self, level: Level, word: u64) -> Option<Listed> {
         let at_ns = self.now.as_nanos();
-        let bits = self.address.listed(word, level.lengths_to_bits(), at_ns);
+        let bits = self
+            .address
+            .listed(word, level.lengths_to_bits(), at_ns, self.generation);
         Some(Listed::from_bits(bits)).filter(|listed| listed.is_found())
     }
 }
 
 /// [`Level::longest_match`], in a subprogram of its own: the verifier follows its loop once.
 pub trait LevelCode: FamilyMaps {
-    fn listed(&self, word: u64, level: u64, at_ns: u64) -> u64;
+    fn listed(&self, word: u64, level: u64, at_ns: u64, generation: Generation) -> u64;
 }
 
 #[inline(always)]
-fn longest_match<A: FamilyMaps>(address: A, word: u64, level: u64) -> Option<ListEntry> {
+fn longest_match<A: FamilyMaps>(
+    address: A,
+    word: u64,
+    level: u64,
+) -> Option<&'static ByGeneration<ListEntry>> {
     Level::of_lengths(level).longest_match(word, address, |front, length| {
         // While user space changes the lists, an element that was found may be taken away, and serve another prefix before it is
-        // copied: one packet is then judged by that entry, or by halves of two. The generation is odd meanwhile and
+        // copied: one packet is then judged by that entry, or by halves of two. The state is odd meanwhile and
         // another one after, so that answer is given to no other packet.
         // SAFETY: the memory of an element stays one of its map until the end of the RCU section, which outlasts the program, and
         // its words are valid for any bits.
-        unsafe { A::LISTS.get(PrefixKey::new(front, length)) }.copied()
+        unsafe { A::LISTS.get(PrefixKey::new(front, length)) }
     })
 }
 
 /// The answer that this CPU remembers, as [`LevelCode::listed`] gives it.
 #[inline(always)]
-fn remembered<A: FamilyMaps>(address: A, word: u64, level: u64, at_ns: u64) -> Option<Listed> {
+fn remembered<A: FamilyMaps>(
+    address: A,
+    word: u64,
+    level: u64,
+    at_ns: u64,
+    generation: Generation,
+) -> Option<Listed> {
     if interruption::is_possible() {
         return None;
     }
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
-    let generation = unsafe { atomic::load(A::guard_word(GENERATION)?) };
-    if !remembered::is_settled(generation) {
+    let state = unsafe { atomic::load(A::guard_word(STATE)?) };
+    if !remembered::is_settled(state) {
         return None;
     }
-    let question = Question::new(generation, level, word, address);
+    let question = Question::new(state, generation, level, word, address);
     slot(&question)?.answer(&question, Instant::from_nanos(at_ns))
 }
 
 #[inline(always)]
-fn generation_first<A: FamilyMaps>() -> u64 {
+fn state_first<A: FamilyMaps>() -> u64 {
     // SAFETY: as above.
-    A::guard_word_mut(GENERATION).map_or(remembered::CHANGING, |word| unsafe {
+    A::guard_word_mut(STATE).map_or(remembered::CHANGING, |word| unsafe {
         atomic::load_first(word)
     })
 }
@@ -85,11 +108,11 @@ macro_rules! of_family {
     ($address:ty, $subprogram:ident) => {
         impl LevelCode for $address {
             #[inline(always)]
-            fn listed(&self, word: u64, level: u64, at_ns: u64) -> u64 {
-                if let Some(answer) = remembered(*self, word, level, at_ns) {
+            fn listed(&self, word: u64, level: u64, at_ns: u64, generation: Generation) -> u64 {
+                if let Some(answer) = remembered(*self, word, level, at_ns, generation) {
                     return answer.to_bits();
                 }
-                unknown($subprogram(self, word, level, at_ns))
+                unknown($subprogram(self, word, level, at_ns, generation as u64))
             }
         }
 
@@ -100,22 +123,27 @@ macro_rules! of_family {
             word: u64,
             level: u64,
             at_ns: u64,
+            generation: u64,
         ) -> u64 {
             // SAFETY: the verifier holds callers to memory of this type, or null.
             let Some(address) = (unsafe { address.as_ref() }) else {
                 return 0;
             };
             let now = Instant::from_nanos(at_ns);
-            // The generation comes first: what is found is then as new, or newer.
-            let generation = if remembered::is_kept(now) && !interruption::is_possible() {
-                generation_first::<$address>()
+            let generation = match generation {
+                0 => Generation::First,
+                _ => Generation::Second,
+            };
+            // The number of the state comes first: what is found is then as new, or newer.
+            let state = if remembered::is_kept(now) && !interruption::is_possible() {
+                state_first::<$address>()
             } else {
                 remembered::CHANGING
             };
             let entry = longest_match(*address, word, level);
-            let answer = entry.map_or(Answer::NONE, Answer::of);
-            if remembered::is_settled(generation) {
-                let question = Question::new(generation, level, word, *address);
+            let answer = entry.map_or(Answer::NONE, |entry| Answer::of(*entry.of(generation)));
+            if remembered::is_settled(state) {
+                let question = Question::new(state, generation, level, word, *address);
                 if let Some(slot) = slot(&question) {
                     *slot = Remembered::new(&question, answer);
                 }

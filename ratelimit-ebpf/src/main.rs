@@ -60,7 +60,7 @@ fn judge(context: &XdpContext, frame_bytes: u32) -> u32 {
     samples::offer(context.ctx, settings);
     let now = clock::now(settings);
     let frame = frame::cursor(context, frame_bytes);
-    let tables = KernelTables::new(context.ctx, now).with_settings(settings);
+    let tables = KernelTables::new(context.ctx, now, settings);
     match decide(frame, now, &tables) {
         Verdict::Pass(_) | Verdict::Observe(_) => XDP_PASS,
         Verdict::Drop(_) => XDP_DROP,

@@ -20,6 +20,7 @@ use ratelimit_common::{
     compact::Set,
     detected::{Filter, Tally},
     event::Sampler,
+    generation::ByGeneration,
     layout::{
         CAPTURED_BYTES, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, INTERFACES_MAX, LISTED_MAX,
         LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
@@ -44,7 +45,7 @@ const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
 /// User space may read and write where the program does, without a system call. It begins at a page.
 const MAPPED: usize = BPF_F_MMAPABLE as usize;
 
-type Lists<A> = HashMap<PrefixKey<A>, ListEntry, { LISTED_MAX as usize }, ON_DEMAND>;
+type Lists<A> = HashMap<PrefixKey<A>, ByGeneration<ListEntry>, { LISTED_MAX as usize }, ON_DEMAND>;
 type Sources<A> = LruHashMap<SourceKey<A>, Record, { SOURCES_DEFAULT as usize }>;
 type Compact = Array<Set, 1, MAPPED>;
 type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
@@ -74,7 +75,7 @@ pub static CLASSES_TO_PORT: Array<ClassSet, { PORTS as usize }> = Array::new();
 
 /// Index of a family → the wider prefixes that have limits.
 #[btf_map]
-pub static AGGREGATES: Array<Aggregates, 2> = Array::new();
+pub static AGGREGATES: Array<ByGeneration<Aggregates>, 2> = Array::new();
 
 /// Scope of a policy of the node, modulo its entries → the state of its limits.
 #[btf_map]
@@ -182,7 +183,7 @@ pub static DETECTIONS: PerCpuArray<Tally, 1> = PerCpuArray::new();
 
 /// Index 0 → how many sources may get state on one CPU.
 #[btf_map]
-pub static NEW_SOURCES: Array<FixedWindow, 1> = Array::new();
+pub static NEW_SOURCES: Array<ByGeneration<FixedWindow>, 1> = Array::new();
 
 /// Index 0 → how many sources, and how many crowds, there were on this CPU.
 #[btf_map]

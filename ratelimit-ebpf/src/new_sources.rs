@@ -1,12 +1,12 @@
 //! The budget for new sources, which is this CPU's alone.
 
-use ratelimit_common::{Instant, new_sources::Newcomer};
+use ratelimit_common::{Instant, generation::Generation, new_sources::Newcomer};
 
 use crate::maps::{NEW_SOURCES, NEW_SOURCES_WORDS};
 
 /// Takes one of the budget; `false` when it is spent.
 #[inline(always)]
-pub fn take(newcomer: Newcomer, now: Instant) -> bool {
+pub fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
     let (Some(window), Some(words)) = (NEW_SOURCES.get(0), NEW_SOURCES_WORDS.get_ptr_mut(0)) else {
         return true;
     };
@@ -16,7 +16,7 @@ pub fn take(newcomer: Newcomer, now: Instant) -> bool {
         Newcomer::Source => sources,
         Newcomer::Crowd => crowds,
     };
-    match window.step(*word, now, 1) {
+    match window.of(generation).step(*word, now, 1) {
         Ok(next) => {
             *word = next;
             true

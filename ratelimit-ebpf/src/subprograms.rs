@@ -18,25 +18,37 @@ mod words;
 
 use core::{arch::asm, ptr};
 
-use ratelimit_common::{Address, Arrival, ClassSet, DropReason, Instant, Policy, charge::Outcome};
+use ratelimit_common::{
+    Address, Arrival, ClassSet, DropReason, Instant, Policy, Settings, charge::Outcome,
+};
 
 pub use self::{
     bans::*, events::*, headers::*, layers::*, limits::*, logs::*, neighbours::*, newcomers::*,
     node::*, strikes::*, words::*,
 };
 
-/// The size of a packet and its classes, in one argument.
+/// The settings of a packet stand above its size, and its classes above them.
+const SETTINGS_SHIFT: u32 = 24;
+const CLASSES_SHIFT: u32 = 32;
+
+/// No buffer is as long.
+const BYTES: u32 = (1 << SETTINGS_SHIFT) - 1;
+
+/// The size of a packet, what limits ask of its settings, and its classes, in one argument.
 #[inline(always)]
 fn pack(arrival: &Arrival) -> u64 {
-    u64::from(arrival.classes.bits()) << 32 | u64::from(arrival.bytes)
+    u64::from(arrival.classes.bits()) << CLASSES_SHIFT
+        | u64::from(arrival.settings.of_limits()) << SETTINGS_SHIFT
+        | u64::from(arrival.bytes & BYTES)
 }
 
 #[inline(always)]
 fn unpack(at_ns: u64, packet: u64) -> Arrival {
     Arrival {
         at: Instant::from_nanos(at_ns),
-        bytes: packet as u32,
-        classes: ClassSet::from_bits((packet >> 32) as u32),
+        bytes: packet as u32 & BYTES,
+        classes: ClassSet::from_bits((packet >> CLASSES_SHIFT) as u32),
+        settings: Settings::from_limits((packet >> SETTINGS_SHIFT) as u8),
     }
 }
 

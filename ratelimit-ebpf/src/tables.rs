@@ -74,33 +74,30 @@ pub fn settings() -> Settings {
 pub struct KernelTables {
     now: Instant,
     context: *mut xdp_md,
-    settings: Option<Settings>,
+    settings: Settings,
 }
 
 impl KernelTables {
-    /// The tables for the packet of `context`, at `now`.
+    /// The tables for the packet of `context`, at `now`, by settings that are read once for a packet.
     #[inline(always)]
-    pub const fn new(context: *mut xdp_md, now: Instant) -> Self {
+    pub const fn new(context: *mut xdp_md, now: Instant, settings: Settings) -> Self {
         Self {
             now,
             context,
-            settings: None,
+            settings,
         }
     }
 
-    /// The same with settings that were read already.
+    /// The tables for a packet of which all headers were read. Of its settings they know what limits ask for.
     #[inline(always)]
-    pub const fn with_settings(self, settings: Settings) -> Self {
-        Self {
-            settings: Some(settings),
-            ..self
-        }
+    pub const fn of(arrival: &Arrival) -> Self {
+        Self::new(ptr::null_mut(), arrival.at, arrival.settings)
     }
 
-    /// The tables at `now`, once all headers were read.
+    /// The tables where no settings are asked for.
     #[inline(always)]
-    pub const fn at(now: Instant) -> Self {
-        Self::new(ptr::null_mut(), now)
+    pub const fn without_settings(context: *mut xdp_md, now: Instant) -> Self {
+        Self::new(context, now, Settings::new(0, false))
     }
 }
 
@@ -114,7 +111,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn settings(&self) -> Settings {
-        self.settings.unwrap_or_else(settings)
+        self.settings
     }
 
     #[inline(always)]
@@ -162,7 +159,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn admits(&self, newcomer: Newcomer, now: Instant) -> bool {
-        subprograms::take_new_source(newcomer, now)
+        subprograms::take_new_source(newcomer, now, self.settings)
     }
 
     #[inline(always)]
@@ -244,15 +241,15 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn aggregates(&self) -> Aggregates {
-        AGGREGATES
-            .get(A::FAMILY as u32)
-            .copied()
-            .unwrap_or_default()
+        let aggregates = AGGREGATES.get(A::FAMILY as u32);
+        aggregates.map_or_else(Aggregates::default, |aggregates| {
+            *aggregates.of(self.settings.generation())
+        })
     }
 
     #[inline(always)]
     fn listed(&self, address: A, now: Instant) -> Listed {
-        lists::listed(address, now)
+        lists::listed(address, now, self.settings)
     }
 
     #[inline(always)]

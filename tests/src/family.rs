@@ -10,8 +10,9 @@ use aya::{
 use ratelimit_common::{
     Address, Detected, Ipv4, Ipv6, ListEntry, Record, Refusals, SourceKey,
     compact::Set,
+    generation::ByGeneration,
     guard::WIDTHS,
-    list::{PrefixKey, remembered::GENERATION},
+    list::{PrefixKey, remembered::STATE},
     refused::Refused,
 };
 use ratelimit_daemon::{
@@ -53,7 +54,7 @@ where
     Refused<A>: Pod,
 {
     guard: Mapped,
-    lists: HashMap<MapData, PrefixKey<A>, ListEntry>,
+    lists: HashMap<MapData, PrefixKey<A>, ByGeneration<ListEntry>>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     compact: Array<MapData, Set>,
     refused: Mapped,
@@ -108,18 +109,18 @@ where
         entry: ListEntry,
     ) -> Result<()> {
         let key = PrefixKey::new(address, length);
-        Ok(self.lists.insert(key, entry, 0)?)
+        Ok(self.lists.insert(key, ByGeneration::both(entry), 0)?)
     }
 
     /// The generation of the lists.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.guard.load(GENERATION)
+        self.guard.load(STATE)
     }
 
     /// Tells the CPUs that a list changes, or that it has.
     pub fn set_generation(&self, generation: u64) {
-        self.guard.store(GENERATION, generation);
+        self.guard.store(STATE, generation);
     }
 
     /// The state of every source.

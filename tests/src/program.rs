@@ -21,6 +21,7 @@ use ratelimit_common::{
     compact::Region,
     detected::{Filter, Tally},
     event::{BanEvent, DropEvent, Sampler},
+    generation::ByGeneration,
     layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index, store},
     new_sources::Budgets,
     node::Shares,
@@ -189,7 +190,7 @@ pub struct Program {
     policies: Array<MapData, Policy>,
     classes: [Array<MapData, ClassSet>; 3],
     held_classes: ClassTables,
-    aggregates: Array<MapData, Aggregates>,
+    aggregates: Array<MapData, ByGeneration<Aggregates>>,
     node: Array<MapData, Record>,
     shares: PerCpuArray<MapData, Shares>,
     logs: HashMap<MapData, LogKey, LogWords>,
@@ -201,7 +202,7 @@ pub struct Program {
     detection_limit: Array<MapData, BanBudgets>,
     detection_rings: Mapped,
     tally: PerCpuArray<MapData, Tally>,
-    new_sources: Array<MapData, FixedWindow>,
+    new_sources: Array<MapData, ByGeneration<FixedWindow>>,
     budgets: PerCpuArray<MapData, Budgets>,
     discovered: PerCpuArray<MapData, u64>,
     /// The lists and sources of IPv4.
@@ -438,8 +439,8 @@ impl Program {
 
     /// Sets the wider prefixes that have limits, of IPv4 and of IPv6.
     pub fn set_aggregates(&mut self, ipv4: Aggregates, ipv6: Aggregates) -> Result<()> {
-        self.aggregates.set(0, ipv4, 0)?;
-        Ok(self.aggregates.set(1, ipv6, 0)?)
+        self.aggregates.set(0, ByGeneration::both(ipv4), 0)?;
+        Ok(self.aggregates.set(1, ByGeneration::both(ipv6), 0)?)
     }
 
     /// The state of the node's limits under each scope, modulo their number.
@@ -468,7 +469,7 @@ impl Program {
 
     /// Sets how many sources may get state on one CPU.
     pub fn set_new_sources(&mut self, window: FixedWindow) -> Result<()> {
-        Ok(self.new_sources.set(0, window, 0)?)
+        Ok(self.new_sources.set(0, ByGeneration::both(window), 0)?)
     }
 
     /// The words of each CPU's budgets for new sources and for their crowds.

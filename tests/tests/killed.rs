@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use ratelimit_common::list::remembered::GENERATION;
+use ratelimit_common::list::remembered::STATE;
 use ratelimit_daemon::api::Ban;
 use ratelimit_tests::{Lab, require_command, require_root, service::Service};
 
@@ -230,7 +230,7 @@ fn with_each_change_the_cpus_forget_what_the_lists_said_and_after_a_daemon_that_
     service.stop("-KILL").unwrap();
     let odd = (unbanned | 1).to_ne_bytes().map(|byte| byte.to_string());
     let map = map(&service, "GUARD_V4");
-    let key = GENERATION.to_ne_bytes().map(|byte| byte.to_string());
+    let key = STATE.to_ne_bytes().map(|byte| byte.to_string());
     let mut arguments = vec!["map", "update", "pinned", &map, "key"];
     arguments.extend(key.iter().map(String::as_str));
     arguments.push("value");
@@ -243,7 +243,7 @@ fn with_each_change_the_cpus_forget_what_the_lists_said_and_after_a_daemon_that_
 /// The generation of the IPv4 lists, which are at rest.
 fn generation(service: &Service) -> u64 {
     let map = map(service, "GUARD_V4");
-    let key = GENERATION.to_ne_bytes().map(|byte| byte.to_string());
+    let key = STATE.to_ne_bytes().map(|byte| byte.to_string());
     let mut arguments = vec!["-j", "map", "lookup", "pinned", &map, "key"];
     arguments.extend(key.iter().map(String::as_str));
     let entry: serde_json::Value = serde_json::from_str(&bpftool(service, &arguments)).unwrap();

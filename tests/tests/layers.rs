@@ -63,7 +63,7 @@ fn a_source_is_unlimited_for_packets_that_no_limit_counts() {
 }
 
 #[test]
-fn what_belongs_to_no_class_is_of_the_others() {
+fn what_belongs_to_none_of_its_classes_is_of_the_others() {
     let dns = ClassSet::one(0).unwrap();
     let mut classes = ClassTables::default();
     classes.add(dns, |kind| kind.protocol() == 17, |_| true, |to| to == 53);
@@ -71,7 +71,7 @@ fn what_belongs_to_no_class_is_of_the_others() {
         settings: Settings::new(0, false).with_classes(),
         policies: vec![policy(&[
             packets(2).for_classes(dns),
-            packets(1).for_classes(ClassSet::OTHER),
+            packets(1).for_classes(dns.none_of()),
         ])],
         classes,
         ..Scene::default()

@@ -11,7 +11,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::{
-    Unit,
+    Settings, Unit,
     absent::Absent,
     algorithm::{FixedWindow, SlidingWindow, TokenBucket},
     class::ClassSet,
@@ -105,7 +105,8 @@ const fn packet(bytes: u32) -> Arrival {
     Arrival {
         at: NOW,
         bytes,
-        classes: ClassSet::OTHER,
+        classes: ClassSet::NONE,
+        settings: Settings::new(0, false),
     }
 }
 
@@ -175,6 +176,7 @@ fn traffic(limits: RangeInclusive<usize>) -> impl Strategy<Value = Traffic> {
                 at: Instant::from_nanos(now_ns),
                 bytes,
                 classes: ClassSet::from_bits(classes),
+                settings: Settings::default(),
             }
         });
         let packets = packets.collect();

@@ -2,23 +2,25 @@
 //!
 //! To ask the lists about an address takes a call, and a lookup in a hash map for each length of prefixes that is worth one. A
 //! source that sends many packets gets the same answer each time. So a CPU keeps the last answers in a small table, each with
-//! the generation of the lists that it was found in. User space makes the number odd before it changes a list, and even again
+//! the number of the lists' state that it was found in. User space makes the number odd before it changes a list, and even again
 //! when it has: while it is odd nothing is remembered, and what was remembered under another one counts no more. Where user
-//! space dies between the two, packets are judged by the lists themselves.
+//! space dies between the two, packets are judged by the lists themselves. An answer is for packets of one
+//! [generation](crate::generation) alone.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Answer, Listed};
 use crate::{
     Address, Instant,
+    generation::Generation,
     guard::{Level, WIDTHS},
 };
 
 /// The slots of a CPU and address family.
 pub const SLOTS: usize = 256;
 
-/// The place of the generation among the words of the guard, of which those up to the first of a level are free.
-pub const GENERATION: u32 = WIDTHS + 1;
+/// The place of the number of the state among the words of the guard, of which those up to the first of a level are free.
+pub const STATE: u32 = WIDTHS + 1;
 
 /// What was asked: which prefix of a level is the longest around an address.
 ///
@@ -31,7 +33,7 @@ pub const GENERATION: u32 = WIDTHS + 1;
 pub struct Question<A> {
     front: A,
     word: u64,
-    /// The generation of the lists, and the level.
+    /// The number of the lists' state, the generation that is asked for, and the level.
     about: u64,
 }
 
@@ -49,28 +51,36 @@ pub struct Remembered {
 }
 
 const IS_USED: u64 = 1 << 24;
+const OF_SECOND: u64 = 1 << 25;
 
-/// A generation in which nothing is remembered.
+/// Above them stands the number of the state. It is even, so its lowest bit is free for [`OF_SECOND`].
+const STATE_SHIFT: u32 = 25;
+
+/// A state in which nothing is remembered.
 pub const CHANGING: u64 = 1;
 
 /// Whether user space is not at changing the lists.
 #[must_use]
 #[inline(always)]
-pub const fn is_settled(generation: u64) -> bool {
-    generation & CHANGING == 0
+pub const fn is_settled(state: u64) -> bool {
+    state & CHANGING == 0
 }
 
 impl<A: Address> Question<A> {
     /// The question about `address`, whose word in the guard is `word`, to a level, as [`Level::lengths_to_bits`] tells it, of
-    /// the lists in this generation.
+    /// the lists in this state, by packets of this generation.
     #[must_use]
     #[inline(always)]
-    pub fn new(generation: u64, level: u64, word: u64, address: A) -> Self {
+    pub fn new(state: u64, generation: Generation, level: u64, word: u64, address: A) -> Self {
+        let generation = match generation {
+            Generation::First => 0,
+            Generation::Second => OF_SECOND,
+        };
         Self {
             front: Level::of_lengths(level).front(word, address),
             word,
             // 24 bits for the level, and one that tells the slot from a free one.
-            about: generation.wrapping_shl(24) | level | IS_USED,
+            about: state.wrapping_shl(STATE_SHIFT) | generation | level | IS_USED,
         }
     }
 
@@ -126,14 +136,17 @@ mod tests {
     /// Prefixes of a /32 and of a /24, in the word of a narrow level.
     const TO_32: u64 = 1 | 1 << 8;
     const TO_24: u64 = 1 << 8;
+    const FIRST: Generation = Generation::First;
 
     #[test]
     fn an_answer_is_for_one_question() {
         let own = of_narrow(4, TO_32, OWN);
         let slot = Remembered::new(&own, Answer::of(policy()));
         assert_eq!(slot.answer(&own, NOW), Some(policy().at(NOW)));
-        let wide = Question::new(4, Ipv4::LEVELS.wide.lengths_to_bits(), TO_32, OWN);
+        let wide = Question::new(4, FIRST, Ipv4::LEVELS.wide.lengths_to_bits(), TO_32, OWN);
+        let narrow = Ipv4::LEVELS.narrow.lengths_to_bits();
         for other in [
+            Question::new(4, Generation::Second, narrow, TO_32, OWN),
             of_narrow(4, TO_32, Ipv4::new([192, 0, 2, 2])),
             of_narrow(6, TO_32, OWN),
             of_narrow(4, TO_24, OWN),
@@ -171,7 +184,7 @@ mod tests {
     #[test]
     fn that_there_is_no_entry_is_an_answer() {
         let narrowest = Ipv6::LEVELS.narrowest.unwrap().lengths_to_bits();
-        let question = Question::new(0, narrowest, 1, Ipv6::new([7; 16]));
+        let question = Question::new(0, FIRST, narrowest, 1, Ipv6::new([7; 16]));
         let slot = Remembered::new(&question, Answer::NONE);
         assert_eq!(slot.answer(&question, NOW), Some(Listed::default()));
     }
@@ -190,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_free_slot_answers_nothing() {
-        let nobody = Question::new(0, 0, 0, Ipv6::new([0; 16]));
+        let nobody = Question::new(0, FIRST, 0, 0, Ipv6::new([0; 16]));
         assert_eq!(Remembered::default().answer(&nobody, NOW), None);
     }
 
@@ -200,11 +213,11 @@ mod tests {
     }
 
     #[test]
-    fn the_generation_is_no_word_of_a_level() {
+    fn the_number_of_the_state_is_no_word_of_a_level() {
         for levels in [Ipv4::LEVELS, Ipv6::LEVELS] {
             let first = levels.all_narrower().map(|level| level.words_of(0).start);
-            assert!(first.min().unwrap() > GENERATION);
-            assert!(GENERATION < levels.words());
+            assert!(first.min().unwrap() > STATE);
+            assert!(STATE < levels.words());
         }
     }
 
@@ -212,9 +225,10 @@ mod tests {
         ListEntry::new(false, None, Some(7))
     }
 
-    fn of_narrow(generation: u64, word: u64, address: Ipv4) -> Question<Ipv4> {
+    fn of_narrow(state: u64, word: u64, address: Ipv4) -> Question<Ipv4> {
         Question::new(
-            generation,
+            state,
+            FIRST,
             Ipv4::LEVELS.narrow.lengths_to_bits(),
             word,
             address,

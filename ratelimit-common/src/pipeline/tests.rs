@@ -368,7 +368,8 @@ const NOW: Instant = Instant::from_nanos(5_000_000_000);
 const ARRIVAL: Arrival = Arrival {
     at: NOW,
     bytes: 34,
-    classes: ClassSet::OTHER,
+    classes: ClassSet::NONE,
+    settings: Settings::new(0, false),
 };
 const LATER: Instant = Instant::from_nanos(5_000_000_001);
 

@@ -59,13 +59,26 @@ impl ClassNumbers {
         Ok(())
     }
 
-    /// The classes of the packets that a limit counts.
+    /// What a limit counts in a policy whose limits count these classes.
     #[must_use]
-    pub fn set_of(&self, selected: &Selected) -> ClassSet {
+    pub fn set_of(&self, selected: &Selected, counted: ClassSet) -> ClassSet {
         match selected {
-            Selected::Other => ClassSet::OTHER,
-            Selected::Class(class) => self.0.get(class).copied().unwrap_or(ClassSet::NONE),
+            Selected::Other => counted.none_of(),
+            Selected::Class(class) => self.number_of(class),
         }
+    }
+
+    /// The classes that some limits count.
+    #[must_use]
+    pub fn counted<'a>(&self, selected: impl Iterator<Item = &'a Selected>) -> ClassSet {
+        selected.fold(ClassSet::NONE, |counted, selected| match selected {
+            Selected::Other => counted,
+            Selected::Class(class) => counted.union(self.number_of(class)),
+        })
+    }
+
+    fn number_of(&self, class: &Class) -> ClassSet {
+        self.0.get(class).copied().unwrap_or(ClassSet::NONE)
     }
 
     /// The arrays by which the datapath looks them up.
@@ -139,7 +152,7 @@ mod tests {
     }
 
     fn set(numbers: &ClassNumbers, class: &Class) -> ClassSet {
-        numbers.set_of(&Selected::Class(class.clone()))
+        numbers.number_of(class)
     }
 
     /// Classes of the destination ports of a range.

@@ -1,26 +1,35 @@
 //! Brings the datapath from what it holds to what it is to hold, and back when that fails.
 
+mod crossing;
 pub mod verify;
 
 use std::collections::{BTreeMap, HashSet};
 
 use ratelimit_common::{
-    BanBudgets, Instant, Limit, ListEntry, Policy, Settings, aggregate::Aggregates,
-    algorithm::FixedWindow, compact::Region,
+    BanBudgets, Instant, Limit, ListEntry, Policy, Settings,
+    aggregate::Aggregates,
+    algorithm::FixedWindow,
+    compact::Region,
+    generation::{ByGeneration, Generation},
 };
 
 use self::verify::Spare;
 use super::{guards::GuardCounts, progress::Progress};
 use crate::{
     class_tables::ClassTables,
-    datapath::{Datapath, DatapathError, IpFamily, Place},
+    datapath::{Datapath, DatapathError, Entry, IpFamily, Place},
     prefix::Prefix,
 };
 
 /// The owner of the datapath. It knows what the tables hold without asking, so a change costs only what is different.
 pub struct Enforcer {
     datapath: Box<dyn Datapath>,
+    /// The generation that is in force.
+    generation: Generation,
+    /// What entries say in that generation.
     entries: BTreeMap<Prefix, ListEntry>,
+    /// Those that say something else in the other one, since a daemon died while it changed them.
+    unsettled: Vec<Prefix>,
     /// How many they are, of each family.
     counts: [u64; 2],
     held: Tables,
@@ -50,7 +59,7 @@ pub struct Tables {
     pub detection_limit: BanBudgets,
     /// How many sources may get state on one CPU.
     pub new_sources: FixedWindow,
-    /// What holds for all packets.
+    /// What holds for all packets, in whichever generation.
     pub settings: Settings,
 }
 
@@ -74,7 +83,9 @@ impl Enforcer {
     pub fn adopt(datapath: Box<dyn Datapath>) -> Result<Self, DatapathError> {
         let mut enforcer = Self {
             datapath,
+            generation: Generation::default(),
             entries: BTreeMap::new(),
+            unsettled: Vec::new(),
             counts: [0; 2],
             held: Tables::default(),
             guards: GuardCounts::default(),
@@ -99,29 +110,15 @@ impl Enforcer {
         Ok(())
     }
 
-    fn read_tables(&self) -> Result<Tables, DatapathError> {
-        let mut aggregates = BTreeMap::new();
-        for family in IpFamily::ALL {
-            aggregates.insert(family, self.datapath.aggregates(family)?);
-        }
-        Ok(Tables {
-            policies: self.datapath.policies()?.into_iter().collect(),
-            classes: self.datapath.classes()?,
-            aggregates,
-            pass_all_until: self.datapath.pass_all_until()?,
-            detection_limit: self.datapath.detection_limit()?,
-            new_sources: self.datapath.new_sources()?,
-            settings: self.datapath.settings()?,
-        })
+    fn read_tables(&mut self) -> Result<Tables, DatapathError> {
+        let policies = self.datapath.policies()?.into_iter().collect();
+        let classes = self.datapath.classes()?;
+        self.read_others(policies, classes)
     }
 
     /// The same of all but what is compared part by part: of policies that nothing names, and of the arrays of classes, it is taken
     /// that they are as they were written.
-    fn read_tables_in_use(&self) -> Result<Tables, DatapathError> {
-        let mut aggregates = BTreeMap::new();
-        for family in IpFamily::ALL {
-            aggregates.insert(family, self.datapath.aggregates(family)?);
-        }
+    fn read_tables_in_use(&mut self) -> Result<Tables, DatapathError> {
         let mut policies = BTreeMap::new();
         for index in self.held.policies.keys() {
             let policy = self.datapath.policy(*index)?;
@@ -129,24 +126,60 @@ impl Enforcer {
                 policies.insert(*index, policy);
             }
         }
+        self.read_others(policies, self.held.classes.clone())
+    }
+
+    /// Which generation is in force, and what it says beside the policies and classes.
+    fn read_others(
+        &mut self,
+        policies: BTreeMap<u32, Policy>,
+        classes: ClassTables,
+    ) -> Result<Tables, DatapathError> {
+        let settings = self.datapath.settings()?;
+        let generation = settings.generation();
+        let mut aggregates = BTreeMap::new();
+        for family in IpFamily::ALL {
+            let both = self.datapath.aggregates(family)?;
+            aggregates.insert(family, *both.of(generation));
+        }
+        self.generation = generation;
         Ok(Tables {
             policies,
-            classes: self.held.classes.clone(),
+            classes,
             aggregates,
             pass_all_until: self.datapath.pass_all_until()?,
             detection_limit: self.datapath.detection_limit()?,
-            new_sources: self.datapath.new_sources()?,
-            settings: self.datapath.settings()?,
+            new_sources: *self.datapath.new_sources()?.of(generation),
+            settings: without_generation(settings),
         })
     }
 
-    fn take_entries(&mut self, entries: Vec<(Prefix, ListEntry)>) {
-        self.entries = entries.into_iter().collect();
+    fn take_entries(&mut self, entries: Vec<(Prefix, Entry)>) {
+        let unsettled = entries.iter().filter(|(_, entry)| !entry.is_settled());
+        self.unsettled = unsettled.map(|(prefix, _)| *prefix).collect();
+        let entries = entries.into_iter();
+        self.entries = entries
+            .map(|(prefix, entry)| (prefix, *entry.of(self.generation)))
+            .collect();
         self.counts = [0; 2];
         for prefix in self.entries.keys() {
             self.counts[IpFamily::of(prefix.address()) as usize] += 1;
         }
         self.restore_guards();
+    }
+
+    /// Lets entries say the same in both generations that a daemon left between two: no packet is of the other one.
+    fn settle(&mut self) -> Result<(), DatapathError> {
+        for prefixes in self.unsettled.chunks(CHUNK) {
+            let entries = prefixes.iter().filter_map(|prefix| {
+                let entry = self.entries.get(prefix)?;
+                Some((*prefix, Entry::both(*entry)))
+            });
+            let entries: Vec<_> = entries.collect();
+            self.datapath.set_entries(&entries)?;
+        }
+        self.unsettled.clear();
+        Ok(())
     }
 
     /// Puts the guards right, and answers how many of their words were wrong.
@@ -156,20 +189,18 @@ impl Enforcer {
         wrong
     }
 
-    /// Changes entries and, where they are given, all other tables. A packet meanwhile sees for its source either what was
-    /// or what will be: new classes and policies come before the entries that name them, new entries before the old ones go,
-    /// and old classes go last. The precise clock comes before the policies that need it, and the coarse one after they are
-    /// gone.
+    /// Changes entries and, where they are given, all other tables, in one step: a packet meanwhile is judged by what was or
+    /// by what will be, and so are those that come after the daemon has died at any point of it.
+    ///
+    /// What is one word for a packet, the settings or an entry, is written as it is to be. What is more is written into the
+    /// generation that is not in force ([`cross`](Self::cross)).
     ///
     /// # Errors
     ///
     /// The first table that refuses; then everything is as it was.
     pub fn apply(&mut self, changes: Changes, wanted: Option<Tables>) -> Result<(), DatapathError> {
         let mut undo = Vec::new();
-        let answer = match wanted {
-            Some(wanted) => self.try_apply(changes, wanted, &mut undo),
-            None => self.try_change(changes, &mut undo),
-        };
+        let answer = self.try_apply(changes, wanted, &mut undo);
         if answer.is_err() {
             self.undo(undo);
         }
@@ -237,30 +268,47 @@ impl Enforcer {
     fn try_apply(
         &mut self,
         changes: Changes,
-        wanted: Tables,
+        wanted: Option<Tables>,
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
+        self.settle()?;
+        let Some(wanted) = wanted else {
+            return if crossing::is_nested(&changes, &self.entries) {
+                self.cross(changes, None, undo)
+            } else {
+                self.try_change(changes, undo)
+            };
+        };
+        // Limits of one generation count classes that the other one does not know: those are no bits of theirs.
         let both = self.held.classes.union(&wanted.classes);
         self.change_classes(both, undo)?;
-        // While classes are not asked for, no limit of a class counts a packet: they are from before its first to its last.
-        let asks = wanted.settings.has_classes() || self.held.settings.has_classes();
-        let with_classes = |settings: Settings| {
-            if asks {
-                settings.with_classes()
-            } else {
-                settings
-            }
-        };
-        let was_coarse = self.held.settings.coarse_clock();
-        let before = with_classes(self.held.settings);
-        let before = if wanted.settings.coarse_clock() {
-            before
+        self.add_policies(&wanted.policies)?;
+        self.change_pass_all_until(wanted.pass_all_until, undo)?;
+        self.change_detection_limit(wanted.detection_limit, undo)?;
+        if self.is_crossed_by(&changes, &wanted) {
+            self.cross(changes, Some(&wanted), undo)?;
         } else {
-            before.with_precise_clock()
-        };
-        self.change_settings(before, undo)?;
+            self.try_change(changes, undo)?;
+            self.clear_node_before(wanted.settings)?;
+            self.change_settings(wanted.settings, undo)?;
+        }
+        self.clear_up(wanted);
+        Ok(())
+    }
+
+    /// Whether a packet could meet tables of which one was changed and another was not, if they were changed one by one.
+    fn is_crossed_by(&self, changes: &Changes, wanted: &Tables) -> bool {
+        let settings = wanted.settings != self.held.settings;
+        self.held.aggregates != wanted.aggregates
+            || self.held.new_sources != wanted.new_sources
+            || (settings && !changes.is_empty())
+            || crossing::is_nested(changes, &self.entries)
+    }
+
+    /// Puts policies at indices that nothing names yet.
+    fn add_policies(&mut self, wanted: &BTreeMap<u32, Policy>) -> Result<(), DatapathError> {
         let in_use: HashSet<Region> = self.regions().collect();
-        for (index, policy) in &wanted.policies {
+        for (index, policy) in wanted {
             if self.held.policies.get(index) != Some(policy) {
                 // No word is read that was left behind under another meaning.
                 for region in policy.limits().map(Limit::region) {
@@ -272,30 +320,27 @@ impl Enforcer {
                 self.held.policies.insert(*index, *policy);
             }
         }
-        let (present, gone): (Vec<_>, Vec<_>) =
-            changes.into_iter().partition(|(_, entry)| entry.is_some());
-        self.try_change(present, undo)?;
-        for (family, aggregates) in &wanted.aggregates {
-            self.change_aggregates(*family, *aggregates, undo)?;
+        Ok(())
+    }
+
+    /// Takes away what only packets of before could ask for. The change holds whether this succeeds or not: what is left is
+    /// taken away when the tables are compared.
+    fn clear_up(&mut self, wanted: Tables) {
+        let mut held = self.held.policies.keys();
+        if held.any(|index| !wanted.policies.contains_key(index)) {
+            self.datapath.wait_for_packets();
         }
-        self.change_pass_all_until(wanted.pass_all_until, undo)?;
-        self.change_detection_limit(wanted.detection_limit, undo)?;
-        if wanted.settings.has_new_sources() {
-            self.change_new_sources(wanted.new_sources, undo)?;
+        let answer = self
+            .change_classes(wanted.classes, &mut Vec::new())
+            .and_then(|()| self.forget_policies(&wanted.policies));
+        if let Err(error) = answer {
+            self.doubt(&error);
         }
-        self.clear_node_before(wanted.settings)?;
-        let meanwhile = with_classes(wanted.settings);
-        let meanwhile = if was_coarse {
-            meanwhile
-        } else {
-            meanwhile.with_precise_clock()
-        };
-        self.change_settings(meanwhile, undo)?;
-        self.try_change(gone, undo)?;
-        self.change_settings(wanted.settings, undo)?;
-        self.change_classes(wanted.classes, undo)?;
-        self.change_new_sources(wanted.new_sources, undo)?;
-        self.forget_policies(&wanted.policies)
+    }
+
+    fn doubt(&mut self, error: &DatapathError) {
+        self.is_in_doubt = true;
+        tracing::warn!(%error, "what a change left behind could not be taken away");
     }
 
     /// Changes entries, those that go after the others.
@@ -304,11 +349,22 @@ impl Enforcer {
         let mut gone = Vec::new();
         for (prefix, entry) in changes {
             match (self.entry(prefix), entry) {
-                (before, Some(entry)) if before != Some(entry) => present.push((prefix, entry)),
+                (before, Some(entry)) if before != Some(entry) => {
+                    present.push((prefix, Entry::both(entry)));
+                }
                 (Some(_), None) => gone.push(prefix),
                 _ => {}
             }
         }
+        self.put_all(present, undo)?;
+        self.take_all_away(&gone, undo)
+    }
+
+    fn put_all(
+        &mut self,
+        present: Vec<(Prefix, Entry)>,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
         let coming = present.iter().map(|(prefix, _)| *prefix);
         let coming: Vec<Prefix> = coming
             .filter(|prefix| self.entry(*prefix).is_none())
@@ -316,26 +372,29 @@ impl Enforcer {
         self.guards
             .reserve(&coming, &self.entries, &mut *self.datapath);
         if present.len() >= CHUNK && present.len() >= self.entries.len() / MERGED_PART {
-            self.put_many(present, undo)?;
-        } else {
-            for entries in present.chunks(CHUNK) {
-                self.put(entries, undo)?;
-            }
+            return self.put_many(present, undo);
         }
-        for prefixes in gone.chunks(CHUNK) {
-            self.take_away(prefixes, undo)?;
-        }
-        Ok(())
+        let mut chunks = present.chunks(CHUNK);
+        chunks.try_for_each(|entries| self.put(entries, undo))
+    }
+
+    fn take_all_away(
+        &mut self,
+        gone: &[Prefix],
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        let mut chunks = gone.chunks(CHUNK);
+        chunks.try_for_each(|prefixes| self.take_away(prefixes, undo))
     }
 
     /// Puts entries that are different from those that are held. The guard is told before.
     fn put(
         &mut self,
-        entries: &[(Prefix, ListEntry)],
+        entries: &[(Prefix, Entry)],
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
         for (prefix, entry) in entries {
-            let before = self.entries.insert(*prefix, *entry);
+            let before = self.entries.insert(*prefix, *entry.of(self.generation));
             if before.is_none() {
                 self.guards.add(*prefix, &mut *self.datapath);
                 self.counts[IpFamily::of(prefix.address()) as usize] += 1;
@@ -351,7 +410,7 @@ impl Enforcer {
     /// The same for many, which are merged into those that are held: the tree is made anew, faster than entry by entry, and full.
     fn put_many(
         &mut self,
-        mut entries: Vec<(Prefix, ListEntry)>,
+        mut entries: Vec<(Prefix, Entry)>,
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
         // A prefix that several changes are about stands in there more than once.
@@ -374,7 +433,11 @@ impl Enforcer {
             progress.advance(part.len());
             Ok(())
         });
-        self.entries.append(&mut entries.into_iter().collect());
+        let held = entries.into_iter();
+        let mut held = held
+            .map(|(prefix, entry)| (prefix, *entry.of(self.generation)))
+            .collect();
+        self.entries.append(&mut held);
         answer
     }
 
@@ -388,7 +451,7 @@ impl Enforcer {
             // Some of them are gone, of which the guard knows nothing yet.
             let held = prefixes
                 .iter()
-                .filter_map(|prefix| Some((*prefix, self.entry(*prefix)?)));
+                .filter_map(|prefix| Some((*prefix, Entry::both(self.entry(*prefix)?))));
             let held: Vec<_> = held.collect();
             self.datapath.set_entries(&held)?;
             return Err(error);
@@ -413,26 +476,6 @@ impl Enforcer {
             undo.push(Undo::Classes(self.held.classes.clone()));
             self.datapath.set_classes(&classes)?;
             self.held.classes = classes;
-        }
-        Ok(())
-    }
-
-    fn change_aggregates(
-        &mut self,
-        family: IpFamily,
-        aggregates: Aggregates,
-        undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
-        let before = self
-            .held
-            .aggregates
-            .get(&family)
-            .copied()
-            .unwrap_or_default();
-        if aggregates != before {
-            self.datapath.set_aggregates(family, aggregates)?;
-            undo.push(Undo::Aggregates(family, before));
-            self.held.aggregates.insert(family, aggregates);
         }
         Ok(())
     }
@@ -466,28 +509,14 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Before the settings ask for it, and where they do no more, after: what is empty there would refuse all that are new.
-    fn change_new_sources(
-        &mut self,
-        window: FixedWindow,
-        undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
-        let before = self.held.new_sources;
-        if window != before {
-            self.datapath.set_new_sources(window)?;
-            undo.push(Undo::NewSources(before));
-            self.held.new_sources = window;
-        }
-        Ok(())
-    }
-
     fn change_settings(
         &mut self,
         settings: Settings,
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
         if settings != self.held.settings {
-            self.datapath.set_settings(settings)?;
+            self.datapath
+                .set_settings(settings.in_generation(self.generation))?;
             undo.push(Undo::Settings(self.held.settings));
             self.held.settings = settings;
         }
@@ -512,8 +541,7 @@ impl Enforcer {
         limits.map(Limit::region).filter(|region| region.sets() > 0)
     }
 
-    /// Empties the indices that no policy has any more. No packet that comes now is led to them. One that is under way since
-    /// before the change may still read there, and find no limit, or one without an amount: it passes uncounted, or is refused.
+    /// Empties the indices that no policy has any more. No packet is led to them.
     fn forget_policies(&mut self, wanted: &BTreeMap<u32, Policy>) -> Result<(), DatapathError> {
         let held: Vec<u32> = self.held.policies.keys().copied().collect();
         for index in held.into_iter().filter(|index| !wanted.contains_key(index)) {
@@ -527,16 +555,14 @@ impl Enforcer {
     fn undo(&mut self, undo: Vec<Undo>) {
         for step in undo.into_iter().rev() {
             let answer = match step {
-                Undo::Entry(prefix, Some(before)) => self.put(&[(prefix, before)], &mut Vec::new()),
+                Undo::Entry(prefix, Some(before)) => {
+                    self.put(&[(prefix, Entry::both(before))], &mut Vec::new())
+                }
                 Undo::Entry(prefix, None) => self.take_away(&[prefix], &mut Vec::new()),
                 Undo::Classes(before) => {
                     let answer = self.datapath.set_classes(&before);
                     self.held.classes = before;
                     answer
-                }
-                Undo::Aggregates(family, before) => {
-                    self.held.aggregates.insert(family, before);
-                    self.datapath.set_aggregates(family, before)
                 }
                 Undo::PassAllUntil(before) => {
                     self.held.pass_all_until = before;
@@ -546,13 +572,10 @@ impl Enforcer {
                     self.held.detection_limit = before;
                     self.datapath.set_detection_limit(before)
                 }
-                Undo::NewSources(before) => {
-                    self.held.new_sources = before;
-                    self.datapath.set_new_sources(before)
-                }
                 Undo::Settings(before) => {
                     self.held.settings = before;
-                    self.datapath.set_settings(before)
+                    self.datapath
+                        .set_settings(before.in_generation(self.generation))
                 }
             };
             if let Err(error) = answer {
@@ -567,9 +590,12 @@ impl Enforcer {
 enum Undo {
     Entry(Prefix, Option<ListEntry>),
     Classes(ClassTables),
-    Aggregates(IpFamily, Aggregates),
     PassAllUntil(Instant),
     DetectionLimit(BanBudgets),
-    NewSources(FixedWindow),
     Settings(Settings),
+}
+
+/// What the settings say besides the generation.
+const fn without_generation(settings: Settings) -> Settings {
+    settings.in_generation(Generation::First)
 }

@@ -11,13 +11,12 @@ use aya::{
     maps::{HashMap, MapData, MapError},
 };
 use ratelimit_common::{
-    ListEntry,
     layout::LISTED_MAX,
-    list::{PrefixKey, remembered::GENERATION},
+    list::{PrefixKey, remembered::STATE},
 };
 
 use super::{
-    DatapathError, IpAddress,
+    DatapathError, Entry, IpAddress,
     batch::{self, Place},
     count::Count,
     guard::Guard,
@@ -54,7 +53,7 @@ where
 {
     names: &'static Names,
     guard: Guard,
-    lists: HashMap<MapData, PrefixKey<A>, ListEntry>,
+    lists: HashMap<MapData, PrefixKey<A>, Entry>,
     lists_fd: OwnedFd,
     lists_count: Option<Count>,
     strikes: HashMap<MapData, A, u64>,
@@ -74,7 +73,7 @@ where
             guard,
             lists_fd: maps.descriptor(names.lists)?,
             lists: maps.open(names.lists)?,
-            lists_count: Count::learn::<PrefixKey<A>, ListEntry>(
+            lists_count: Count::learn::<PrefixKey<A>, Entry>(
                 maps.samples(names.lists)?,
                 LISTED_MAX,
             ),
@@ -92,11 +91,11 @@ where
     }
 
     /// Puts those of the family on the list.
-    pub fn set_entries(&self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError> {
+    pub fn set_entries(&self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError> {
         let own = entries
             .iter()
             .filter_map(|(prefix, entry)| Some((key(*prefix)?, *entry)));
-        let (keys, values): (Vec<PrefixKey<A>>, Vec<ListEntry>) = own.unzip();
+        let (keys, values): (Vec<PrefixKey<A>>, Vec<Entry>) = own.unzip();
         let answer = self.change(&keys, || {
             batch::update(self.lists_fd.as_fd(), &keys, &values)
         });
@@ -126,8 +125,7 @@ where
         if keys.is_empty() {
             return Ok(());
         }
-        self.guard
-            .store(GENERATION, self.guard.load(GENERATION) | 1);
+        self.guard.store(STATE, self.guard.load(STATE) | 1);
         fence(SeqCst);
         let answer = change();
         fence(SeqCst);
@@ -143,7 +141,7 @@ where
     }
 
     /// The entry of a prefix; `None` also where it is none of the family.
-    pub fn entry(&self, prefix: Prefix) -> Result<Option<ListEntry>, DatapathError> {
+    pub fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError> {
         let Some(key) = key(prefix) else {
             return Ok(None);
         };
@@ -152,7 +150,7 @@ where
 
     pub fn for_each_entry(
         &self,
-        mut visit: impl FnMut(Prefix, ListEntry),
+        mut visit: impl FnMut(Prefix, Entry),
     ) -> Result<(), DatapathError> {
         // The kernel walks through millions of buckets, empty or not.
         if self.count_entries() == Some(0) {
@@ -171,7 +169,7 @@ where
         &self,
         place: &Place,
         count: usize,
-        visit: &mut dyn FnMut(Prefix, ListEntry),
+        visit: &mut dyn FnMut(Prefix, Entry),
     ) -> Result<Place, DatapathError> {
         batch::for_some(
             self.lists_fd.as_fd(),
@@ -199,10 +197,10 @@ where
     }
 }
 
-/// Begins a generation in which no CPU has asked the lists yet. Its number is even.
+/// Begins a state in which no CPU has asked the lists yet. Its number is even.
 fn forget_answers(guard: &Guard) {
-    let odd = guard.load(GENERATION) | 1;
-    guard.store(GENERATION, odd.wrapping_add(1));
+    let odd = guard.load(STATE) | 1;
+    guard.store(STATE, odd.wrapping_add(1));
 }
 
 /// The key of a prefix, where it is one of this family.

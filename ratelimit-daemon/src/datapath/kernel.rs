@@ -10,25 +10,27 @@ use std::{
 use anyhow::anyhow;
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, ListEntry, Policy, Record,
-    Settings, Standing, Verdict,
+    BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, Policy, Record, Settings,
+    Standing, Verdict,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     compact::Region,
     detected::Tally,
     event::Sampler,
+    generation::ByGeneration,
     layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
 };
 use tracing::warn;
 
 use super::{
-    CounterRow, Datapath, DatapathError, Events, InterfaceState, IpFamily, LogSize, Place, Ring,
-    SourceTables, Totals, batch,
+    CounterRow, Datapath, DatapathError, Entry, Events, InterfaceState, IpFamily, LogSize, Place,
+    Ring, SourceTables, Totals, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
     count,
     detected_maps::{self, DetectedMaps},
     family_maps::{self, FamilyMaps, failed, unreadable},
+    grace,
     guard::Guard,
     interface,
     maps::Maps,
@@ -56,12 +58,12 @@ pub struct Kernel {
     settings: Array<MapData, Settings>,
     pass_all_until: Array<MapData, u64>,
     classes: ClassMaps,
-    aggregates: Array<MapData, Aggregates>,
+    aggregates: Array<MapData, ByGeneration<Aggregates>>,
     node: Array<MapData, Record>,
     compact: Option<CompactTable>,
     sources: Arc<SourceMaps>,
     detected: DetectedMaps,
-    new_sources: Array<MapData, FixedWindow>,
+    new_sources: Array<MapData, ByGeneration<FixedWindow>>,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
     v4: FamilyMaps<Ipv4>,
@@ -204,17 +206,21 @@ impl Datapath for Kernel {
     fn set_aggregates(
         &mut self,
         family: IpFamily,
-        aggregates: Aggregates,
+        aggregates: ByGeneration<Aggregates>,
     ) -> Result<(), DatapathError> {
         self.aggregates
             .set(family as u32, aggregates, 0)
             .map_err(failed("writing", "AGGREGATES", 2))
     }
 
-    fn aggregates(&self, family: IpFamily) -> Result<Aggregates, DatapathError> {
+    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>, DatapathError> {
         self.aggregates
             .get(&(family as u32), 0)
             .map_err(failed("reading", "AGGREGATES", 2))
+    }
+
+    fn wait_for_packets(&self) {
+        grace::wait();
     }
 
     fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError> {
@@ -240,7 +246,7 @@ impl Datapath for Kernel {
         Arc::clone(&self.sources) as Arc<dyn SourceTables>
     }
 
-    fn set_entries(&mut self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError> {
+    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError> {
         self.v4.set_entries(entries)?;
         self.v6.set_entries(entries)
     }
@@ -267,14 +273,14 @@ impl Datapath for Kernel {
         LISTED_MAX
     }
 
-    fn entry(&self, prefix: Prefix) -> Result<Option<ListEntry>, DatapathError> {
+    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError> {
         match IpFamily::of(prefix.address()) {
             IpFamily::V4 => self.v4.entry(prefix),
             IpFamily::V6 => self.v6.entry(prefix),
         }
     }
 
-    fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {
+    fn entries(&self) -> Result<Vec<(Prefix, Entry)>, DatapathError> {
         let mut entries = Vec::new();
         self.v4
             .for_each_entry(|prefix, entry| entries.push((prefix, entry)))?;
@@ -288,7 +294,7 @@ impl Datapath for Kernel {
         family: IpFamily,
         place: &Place,
         count: usize,
-        visit: &mut dyn FnMut(Prefix, ListEntry),
+        visit: &mut dyn FnMut(Prefix, Entry),
     ) -> Result<Place, DatapathError> {
         match family {
             IpFamily::V4 => self.v4.for_some_entries(place, count, visit),
@@ -358,12 +364,12 @@ impl Datapath for Kernel {
         answer.map_err(failed("reading", "PASS_ALL_UNTIL", 1))
     }
 
-    fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError> {
+    fn set_new_sources(&mut self, window: ByGeneration<FixedWindow>) -> Result<(), DatapathError> {
         let answer = self.new_sources.set(0, window, 0);
         answer.map_err(failed("writing", "NEW_SOURCES", 1))
     }
 
-    fn new_sources(&self) -> Result<FixedWindow, DatapathError> {
+    fn new_sources(&self) -> Result<ByGeneration<FixedWindow>, DatapathError> {
         let answer = self.new_sources.get(&0, 0);
         answer.map_err(failed("reading", "NEW_SOURCES", 1))
     }

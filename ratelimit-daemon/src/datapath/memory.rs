@@ -12,19 +12,20 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, BanBudgets, ClassSet, Detected, Instant, Ipv4, ListEntry, Policy, Record, Refusals,
-    Settings, Standing,
+    Address, BanBudgets, ClassSet, Detected, Instant, Ipv4, Policy, Record, Refusals, Settings,
+    Standing,
     aggregate::Aggregates,
     algorithm::{FixedWindow, sliding_log::TIMES_MAX},
     ban_budget::SLOTS,
     compact::Region,
     detected::{Detection, Tally},
+    generation::ByGeneration,
     layout::NODE_POLICIES,
 };
 
 use super::{
-    AtomicRing, CounterRow, Datapath, DatapathError, InterfaceState, IpFamily, LogRow, LogSize,
-    Place, SlotRow, SourceRow, SourceTables, Totals,
+    AtomicRing, CounterRow, Datapath, DatapathError, Entry, InterfaceState, IpFamily, LogRow,
+    LogSize, Place, SlotRow, SourceRow, SourceTables, Totals,
 };
 use crate::{
     api::MapStatus,
@@ -38,7 +39,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Memory {
     /// The entries of both families.
-    pub entries: BTreeMap<Prefix, ListEntry>,
+    pub entries: BTreeMap<Prefix, Entry>,
     /// The entries from which on more are refused; 0 stands for no end.
     pub entries_max: usize,
     /// The most entries of a family, as it is told; 0 stands for no end.
@@ -54,7 +55,7 @@ pub struct Memory {
     /// The arrays of classes.
     pub classes: ClassTables,
     /// The wider prefixes that have limits.
-    pub aggregates: BTreeMap<IpFamily, Aggregates>,
+    pub aggregates: BTreeMap<IpFamily, ByGeneration<Aggregates>>,
     /// The state of the node's policies, by their scope modulo their number.
     pub node: BTreeMap<u32, Record>,
     /// The words of sliding logs, by source, scope and limit.
@@ -80,13 +81,22 @@ pub struct Memory {
     /// The bans of a minute.
     pub detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
     /// How many sources may get state on one CPU.
-    pub new_sources: FixedWindow,
+    pub new_sources: ByGeneration<FixedWindow>,
     /// What became of them.
     pub tally: Tally,
     /// Whether a change of the settings is refused.
     pub settings_refused: bool,
     /// Where the next walk through sources waits.
     pub gate: Option<Gate>,
+}
+
+impl Memory {
+    /// The wider prefixes of a family that have limits for packets that come now.
+    #[must_use]
+    pub fn aggregates_in_force(&self, family: IpFamily) -> Aggregates {
+        let aggregates = self.aggregates.get(&family).copied().unwrap_or_default();
+        *aggregates.of(self.settings.generation())
+    }
 }
 
 /// A point that a walk reaches, and where it waits until it may go on.
@@ -107,17 +117,17 @@ pub enum Write {
     /// A policy.
     Policy(u32, Box<Policy>),
     /// An entry, or that there is none any more.
-    Entry(Prefix, Option<ListEntry>),
-    /// The arrays of these classes.
-    Classes(ClassSet),
+    Entry(Prefix, Option<Entry>),
+    /// The arrays of classes.
+    Classes(Box<ClassTables>),
     /// The wider prefixes of a family.
-    Aggregates(IpFamily),
+    Aggregates(IpFamily, ByGeneration<Aggregates>),
     /// The state of a policy of the node, which is empty.
     NodeState(u32),
     /// A region of a `compact` table, which is empty.
     Region(Region),
     /// How many sources may get state on one CPU.
-    NewSources(FixedWindow),
+    NewSources(ByGeneration<FixedWindow>),
     /// What holds for all packets.
     Settings(Settings),
 }
@@ -177,7 +187,9 @@ impl Datapath for Shared {
 
     fn set_classes(&mut self, classes: &ClassTables) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        memory.writes.push(Write::Classes(classes.classes()));
+        memory
+            .writes
+            .push(Write::Classes(Box::new(classes.clone())));
         memory.classes = classes.clone();
         Ok(())
     }
@@ -200,18 +212,20 @@ impl Datapath for Shared {
     fn set_aggregates(
         &mut self,
         family: IpFamily,
-        aggregates: Aggregates,
+        aggregates: ByGeneration<Aggregates>,
     ) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        memory.writes.push(Write::Aggregates(family));
+        memory.writes.push(Write::Aggregates(family, aggregates));
         memory.aggregates.insert(family, aggregates);
         Ok(())
     }
 
-    fn aggregates(&self, family: IpFamily) -> Result<Aggregates, DatapathError> {
+    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>, DatapathError> {
         let aggregates = self.memory().aggregates.get(&family).copied();
         Ok(aggregates.unwrap_or_default())
     }
+
+    fn wait_for_packets(&self) {}
 
     fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError> {
         let mut memory = self.memory();
@@ -242,7 +256,7 @@ impl Datapath for Shared {
         Arc::new(self.clone())
     }
 
-    fn set_entries(&mut self, entries: &[(Prefix, ListEntry)]) -> Result<(), DatapathError> {
+    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError> {
         let mut memory = self.memory();
         for (prefix, entry) in entries {
             let full = memory.entries_max != 0 && memory.entries.len() >= memory.entries_max;
@@ -291,11 +305,11 @@ impl Datapath for Shared {
         }
     }
 
-    fn entry(&self, prefix: Prefix) -> Result<Option<ListEntry>, DatapathError> {
+    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError> {
         Ok(self.memory().entries.get(&prefix).copied())
     }
 
-    fn entries(&self) -> Result<Vec<(Prefix, ListEntry)>, DatapathError> {
+    fn entries(&self) -> Result<Vec<(Prefix, Entry)>, DatapathError> {
         Ok(self
             .memory()
             .entries
@@ -309,7 +323,7 @@ impl Datapath for Shared {
         family: IpFamily,
         place: &Place,
         count: usize,
-        visit: &mut dyn FnMut(Prefix, ListEntry),
+        visit: &mut dyn FnMut(Prefix, Entry),
     ) -> Result<Place, DatapathError> {
         let first = place.bytes().and_then(Prefix::from_bytes);
         let mut own = self.memory().entries.clone();
@@ -348,14 +362,14 @@ impl Datapath for Shared {
         Ok(0)
     }
 
-    fn set_new_sources(&mut self, window: FixedWindow) -> Result<(), DatapathError> {
+    fn set_new_sources(&mut self, window: ByGeneration<FixedWindow>) -> Result<(), DatapathError> {
         let mut memory = self.memory();
         memory.writes.push(Write::NewSources(window));
         memory.new_sources = window;
         Ok(())
     }
 
-    fn new_sources(&self) -> Result<FixedWindow, DatapathError> {
+    fn new_sources(&self) -> Result<ByGeneration<FixedWindow>, DatapathError> {
         Ok(self.memory().new_sources)
     }
 

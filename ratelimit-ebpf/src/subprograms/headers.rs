@@ -47,7 +47,7 @@ pub fn classify(context: *mut xdp_md, upper: UpperLayer) -> ClassSet {
 extern "C" fn classify_packet(context: *mut xdp_md, upper: u64) -> u64 {
     let context = XdpContext::new(context);
     let (frame, is_copied) = frame::again(&context);
-    let tables = KernelTables::at(Instant::default());
+    let tables = KernelTables::without_settings(context.ctx, Instant::default());
     let upper = frame::within(is_copied, unpack_upper(upper));
     let classes = class::classify(frame, upper, &tables);
     classes.bits().into()

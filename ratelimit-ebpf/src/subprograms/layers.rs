@@ -42,7 +42,7 @@ macro_rules! of_family {
                 return NOTHING;
             };
             let arrival = unpack(at_ns, packet);
-            let tables = KernelTables::at(arrival.at);
+            let tables = KernelTables::of(&arrival);
             encode($body(layer as usize, source, policy, &arrival, &tables))
         }
         )+

@@ -74,15 +74,15 @@ of_family!(
 
 #[inline(always)]
 fn check<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    state::check(source, policy, arrival, &KernelTables::at(arrival.at))
+    state::check(source, policy, arrival, &KernelTables::of(arrival))
 }
 
 #[inline(always)]
 fn charge<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    state::charge(source, policy, arrival, &KernelTables::at(arrival.at))
+    state::charge(source, policy, arrival, &KernelTables::of(arrival))
 }
 
 #[inline(always)]
 fn charge_new<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    new_sources::charge(*source, policy, arrival, &KernelTables::at(arrival.at))
+    new_sources::charge(*source, policy, arrival, &KernelTables::of(arrival))
 }

@@ -1,7 +1,7 @@
 //! Sources that have no state yet.
 
 use ratelimit_common::{
-    Arrival, Instant, Ipv4, Ipv6, Limit, Policy,
+    Arrival, Instant, Ipv4, Ipv6, Limit, Policy, Settings,
     charge::Outcome,
     compact::{self, Place, SLOTS, Set},
     new_sources::Newcomer,
@@ -46,20 +46,26 @@ of_families!(
     Ipv6, has_state_v6;
 );
 
-/// Takes one of this CPU's budget for new sources.
+/// Takes one of this CPU's budget for new sources, as it is in the generation of these settings.
 #[inline(always)]
-pub fn take_new_source(newcomer: Newcomer, at: Instant) -> bool {
-    unknown(take_of_budget(newcomer as u64, at.as_nanos())) != 0
+pub fn take_new_source(newcomer: Newcomer, at: Instant, settings: Settings) -> bool {
+    let settings = settings.of_limits();
+    unknown(take_of_budget(
+        newcomer as u64,
+        at.as_nanos(),
+        settings.into(),
+    )) != 0
 }
 
 #[unsafe(no_mangle)]
 #[inline(never)]
-extern "C" fn take_of_budget(newcomer: u64, at_ns: u64) -> u64 {
+extern "C" fn take_of_budget(newcomer: u64, at_ns: u64, settings: u64) -> u64 {
     let newcomer = match newcomer {
         0 => Newcomer::Source,
         _ => Newcomer::Crowd,
     };
-    crate::new_sources::take(newcomer, Instant::from_nanos(at_ns)).into()
+    let generation = Settings::from_limits(settings as u8).generation();
+    crate::new_sources::take(newcomer, Instant::from_nanos(at_ns), generation).into()
 }
 
 /// [`compact::check_new`].

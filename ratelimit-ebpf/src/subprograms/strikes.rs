@@ -1,5 +1,7 @@
 //! Strikes, the bans that they lead to, and whether a source has a connection.
 
+use core::ptr;
+
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Cursor, Instant, Ipv4, Ipv6, Policy,
@@ -57,7 +59,13 @@ macro_rules! of_family {
                 return 0;
             };
             let (source, strike) = (on_stack(source), unpack_strike(at_ns, packet));
-            strikes::count(&source, policy, &strike, &KernelTables::at(strike.at)).into()
+            strikes::count(
+                &source,
+                policy,
+                &strike,
+                &KernelTables::without_settings(ptr::null_mut(), strike.at),
+            )
+            .into()
         }
 
         #[unsafe(no_mangle)]
@@ -74,7 +82,7 @@ macro_rules! of_family {
                 return 0;
             };
             let (source, strike) = (on_stack(source), unpack_strike(at_ns, packet));
-            let tables = KernelTables::new(context, strike.at);
+            let tables = KernelTables::without_settings(context, strike.at);
             strikes::detect(&source, policy, &strike, &tables);
             0
         }

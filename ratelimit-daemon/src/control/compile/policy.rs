@@ -1,6 +1,6 @@
 //! From the limits of a policy to what the datapath reads.
 
-use ratelimit_common::{Limit, Policy, node::share_shift};
+use ratelimit_common::{ClassSet, Limit, Policy, node::share_shift};
 
 use crate::{
     class::{Catalogue, Selected, UnknownClass},
@@ -33,10 +33,21 @@ impl Compiler<'_> {
             Role::Node => Some(self.share_shift(&wanted.limits)),
             Role::Sources | Role::Prefixes(..) => None,
         };
+        let selected = wanted.limits.iter();
+        let selected: Vec<Option<Selected>> = selected
+            .map(|limit| select(limit, self.catalogue).expect("it was selected before"))
+            .collect();
+        let counted = self.numbers.counted(selected.iter().flatten());
         let limits: Vec<(Limit, Option<Selected>)> = wanted
             .limits
             .iter()
-            .map(|limit| self.limit(limit, shift))
+            .zip(selected)
+            .map(|(limit, selected)| {
+                let classes = selected
+                    .as_ref()
+                    .map_or(ClassSet::ALL, |it| self.numbers.set_of(it, counted));
+                (self.limit(limit, shift).for_classes(classes), selected)
+            })
             .collect();
         let named = scope(
             &wanted.name,
@@ -67,15 +78,9 @@ impl Compiler<'_> {
     }
 
     /// The limit as the datapath reads it, drawn in shares where there is a `shift`.
-    fn limit(&self, spec: &LimitSpec, shift: Option<u8>) -> (Limit, Option<Selected>) {
+    fn limit(&self, spec: &LimitSpec, shift: Option<u8>) -> Limit {
         let in_shares = shift.and_then(|shift| self.without_shares(spec, shift));
-        let limit = in_shares.as_ref().unwrap_or(spec).compile();
-        let selected = select(spec, self.catalogue).expect("it was selected before");
-        let limit = match &selected {
-            Some(selected) => limit.for_classes(self.numbers.set_of(selected)),
-            None => limit,
-        };
-        (limit, selected)
+        in_shares.as_ref().unwrap_or(spec).compile()
     }
 
     /// The power of two by which limits of the node are divided into shares. None are made where a bucket less its shares

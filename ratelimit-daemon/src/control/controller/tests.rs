@@ -19,6 +19,7 @@ mod programs;
 mod reconciliation;
 mod room;
 mod sliding_logs;
+mod steps;
 mod time;
 mod trials;
 mod walks;
@@ -36,7 +37,10 @@ use std::{
 };
 
 use jiff::SignedDuration;
-use ratelimit_common::{Instant, ListEntry};
+use ratelimit_common::{
+    Instant, ListEntry,
+    generation::{ByGeneration, Generation},
+};
 use tempfile::TempDir;
 
 use super::*;
@@ -48,7 +52,7 @@ use crate::{
         Source, StateStore,
     },
     control::{Sources, Survey},
-    datapath::{Memory, Shared},
+    datapath::{Entry, Memory, Shared},
     detection::Rules,
     limit::{Algorithm, LimitSpec, LimitUnit},
     protected::Protected,
@@ -333,7 +337,13 @@ impl Lab {
     }
 
     fn entries(&self) -> BTreeMap<Prefix, ListEntry> {
-        self.memory.lock().unwrap().entries.clone()
+        let memory = self.memory.lock().unwrap();
+        let entries = memory.entries.iter();
+        let settled = entries.map(|(prefix, entry)| {
+            assert!(entry.is_settled(), "{prefix}: {entry:?}");
+            (*prefix, *entry.of(memory.settings.generation()))
+        });
+        settled.collect()
     }
 
     fn is_banned(&self, text: &str) -> bool {
@@ -360,7 +370,7 @@ impl Lab {
             .filter(|(prefix, _)| prefix.covers(address))
             .max_by_key(|(prefix, _)| prefix.len());
         longest
-            .and_then(|(_, entry)| entry.policy())
+            .and_then(|(_, entry)| entry.of(memory.settings.generation()).policy())
             .unwrap_or(memory.settings.default_policy())
     }
 

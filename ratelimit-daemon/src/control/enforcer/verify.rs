@@ -2,13 +2,13 @@
 
 use std::ops::Bound;
 
-use ratelimit_common::{ListEntry, layout::POLICIES_MAX};
+use ratelimit_common::layout::POLICIES_MAX;
 
 use super::{Enforcer, Tables};
 use crate::{
     class_tables::ClassArray,
     control::guards::GuardCounts,
-    datapath::{DatapathError, IpFamily},
+    datapath::{DatapathError, Entry, IpFamily},
     prefix::Prefix,
 };
 
@@ -215,7 +215,7 @@ impl Enforcer {
             }
         }
         for (prefix, entry) in &self.entries {
-            if self.datapath.entry(*prefix)? != Some(*entry) {
+            if self.datapath.entry(*prefix)? != Some(Entry::both(*entry)) {
                 return Ok(false);
             }
         }
@@ -306,7 +306,7 @@ impl Enforcer {
         let mut entries = self.entries.range((behind, Bound::Unbounded));
         let (mut last, mut is_different) = (None, false);
         for (prefix, entry) in entries.by_ref().take(AT_ONCE) {
-            is_different |= self.datapath.entry(*prefix)? != Some(*entry)
+            is_different |= self.datapath.entry(*prefix)? != Some(Entry::both(*entry))
                 || !GuardCounts::admit(*prefix, &*self.datapath);
             last = Some(*prefix);
         }
@@ -320,8 +320,9 @@ impl Enforcer {
             return Ok((true, false));
         }
         let mut is_different = false;
-        let visit = &mut |prefix, entry| {
-            is_different |= self.entries.get(&prefix) != Some(&entry)
+        let visit = &mut |prefix, entry: Entry| {
+            let held = self.entries.get(&prefix);
+            is_different |= held.copied().map(Entry::both) != Some(entry)
                 || !GuardCounts::admit(prefix, &*self.datapath);
         };
         let place = &self.walks[family as usize];
@@ -338,12 +339,12 @@ impl Enforcer {
         families.all(|family| self.datapath.count_entries(family).is_some())
     }
 
-    fn different_entries(&self, actual: &[(Prefix, ListEntry)]) -> usize {
+    fn different_entries(&self, actual: &[(Prefix, Entry)]) -> usize {
         let (mut known, mut equal) = (0, 0);
         for (prefix, entry) in actual {
             if let Some(written) = self.entries.get(prefix) {
                 known += 1;
-                equal += usize::from(written == entry);
+                equal += usize::from(Entry::both(*written) == *entry);
             }
         }
         let missing = self.entries.len() - known;

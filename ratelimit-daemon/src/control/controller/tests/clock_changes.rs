@@ -95,7 +95,7 @@ impl Lab {
     /// Goes through all that was written, and looks at what packets were judged by after each step.
     fn is_never_too_coarse(&self) {
         let mut policies: BTreeMap<u32, Policy> = BTreeMap::new();
-        let mut entries: BTreeMap<Prefix, ListEntry> = BTreeMap::new();
+        let mut entries: BTreeMap<Prefix, Entry> = BTreeMap::new();
         let mut settings = Settings::default();
         let mut coarse_steps = 0;
         for write in &self.memory.lock().unwrap().writes {
@@ -111,12 +111,15 @@ impl Lab {
                 }
                 Write::Settings(new) => settings = *new,
                 Write::Classes(_)
-                | Write::Aggregates(_)
+                | Write::Aggregates(..)
                 | Write::NodeState(_)
                 | Write::Region(_)
                 | Write::NewSources(_) => {}
             }
-            let named = entries.values().filter_map(ListEntry::policy);
+            let entries = entries
+                .values()
+                .map(|entry| entry.of(settings.generation()));
+            let named = entries.filter_map(ListEntry::policy);
             let mut judging = named.chain([settings.default_policy()]);
             let is_fine = |index: u32| policies.get(&index).is_some_and(needs_precise);
             if settings.coarse_clock() {

@@ -84,7 +84,7 @@ fn a_start_that_fails_after_the_database_was_replaced_takes_no_ban_of_the_kernel
         // The port of the metrics is taken, or memory is short.
         drop(Store::open(state.path()).unwrap());
         let memory = Memory {
-            entries: files.held.clone(),
+            entries: in_both(&files.held),
             ..Memory::default()
         };
         let mut lab = Lab::over(memory, state, config(), Protected::default());
@@ -348,7 +348,7 @@ impl Files {
             fs::write(state.path().join(name), bytes).unwrap();
         }
         let memory = Memory {
-            entries: held.clone(),
+            entries: in_both(held),
             ..Memory::default()
         };
         Lab::over(memory, state, config(), Protected::default())
@@ -406,4 +406,11 @@ fn copy(from: &Path, to: &Path) {
         let entry = entry.unwrap();
         fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }
+}
+
+fn in_both(entries: &BTreeMap<Prefix, ListEntry>) -> BTreeMap<Prefix, Entry> {
+    let entries = entries.iter();
+    entries
+        .map(|(prefix, entry)| (*prefix, Entry::both(*entry)))
+        .collect()
 }

@@ -30,10 +30,12 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
                 Write::NewSources(new) => window = *new,
                 _ => continue,
             }
-            let is_there = window != FixedWindow::default();
+            let in_force = *window.of(settings.generation());
+            let is_there = in_force != FixedWindow::default();
             assert!(is_there || !settings.has_new_sources(), "{write:?}");
         }
         assert_eq!(settings.has_new_sources(), new_sources.is_some());
-        assert_eq!(window == FixedWindow::default(), new_sources.is_none());
+        let in_force = *window.of(settings.generation());
+        assert_eq!(in_force == FixedWindow::default(), new_sources.is_none());
     }
 }

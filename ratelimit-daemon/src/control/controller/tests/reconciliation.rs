@@ -20,8 +20,12 @@ fn an_entry_that_somebody_took_out_is_put_back() {
 fn an_entry_that_somebody_put_in_or_changed_is_put_right() {
     check(Kind::Entry, 2, |memory| {
         let entry = ListEntry::new(true, None, None);
-        memory.entries.insert(prefix("192.0.2.1"), entry);
-        memory.entries.insert(prefix("198.51.100.1"), entry);
+        memory
+            .entries
+            .insert(prefix("192.0.2.1"), Entry::both(entry));
+        memory
+            .entries
+            .insert(prefix("198.51.100.1"), Entry::both(entry));
     });
 }
 
@@ -70,7 +74,8 @@ fn settings_that_somebody_changed_are_put_right() {
 fn budgets_that_somebody_changed_are_put_right() {
     check(Kind::Settings, 2, |memory| {
         memory.detection_limit = BanBudgets::default();
-        memory.new_sources = FixedWindow::new(7, Duration::from_secs(1)).unwrap();
+        let window = FixedWindow::new(7, Duration::from_secs(1)).unwrap();
+        memory.new_sources = ByGeneration::both(window);
     });
 }
 
@@ -122,7 +127,9 @@ fn of_a_long_list_what_is_taken_out_or_put_in_is_found_in_the_next_second() {
     });
     check_long(&mut lab, 1, |memory| {
         let entry = ListEntry::new(true, None, None);
-        memory.entries.insert(prefix("2001:db8::1"), entry);
+        memory
+            .entries
+            .insert(prefix("2001:db8::1"), Entry::both(entry));
     });
 }
 
@@ -132,12 +139,16 @@ fn of_a_long_list_what_is_changed_in_place_or_hidden_is_found_when_its_turn_come
     let turns = LONG.div_ceil(8192);
     check_long(&mut lab, turns, |memory| {
         let entry = ListEntry::new(true, None, None);
-        memory.entries.insert(prefix("10.0.39.7"), entry);
+        memory
+            .entries
+            .insert(prefix("10.0.39.7"), Entry::both(entry));
     });
     check_long(&mut lab, turns, |memory| {
         memory.entries.remove(&prefix("10.0.39.7"));
         let entry = ListEntry::new(true, None, None);
-        memory.entries.insert(prefix("10.1.0.1"), entry);
+        memory
+            .entries
+            .insert(prefix("10.1.0.1"), Entry::both(entry));
     });
     check_long(&mut lab, turns, |memory| {
         let word = memory
@@ -155,7 +166,9 @@ fn a_kernel_that_does_not_count_tells_what_is_put_in_when_its_turn_comes() {
     lab.memory.lock().unwrap().does_not_count = true;
     check_long(&mut lab, LONG.div_ceil(8192), |memory| {
         let entry = ListEntry::new(true, None, None);
-        memory.entries.insert(prefix("10.1.0.1"), entry);
+        memory
+            .entries
+            .insert(prefix("10.1.0.1"), Entry::both(entry));
     });
 }
 
@@ -221,7 +234,7 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
         (
             entries,
             policies,
-            memory.settings,
+            memory.settings.in_generation(Generation::First),
             memory.aggregates.clone(),
             (memory.detection_limit, memory.new_sources),
             guards,

@@ -1,0 +1,90 @@
+//! Two generations of what packets are judged by, of which one is in force.
+//!
+//! A change that crosses tables is written into the other generation, and then one word says that this one is in force. A packet
+//! reads that word once, and asks every table for the generation that it read, so it is judged by what was or by what is.
+
+/// One of the two generations.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Generation {
+    /// The one that tables begin with.
+    #[default]
+    First,
+    /// The other one.
+    Second,
+}
+
+impl Generation {
+    /// The one that is not this.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
+    }
+}
+
+/// A value for each generation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(C)]
+pub struct ByGeneration<T> {
+    first: T,
+    second: T,
+}
+
+impl<T: Copy> ByGeneration<T> {
+    /// The same value in both.
+    #[must_use]
+    pub const fn both(value: T) -> Self {
+        Self {
+            first: value,
+            second: value,
+        }
+    }
+
+    /// The same with another value in one of them.
+    #[must_use]
+    pub const fn with(mut self, generation: Generation, value: T) -> Self {
+        match generation {
+            Generation::First => self.first = value,
+            Generation::Second => self.second = value,
+        }
+        self
+    }
+
+    /// The value of a generation.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of(&self, generation: Generation) -> &T {
+        match generation {
+            Generation::First => &self.first,
+            Generation::Second => &self.second,
+        }
+    }
+}
+
+impl<T: PartialEq> ByGeneration<T> {
+    /// Whether both have the same value.
+    pub fn is_settled(&self) -> bool {
+        self.first == self.second
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_keeps_its_value_while_the_other_one_changes() {
+        let before = ByGeneration::both(1);
+        assert!(before.is_settled());
+        for generation in [Generation::First, Generation::Second] {
+            let changed = before.with(generation.other(), 2);
+            assert_eq!(
+                (*changed.of(generation), *changed.of(generation.other())),
+                (1, 2)
+            );
+            assert!(!changed.is_settled());
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! A change of the configuration is one step for packets: after each word that is written, each of them gets the verdict that it
+//! got before the change or the one that it gets after it, also where the daemon dies there and another one goes on.
+//!
+//! `RATELIMIT_PAIRS=10000 cargo test -p ratelimit-daemon --lib steps` makes as many pairs; `RATELIMIT_SEED` begins at another one.
+
+use std::{env, fmt::Write as _};
+
+use ratelimit_common::{
+    Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, aggregate::Aggregates, algorithm::FixedWindow,
+};
+
+use super::*;
+use crate::{
+    class_tables::ClassTables,
+    control::compile::Compiled,
+    datapath::{IpFamily, Write},
+    memory_tables::MemoryTables,
+};
+
+/// Pairs of configurations, where nobody asks for more.
+const PAIRS: u64 = 10;
+/// Points of a change at which the daemon dies.
+const DEATHS: usize = 3;
+/// Packets of each kind: more than any limit here admits.
+const PACKETS: u64 = 9;
+
+#[test]
+fn each_packet_fits_the_old_or_the_new_configuration() {
+    let number = |name, otherwise| {
+        let text = env::var(name).ok();
+        text.map_or(otherwise, |text: String| text.parse().unwrap())
+    };
+    let first = number("RATELIMIT_SEED", 1);
+    for seed in first..first + number("RATELIMIT_PAIRS", PAIRS) {
+        check_pair(seed);
+    }
+}
+
+fn check_pair(seed: u64) {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let sets = random.one_in(3).then_some(1 << 14);
+    let [old, new] = [0, 1].map(|_| configuration(&mut random));
+    let context = format!("seed {seed}, from\n{old}\nto\n{new}");
+    let [old, new] = [old, new].map(|text| wide::read(&text));
+    let memory = Memory {
+        table_sets: sets,
+        ..Memory::default()
+    };
+    let mut lab = Lab::over(memory, in_memory(), old.clone(), Protected::default());
+    let mut state = State::of(&lab);
+    let before = state.verdicts();
+    assert_eq!(before, compiled(&old), "{context}");
+    lab.controller.replace_config(new.clone()).unwrap();
+    let after = compiled(&new);
+    let writes = lab.take_writes();
+    let deaths: Vec<usize> = (0..DEATHS)
+        .map(|_| random.below(writes.len() as u64 + 1) as usize)
+        .collect();
+    for (count, write) in writes.iter().enumerate() {
+        if deaths.contains(&count) {
+            let next = if random.one_in(2) { &old } else { &new };
+            check_death(&state, next, [&before, &after], &context);
+        }
+        state.take(write);
+        let meanwhile = state.verdicts();
+        check_mix(&meanwhile, [&before, &after], write, &context);
+    }
+    assert_eq!(state.verdicts(), after, "{context}");
+}
+
+/// A directory for a database that need not be kept.
+fn in_memory() -> TempDir {
+    let shared = Path::new("/dev/shm");
+    let directory = env::temp_dir();
+    let directory = if shared.is_dir() { shared } else { &directory };
+    tempfile::tempdir_in(directory).unwrap()
+}
+
+/// A daemon starts where another one died, with one of the two configurations.
+fn check_death(dead: &State, next: &Config, old_or_new: [&Verdicts; 2], context: &str) {
+    let directory = in_memory();
+    // Nothing was set by hand, and the database knows it.
+    Store::open(directory.path()).unwrap().end_rescue().unwrap();
+    let lab = Lab::over(dead.memory(), directory, next.clone(), Protected::default());
+    let mut state = dead.clone();
+    for write in lab.take_writes() {
+        state.take(&write);
+        check_mix(&state.verdicts(), old_or_new, &write, context);
+    }
+    assert_eq!(state.verdicts(), compiled(next), "after a death, {context}");
+    lab.entries();
+}
+
+fn check_mix(meanwhile: &Verdicts, old_or_new: [&Verdicts; 2], write: &Write, context: &str) {
+    let [before, after] = old_or_new;
+    for (probe, (is, (was, will_be))) in probes()
+        .iter()
+        .zip(meanwhile.iter().zip(before.iter().zip(after)))
+    {
+        assert!(
+            is == was || is == will_be,
+            "{probe:?} is {is:?}, was {was:?}, will be {will_be:?} after {write:?}, {context}"
+        );
+    }
+}
+
+/// The verdicts of each probe's packets.
+type Verdicts = Vec<Vec<Verdict>>;
+
+/// What packets are judged by, as it was written so far.
+#[derive(Clone)]
+struct State {
+    policies: BTreeMap<u32, Policy>,
+    entries: BTreeMap<Prefix, Entry>,
+    settings: Settings,
+    classes: ClassTables,
+    aggregates: BTreeMap<IpFamily, ByGeneration<Aggregates>>,
+    new_sources: ByGeneration<FixedWindow>,
+    sets: Option<u32>,
+}
+
+impl State {
+    fn of(lab: &Lab) -> Self {
+        lab.take_writes();
+        let memory = lab.memory.lock().unwrap();
+        Self {
+            policies: memory.policies.clone(),
+            entries: memory.entries.clone(),
+            settings: memory.settings,
+            classes: memory.classes.clone(),
+            aggregates: memory.aggregates.clone(),
+            new_sources: memory.new_sources,
+            sets: memory.table_sets,
+        }
+    }
+
+    fn memory(&self) -> Memory {
+        Memory {
+            policies: self.policies.clone(),
+            entries: self.entries.clone(),
+            settings: self.settings,
+            classes: self.classes.clone(),
+            aggregates: self.aggregates.clone(),
+            new_sources: self.new_sources,
+            table_sets: self.sets,
+            ..Memory::default()
+        }
+    }
+
+    fn take(&mut self, write: &Write) {
+        match write {
+            Write::Policy(index, policy) => {
+                self.policies.insert(*index, **policy);
+            }
+            Write::Entry(prefix, Some(entry)) => {
+                self.entries.insert(*prefix, *entry);
+            }
+            Write::Entry(prefix, None) => {
+                self.entries.remove(prefix);
+            }
+            Write::Classes(classes) => self.classes = (**classes).clone(),
+            Write::Aggregates(family, aggregates) => {
+                self.aggregates.insert(*family, *aggregates);
+            }
+            Write::NewSources(window) => self.new_sources = *window,
+            Write::Settings(settings) => self.settings = *settings,
+            // No packet has come yet.
+            Write::NodeState(_) | Write::Region(_) => {}
+        }
+    }
+
+    fn verdicts(&self) -> Verdicts {
+        let generation = self.settings.generation();
+        let count = self.policies.keys().max().map_or(0, |last| last + 1);
+        let policies =
+            (0..count).map(|index| self.policies.get(&index).copied().unwrap_or_default());
+        let masks = (Ipv4::new([0xff; 4]), Ipv6::new([0xff; 16]));
+        let mut tables = MemoryTables::new(self.settings, policies.collect(), masks);
+        if let Some(sets) = self.sets {
+            tables = tables.compact(sets, [3, 5]);
+        }
+        tables.set_classes(self.classes.clone());
+        let [ipv4, ipv6] = IpFamily::ALL.map(|family| {
+            let both = self.aggregates.get(&family).copied().unwrap_or_default();
+            *both.of(generation)
+        });
+        tables.set_aggregates(ipv4, ipv6);
+        tables.set_new_sources(*self.new_sources.of(generation));
+        for (prefix, entry) in &self.entries {
+            tables.set_list_entry(*prefix, *entry.of(generation));
+        }
+        verdicts(&tables)
+    }
+}
+
+fn compiled(config: &Config) -> Verdicts {
+    verdicts(&Compiled::new(config.clone()).unwrap().memory_tables())
+}
+
+fn verdicts(tables: &MemoryTables) -> Verdicts {
+    let probe = |(index, probe): (u64, &Probe)| {
+        let frame = probe.frame();
+        let packets = (0..PACKETS).map(|packet| {
+            // What one probe has used is forgotten when the next one comes.
+            let seconds = (1000 + index) * 100_000;
+            let now = Instant::from_nanos(seconds * 1_000_000_000 + packet);
+            tables.judge(Cursor::new(&frame), now)
+        });
+        packets.collect()
+    };
+    (0..).zip(&probes()).map(probe).collect()
+}
+
+/// A kind of packet from a source.
+#[derive(Debug)]
+struct Probe {
+    source: [u8; 4],
+    port: u16,
+}
+
+fn probes() -> Vec<Probe> {
+    let sources = [
+        [10, 1, 1, 1],
+        [10, 1, 1, 2],
+        [10, 1, 2, 1],
+        [10, 2, 0, 1],
+        [192, 0, 2, 1],
+    ];
+    let probes = sources
+        .into_iter()
+        .flat_map(|source| [53, 443].map(|port| Probe { source, port }));
+    probes.collect()
+}
+
+impl Probe {
+    /// A UDP packet.
+    fn frame(&self) -> [u8; 60] {
+        let mut frame = [0; 60];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14] = 0x45;
+        frame[16..18].copy_from_slice(&[0, 46]);
+        frame[23] = 17;
+        frame[26..30].copy_from_slice(&self.source);
+        frame[36..38].copy_from_slice(&self.port.to_be_bytes());
+        frame
+    }
+}
+
+/// A configuration in which whatever may be there is there or not.
+fn configuration(random: &mut Random) -> String {
+    let mut text = String::new();
+    if random.one_in(4) {
+        text += "observe = true\n";
+    }
+    if random.one_in(3) {
+        text += "[source]\n";
+        let beyond = random.choose(&["pass", "drop", "aggregate"]);
+        let count = 1 + random.below(3);
+        let _ = writeln!(
+            text,
+            "new_sources = {{ count = {count}, per = \"10s\", beyond = \"{beyond}\" }}"
+        );
+    }
+    let _ = writeln!(text, "[policy.default]\nlimits = {}", limits(random));
+    text += observe(random);
+    let mut prefixes = vec![
+        "10.0.0.0/8",
+        "10.1.0.0/16",
+        "10.1.1.0/24",
+        "10.1.1.1",
+        "10.1.2.0/24",
+        "192.0.2.1",
+    ];
+    for name in ["one", "two"] {
+        if random.one_in(2) {
+            let sources = random.take_some(&mut prefixes);
+            let _ = writeln!(
+                text,
+                "[policy.{name}]\nsources = {sources:?}\nlimits = {}",
+                limits(random)
+            );
+            text += observe(random);
+        }
+    }
+    if random.one_in(2) {
+        text += "[aggregate]\n";
+        text += observe(random);
+        let prefix = random.choose(&["24", "16"]);
+        let amount = 1 + random.below(8);
+        let _ = writeln!(
+            text,
+            "ipv4 = [{{ prefix = {prefix}, packets = {amount}, per = \"10s\" }}]"
+        );
+    }
+    if random.one_in(3) {
+        let amount = 1 + random.below(8);
+        text += "[node]\n";
+        text += observe(random);
+        let _ = writeln!(text, "limits = [{{ packets = {amount}, per = \"10s\" }}]");
+    }
+    if random.one_in(2) {
+        let sources = random.take_some(&mut prefixes);
+        let _ = writeln!(text, "[allow]\nsources = {sources:?}");
+    }
+    text
+}
+
+fn observe(random: &mut Random) -> &'static str {
+    if random.one_in(4) {
+        "observe = true\n"
+    } else {
+        ""
+    }
+}
+
+fn limits(random: &mut Random) -> String {
+    let limits = (0..random.below(3)).map(|_| {
+        let amount = 1 + random.below(8);
+        let class = random.choose(&["", "", "udp", "other", "dns-answers"]);
+        let class = match class {
+            "" => String::new(),
+            "dns-answers" => ", match = { protocol = \"udp\", destination_ports = [53] }".into(),
+            class => format!(", match = \"{class}\""),
+        };
+        format!("{{ packets = {amount}, per = \"10s\"{class} }}")
+    });
+    format!("[{}]", limits.collect::<Vec<_>>().join(", "))
+}
+
+impl Lab {
+    fn take_writes(&self) -> Vec<Write> {
+        std::mem::take(&mut self.memory.lock().unwrap().writes)
+    }
+}
+
+/// `SplitMix64` (Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % end
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn choose<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    /// At least one, and what is left.
+    fn take_some<'a>(&mut self, of: &mut Vec<&'a str>) -> Vec<&'a str> {
+        let count = (1 + self.below(3)).min(of.len() as u64);
+        (0..count)
+            .map(|_| of.swap_remove(self.below(of.len() as u64) as usize))
+            .collect()
+    }
+}

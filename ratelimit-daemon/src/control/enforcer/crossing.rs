@@ -1,0 +1,181 @@
+//! Changes that are more than one word for a packet: they are written into the generation that is not in force, and then one word
+//! says that it is.
+//!
+//! Under the generation in force nothing changes meanwhile: a new entry says what the one around it says, and one that goes
+//! says in the other generation what will be around it. So wherever the daemon dies, one of the two holds whole; the next one
+//! takes over the one in force, and brings it to what is intended in the same way.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+/// Whether one of the prefixes that come or go lies within another one that changes: then a packet has more than one entry
+/// that changes.
+pub(super) fn is_nested(changes: &Changes, held: &BTreeMap<Prefix, ListEntry>) -> bool {
+    let mut sorted: Vec<(Prefix, bool)> = changes
+        .iter()
+        .map(|(prefix, entry)| (*prefix, entry.is_some()))
+        .collect();
+    sorted.sort_unstable();
+    let mut around: Vec<Prefix> = Vec::new();
+    sorted.into_iter().any(|(prefix, stays)| {
+        while around.pop_if(|other| !other.covers(prefix)).is_some() {}
+        let is_inside = around.last().is_some_and(|other| *other != prefix);
+        around.push(prefix);
+        is_inside && held.contains_key(&prefix) != stays
+    })
+}
+
+/// Entries that change, and what they say in between.
+struct Crossing {
+    /// What they say in both generations before the word.
+    meanwhile: Vec<(Prefix, Entry)>,
+    /// What they say after it, in both.
+    present: Vec<(Prefix, Entry)>,
+    /// Those that go then.
+    gone: Vec<Prefix>,
+}
+
+impl Crossing {
+    fn new(changes: Changes, held: &BTreeMap<Prefix, ListEntry>, generation: Generation) -> Self {
+        let changes: BTreeMap<Prefix, Option<ListEntry>> = changes.into_iter().collect();
+        let lengths = lengths(held.keys().chain(changes.keys()));
+        let wider = |prefix: Prefix| {
+            let lengths = &lengths[IpFamily::of(prefix.address()) as usize];
+            let lengths = lengths.range(..prefix.len()).rev();
+            lengths.filter_map(move |length| Prefix::around(prefix.address(), *length))
+        };
+        let before = |prefix: Prefix| {
+            let around = || wider(prefix).find_map(|wider| held.get(&wider));
+            let entry = held.get(&prefix).or_else(around);
+            entry.copied().unwrap_or_default()
+        };
+        let at = |prefix: &Prefix| match changes.get(prefix) {
+            Some(entry) => *entry,
+            None => held.get(prefix).copied(),
+        };
+        let after = |prefix: Prefix| {
+            let around = || wider(prefix).find_map(|wider| at(&wider));
+            at(&prefix).or_else(around).unwrap_or_default()
+        };
+        let mut crossing = Self {
+            meanwhile: Vec::new(),
+            present: Vec::new(),
+            gone: Vec::new(),
+        };
+        for (prefix, entry) in &changes {
+            let held = held.get(prefix);
+            if held == entry.as_ref() {
+                continue;
+            }
+            let entries = Entry::both(after(*prefix)).with(generation, before(*prefix));
+            crossing.meanwhile.push((*prefix, entries));
+            match entry {
+                Some(entry) => crossing.present.push((*prefix, Entry::both(*entry))),
+                None => crossing.gone.push(*prefix),
+            }
+        }
+        crossing
+    }
+}
+
+/// The lengths of prefixes that there are, of each family.
+fn lengths<'a>(prefixes: impl Iterator<Item = &'a Prefix>) -> [BTreeSet<u8>; 2] {
+    let mut seen = [[false; 129]; 2];
+    for prefix in prefixes {
+        seen[IpFamily::of(prefix.address()) as usize][usize::from(prefix.len())] = true;
+    }
+    seen.map(|seen| {
+        (0..)
+            .zip(seen)
+            .filter_map(|(length, seen)| seen.then_some(length))
+            .collect()
+    })
+}
+
+impl Enforcer {
+    /// Changes entries and what the tables beside the policies and classes hold, by the generation that is not in force.
+    pub(super) fn cross(
+        &mut self,
+        changes: Changes,
+        wanted: Option<&Tables>,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
+        let crossing = Crossing::new(changes, &self.entries, self.generation);
+        self.put_all(crossing.meanwhile, undo)?;
+        self.write_others(wanted)?;
+        let settings = wanted.map_or(self.held.settings, |wanted| wanted.settings);
+        self.clear_node_before(settings)?;
+        let next = self.generation.other();
+        self.datapath.set_settings(settings.in_generation(next))?;
+        // From here on the change holds.
+        self.generation = next;
+        self.held.settings = settings;
+        if let Some(wanted) = wanted {
+            self.held.aggregates.clone_from(&wanted.aggregates);
+            self.held.new_sources = wanted.new_sources;
+        }
+        undo.clear();
+        self.datapath.wait_for_packets();
+        let cleared = &mut Vec::new();
+        let answer = self
+            .put_all(crossing.present, cleared)
+            .and_then(|()| self.take_all_away(&crossing.gone, cleared))
+            .and_then(|()| self.write_others(None));
+        if let Err(error) = answer {
+            self.doubt(&error);
+        }
+        Ok(())
+    }
+
+    /// Writes the wider prefixes and the budget for new sources into the other generation, as they are to be or, without that, as
+    /// they are. Whatever a daemon that died left there is gone then.
+    fn write_others(&mut self, wanted: Option<&Tables>) -> Result<(), DatapathError> {
+        let (held, wanted) = (&self.held, wanted.unwrap_or(&self.held));
+        for family in IpFamily::ALL {
+            let of = |tables: &Tables| tables.aggregates.get(&family).copied().unwrap_or_default();
+            let both = ByGeneration::both(of(wanted)).with(self.generation, of(held));
+            self.datapath.set_aggregates(family, both)?;
+        }
+        let new_sources = ByGeneration::both(wanted.new_sources);
+        self.datapath
+            .set_new_sources(new_sources.with(self.generation, held.new_sources))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_comes_or_goes_within_a_change_is_nested() {
+        let held = [("192.0.2.0/24", 1), ("192.0.2.1", 2), ("10.0.0.0/8", 3)];
+        let held: BTreeMap<Prefix, ListEntry> = held
+            .into_iter()
+            .map(|(at, policy)| (prefix(at), entry(policy)))
+            .collect();
+        for (changes, expected) in [
+            (
+                &[("192.0.2.0/24", Some(7)), ("192.0.2.1", Some(8))][..],
+                false,
+            ),
+            (&[("192.0.2.1", None), ("192.0.2.0/24", Some(7))], true),
+            (&[("192.0.2.0/24", None), ("192.0.2.9", Some(7))], true),
+            (&[("192.0.2.9", Some(7)), ("10.0.0.0/8", None)], false),
+            (&[("10.1.0.0/16", Some(7)), ("10.1.2.0/24", Some(8))], true),
+        ] {
+            let changes = changes
+                .iter()
+                .map(|(at, policy)| (prefix(at), policy.map(entry)));
+            assert_eq!(is_nested(&changes.collect(), &held), expected);
+        }
+    }
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
+    }
+
+    fn entry(policy: u32) -> ListEntry {
+        ListEntry::new(false, None, Some(policy))
+    }
+}
