@@ -15,6 +15,7 @@ mod class_numbers;
 mod clock_choice;
 mod commands;
 mod compile;
+mod configured_lists;
 mod controller;
 mod covering;
 mod crowdsec;

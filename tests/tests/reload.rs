@@ -1,8 +1,14 @@
 //! A new configuration applies whole, or not at all.
 
-use std::fs;
+use std::{
+    fs,
+    net::Ipv4Addr,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::Duration,
+};
 
-use ratelimit_tests::{Lab, require_root, service::Service};
+use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n[policy.partner]\nsources = [\"192.0.2.0/24\"]\nlimits = [{ packets = 5, per = \"1m\" }]\n[allow]\nsources = [\"198.51.100.1\"]\n";
@@ -121,4 +127,148 @@ fn a_file_that_is_gone_is_named() {
 fn check(service: &Service, address: &str, limit: &str) {
     let said = service.rlctl_ok(&["check", address]).unwrap();
     assert!(said.contains(limit), "{address}: {said}");
+}
+
+/// Two configurations, and the verdict that neither of them has for the packets of a flood.
+struct Pair {
+    configurations: [String; 2],
+    never: &'static str,
+}
+
+#[test]
+fn each_packet_of_a_flood_fits_the_old_or_the_new_configuration() {
+    require_root!();
+    for pair in [
+        by_policy_or_by_node(),
+        dry_run_of_all_or_of_a_policy(),
+        with_or_without_a_class(),
+    ] {
+        check_pair(&pair);
+    }
+}
+
+/// Reloads, and every third time kills the daemon in the middle of one.
+const RELOADS: u64 = 9;
+/// Sources of the flood, and prefixes with a policy.
+const SOURCES: u32 = 64;
+const PREFIXES: u32 = 20_000;
+
+fn check_pair(pair: &Pair) {
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, &pair.configurations[0]).unwrap();
+    let stop = AtomicBool::new(false);
+    let (before, after) = thread::scope(|scope| {
+        let flood = scope.spawn(|| flood(&lab, &stop));
+        let _stop = Stop(&stop);
+        // The first packets of each source are within the limits.
+        thread::sleep(Duration::from_millis(500));
+        let before = service.get("/metrics", "text/plain").unwrap();
+        for round in 1..=RELOADS {
+            let next = &pair.configurations[round as usize % 2];
+            service.configure(next).unwrap();
+            if round % 3 == 0 {
+                thread::scope(|scope| {
+                    let reload = scope.spawn(|| service.rlctl(&["reload"]));
+                    thread::sleep(Duration::from_millis(10 + 17 * round));
+                    service.signal("-KILL").unwrap();
+                    let _ = reload.join();
+                });
+                thread::sleep(Duration::from_millis(200));
+                service.stop("-KILL").unwrap();
+                service.start().unwrap();
+            } else {
+                service.rlctl_ok(&["reload"]).unwrap();
+            }
+        }
+        let after = service.get("/metrics", "text/plain").unwrap();
+        assert!(!flood.is_finished(), "traffic flowed all the time");
+        (before, after)
+    });
+    let packets = |text: &str, verdict: &str| -> f64 {
+        let lines = text.lines().filter(|line| {
+            line.starts_with("ratelimit_packets_total")
+                && line.contains("ipv4")
+                && line.contains(verdict)
+        });
+        lines
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
+    };
+    let all = packets(&after, "") - packets(&before, "");
+    let wrong = packets(&after, pair.never) - packets(&before, pair.never);
+    assert!(all > 10_000.0, "{all} packets are too few to tell");
+    assert_eq!(wrong, 0.0, "of {all} packets {}", pair.never);
+}
+
+fn by_policy_or_by_node() -> Pair {
+    let sources = (0..PREFIXES).map(|host| format!("\"{}\"", source(host)));
+    let sources = sources.collect::<Vec<_>>().join(", ");
+    let limits = "limits = [{ packets = 1, per = \"1h\" }]";
+    Pair {
+        configurations: [
+            format!(
+                "[policy.default]\nlimits = []\n[policy.many]\nsources = [{sources}]\n{limits}\n"
+            ),
+            format!("[policy.default]\nlimits = []\n[node]\n{limits}\n"),
+        ],
+        never: "unlimited",
+    }
+}
+
+fn dry_run_of_all_or_of_a_policy() -> Pair {
+    let sources = (0..PREFIXES).map(|host| format!("\"{}\"", source(host)));
+    let sources = sources.collect::<Vec<_>>().join(", ");
+    let policy = format!(
+        "[policy.default]\nlimits = []\n[policy.many]\nsources = [{sources}]\nlimits = [{{ packets = 1, per = \"1h\" }}]\n"
+    );
+    Pair {
+        configurations: [
+            format!("observe = true\n{policy}"),
+            format!("{policy}observe = true\n"),
+        ],
+        never: "\"drop\"",
+    }
+}
+
+fn with_or_without_a_class() -> Pair {
+    let other = "{ packets = 1, per = \"1h\", match = \"other\" }";
+    let dns =
+        "{ packets = 1, per = \"1h\", match = { protocol = \"udp\", destination_ports = [53] } }";
+    Pair {
+        configurations: [
+            format!("[policy.default]\nlimits = [{other}]\n"),
+            format!("[policy.default]\nlimits = [{other}, {dns}]\n"),
+        ],
+        never: "unlimited",
+    }
+}
+
+fn source(host: u32) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 0, 0)) + host)
+}
+
+fn flood(lab: &Lab, stop: &AtomicBool) {
+    let sender = Sender::new(&lab.far).unwrap();
+    let frames: Vec<Vec<u8>> = (0..SOURCES)
+        .map(|host| {
+            Frame::ethernet()
+                .ipv4(source(host))
+                .udp(53)
+                .pad_to(60)
+                .build()
+        })
+        .collect();
+    while !stop.load(Relaxed) {
+        frames.iter().for_each(|frame| sender.send(frame).unwrap());
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Ends the traffic, also when an assertion fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
 }

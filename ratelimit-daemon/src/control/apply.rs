@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use tracing::{info, warn};
 
 use super::{
+    configured_lists::ConfiguredLists,
     controller::Controller,
     kept::Kept,
     trial::{self, Trial},
@@ -186,7 +187,9 @@ impl Controller {
         let mut trial = self.trials.pending()?;
         let (before, _) = config::parse(&trial.before)
             .map_err(|error| anyhow!("the configuration before is not understood: {error}"))?;
-        self.replace_checked(before)?;
+        // What was before comes back, whatever became of files since.
+        let lists = ConfiguredLists::read_some(&before);
+        self.replace_with(before, lists)?;
         trial.outcome = Outcome::RolledBack {
             at: Timestamp::now(),
         };

@@ -5,6 +5,7 @@ use ratelimit_common::policy::LIMITS_MAX;
 use tracing::{info, warn};
 
 use super::{
+    configured_lists::ConfiguredLists,
     controller::{Controller, Reloads},
     intent::{self, Edit, Intent},
     record::Cause,
@@ -307,8 +308,19 @@ impl Controller {
         Ok(Reloaded { files, changes })
     }
 
-    /// Puts another configuration in force, unless it waits for a restart, and answers what is different.
+    /// Puts another configuration in force with the lists that it names, unless it waits for a restart, and answers what is
+    /// different.
     pub(super) fn replace_checked(&mut self, config: Config) -> Result<Vec<String>, Refused> {
+        let lists = ConfiguredLists::read(&config)?;
+        self.replace_with(config, lists)
+    }
+
+    /// The same with these lists; others that it names stay as they are.
+    pub(super) fn replace_with(
+        &mut self,
+        config: Config,
+        lists: ConfiguredLists,
+    ) -> Result<Vec<String>, Refused> {
         if let Some(part) = reload::needs_restart(&self.intent.config, &config) {
             return Err(Refused::because(format!(
                 "{part} is different, which takes effect at a restart only"
@@ -323,14 +335,15 @@ impl Controller {
         self.take_missed();
         let clock = self.clock();
         let mut changes = reload::changes(&self.intent.config, &config);
-        self.replace_config(config)?;
+        let lists = self.list_changes(&config, lists);
+        self.replace_config(config, &lists.edits)?;
         let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
         changes.extend(
             Some(self.clock())
                 .filter(is_other)
                 .map(|after| after.to_string()),
         );
-        changes.extend(self.read_lists());
+        changes.extend(self.note_lists(lists));
         Ok(changes)
     }
 

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
@@ -372,26 +372,53 @@ impl Controller {
         }
     }
 
-    /// Puts another configuration in force, or leaves everything as it was.
-    pub(super) fn replace_config(&mut self, config: Config) -> anyhow::Result<()> {
+    /// Puts another configuration in force with the lists that it names, or leaves everything as it was.
+    pub(super) fn replace_config(&mut self, config: Config, lists: &[Edit]) -> anyhow::Result<()> {
+        let given_way = self
+            .make_room(lists)
+            .map_err(|refused| anyhow!(refused.error))?;
+        let edits: Vec<Edit> = given_way.iter().chain(lists).cloned().collect();
         let clock = self.clock();
         let before = std::mem::replace(&mut self.intent.config, config);
         let (rules, policies) = (self.rules.clone(), Arc::clone(&self.policies));
         let classes = self.classes.clone();
         let left_out = self.intent.left_out.clone();
-        let answer = self.compile_anew().and_then(|()| self.enforce_all());
+        let reverse: Vec<Edit> = edits
+            .iter()
+            .cloned()
+            .map(|edit| self.intent.edit(edit))
+            .collect();
+        let answer = self
+            .compile_anew()
+            .and_then(|()| self.keep_all(&edits, given_way.len()));
         if answer.is_err() {
+            for edit in reverse.into_iter().rev() {
+                self.intent.edit(edit);
+            }
             self.intent.config = before;
             self.intent.left_out = left_out;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
             self.small.clear();
+            // What failed took itself back; this does the same where it was the database that failed.
+            if let Err(error) = self.enforce_all() {
+                warn!(
+                    error = format!("{error:#}"),
+                    "a change that failed could not be taken back"
+                );
+            }
         } else {
+            self.record_edits(
+                &edits[given_way.len()..],
+                &reverse[given_way.len()..],
+                Cause::Origin,
+            );
+            self.note_given_way(given_way.len());
             self.enlarge_regions();
             self.retry_left_out();
         }
         self.crowdsec.wish(self.intent.config.crowdsec.as_ref());
         self.tell_clock(Some(&clock));
-        answer.map(drop)
+        answer
     }
 
     /// Compiles what `edits` are about from what is intended.
@@ -464,6 +491,25 @@ impl Controller {
         let changes = self.changes(edits);
         let tables = self.tables_if(edits);
         Ok(self.enforcer.apply(changes, tables)?)
+    }
+
+    /// Brings the whole datapath to what is compiled, and keeps `edits`, of which the first `giving_way` free entries for the others.
+    fn keep_all(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
+        let freed = edits[..giving_way].iter().flat_map(Edit::prefixes);
+        let freed = self.changes_of(freed);
+        let changes = self.enforcer.difference(&self.rules.entries());
+        let tables = self.tables();
+        let Self {
+            store, enforcer, ..
+        } = self;
+        let enforce = || {
+            enforcer.apply(freed, None)?;
+            Ok(enforcer.apply(changes, Some(tables))?)
+        };
+        if edits.is_empty() {
+            return enforce();
+        }
+        store.keep(edits, enforce)
     }
 
     /// Brings the whole datapath to what is compiled, and answers how much was different.

@@ -26,7 +26,7 @@ use crate::{
 const CONFIGURATION: &str = "config";
 
 impl Controller {
-    /// Reads the files of all lists, and takes away the lists whose files the configuration does not name any more.
+    /// Reads the files of all lists at the start, and takes away the lists whose files the configuration does not name any more.
     /// What cannot be read stays as it was. Answers what is different or went wrong, a line each.
     pub(super) fn read_lists(&mut self) -> Vec<String> {
         let mut lines = self.forget_lists();
@@ -60,27 +60,15 @@ impl Controller {
             return None;
         }
         let left_out = reading.as_ref().map_or(0, |reading| reading.bad.count);
-        let answer = reading.and_then(|reading| self.replace_from_file(file, reading));
+        let answer = reading.and_then(|reading| {
+            let (difference, edit) = self.list_from_file(file, reading);
+            self.edit(edit.as_slice())?;
+            Ok(difference)
+        });
         match answer {
             Ok(difference) => {
                 self.list_files.succeeded(name);
-                if left_out > 0 {
-                    warn!(list = %name, lines = left_out, "bad lines of a list were left out");
-                }
-                if difference.is_empty() {
-                    return None;
-                }
-                let Difference {
-                    added,
-                    removed,
-                    updated,
-                    kept,
-                    ..
-                } = difference;
-                info!(list = %name, added, removed, updated, kept, "list replaced");
-                Some(format!(
-                    "list {name}: +{added} -{removed} ~{updated} ={kept}"
-                ))
+                told(name, left_out, &difference)
             }
             Err(refused) => {
                 let line = format!(
@@ -96,11 +84,12 @@ impl Controller {
         }
     }
 
-    fn replace_from_file(
-        &mut self,
+    /// What is different when what was read from a file takes the place of its list, and the change that does it.
+    pub(super) fn list_from_file(
+        &self,
         file: &ListFile,
         reading: Reading,
-    ) -> Result<Difference, Refused> {
+    ) -> (Difference, Option<Edit>) {
         let ListConfig {
             action, file: path, ..
         } = &file.config;
@@ -111,9 +100,7 @@ impl Controller {
             CONFIGURATION.into(),
         );
         let (list, _) = fill(list, reading.entries, reading.reasons, &Ends::now(None));
-        let (difference, edit) = self.list_edit(&file.name, Some(list));
-        self.edit(edit.as_slice())?;
-        Ok(difference)
+        self.list_edit(&file.name, Some(list))
     }
 
     /// What is different when `list` takes the place of the one with its name, and the change that does it; none where
@@ -286,6 +273,27 @@ impl Controller {
 
 /// How often entries that have ended are forgotten.
 const PRUNE: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// Logs what became of a list, and says what is different, if anything is.
+pub(super) fn told(name: &str, left_out: usize, difference: &Difference) -> Option<String> {
+    if left_out > 0 {
+        warn!(list = %name, lines = left_out, "bad lines of a list were left out");
+    }
+    if difference.is_empty() {
+        return None;
+    }
+    let Difference {
+        added,
+        removed,
+        updated,
+        kept,
+        ..
+    } = difference;
+    info!(list = %name, added, removed, updated, kept, "list replaced");
+    Some(format!(
+        "list {name}: +{added} -{removed} ~{updated} ={kept}"
+    ))
+}
 
 /// Puts entries into a list, and says which of them say nothing of their own.
 pub(super) fn fill(

@@ -306,6 +306,12 @@ impl Lab {
         self.controller.ban(request, "root")
     }
 
+    /// Puts another configuration in force, as a reload does.
+    fn replace(&mut self, config: Config) -> Result<Vec<String>, Refused> {
+        let paths = self.controller.intent.config.paths.clone();
+        self.controller.replace_checked(Config { paths, ..config })
+    }
+
     fn edit(&mut self, edits: &[Edit]) {
         self.controller.edit(edits).unwrap();
     }

@@ -11,6 +11,7 @@ use crate::{
         ListView,
     },
     config::ListConfig,
+    datapath::Write,
     lists::{self, Acceptance, Action, Source, Vetting},
 };
 
@@ -368,12 +369,91 @@ fn a_list_whose_file_the_configuration_does_not_name_any_more_is_taken_away() {
     fs::write(&file, "192.0.2.1\n").unwrap();
     let mut lab = Lab::new(with_file(&file, None));
     lab.import_list("bad", "192.0.2.2\n");
-    lab.controller.replace_config(config()).unwrap();
-    assert_eq!(
-        lab.controller.read_lists(),
-        ["list drop: removed, with 1 entries"]
-    );
+    let changes = lab.replace(config()).unwrap();
+    assert_eq!(changes, ["list drop: removed, with 1 entries"]);
     assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
+}
+
+#[test]
+fn a_list_of_another_name_with_the_same_entries_leaves_no_gap() {
+    let files = tempfile::tempdir().unwrap();
+    let [old, new] = ["old.txt", "new.txt"].map(|name| files.path().join(name));
+    fs::write(&old, "192.0.2.1\n198.51.100.0/24\n").unwrap();
+    fs::write(&new, "192.0.2.1\n198.51.100.7\n").unwrap();
+    let mut lab = Lab::new(with_file(&old, None));
+    lab.memory.lock().unwrap().writes.clear();
+    let mut config = with_file(&new, None);
+    let list = config.lists.remove("drop").unwrap();
+    config.lists.insert("renamed".to_owned(), list);
+    let changes = lab.replace(config).unwrap();
+    assert_eq!(
+        changes,
+        [
+            "list renamed: added, from FILE".replace("FILE", &new.display().to_string()),
+            "list drop: removed, with 2 entries".to_owned(),
+            "list renamed: +2 -0 ~0 =0".to_owned(),
+        ]
+    );
+    let writes = &lab.memory.lock().unwrap().writes;
+    let is_about =
+        |write: &&Write| matches!(write, Write::Entry(at, _) if *at == prefix("192.0.2.1"));
+    assert_eq!(
+        writes.iter().find(is_about),
+        None,
+        "what stays banned is not touched"
+    );
+}
+
+#[test]
+fn a_reload_whose_list_cannot_be_read_is_refused_with_the_name_of_the_file() {
+    let files = tempfile::tempdir().unwrap();
+    let [old, new] = ["old.txt", "new.txt"].map(|name| files.path().join(name));
+    fs::write(&old, "192.0.2.1\n").unwrap();
+    let mut lab = Lab::new(with_file(&old, None));
+    let before = (lab.entries(), lab.controller.intent.config.clone());
+    for text in [None, Some("192.0.2.1\nx\n"), Some("# nobody\n")] {
+        if let Some(text) = text {
+            fs::write(&new, text).unwrap();
+        }
+        let config = Config {
+            observe: true,
+            ..with_file(&new, None)
+        };
+        let refused = lab.replace(config).unwrap_err();
+        assert!(refused.error.contains("list drop: "), "{refused:?}");
+        assert!(refused.error.contains("new.txt"), "{refused:?}");
+        assert_eq!(
+            (lab.entries(), lab.controller.intent.config.clone()),
+            before
+        );
+    }
+}
+
+#[test]
+fn a_configuration_and_its_lists_are_one_change_or_none() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("drop.txt");
+    fs::write(&file, "192.0.2.1\n192.0.2.2\n192.0.2.3\n").unwrap();
+    let mut lab = Lab::new(config());
+    let before = (lab.entries(), lab.controller.intent.config.clone());
+    let next = Config {
+        observe: true,
+        ..with_file(&file, None)
+    };
+    lab.memory.lock().unwrap().entries_max = before.0.len() + 1;
+    let refused = lab.replace(next.clone()).unwrap_err();
+    assert!(refused.error.contains("is full"), "{refused:?}");
+    let settings = lab.memory.lock().unwrap().settings;
+    assert_eq!(
+        (lab.entries(), lab.controller.intent.config.clone()),
+        before
+    );
+    assert!(!settings.observe() && lab.controller.lists().is_empty());
+    lab.memory.lock().unwrap().entries_max = 0;
+    lab.replace(next).unwrap();
+    assert!(lab.is_banned("192.0.2.3") && lab.memory.lock().unwrap().settings.observe());
+    let kept = lab.controller.store.lists().unwrap();
+    assert_eq!(kept[0].1.entries().len(), 3, "the database has it too");
 }
 
 #[test]

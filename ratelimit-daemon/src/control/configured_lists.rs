@@ -1,0 +1,98 @@
+//! The lists that a configuration names, as their files are, to be put in force with it.
+//!
+//! To read them needs nothing of the controller.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    controller::Controller, intent::Edit, list::Difference, list_files::ListFile, lists::told,
+};
+use crate::{api::Refused, config::Config, lists::Reading};
+
+/// The lists of a configuration, by name.
+pub struct ConfiguredLists(BTreeMap<Arc<str>, (ListFile, Reading)>);
+
+impl ConfiguredLists {
+    /// Reads the files of all lists.
+    ///
+    /// # Errors
+    ///
+    /// The first file that cannot be read, or is not taken as a list.
+    pub fn read(config: &Config) -> Result<Self, Refused> {
+        let files = files(config).map(|file| {
+            let reading = file.read().map_err(|refused| {
+                let error = format!("list {}: {}", file.name, refused.error);
+                let refused = Refused { error, ..refused };
+                if refused.hint.is_some() {
+                    return refused;
+                }
+                refused.hint("the configuration and the lists before stay in force: they change together, or not at all")
+            })?;
+            Ok((Arc::clone(&file.name), (file, reading)))
+        });
+        files.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Reads those that can be read; the others stay as they are.
+    #[must_use]
+    pub fn read_some(config: &Config) -> Self {
+        let files = files(config).filter_map(|file| {
+            let reading = file.read().ok()?;
+            Some((Arc::clone(&file.name), (file, reading)))
+        });
+        Self(files.collect())
+    }
+}
+
+fn files(config: &Config) -> impl Iterator<Item = ListFile> {
+    config.lists.iter().map(|(name, config)| ListFile {
+        name: name.as_str().into(),
+        config: config.clone(),
+    })
+}
+
+/// What becomes of lists when a configuration takes the place of another one.
+#[derive(Default)]
+pub struct ListChanges {
+    /// What is to be done in the same step.
+    pub edits: Vec<Edit>,
+    /// The lists whose files were read, with how many bad lines were left out, and what is different.
+    read: Vec<(Arc<str>, usize, Difference)>,
+    /// Those that are not configured any more, with how many entries.
+    gone: Vec<(Arc<str>, usize)>,
+}
+
+impl Controller {
+    /// The changes from the lists that there are to those of `config`: lists of files that it does not name are taken away.
+    pub(super) fn list_changes(&self, config: &Config, lists: ConfiguredLists) -> ListChanges {
+        let mut changes = ListChanges::default();
+        for (name, list) in self.intent.lists() {
+            if list.file.is_some() && !config.lists.contains_key(&**name) {
+                let (difference, edit) = self.list_edit(name, None);
+                changes.edits.extend(edit);
+                changes.gone.push((Arc::clone(name), difference.removed));
+            }
+        }
+        for (name, (file, reading)) in lists.0 {
+            let bad = reading.bad.count;
+            let (difference, edit) = self.list_from_file(&file, reading);
+            changes.edits.extend(edit);
+            changes.read.push((name, bad, difference));
+        }
+        changes
+    }
+
+    /// Takes notice of lists that were put in force, and answers what is different, a line each.
+    pub(super) fn note_lists(&mut self, changes: ListChanges) -> Vec<String> {
+        self.list_files.retain(&self.intent.config.lists);
+        let gone = changes.gone.into_iter();
+        let mut lines: Vec<String> = gone
+            .map(|(name, removed)| format!("list {name}: removed, with {removed} entries"))
+            .collect();
+        for (name, bad, difference) in changes.read {
+            self.list_files.succeeded(&name);
+            lines.extend(told(&name, bad, &difference));
+        }
+        lines
+    }
+}
