@@ -252,6 +252,9 @@ pub trait Datapath: Send {
     /// Empties a region of that table, in both families.
     fn clear_region(&mut self, region: Region) -> Result<(), DatapathError>;
 
+    /// Copies what sources have used in a region of that table into an empty one, in both families.
+    fn copy_region(&mut self, from: Region, to: Region) -> Result<(), DatapathError>;
+
     /// The state of sources, to be read beside.
     fn sources(&self) -> Arc<dyn SourceTables>;
 

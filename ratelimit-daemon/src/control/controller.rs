@@ -469,8 +469,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Moves limits that have taken the place of others to regions of full size, after those are gone. They begin with nothing
-    /// used once more, a moment after they did.
+    /// Moves limits that have taken the place of others to regions of full size, after those are gone, with what was used.
     fn enlarge_regions(&mut self) {
         if self.small.is_empty() {
             return;

@@ -274,7 +274,7 @@ impl Enforcer {
         self.settle()?;
         let Some(wanted) = wanted else {
             return if crossing::is_nested(&changes, &self.entries) {
-                self.cross(changes, None, undo)
+                self.cross(changes, None, &[], undo)
             } else {
                 self.try_change(changes, undo)
             };
@@ -282,11 +282,11 @@ impl Enforcer {
         // Limits of one generation count classes that the other one does not know: those are no bits of theirs.
         let both = self.held.classes.union(&wanted.classes);
         self.change_classes(both, undo)?;
-        self.add_policies(&wanted.policies)?;
+        let moved = self.add_policies(&wanted.policies)?;
         self.change_pass_all_until(wanted.pass_all_until, undo)?;
         self.change_detection_limit(wanted.detection_limit, undo)?;
-        if self.is_crossed_by(&changes, &wanted) {
-            self.cross(changes, Some(&wanted), undo)?;
+        if !moved.is_empty() || self.is_crossed_by(&changes, &wanted) {
+            self.cross(changes, Some(&wanted), &moved, undo)?;
         } else {
             self.try_change(changes, undo)?;
             self.clear_node_before(wanted.settings)?;
@@ -305,8 +305,12 @@ impl Enforcer {
             || crossing::is_nested(changes, &self.entries)
     }
 
-    /// Puts policies at indices that nothing names yet.
-    fn add_policies(&mut self, wanted: &BTreeMap<u32, Policy>) -> Result<(), DatapathError> {
+    /// Puts policies at indices that nothing names yet, and answers the regions from which and to which their limits move.
+    fn add_policies(
+        &mut self,
+        wanted: &BTreeMap<u32, Policy>,
+    ) -> Result<Vec<(Region, Region)>, DatapathError> {
+        let mut moved = Vec::new();
         let in_use: HashSet<Region> = self.regions().collect();
         for (index, policy) in wanted {
             if self.held.policies.get(index) != Some(policy) {
@@ -316,11 +320,17 @@ impl Enforcer {
                         self.datapath.clear_region(region)?;
                     }
                 }
+                let mut held = self.held.policies.values();
+                if let Some(held) = held.find(|held| held.scope() == policy.scope()) {
+                    let regions = held.limits().zip(policy.limits());
+                    let regions = regions.map(|(from, to)| (from.region(), to.region()));
+                    moved.extend(regions.filter(|(from, to)| from != to && from.sets() > 0));
+                }
                 self.datapath.set_policy(*index, policy)?;
                 self.held.policies.insert(*index, *policy);
             }
         }
-        Ok(())
+        Ok(moved)
     }
 
     /// Takes away what only packets of before could ask for. The change holds whether this succeeds or not: what is left is

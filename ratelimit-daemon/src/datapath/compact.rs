@@ -73,6 +73,18 @@ impl CompactTable {
         Ok(())
     }
 
+    /// Copies what sources have used into an empty region that no packet asks for yet. Where that is the larger one, each has room.
+    pub fn copy(&mut self, from: Region, to: Region) -> Result<(), DatapathError> {
+        for family in &self.families {
+            let of = |region: Region| family.map(self.part(region, 0..region.sets()));
+            let (Some(from), Some(target)) = (of(from)?, of(to)?) else {
+                continue;
+            };
+            copy(SharedSet::all(&from), SharedSet::all(&target), to);
+        }
+        Ok(())
+    }
+
     /// Shows the slots of some sets of a region that are not empty, of one family.
     pub fn some_slots(
         &self,
@@ -176,6 +188,14 @@ impl Slots for SharedSet {
 }
 
 impl SharedSet {
+    /// Puts a word into the first slot that is free, if one is.
+    fn put(&self, tag: u64, word: u64) {
+        if let Some(slot) = (0..SLOTS).find(|slot| self.word(*slot) == 0) {
+            self.0[2 * slot].store(tag, Relaxed);
+            self.0[2 * slot + 1].store(word, Relaxed);
+        }
+    }
+
     /// The sets of a part of a table.
     fn all(part: &Mapped) -> &[Self] {
         let (sets, _) = part.words().as_chunks::<WORDS>();
@@ -188,6 +208,21 @@ impl From<Set> for SharedSet {
     fn from(set: Set) -> Self {
         let words: [u64; WORDS] = zerocopy::transmute!(set);
         Self(words.map(AtomicU64::new))
+    }
+}
+
+/// Copies the slots of some sets into the empty ones of a region.
+fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region) {
+    for set in from {
+        for slot in 0..SLOTS {
+            let (tag, word) = (set.tag(slot), set.word(slot));
+            let place = to.set_of(tag) - to.first_set();
+            if word != 0
+                && let Some(target) = targets.get(place as usize)
+            {
+                target.put(tag, word);
+            }
+        }
     }
 }
 
@@ -215,5 +250,36 @@ impl HeldTable {
         .context("reading the pinned policies")?;
         let sets = held.sets;
         Ok(Self { sets, policies })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_copied_into_a_larger_region_is_found_there() {
+        let (small, large) = (Region::new(3, 4), Region::new(7, 64));
+        let [from, to] = [small, large].map(|region| sets(region.sets()));
+        let tag = |source: u64| source.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // Half as many as there is room for, so that each finds a slot.
+        for source in 1..=16 {
+            let place = small.set_of(tag(source)) - small.first_set();
+            from[place as usize].put(tag(source), 1000 + source);
+        }
+        copy(&from, &to, large);
+        for source in 1..=16 {
+            let place = large.set_of(tag(source)) - large.first_set();
+            let set = &to[place as usize];
+            let words = (0..SLOTS).filter(|slot| set.tag(*slot) == tag(source));
+            let words: Vec<u64> = words.map(|slot| set.word(slot)).collect();
+            assert_eq!(words, [1000 + source]);
+        }
+    }
+
+    fn sets(count: u32) -> Vec<SharedSet> {
+        (0..count)
+            .map(|_| SharedSet::from(Set::default()))
+            .collect()
     }
 }

@@ -242,6 +242,11 @@ impl Datapath for Kernel {
         table.map_or(Ok(()), |table| table.clear(region))
     }
 
+    fn copy_region(&mut self, from: Region, to: Region) -> Result<(), DatapathError> {
+        let table = self.compact.as_mut();
+        table.map_or(Ok(()), |table| table.copy(from, to))
+    }
+
     fn sources(&self) -> Arc<dyn SourceTables> {
         Arc::clone(&self.sources) as Arc<dyn SourceTables>
     }

@@ -126,6 +126,8 @@ pub enum Write {
     NodeState(u32),
     /// A region of a `compact` table, which is empty.
     Region(Region),
+    /// What a region holds, in another one that was empty.
+    CopiedRegion(Region, Region),
     /// How many sources may get state on one CPU.
     NewSources(ByGeneration<FixedWindow>),
     /// What holds for all packets.
@@ -249,6 +251,11 @@ impl Datapath for Shared {
         if region.sets() > 0 {
             self.memory().writes.push(Write::Region(region));
         }
+        Ok(())
+    }
+
+    fn copy_region(&mut self, from: Region, to: Region) -> Result<(), DatapathError> {
+        self.memory().writes.push(Write::CopiedRegion(from, to));
         Ok(())
     }
 

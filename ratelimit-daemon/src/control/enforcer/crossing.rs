@@ -94,11 +94,13 @@ fn lengths<'a>(prefixes: impl Iterator<Item = &'a Prefix>) -> [BTreeSet<u8>; 2] 
 }
 
 impl Enforcer {
-    /// Changes entries and what the tables beside the policies and classes hold, by the generation that is not in force.
+    /// Changes entries and what the tables beside the policies and classes hold, by the generation that is not in force. What was
+    /// used in regions that move goes along.
     pub(super) fn cross(
         &mut self,
         changes: Changes,
         wanted: Option<&Tables>,
+        moved: &[(Region, Region)],
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
         let crossing = Crossing::new(changes, &self.entries, self.generation);
@@ -106,6 +108,10 @@ impl Enforcer {
         self.write_others(wanted)?;
         let settings = wanted.map_or(self.held.settings, |wanted| wanted.settings);
         self.clear_node_before(settings)?;
+        // As late as can be: what packets use from here to the word is used anew.
+        for (from, to) in moved {
+            self.datapath.copy_region(*from, *to)?;
+        }
         let next = self.generation.other();
         self.datapath.set_settings(settings.in_generation(next))?;
         // From here on the change holds.

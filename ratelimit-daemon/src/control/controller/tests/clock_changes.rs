@@ -114,6 +114,7 @@ impl Lab {
                 | Write::Aggregates(..)
                 | Write::NodeState(_)
                 | Write::Region(_)
+                | Write::CopiedRegion(..)
                 | Write::NewSources(_) => {}
             }
             let entries = entries

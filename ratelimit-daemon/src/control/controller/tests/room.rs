@@ -6,6 +6,7 @@ use crate::{
         BanRow, FOREVER,
         list::{List, ListEntry},
     },
+    datapath::Write,
     lists::{Action, ReasonId, Reasons},
 };
 
@@ -194,4 +195,42 @@ fn list(prefixes: &[&str]) -> Edit {
     let list = list.with_entries(entries.collect(), Reasons::default());
     let touched = prefixes.iter().map(|text| prefix(text)).collect();
     Edit::List("bad".into(), Some(list.into()), touched)
+}
+
+#[test]
+fn limits_that_move_to_a_larger_region_take_what_was_used_along() {
+    let mut config = config();
+    config.source.store = StateStore::Compact;
+    config.source.capacity = 100_000;
+    let memory = Memory {
+        table_sets: Some(15_000),
+        ..Memory::default()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let mut lab = Lab::over(memory, directory, config.clone(), Protected::default());
+    let sliding = LimitSpec::new(
+        10,
+        LimitUnit::Packets,
+        Duration::from_secs(1),
+        Algorithm::SlidingWindow,
+    );
+    config.default_policy.limits = vec![sliding.unwrap()];
+    lab.memory.lock().unwrap().writes.clear();
+    lab.replace(config).unwrap();
+    let memory = lab.memory.lock().unwrap();
+    let is_copied = |write: &Write| matches!(write, Write::CopiedRegion(..));
+    let place = memory.writes.iter().position(is_copied).unwrap();
+    let Write::CopiedRegion(from, to) = memory.writes[place] else {
+        unreachable!("it was just matched");
+    };
+    assert!(from.sets() < to.sets(), "{from:?} {to:?}");
+    assert!(
+        matches!(memory.writes[place + 1], Write::Settings(_)),
+        "nothing comes between the copy and the word"
+    );
+    let cleared = memory
+        .writes
+        .iter()
+        .rposition(|write| *write == Write::Region(to));
+    assert!(cleared.unwrap() < place);
 }

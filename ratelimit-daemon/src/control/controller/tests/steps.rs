@@ -165,7 +165,7 @@ impl State {
             Write::NewSources(window) => self.new_sources = *window,
             Write::Settings(settings) => self.settings = *settings,
             // No packet has come yet.
-            Write::NodeState(_) | Write::Region(_) => {}
+            Write::NodeState(_) | Write::Region(_) | Write::CopiedRegion(..) => {}
         }
     }
 
