@@ -80,6 +80,12 @@ impl ClassSet {
         Self(self.0 ^ NONE_OF)
     }
 
+    /// Whether packets that belong to no class at all are counted.
+    #[must_use]
+    pub const fn is_none_of(self) -> bool {
+        self.0 & NONE_OF != 0
+    }
+
     /// What counts the packets that this or `other` counts.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {

@@ -31,7 +31,7 @@ impl Controller {
     pub fn check(&self, address: IpAddr) -> Result<Check, Refused> {
         let now = clock::now();
         let source = self.source_of(address);
-        let verdict = self.preview(address, ClassSet::OTHER, now);
+        let verdict = self.preview(address, ClassSet::NONE, now);
         let matched = self.rules.longest_match(address);
         let in_kernel = || self.ban_in_kernel(source);
         let ban = self.ban_of(address, now).or_else(in_kernel);
@@ -101,8 +101,8 @@ impl Controller {
         for (_, named) in self.policies.iter() {
             for (limit, written) in named.policy.limits().zip(&named.limits) {
                 // Packets of no class are those that were asked about.
-                let set = limit.classes().difference(ClassSet::OTHER);
-                if let Some(class) = written.class().filter(|_| !set.is_empty()) {
+                let set = limit.classes();
+                if let Some(class) = written.class().filter(|_| !set.is_none_of()) {
                     classes.insert(class.to_string(), set);
                 }
             }

@@ -252,8 +252,8 @@ fn configuration(random: &mut Random) -> String {
     if random.one_in(4) {
         text += "observe = true\n";
     }
+    text += "[source]\ncapacity = 1024\n";
     if random.one_in(3) {
-        text += "[source]\n";
         let beyond = random.choose(&["pass", "drop", "aggregate"]);
         let count = 1 + random.below(3);
         let _ = writeln!(
