@@ -1,7 +1,8 @@
 //! The limits of a source, of the wider prefixes around it, and of the node: all must have room, then all are charged.
 //!
-//! A packet meets them from the narrowest to the widest. One that a dry run would refuse is charged to the limits around it
-//! all the same, as it passes; if one of those refuses it, that is its verdict.
+//! A packet meets them from the narrowest to the widest. One that a dry run would refuse is charged to no limit of that policy,
+//! as when it is enforced: so a dry run counts what would be dropped. To the limits around it is charged all the same, as it
+//! passes; if one of those refuses it, that is its verdict.
 
 use crate::{
     Address, Arrival, DropReason, Policy, Tables, aggregate::LEVELS_MAX, charge::Outcome,
@@ -10,6 +11,8 @@ use crate::{
 
 /// The source, and the prefixes around it.
 const LAYERS: usize = 1 + LEVELS_MAX;
+/// Behind them the node.
+const NODE: usize = LAYERS;
 
 /// Charges a packet of `source` to its policy, if it has one, and to all wider limits, or says which limit refuses it.
 #[inline(always)]
@@ -23,10 +26,13 @@ where
         .node_policy()
         .and_then(|index| tables.policy(index));
     let mut walk = Walk::new();
-    let _ = (0..LAYERS).all(|layer| walk.go(tables.check_layer(layer, source, policy, arrival)))
-        && walk.go(tables.node().check(node_policy, arrival))
-        && (0..LAYERS).all(|layer| walk.go(tables.charge_layer(layer, source, policy, arrival)))
-        && walk.go(tables.node().charge(node_policy, arrival));
+    let _ = (0..LAYERS)
+        .all(|layer| walk.check(layer, tables.check_layer(layer, source, policy, arrival)))
+        && walk.check(NODE, tables.node().check(node_policy, arrival))
+        && (0..LAYERS).all(|layer| {
+            walk.is_full(layer) || walk.go(tables.charge_layer(layer, source, policy, arrival))
+        })
+        && (walk.is_full(NODE) || walk.go(tables.node().charge(node_policy, arrival)));
     walk.outcome
 }
 
@@ -70,6 +76,8 @@ where
 struct Walk {
     /// The refusal that counts: the first by limits in force, else the first by a dry run.
     outcome: Outcome,
+    /// The layers whose dry run has no room, a bit each.
+    full: u32,
 }
 
 impl Walk {
@@ -77,7 +85,23 @@ impl Walk {
     const fn new() -> Self {
         Self {
             outcome: Outcome::UNCOUNTED,
+            full: 0,
         }
+    }
+
+    /// Notes whether a layer has room, and answers whether to go on.
+    #[inline(always)]
+    const fn check(&mut self, layer: usize, outcome: Outcome) -> bool {
+        if outcome.is_refused() {
+            self.full |= bit(layer);
+        }
+        self.go(outcome)
+    }
+
+    /// Whether the packet is not to be charged to a layer.
+    #[inline(always)]
+    const fn is_full(&self, layer: usize) -> bool {
+        self.full & bit(layer) != 0
     }
 
     /// Notes what the next limits say, and answers whether to go on.
@@ -90,6 +114,12 @@ impl Walk {
         }
         !outcome.is_enforced()
     }
+}
+
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "there are four layers")]
+const fn bit(layer: usize) -> u32 {
+    1u32.wrapping_shl(layer as u32)
 }
 
 /// The limits of a source, or of a prefix around it.

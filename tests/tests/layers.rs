@@ -8,6 +8,7 @@ use std::{
 use ratelimit_common::{
     ClassSet, DropReason, Family, Instant, Limit, Policy, Settings, Unit, Verdict,
     aggregate::{Aggregate, Aggregates},
+    algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
     node,
     parse::transport::Kind,
 };
@@ -197,6 +198,122 @@ fn a_dry_run_of_a_prefix_is_told_and_the_node_still_refuses() {
             check(judge, &frame, expected);
         }
     });
+}
+
+#[test]
+fn a_packet_that_a_dry_run_would_refuse_is_charged_to_none_of_its_limits() {
+    let class = ClassSet::one(0).unwrap();
+    let mut classes = ClassTables::default();
+    classes.add(class, Kind::is_syn, |_| true, |_| true);
+    let limits = [packets(10), packets(1).for_classes(class)];
+    let frames = [SYN, ACK].map(|flags| Frame::ethernet().ipv4(source(1)).tcp(443, flags));
+    for observe in [false, true] {
+        let node = Policy::new(&limits, 1, observe).unwrap();
+        let scene = Scene {
+            settings: Settings::new(0, false).with_classes().with_node(1),
+            policies: vec![policy(&[]), node.in_shares(node::share_shift(2))],
+            classes: classes.clone(),
+            ..Scene::default()
+        };
+        let refused = if observe {
+            NODE_LIMITED.observed()
+        } else {
+            NODE_LIMITED
+        };
+        each_judge(&scene, |judge| {
+            let [syn, ack] = &frames;
+            check(judge, syn, CONFORMING);
+            for _ in 1..10 {
+                check(judge, syn, refused);
+            }
+            for _ in 0..9 {
+                check(judge, ack, CONFORMING);
+            }
+            check(judge, ack, refused);
+        });
+    }
+}
+
+/// Of one layer, whichever it is, of a source, a prefix or the node; the others have room.
+#[test]
+fn a_dry_run_would_drop_what_is_dropped_when_it_is_enforced() {
+    let mut drops = 0;
+    for seed in 0..if cfg!(debug_assertions) { 60 } else { 2_000 } {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let limits: Vec<Limit> = (0..rng.usize(1..=4))
+            .map(|_| random_limit(&mut rng))
+            .collect();
+        let layer = rng.usize(..3);
+        let scene = |observe| {
+            let scoped = |index: usize| {
+                let roomy = [packets(1 << 20)];
+                let (limits, observe) = if index == layer {
+                    (&limits[..], observe)
+                } else {
+                    (&roomy[..], false)
+                };
+                Policy::new(limits, index as u32, observe).unwrap()
+            };
+            Scene {
+                settings: Settings::new(0, false)
+                    .with_classes()
+                    .with_aggregates()
+                    .with_node(2),
+                policies: vec![
+                    scoped(0),
+                    scoped(1).for_prefixes(),
+                    scoped(2).in_shares(node::share_shift(2)),
+                ],
+                classes: classes_of_flags(),
+                aggregates: [aggregates(&[(24, 1)]), Aggregates::default()],
+                ..Scene::default()
+            }
+        };
+        let constants = Constants::default();
+        let mut judges = [false, true].map(|observe| scene(observe).in_memory(&constants));
+        let mut now_ns = rng.u64(..1 << 50);
+        for _ in 0..200 {
+            let bits = rng.u8(1..30);
+            now_ns += rng.u64(..1 << bits);
+            let frame = Frame::ethernet().ipv4(source(rng.u8(..4)));
+            let frame = frame.tcp(443, *rng.choice(&[SYN, ACK]).unwrap());
+            let frame = frame.pad_to(rng.usize(60..1_500)).build();
+            let [enforced, observed] = judges
+                .each_mut()
+                .map(|judge| judge.judge(&frame, Instant::from_nanos(now_ns)));
+            assert_eq!(enforced.observed(), observed, "seed {seed}, layer {layer}");
+            drops += u64::from(enforced != observed);
+        }
+    }
+    assert!(drops > 1_000, "{drops}");
+}
+
+fn random_limit(rng: &mut fastrand::Rng) -> Limit {
+    let (amount, unit) = if rng.bool() {
+        (rng.u64(1..50), Unit::Packets)
+    } else {
+        (rng.u64(1_000..50_000), Unit::Bytes)
+    };
+    let algorithm: Algorithm = match rng.u8(..3) {
+        0 => FixedWindow::new(amount, SECOND).unwrap().into(),
+        1 => SlidingWindow::new(amount, SECOND).unwrap().into(),
+        _ => TokenBucket::new(amount, SECOND, amount).unwrap().into(),
+    };
+    let limit = Limit::new(algorithm, unit);
+    if rng.bool() {
+        limit.for_classes(ClassSet::one(rng.usize(..2)).unwrap())
+    } else {
+        limit
+    }
+}
+
+/// SYNs, and the others.
+fn classes_of_flags() -> ClassTables {
+    let mut classes = ClassTables::default();
+    classes.add(ClassSet::one(0).unwrap(), Kind::is_syn, |_| true, |_| true);
+    let is_other = |kind: Kind| !kind.is_syn();
+    classes.add(ClassSet::one(1).unwrap(), is_other, |_| true, |_| true);
+    classes
 }
 
 #[test]
