@@ -17,7 +17,7 @@ mod token_bucket;
 
 use crate::Instant;
 
-pub use fixed_window::{FixedWindow, FixedWindowError, HORIZON_NS, TICKS_MIN};
+pub use fixed_window::{FixedWindow, FixedWindowError, TICKS_MIN};
 pub use sliding_log::{SlidingLog, SlidingLogError};
 pub use sliding_window::{SlidingWindow, SlidingWindowError};
 pub use token_bucket::{TokenBucket, TokenBucketError};
@@ -140,10 +140,8 @@ impl Algorithm {
                 let [a, b, c] = bucket.meaning();
                 [TOKEN_BUCKET as u64, a, b, c]
             }
-            Self::SlidingLog(log) => {
-                let [a, b, c] = log.meaning();
-                [SLIDING_LOG as u64, a, b, c]
-            }
+            // A ring has the times of packets, whatever the amount and the window.
+            Self::SlidingLog(_) => [SLIDING_LOG as u64, 0, 0, 0],
         }
     }
 

@@ -1,6 +1,6 @@
 //! New sources have a budget, so that a flood of forged addresses cannot push out those that are known.
 //!
-//! A packet of a source that has state never comes here. One of a source that has none takes one of the budget of its CPU,
+//! A packet of a source that has state never comes here. One of a source that has none takes one of the budget,
 //! and the source gets state. When the budget of the window is spent, no state is made, and the packet gets the verdict that
 //! is set: it passes, it is dropped, or it is charged to its [crowd](Address::crowd), as if all sources of the /24 (of IPv6 the
 //! /48) that came too late were one, which has the limits of a source. A crowd needs state too, once for all of its sources,
@@ -8,9 +8,10 @@
 //!
 //! # Whose budget it is
 //!
-//! The word of a budget belongs to a CPU, which writes it alone, so nothing is passed between caches while a flood goes on.
-//! A CPU has an equal share of what is configured: together they make state for no more sources than that in a window. The
-//! queue of a network card that a flood arrives at can spend the budget of its CPU, and not that of the others.
+//! One word counts for all CPUs, which draw shares of it as of a limit of the node ([`node`](crate::node)): together they make
+//! state for no more sources than the budget in a window, and one CPU alone can spend all of it, whatever queue of the network
+//! card a flood arrives at. What was drawn and is not spent is at most a [`SHARES_PART`]; a budget too small for that is drawn
+//! one by one. When it is spent, nothing is written.
 //!
 //! # What counts
 //!
@@ -20,10 +21,15 @@
 
 use core::{num::NonZeroU32, time::Duration};
 
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+#[cfg(doc)]
+use crate::node::SHARES_PART;
 use crate::{
     Address, Arrival, DropReason, Instant, Policy, Tables,
     algorithm::{FixedWindow, TICKS_MIN},
-    charge::Outcome,
+    charge::{self, Outcome, Words},
+    node::{self, Share, draw_from, share_shift},
     tables::FamilyTables,
 };
 
@@ -57,18 +63,71 @@ pub enum Newcomer {
     Crowd = 1,
 }
 
-/// The budgets of a CPU, one for each [`Newcomer`]: words of the window that is set.
-pub type Budgets = [u64; 2];
+/// What was taken of the budgets, one for each [`Newcomer`]: words of the window that is set.
+pub type Taken = [u64; 2];
 
-/// The share that each of `cpus` CPUs has of `count` new sources in `per`, at least one. `None` when they are more than
-/// [`COUNT_MAX`], or `per` is shorter than [`PER_MIN`].
-#[must_use]
-pub fn share(count: NonZeroU32, per: Duration, cpus: u32) -> Option<FixedWindow> {
-    if count.get() > COUNT_MAX {
-        return None;
+/// What a CPU has drawn of them, and not spent.
+pub type BudgetShares = [Share; 2];
+
+/// How many sources may get state in a window.
+#[derive(
+    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
+)]
+#[repr(C)]
+pub struct Budget {
+    window: FixedWindow,
+    /// What a CPU draws at once.
+    share: u64,
+}
+
+impl Budget {
+    /// A budget of `count` new sources in `per`, of which `cpus` CPUs draw shares. `None` when they are more than
+    /// [`COUNT_MAX`], or `per` is shorter than [`PER_MIN`].
+    #[must_use]
+    pub fn new(count: NonZeroU32, per: Duration, cpus: u32) -> Option<Self> {
+        if count.get() > COUNT_MAX {
+            return None;
+        }
+        let count = u64::from(count.get());
+        Some(Self {
+            window: FixedWindow::with_count_bits(COUNT_BITS, count, per).ok()?,
+            share: count.wrapping_shr(share_shift(cpus).into()),
+        })
     }
-    let share = count.get().checked_div(cpus).unwrap_or_default().max(1);
-    FixedWindow::with_count_bits(COUNT_BITS, share.into(), per).ok()
+
+    /// The share of a CPU after it took one of it; `None` when the budget is spent. `taken` says what was taken of all CPUs.
+    #[inline(always)]
+    pub fn take(&self, taken: &impl Words, share: Share, at: Instant) -> Option<Share> {
+        let left = share.left(SCOPE, at);
+        if left > 0 {
+            return Some(share.with_left(left.saturating_sub(1)));
+        }
+        let source = OfBudget {
+            window: &self.window,
+            taken,
+        };
+        draw_from(&source, SCOPE, at, 1, self.share).ok()
+    }
+}
+
+/// A word means the same whatever the budget is.
+const SCOPE: u32 = 0;
+
+struct OfBudget<'a, W> {
+    window: &'a FixedWindow,
+    taken: &'a W,
+}
+
+impl<W: Words> node::Source for OfBudget<'_, W> {
+    #[inline(always)]
+    fn counts_for_ns(&self, at: Instant) -> u64 {
+        self.window.ends_in_ns(self.taken.load(0), at)
+    }
+
+    #[inline(always)]
+    fn charge(&self, at: Instant, cost: u64) -> Outcome {
+        charge::charge_word(self.taken, 0, |word| self.window.step(word, at, cost))
+    }
 }
 
 /// Whether sources of `policy` that have no state need a budget.
@@ -129,29 +188,70 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{Ipv4, Ipv6};
+    use core::cell::Cell;
+    use std::vec::Vec;
 
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{Ipv4, Ipv6, absent::Absent};
+
+    /// Of 100 newcomers at one queue of a machine with many CPUs none is refused, nor of 100,000.
     #[test]
-    fn the_shares_of_all_cpus_are_together_no_more_than_the_budget() {
-        let second = Duration::from_secs(1);
-        for (count, cpus, amount) in [(100, 1, 100), (100, 3, 33), (100_000, 2, 50_000), (2, 8, 1)]
-        {
-            let count = NonZeroU32::new(count).unwrap();
-            assert_eq!(share(count, second, cpus).unwrap().amount(), amount);
+    fn one_cpu_alone_can_spend_the_budget_and_all_together_no_more() {
+        for (count, cpus) in [(1, 96), (100, 2), (100, 96), (100_000, 2), (1_000_000, 64)] {
+            let alone = Cpus::new(count, cpus);
+            assert_eq!(
+                alone.taken_by(0, 2 * u64::from(count), START),
+                u64::from(count)
+            );
+            let together = Cpus::new(count, cpus);
+            let taken: u64 = (0..cpus as usize)
+                .cycle()
+                .take(4 * count as usize + 4 * cpus as usize)
+                .map(|cpu| together.taken_by(cpu, 1, START))
+                .sum();
+            let unspent = u64::from(count) / 128;
+            assert!(
+                (u64::from(count) - unspent..=u64::from(count)).contains(&taken),
+                "{taken} of {count}"
+            );
+        }
+    }
+
+    proptest! {
+        /// A share ends with the window that it was drawn from, whatever the CPUs do around its end.
+        #[test]
+        fn no_window_has_more_than_the_budget(
+            count in 1u32..5_000, cpus in 1u32..8, start: u32,
+            steps in prop::collection::vec((0usize..8, 1u64..300, 0u64..70_000), 1..400),
+        ) {
+            let budget = Cpus::new(count, cpus);
+            let mut now = u64::from(start);
+            let (mut opened, mut taken) = (None, 0);
+            for (cpu, tries, gap) in steps {
+                // Most steps lie close to the end of the window.
+                now += if gap < 60_000 { gap } else { SECOND.saturating_sub(now - opened.unwrap_or(now)).saturating_sub(100_000) };
+                let window = budget.budget.window;
+                if opened.is_none_or(|opened| now >= opened + window.window_ns()) {
+                    (opened, taken) = (Some(now - now % window.tick_ns()), 0);
+                }
+                taken += budget.taken_by(cpu % cpus as usize, tries, now);
+                prop_assert!(taken <= u64::from(count), "{} of {}", taken, count);
+            }
         }
     }
 
     #[test]
     fn a_budget_that_a_word_cannot_keep_is_none() {
         let most = NonZeroU32::new(COUNT_MAX).unwrap();
-        assert!(share(most, PER_MIN, 1).is_some());
+        assert!(Budget::new(most, PER_MIN, 1).is_some());
         assert_eq!(
-            share(most, PER_MIN.saturating_sub(Duration::from_micros(66)), 1),
+            Budget::new(most, PER_MIN.saturating_sub(Duration::from_micros(66)), 1),
             None
         );
         let more = most.checked_add(1).unwrap();
-        assert_eq!(share(more, Duration::from_secs(1), 1), None);
+        assert_eq!(Budget::new(more, Duration::from_secs(1), 1), None);
     }
 
     #[test]
@@ -166,5 +266,55 @@ mod tests {
         let front = source.prefix(48);
         assert_eq!(source.crowd().crowd_prefix(), (front, 48));
         assert_eq!(Ipv6::from_key(source.crowd().key()), source.crowd());
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+    const START: u64 = 77 * SECOND;
+
+    /// CPUs that share a budget of a second.
+    struct Cpus {
+        budget: Budget,
+        taken: Word,
+        shares: Vec<Cell<Share>>,
+    }
+
+    impl Cpus {
+        fn new(count: u32, cpus: u32) -> Self {
+            let count = NonZeroU32::new(count).unwrap();
+            Self {
+                budget: Budget::new(count, Duration::from_secs(1), cpus).unwrap(),
+                taken: Word::default(),
+                shares: (0..cpus).map(|_| Cell::default()).collect(),
+            }
+        }
+
+        /// How many a CPU gets of so many tries.
+        fn taken_by(&self, cpu: usize, tries: u64, at_ns: u64) -> u64 {
+            let taken = (0..tries).filter(|_| {
+                let share = self.shares[cpu].get();
+                let next = self
+                    .budget
+                    .take(&self.taken, share, Instant::from_nanos(at_ns));
+                self.shares[cpu].set(next.unwrap_or(share));
+                next.is_some()
+            });
+            taken.count() as u64
+        }
+    }
+
+    #[derive(Default)]
+    struct Word(Cell<u64>);
+
+    impl Words for Word {
+        type Ring = Absent;
+
+        fn load(&self, _: usize) -> u64 {
+            self.0.get()
+        }
+
+        fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
+            assert_eq!(self.0.replace(new), current);
+            Ok(())
+        }
     }
 }

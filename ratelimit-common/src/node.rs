@@ -10,7 +10,7 @@
 //!
 //! A share is the capacity of the limit divided by a power of two, which the daemon chooses so that the shares of all CPUs
 //! together are at most [`SHARES_PART`] of it. What was drawn is charged, so the limit is never exceeded: the share of
-//! a window ends with the window, and a token bucket is given less burst by what the shares can hold. What a CPU has drawn
+//! a window ends with the window, to the nanosecond, and a token bucket is given less burst by what the shares can hold. What a CPU has drawn
 //! and does not spend is lost to the others: of the capacity at most [`SHARES_PART`] is not admitted.
 //!
 //! A CPU draws at most as often as its share fits into the limit, `CPUs / SHARES_PART` times a window and CPU, however
@@ -19,7 +19,7 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    DropReason, Instant, Policy,
+    DropReason, Instant, Limit, Policy,
     arrival::Arrival,
     charge::{Outcome, Words},
     policy::LIMITS_MAX,
@@ -83,15 +83,75 @@ pub trait Node: Sized {
 }
 
 impl Share {
-    /// What a packet of `policy` may spend of the share at `arrival`.
+    /// What a packet at `at` may spend of a share that was drawn under `scope`.
+    #[must_use]
     #[inline(always)]
-    const fn left(&self, policy: &Policy, at: Instant) -> u64 {
-        if self.scope == policy.scope() as u64 && at.as_nanos() < self.until_ns {
+    pub const fn left(&self, scope: u32, at: Instant) -> u64 {
+        if self.scope == scope as u64 && at.as_nanos() < self.until_ns {
             self.left
         } else {
             0
         }
     }
+
+    /// The same share with so much of it left.
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_left(self, left: u64) -> Self {
+        Self { left, ..self }
+    }
+}
+
+/// What CPUs draw shares of.
+pub trait Source {
+    /// How long what is charged at `at` counts, as [`Algorithm::counts_for_ns`](crate::algorithm::Algorithm::counts_for_ns) says.
+    fn counts_for_ns(&self, at: Instant) -> u64;
+
+    /// Charges `cost`. The outcome does not name the limit.
+    fn charge(&self, at: Instant, cost: u64) -> Outcome;
+}
+
+/// Draws `share`, or what is `needed` where there is less, and spends what is needed of it.
+///
+/// # Errors
+///
+/// The refusal, which does not name the limit.
+#[inline(always)]
+pub fn draw_from(
+    source: &impl Source,
+    scope: u32,
+    at: Instant,
+    needed: u64,
+    share: u64,
+) -> Result<Share, Outcome> {
+    let before_ns = source.counts_for_ns(at);
+    // A packet from before the window opened has a share that would end at once.
+    let share = if before_ns == 0 {
+        needed
+    } else {
+        share.max(needed)
+    };
+    for _ in 0..DRAWS_MAX {
+        for drawn in [share, needed] {
+            let outcome = source.charge(at, drawn);
+            if !outcome.is_refused() {
+                // Another CPU may have opened the next window before or after the charge: the share ends with the first of both.
+                let valid_ns = source.counts_for_ns(at).min(before_ns);
+                return Ok(Share {
+                    left: drawn.saturating_sub(needed),
+                    until_ns: at.as_nanos().saturating_add(valid_ns),
+                    scope: scope.into(),
+                });
+            }
+            if outcome != Outcome::LIMITED {
+                break;
+            }
+            if drawn == needed {
+                return Err(outcome);
+            }
+        }
+    }
+    Err(Outcome::refused(DropReason::Contended, 0))
 }
 
 /// The power of two by which a capacity is divided into shares for `cpus` CPUs.
@@ -118,7 +178,7 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
         let Some(cost) = limit.cost(arrival) else {
             continue;
         };
-        let left = node.share(index).left(policy, arrival.at);
+        let left = node.share(index).left(policy.scope(), arrival.at);
         if left < cost {
             let needed = cost.saturating_sub(left);
             let outcome = node.words(policy.scope()).map_or(NO_STATE, |words| {
@@ -150,10 +210,9 @@ pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> O
             continue;
         };
         let share = node.share(index);
-        let left = share.left(policy, arrival.at);
+        let left = share.left(policy.scope(), arrival.at);
         if left >= cost {
-            let left = left.saturating_sub(cost);
-            node.set_share(index, Share { left, ..share });
+            node.set_share(index, share.with_left(left.saturating_sub(cost)));
         } else {
             let outcome = node.draw(policy, index, arrival.at, cost);
             if outcome.is_refused() {
@@ -171,39 +230,43 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
     let (Some(limit), Some(words)) = (policy.limit(index), node.words(policy.scope())) else {
         return NO_STATE;
     };
-    let left = node.share(index).left(policy, at);
+    let left = node.share(index).left(policy.scope(), at);
     let needed = cost.saturating_sub(left);
-    let before_ns = words.counts_for_ns(limit, index, at);
-    let share = if before_ns == 0 {
-        // The packet is from before the window opened, so a share would end at once.
-        needed
-    } else {
-        let share = limit.capacity().wrapping_shr(policy.share_shift().into());
-        share.max(needed)
+    let share = limit.capacity().wrapping_shr(policy.share_shift().into());
+    let source = OfLimit {
+        limit,
+        words: &words,
+        index,
     };
-    for _ in 0..DRAWS_MAX {
-        for drawn in [share, needed] {
-            let outcome = words.charge(limit, index, at, drawn);
-            if !outcome.is_refused() {
-                // Another CPU may have opened the next window before or after the charge: the share ends with the first of both.
-                let valid_ns = words.counts_for_ns(limit, index, at).min(before_ns);
-                let share = Share {
-                    left: drawn.saturating_sub(needed),
-                    until_ns: at.as_nanos().saturating_add(valid_ns),
-                    scope: policy.scope().into(),
-                };
-                node.set_share(index, share);
-                return outcome;
-            }
-            if outcome != Outcome::LIMITED {
-                break;
-            }
-            if drawn == needed {
-                return outcome.by(DropReason::NodeLimited);
-            }
+    match draw_from(&source, policy.scope(), at, needed, share) {
+        Ok(share) => {
+            node.set_share(index, share);
+            Outcome::PASSED
         }
+        Err(outcome) => outcome.by(DropReason::NodeLimited),
     }
-    Outcome::refused(DropReason::Contended, 0)
+}
+
+/// A limit of the node.
+struct OfLimit<'a, W> {
+    limit: &'a Limit,
+    words: &'a W,
+    index: usize,
+}
+
+impl<W: Words> Source for OfLimit<'_, W> {
+    #[inline(always)]
+    fn counts_for_ns(&self, at: Instant) -> u64 {
+        self.words.counts_for_ns(self.limit, self.index, at)
+    }
+
+    #[inline(always)]
+    fn charge(&self, at: Instant, cost: u64) -> Outcome {
+        self.words.charge(self.limit, self.index, at, cost)
+    }
 }
 
 const NO_STATE: Outcome = Outcome::refused(DropReason::NoState, 0);
+
+#[cfg(test)]
+mod tests;

@@ -5,13 +5,13 @@ use aya::Pod;
 use crate::{
     BanBudgets, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings, SourceKey,
     aggregate::Aggregates,
-    algorithm::FixedWindow,
     compact::Set,
     detected::{Filter, Tally},
     event::Sampler,
     generation::ByGeneration,
     layout::Counter,
     list::PrefixKey,
+    new_sources::Budget,
     node::Share,
     refused::Refused,
     source::LogKey,
@@ -37,7 +37,7 @@ unsafe impl Pod for Detected {}
 // SAFETY: as above.
 unsafe impl Pod for Filter {}
 // SAFETY: as above.
-unsafe impl Pod for FixedWindow {}
+unsafe impl Pod for Budget {}
 // SAFETY: as above.
 unsafe impl Pod for Ipv4 {}
 // SAFETY: as above.

@@ -259,9 +259,8 @@ mod tests {
             let (mut now, mut opened, mut count) = (u64::from(u32::MAX), None, 0);
             for gap in gaps {
                 now += gap;
-                let tick = |ns: u64| ns >> 16;
-                if opened.is_none_or(|opened| tick(now) - tick(opened) >= window_ns >> 16) {
-                    (opened, count) = (Some(now), 0);
+                if opened.is_none_or(|opened| now - opened >= window_ns) {
+                    (opened, count) = (Some(now - now % rule.window.tick_ns()), 0);
                 }
                 count += 1;
                 let expected = count == after;

@@ -78,7 +78,7 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     /// The state of the node's limits.
     fn node(&self) -> Self::Node<'_>;
 
-    /// Takes one of this CPU's budget for state; `false` when it is spent. See [`new_sources`].
+    /// Takes one of the budget for state; `false` when it is spent. See [`new_sources`].
     fn admits(&self, newcomer: Newcomer, now: Instant) -> bool;
 
     /// Takes one of this CPU's budget for neighbour discovery; `false` when it is spent. See [`neighbour_discovery`](crate::neighbour_discovery).

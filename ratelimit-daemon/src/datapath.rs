@@ -41,11 +41,11 @@ use ratelimit_common::{
     BanBudgets, ClassSet, Detected, Family, Instant, ListEntry, Policy, Record, Settings, Standing,
     Verdict,
     aggregate::Aggregates,
-    algorithm::FixedWindow,
     compact::Region,
     detected::Tally,
     generation::ByGeneration,
     layout::{Counter, POLICIES_MAX},
+    new_sources::Budget,
 };
 pub use refused_map::{MAPS as REFUSED_MAPS, refusals_in, words_of_set};
 pub use ring::Ring;
@@ -334,10 +334,10 @@ pub trait Datapath: Send {
     ) -> Result<bool, DatapathError>;
 
     /// Sets how many sources may get state on one CPU, where the settings say that they have a budget.
-    fn set_new_sources(&mut self, window: ByGeneration<FixedWindow>) -> Result<(), DatapathError>;
+    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError>;
 
-    /// How many sources may get state on one CPU.
-    fn new_sources(&self) -> Result<ByGeneration<FixedWindow>, DatapathError>;
+    /// How many sources may get state.
+    fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError>;
 
     /// The ban that a policy made of a source and that was not taken over.
     fn detected(&self, source: IpAddr) -> Result<Option<Detected>, DatapathError>;

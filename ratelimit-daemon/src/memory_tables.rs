@@ -14,16 +14,16 @@ use ratelimit_common::{
     Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6,
     ListEntry, Policy, Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
-    algorithm::FixedWindow,
     ban_budget::SLOTS,
-    charge::{self, Outcome, Refusal},
+    charge::{Outcome, Refusal},
     compact::Mix,
     decide,
     detected::{Detection, Tally},
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
     list::Listed,
     neighbour_discovery,
-    new_sources::{self, Budgets, Newcomer},
+    new_sources::{self, Budget, BudgetShares, Newcomer, Taken},
+    node::Share,
     parse::{LinkLayer, transport::Kind},
     state,
     strikes::Strike,
@@ -61,9 +61,10 @@ pub struct MemoryTables {
     pass_all_until: Instant,
     detection_limit: BanBudgets,
     detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
-    new_sources: FixedWindow,
-    budgets: [Cell<u64>; 2],
     discovered: Cell<u64>,
+    new_sources: Budget,
+    taken: [Cell<u64>; 2],
+    budget_shares: [Cell<Share>; 2],
     tally: Cell<Tally>,
     banned: Cell<Option<(IpAddr, Detected)>>,
 }
@@ -91,9 +92,10 @@ impl MemoryTables {
             pass_all_until: Instant::from_nanos(u64::MAX),
             detection_limit: BanBudgets::default(),
             detection_rings: Default::default(),
-            new_sources: FixedWindow::default(),
-            budgets: [const { Cell::new(0) }; 2],
             discovered: Cell::new(0),
+            new_sources: Budget::default(),
+            taken: Default::default(),
+            budget_shares: Default::default(),
             tally: Cell::default(),
             banned: Cell::new(None),
         }
@@ -152,14 +154,15 @@ impl MemoryTables {
     }
 
     /// Sets how many sources may get state, where the settings say that they have a budget.
-    pub fn set_new_sources(&mut self, window: FixedWindow) {
-        self.new_sources = window;
+    pub fn set_new_sources(&mut self, budget: Budget) {
+        self.new_sources = budget;
     }
 
-    /// The words of the budgets for new sources and for their crowds.
+    /// What was taken of the budgets for new sources and for their crowds, and what the CPU has drawn and not spent.
     #[must_use]
-    pub fn budgets(&self) -> Budgets {
-        self.budgets.each_ref().map(Cell::get)
+    pub fn budgets(&self) -> (Taken, BudgetShares) {
+        let shares = self.budget_shares.each_ref().map(Cell::get);
+        (self.taken.each_ref().map(Cell::get), shares)
     }
 
     /// Sets the word of the budget of neighbour discovery.
@@ -294,9 +297,10 @@ impl Tables for At<'_> {
     }
 
     fn admits(&self, newcomer: Newcomer, now: Instant) -> bool {
-        let word = MemoryWord(&self.tables.budgets[newcomer as usize]);
-        let step = |word| self.tables.new_sources.step(word, now, 1);
-        !charge::charge_word(&word, 0, step).is_refused()
+        let taken = MemoryWord(&self.tables.taken[newcomer as usize]);
+        let share = &self.tables.budget_shares[newcomer as usize];
+        let next = self.tables.new_sources.take(&taken, share.get(), now);
+        next.map(|next| share.set(next)).is_some()
     }
 
     fn admits_neighbour_discovery(&self, now: Instant) -> bool {

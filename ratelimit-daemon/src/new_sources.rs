@@ -2,10 +2,7 @@
 
 use std::{fmt, num::NonZeroU32, time::Duration};
 
-use ratelimit_common::{
-    algorithm::FixedWindow,
-    new_sources::{self, Beyond},
-};
+use ratelimit_common::new_sources::{Beyond, Budget};
 
 use crate::quantity;
 
@@ -28,15 +25,14 @@ pub const BEYOND: [(&str, Beyond); 3] = [
 ];
 
 impl NewSources {
-    /// The share that each of `cpus` CPUs has.
+    /// The budget as the datapath reads it, of which `cpus` CPUs draw shares.
     ///
     /// # Panics
     ///
     /// When count and time are none that the configuration takes.
     #[must_use]
-    pub fn share(&self, cpus: u32) -> FixedWindow {
-        let share = new_sources::share(self.count, self.per, cpus);
-        share.expect("the configuration refuses more")
+    pub fn compile(&self, cpus: u32) -> Budget {
+        Budget::new(self.count, self.per, cpus).expect("the configuration refuses more")
     }
 
     /// The verdict beyond the budget, as it is written.

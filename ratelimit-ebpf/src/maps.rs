@@ -12,7 +12,6 @@ use ratelimit_common::{
     Address, BanBudgets, ClassSet, Detected, Ipv4, Ipv6, ListEntry, Policy, Record, Settings,
     SourceKey, Standing,
     aggregate::Aggregates,
-    algorithm::FixedWindow,
     ban_budget,
     capture::{self, Capture, Room},
     charge::Step,
@@ -29,7 +28,7 @@ use ratelimit_common::{
         PrefixKey,
         remembered::{self, Remembered},
     },
-    new_sources::Budgets,
+    new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
     policy::LIMITS_MAX,
     refused::{Refused, SETS, WAYS},
@@ -181,13 +180,17 @@ pub static DETECTION_RING: Array<BanWords, { Standing::COUNT }, MAPPED> = Array:
 #[btf_map]
 pub static DETECTIONS: PerCpuArray<Tally, 1> = PerCpuArray::new();
 
-/// Index 0 → how many sources may get state on one CPU.
+/// Index 0 → how many sources may get state.
 #[btf_map]
-pub static NEW_SOURCES: Array<ByGeneration<FixedWindow>, 1> = Array::new();
+pub static NEW_SOURCES: Array<ByGeneration<Budget>, 1> = Array::new();
 
-/// Index 0 → how many sources, and how many crowds, there were on this CPU.
+/// Index 0 → how many sources, and how many crowds, there were.
 #[btf_map]
-pub static NEW_SOURCES_WORDS: PerCpuArray<Budgets, 1> = PerCpuArray::new();
+pub static NEW_SOURCES_TAKEN: Array<Taken, 1> = Array::new();
+
+/// Index 0 → what this CPU has drawn of either.
+#[btf_map]
+pub static NEW_SOURCES_SHARES: PerCpuArray<BudgetShares, 1> = PerCpuArray::new();
 
 /// Index 0 → how much neighbour discovery there was on this CPU.
 #[btf_map]

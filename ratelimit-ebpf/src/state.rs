@@ -259,6 +259,11 @@ impl MapRing {
 
 impl Ring for MapRing {
     #[inline(always)]
+    fn times(&self) -> u32 {
+        LOG_WORDS.get().wrapping_sub(1)
+    }
+
+    #[inline(always)]
     fn load(&self, index: u32) -> u64 {
         // SAFETY: `word` answers an aligned word of a live map value.
         self.word(index)

@@ -16,14 +16,13 @@ use ratelimit_common::{
     BanBudgets, ClassSet, DropReason, Family, Instant, Ipv4, Ipv6, ListEntry, PassReason, Policy,
     Record, Settings, Standing, Verdict,
     aggregate::Aggregates,
-    algorithm::FixedWindow,
     ban_budget::SLOTS,
     compact::Region,
     detected::{Filter, Tally},
     event::{BanEvent, DropEvent, Sampler},
     generation::ByGeneration,
     layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index, store},
-    new_sources::Budgets,
+    new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
     parse::LinkLayer,
     policy::LIMITS_MAX,
@@ -202,9 +201,10 @@ pub struct Program {
     detection_limit: Array<MapData, BanBudgets>,
     detection_rings: Mapped,
     tally: PerCpuArray<MapData, Tally>,
-    new_sources: Array<MapData, ByGeneration<FixedWindow>>,
-    budgets: PerCpuArray<MapData, Budgets>,
+    new_sources: Array<MapData, ByGeneration<Budget>>,
     discovered: PerCpuArray<MapData, u64>,
+    new_sources_taken: Array<MapData, Taken>,
+    new_sources_shares: PerCpuArray<MapData, BudgetShares>,
     /// The lists and sources of IPv4.
     pub ipv4: FamilyMaps<Ipv4>,
     /// The lists and sources of IPv6.
@@ -274,8 +274,9 @@ impl Program {
             detection_rings: mapped(&take_map(&mut ebpf, "DETECTION_RING")?, SLOTS * 2)?,
             tally: take_map(&mut ebpf, "DETECTIONS")?.try_into()?,
             new_sources: take_map(&mut ebpf, "NEW_SOURCES")?.try_into()?,
-            budgets: take_map(&mut ebpf, "NEW_SOURCES_WORDS")?.try_into()?,
             discovered: take_map(&mut ebpf, "NEIGHBOUR_DISCOVERY")?.try_into()?,
+            new_sources_taken: take_map(&mut ebpf, "NEW_SOURCES_TAKEN")?.try_into()?,
+            new_sources_shares: take_map(&mut ebpf, "NEW_SOURCES_SHARES")?.try_into()?,
             ipv4: FamilyMaps::take(&mut ebpf)?,
             ipv6: FamilyMaps::take(&mut ebpf)?,
             ebpf,
@@ -467,14 +468,15 @@ impl Program {
         budgets.of(standing).take(&AtomicRing(ring), now)
     }
 
-    /// Sets how many sources may get state on one CPU.
-    pub fn set_new_sources(&mut self, window: FixedWindow) -> Result<()> {
-        Ok(self.new_sources.set(0, ByGeneration::both(window), 0)?)
+    /// Sets how many sources may get state.
+    pub fn set_new_sources(&mut self, budget: Budget) -> Result<()> {
+        Ok(self.new_sources.set(0, ByGeneration::both(budget), 0)?)
     }
 
-    /// The words of each CPU's budgets for new sources and for their crowds.
-    pub fn budgets(&self) -> Result<Vec<Budgets>> {
-        Ok(self.budgets.get(&0, 0)?.to_vec())
+    /// What was taken of the budgets for new sources and for their crowds, and what a CPU has drawn and not spent.
+    pub fn budgets(&self, cpu: usize) -> Result<(Taken, BudgetShares)> {
+        let shares = self.new_sources_shares.get(&0, 0)?;
+        Ok((self.new_sources_taken.get(&0, 0)?, shares[cpu]))
     }
 
     /// The words of each CPU's budget of neighbour discovery.
@@ -528,9 +530,10 @@ impl Program {
         let cpus = self.node_shares()?.len();
         let uncounted = PerCpuValues::try_from(vec![Tally::default(); cpus])?;
         self.tally.set(0, uncounted, 0)?;
-        let untaken = PerCpuValues::try_from(vec![Budgets::default(); cpus])?;
-        self.budgets.set(0, untaken, 0)?;
         self.set_discovered(0)?;
+        let undrawn = PerCpuValues::try_from(vec![BudgetShares::default(); cpus])?;
+        self.new_sources_shares.set(0, undrawn, 0)?;
+        self.new_sources_taken.set(0, Taken::default(), 0)?;
         let unspent = PerCpuValues::try_from(vec![Shares::default(); cpus])?;
         Ok(self.shares.set(0, unspent, 0)?)
     }

@@ -12,7 +12,7 @@ use ratelimit_common::{
     aggregate::{Aggregate, Aggregates, LEVELS_MAX},
     algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
     class::NO_PORT,
-    new_sources::{Beyond, share},
+    new_sources::{Beyond, Budget},
     parse::transport::Kind,
     policy::LIMITS_MAX,
     strikes::WITHIN_MIN,
@@ -118,9 +118,9 @@ fn settings(rng: &mut Rng) -> Settings {
 }
 
 /// Fewer than the sources that come, and some that no packet of a round sees a second window of.
-fn new_sources(rng: &mut Rng) -> FixedWindow {
+fn new_sources(rng: &mut Rng) -> Budget {
     let per = Duration::from_millis(rng.u64(66..100_000));
-    share(at_least_one(rng.u32(..12)), per, 1).expect("they are few")
+    Budget::new(at_least_one(rng.u32(..12)), per, 1).expect("they are few")
 }
 
 fn aggregates(rng: &mut Rng, bits: u8) -> Aggregates {

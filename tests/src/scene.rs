@@ -6,6 +6,7 @@ use anyhow::Result;
 use ratelimit_common::{
     BanBudgets, Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
     aggregate::Aggregates, algorithm::FixedWindow, compact::Region, layout::store,
+    new_sources::Budget,
 };
 use ratelimit_daemon::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
@@ -27,7 +28,7 @@ pub struct Scene {
     /// How many bans policies may make in a minute.
     pub detection_limit: BanBudgets,
     /// How many sources may get state on one CPU, where the settings say that they have a budget.
-    pub new_sources: FixedWindow,
+    pub new_sources: Budget,
     /// What the lists say.
     pub entries: Vec<(Prefix, ListEntry)>,
 }

@@ -349,8 +349,8 @@ impl Duel {
         );
         let discovered = kernel.discovered().unwrap();
         assert_eq!(discovered[Self::CPU], host.discovered(), "neighbours");
-        let budgets = kernel.budgets().unwrap();
-        assert_eq!(budgets[Self::CPU], host.budgets(), "budgets of new sources");
+        let budgets = kernel.budgets(Self::CPU).unwrap();
+        assert_eq!(budgets, host.budgets(), "budgets of new sources");
     }
 
     fn kernel_inserted(&self) -> [u64; 2] {

@@ -10,7 +10,7 @@ use ratelimit_common::{
     DropReason, Family, Instant, Limit, PassReason, Policy, Settings, Unit, Verdict,
     aggregate::{Aggregate, Aggregates},
     algorithm::SlidingLog,
-    new_sources::{Beyond, share},
+    new_sources::{Beyond, Budget},
 };
 use ratelimit_tests::{
     Frame, Program, cpu,
@@ -187,7 +187,7 @@ fn scene(count: u32, beyond: Beyond, limits: &[Limit]) -> Scene {
     let count = NonZeroU32::new(count).unwrap();
     Scene {
         settings: Settings::default().with_new_sources(beyond),
-        new_sources: share(count, Duration::from_secs(1), 1).unwrap(),
+        new_sources: Budget::new(count, Duration::from_secs(1), 2).unwrap(),
         ..Scene::limited(limits)
     }
 }

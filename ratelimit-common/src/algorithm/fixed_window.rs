@@ -3,9 +3,13 @@
 //! A window opens with the first packet after the last one closed, so a source meets one boundary a window, at a time of its
 //! own. A window aligned to the clock lets twice the amount through at every boundary, for every source at once.
 //!
-//! The state is one word: the tick at which the window opened above the count. A tick is a power of two nanoseconds, as short
-//! as the amount leaves bits for; ticks wrap after [`HORIZON_NS`], 2.3 years, so only a source that was silent for a multiple
-//! of that, to the window, could find an old count in force.
+//! The state is one word: the tick at which the window opened above the count. How many bits each of them has follows from
+//! the length of the window alone. So a word means the same whatever the amount is, and what was used stays used when the
+//! amount changes. A tick is a power of two nanoseconds, a thousandth of the window or shorter.
+//!
+//! A window lasts its whole length from the tick in which its first packet came: up to a tick less from the packet itself.
+//! Ticks wrap after 52 days or later, and after 2.3 years where a window is longer than four hours, so only a source that was
+//! silent for a multiple of that, to the window, could find an old count in force.
 
 use core::time::Duration;
 
@@ -14,15 +18,20 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::{Denied, token_bucket::EARLY_NS};
 use crate::Instant;
 
-/// The shortest time after which ticks may wrap.
-pub const HORIZON_NS: u64 = 1 << HORIZON_BITS;
+/// Ticks of long windows, and of those whose words have the same layout whatever the window, wrap after this time.
 const HORIZON_BITS: u32 = 56;
+
+/// Ticks wrap after this time, or later.
+const HORIZON_BITS_MIN: u32 = 52;
+
+/// Ticks of windows that are shorter by so many bits may wrap earlier, and are shorter.
+const HORIZON_ABOVE_WINDOW: u32 = 12;
 
 /// A window holds at least this many ticks, so that its length is exact to 0.1 %.
 pub const TICKS_MIN: u64 = 1000;
 
-/// Longer windows than these 146 years are as long: twice as much has to fit into a word.
-const WINDOW_MAX_NS: u64 = 1 << 62;
+/// The longest window, a hundred days: a window, and as much before it, are told from what is silent since the ticks wrapped.
+const WINDOW_MAX_NS: u64 = 1 << 53;
 
 /// The parameters of a fixed window.
 #[derive(
@@ -31,7 +40,7 @@ const WINDOW_MAX_NS: u64 = 1 << 62;
 #[repr(C)]
 pub struct FixedWindow {
     amount: u64,
-    window_ticks: u64,
+    window_ns: u64,
     tick_shift: u32,
     count_bits: u32,
 }
@@ -55,12 +64,18 @@ impl FixedWindow {
     ///
     /// See [`FixedWindowError`].
     pub fn new(amount: u64, window: Duration) -> Result<Self, FixedWindowError> {
-        let count_bits = u64::BITS.saturating_sub(amount.leading_zeros());
-        Self::with_count_bits(count_bits, amount, window)
+        let window_ns = nanos(window);
+        let count_bits = count_bits(window_ns);
+        let horizon_bits = window_ns
+            .checked_ilog2()
+            .unwrap_or(0)
+            .saturating_add(HORIZON_ABOVE_WINDOW)
+            .clamp(HORIZON_BITS_MIN, HORIZON_BITS);
+        Self::with_layout(count_bits, horizon_bits, amount, window_ns)
     }
 
-    /// A window whose words have room for a count of `count_bits` bits, as `amount` has: they mean the same whatever amount
-    /// and window they are read with.
+    /// A window whose words have room for a count of `count_bits` bits: they mean the same whatever amount and window they
+    /// are read with.
     ///
     /// # Errors
     ///
@@ -70,21 +85,28 @@ impl FixedWindow {
         amount: u64,
         window: Duration,
     ) -> Result<Self, FixedWindowError> {
+        Self::with_layout(count_bits, HORIZON_BITS, amount, nanos(window))
+    }
+
+    fn with_layout(
+        count_bits: u32,
+        horizon_bits: u32,
+        amount: u64,
+        window_ns: u64,
+    ) -> Result<Self, FixedWindowError> {
         if amount == 0 {
             return Err(FixedWindowError::ZeroAmount);
         }
-        let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-        let window_ns = window_ns.min(WINDOW_MAX_NS);
-        let tick_shift = count_bits.saturating_sub(u64::BITS.saturating_sub(HORIZON_BITS));
-        let window_ticks = window_ns.div_ceil(1u64.wrapping_shl(tick_shift));
-        if tick_shift >= HORIZON_BITS || window_ticks < TICKS_MIN {
-            return Err(FixedWindowError::Unrepresentable {
-                amount_max: amount_max(window_ns),
-            });
+        let tick_bits = u64::BITS.saturating_sub(count_bits);
+        let tick_shift = horizon_bits.saturating_sub(tick_bits);
+        let amount_max = u64::MAX.checked_shr(tick_bits).unwrap_or(0);
+        let ticks = window_ns.checked_shr(tick_shift).unwrap_or(0);
+        if amount > amount_max || ticks < TICKS_MIN || window_ns > WINDOW_MAX_NS {
+            return Err(FixedWindowError::Unrepresentable { amount_max });
         }
         Ok(Self {
             amount,
-            window_ticks,
+            window_ns,
             tick_shift,
             count_bits,
         })
@@ -99,7 +121,7 @@ impl FixedWindow {
     /// The length of the window, in nanoseconds.
     #[must_use]
     pub const fn window_ns(&self) -> u64 {
-        self.window_ticks.wrapping_shl(self.tick_shift)
+        self.window_ns
     }
 
     /// The length of a tick, in nanoseconds.
@@ -133,8 +155,9 @@ impl FixedWindow {
     /// The word behind the last that could be of a window at `now`.
     #[inline(always)]
     pub(super) fn debt_origin(&self, now: Instant) -> u64 {
-        let behind = self.tick(now).wrapping_add(self.early_ticks());
-        behind.wrapping_add(1).wrapping_shl(self.count_bits)
+        let early_ticks = self.early_ns().wrapping_shr(self.tick_shift);
+        let behind = self.tick(now).wrapping_add(early_ticks).wrapping_add(2);
+        behind.wrapping_shl(self.count_bits)
     }
 
     /// The word of a window that another source has opened: what was used of it is at least the part of the amount that its
@@ -143,35 +166,43 @@ impl FixedWindow {
     #[inline(always)]
     pub(super) fn taken_over(&self, word: u64, now: Instant) -> u64 {
         let (opened, used) = self.parts(word);
-        let elapsed = self.tick(now).wrapping_sub(opened) & self.tick_mask();
-        if used == 0 || elapsed >= self.window_ticks {
+        let elapsed_ns = self.elapsed_ns(opened, now);
+        if used == 0 || elapsed_ns >= self.window_ns {
             return word;
         }
-        // The amount has as many bits as the tick leaves.
-        let gone = self.amount.wrapping_mul(elapsed);
-        let gone = gone.div_ceil(self.window_ticks.max(1));
+        let ticks = self.window_ns.wrapping_shr(self.tick_shift);
+        // The amount has as many bits as the ticks leave.
+        let gone = self
+            .amount
+            .wrapping_mul(elapsed_ns.wrapping_shr(self.tick_shift))
+            .div_ceil(ticks.max(1))
+            .min(self.amount);
         opened.wrapping_shl(self.count_bits) | used.max(gone)
     }
 
-    /// How long the window that is open at `now` stays so.
+    /// How long the window that is open at `now` stays so: to the nanosecond.
     #[inline(always)]
-    pub(super) fn ends_in_ns(&self, word: u64, now: Instant) -> u64 {
-        let (opened, _) = self.window_at(word, now);
-        let elapsed = self.tick(now).wrapping_sub(opened) & self.tick_mask();
-        let ticks = self.window_ticks.saturating_sub(elapsed);
-        ticks.wrapping_shl(self.tick_shift)
+    pub(crate) fn ends_in_ns(&self, word: u64, now: Instant) -> u64 {
+        let (opened, used) = self.parts(word);
+        if used != 0 && self.is_open(opened, now) {
+            // Before it opened, the time that is over of it wraps.
+            self.window_ns.saturating_sub(self.elapsed_ns(opened, now))
+        } else {
+            self.window_ns
+                .saturating_sub(self.elapsed_ns(self.tick(now), now))
+        }
     }
 
     /// The time after which no window is open.
     pub(super) const fn forgets_in_ns(&self) -> u64 {
         // A word of the future, and then the window itself.
-        self.window_ns().saturating_mul(3).saturating_add(EARLY_NS)
+        self.window_ns.saturating_mul(3).saturating_add(EARLY_NS)
     }
 
     /// A word says when a window of what length opened, and has its count in these bits.
     pub(super) const fn meaning(&self) -> [u64; 3] {
         [
-            self.window_ticks,
+            self.window_ns,
             self.tick_shift as u64,
             self.count_bits as u64,
         ]
@@ -180,17 +211,21 @@ impl FixedWindow {
     /// The tick at which the window of a packet at `now` opened, and what was used of it before.
     #[inline(always)]
     fn window_at(&self, word: u64, now: Instant) -> (u64, u64) {
-        let tick = self.tick(now);
         let (opened, used) = self.parts(word);
-        // A packet from before the window opened belongs to it: CPUs read their clocks some time before they reach the word,
-        // and a virtual CPU may be held up in between.
-        let early = self.early_ticks();
-        let elapsed = tick.wrapping_sub(opened).wrapping_add(early) & self.tick_mask();
-        if used != 0 && elapsed < self.window_ticks.wrapping_add(early) {
+        if used != 0 && self.is_open(opened, now) {
             (opened, used)
         } else {
-            (tick, 0)
+            (self.tick(now), 0)
         }
+    }
+
+    /// Whether a packet at `now` belongs to the window that opened at this tick. One from before does: CPUs read their clocks
+    /// some time before they reach the word, and a virtual CPU may be held up in between.
+    #[inline(always)]
+    fn is_open(&self, opened: u64, now: Instant) -> bool {
+        let early_ns = self.early_ns();
+        let elapsed_ns = self.elapsed_ns(opened, now).wrapping_add(early_ns);
+        elapsed_ns & self.horizon_mask() < self.window_ns.wrapping_add(early_ns)
     }
 
     /// The tick at which a window opened, and what was used of it.
@@ -202,32 +237,46 @@ impl FixedWindow {
 
     /// How far back time may go: [`EARLY_NS`], or a window.
     #[inline(always)]
-    fn early_ticks(&self) -> u64 {
-        self.window_ticks
-            .max(EARLY_NS.wrapping_shr(self.tick_shift))
+    fn early_ns(&self) -> u64 {
+        self.window_ns.max(EARLY_NS)
+    }
+
+    /// The time since this tick began, which wraps.
+    #[inline(always)]
+    const fn elapsed_ns(&self, opened: u64, now: Instant) -> u64 {
+        let opened_ns = opened.wrapping_shl(self.tick_shift);
+        now.as_nanos().wrapping_sub(opened_ns) & self.horizon_mask()
     }
 
     #[inline(always)]
     const fn tick(&self, now: Instant) -> u64 {
-        now.as_nanos().wrapping_shr(self.tick_shift) & self.tick_mask()
+        now.as_nanos().wrapping_shr(self.tick_shift)
     }
 
+    /// The time after which ticks wrap, less one: a word has as many ticks as the count leaves bits for.
     #[inline(always)]
-    const fn tick_mask(&self) -> u64 {
-        u64::MAX.wrapping_shr(self.count_bits)
+    const fn horizon_mask(&self) -> u64 {
+        u64::MAX.wrapping_shr(self.count_bits.wrapping_sub(self.tick_shift))
     }
 }
 
-/// The largest amount that leaves a window of `window_ns` its [`TICKS_MIN`] ticks.
-fn amount_max(window_ns: u64) -> u64 {
+/// The bits of the count in the words of a window: ticks that wrap after 2^56 ns are then a thousandth of it at most.
+fn count_bits(window_ns: u64) -> u32 {
     let tick_shift_max = (window_ns / TICKS_MIN).checked_ilog2().unwrap_or(0);
-    let count_bits = tick_shift_max.saturating_add(u64::BITS.saturating_sub(HORIZON_BITS));
-    u64::MAX
-        .checked_shr(u64::BITS.saturating_sub(count_bits))
-        .unwrap_or(0)
+    tick_shift_max.saturating_add(u64::BITS.saturating_sub(HORIZON_BITS))
+}
+
+fn nanos(window: Duration) -> u64 {
+    u64::try_from(window.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "arrivals need not be exact"
+)]
 mod tests {
     use std::{vec, vec::Vec};
 
@@ -255,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_window_opens_with_the_first_packet_not_with_the_clock() {
-        let late = SECOND / 10 * 9;
+        let late = 27_465 << 15;
         check(
             1,
             SECOND,
@@ -324,7 +373,7 @@ mod tests {
     #[test]
     fn a_packet_from_before_all_early_ones_opens_a_window_of_its_own() {
         let window = FixedWindow::new(1, Duration::from_secs(1)).unwrap();
-        let (at, early) = (1 << 50, window.early_ticks());
+        let (at, early) = (1 << 50, window.early_ns());
         let opened = window.step(0, Instant::from_nanos(at), 1).unwrap();
         let used = |at| window.used(opened, Instant::from_nanos(at));
         assert_eq!((used(at - early), used(at - early - 1)), (1, 0));
@@ -399,7 +448,7 @@ mod tests {
     }
 
     proptest! {
-        /// The seed definition: remember when the window opened, in ticks, and add up what was admitted since.
+        /// The seed definition: remember the tick in which the window opened, and add up what was admitted since.
         #[test]
         fn agrees_with_the_obvious_definition(
             amount in 1u64..2_000,
@@ -411,8 +460,8 @@ mod tests {
             let mut open: Option<(u64, u64)> = None;
             for (gap, cost) in arrivals {
                 now += gap;
-                let tick = now / window.tick_ns();
-                let (opened, used) = open.filter(|(opened, _)| tick < opened + window.window_ticks).unwrap_or((tick, 0));
+                let tick = now - now % window.tick_ns();
+                let (opened, used) = open.filter(|(opened, _)| now < opened + window.window_ns()).unwrap_or((tick, 0));
                 let expected = used + cost <= amount;
                 if expected {
                     open = Some((opened, used + cost));
@@ -423,10 +472,39 @@ mod tests {
             }
         }
 
+        /// What ends with the window, as a share of a CPU does, ends neither earlier nor later.
+        #[test]
+        fn a_window_ends_when_it_says(
+            amount in 1u64..100_000_000, window_ms in 1_000u64..31 * 86_400_000, start: u32, elapsed in 0.0f64..1.0,
+        ) {
+            let window = FixedWindow::new(amount, Duration::from_millis(window_ms)).unwrap();
+            let word = window.step(0, Instant::from_nanos(start.into()), 1).unwrap();
+            let at = u64::from(start) + (window.window_ns().saturating_sub(window.tick_ns()) as f64 * elapsed) as u64;
+            let ends = at + window.ends_in_ns(word, Instant::from_nanos(at));
+            let used = |at| window.used(word, Instant::from_nanos(at));
+            prop_assert_eq!((used(ends - 1), used(ends)), (1, 0));
+        }
+
+        /// A word is written with one amount, and read with another.
+        #[test]
+        fn what_was_used_stays_used_whatever_the_amount(
+            before in 1u64..100_000, after in 1u64..100_000, window_ms in 1_000u64..86_400_000, share in 0.0f64..1.0,
+        ) {
+            let of = |amount| FixedWindow::new(amount, Duration::from_millis(window_ms)).unwrap();
+            let (before, after) = (of(before), of(after));
+            prop_assert_eq!(before.meaning(), after.meaning());
+            let at = Instant::from_nanos(77 * SECOND);
+            let used = (before.amount() as f64 * share) as u64 + 1;
+            let word = before.step(0, at, used.min(before.amount())).unwrap();
+            prop_assert_eq!(after.used(word, at), before.used(word, at));
+            let left = after.amount().checked_sub(after.used(word, at));
+            prop_assert_eq!(left.is_some_and(|left| left > 0), after.step(word, at, 1).is_ok());
+        }
+
         #[test]
         fn a_source_that_keeps_to_its_limit_is_never_refused(amount in 1u64..500, window_ms in 10u64..5_000, start: u32) {
             let window = FixedWindow::new(amount, Duration::from_millis(window_ms)).unwrap();
-            let gap = (window.window_ns() + window.tick_ns()).div_ceil(amount);
+            let gap = window.window_ns().div_ceil(amount);
             let mut word = 0;
             for packet in 0..3 * amount {
                 let now = Instant::from_nanos(u64::from(start) + packet * gap);

@@ -1,16 +1,17 @@
 //! Sliding log: at most `amount` packets in any window whatever, exactly.
 //!
-//! The log is a ring of the times of the last `amount` packets that were admitted. A packet fits when the oldest of them is
-//! a window old; it takes the place of the oldest. So there is nothing to estimate, and the price is the memory: 8 bytes for
-//! each packet of the amount.
+//! The log is a ring of the times of the last packets that were admitted, at least `amount`. A packet fits when the `amount`th
+//! from the end is a window old; it takes the place of the oldest. So there is nothing to estimate, and the price is the
+//! memory: 8 bytes for each packet of the longest log. Where a time stands depends on the length of the ring alone: what was
+//! used stays used when the amount or the window changes.
 //!
 //! # Several CPUs
 //!
 //! The ring is words: the head, and the times. A packet is admitted by the compare-and-swap that puts its time in the place
-//! of the oldest; moving the head on is a second step, which anybody may do. A head that was not moved yet points at a time
-//! that is not older than the one before it, which is how others see it, and they move it on if that gives them room. The
-//! head carries a sequence above its index, so that it is not moved on twice. A packet is refused only if the head stayed
-//! where it is while the times were read: others may have put theirs into both places that were looked at, with room behind.
+//! of the oldest of the ring, where the head points; moving the head on is a second step, which anybody may do. A head that
+//! was not moved yet points at a time that is not older than the one before it, which is how others see it, and they move it
+//! on if that gives them room. The head carries a sequence above its index, so that it is not moved on twice. What was read
+//! counts only if the head stayed where it is meanwhile: others may have put their times into the places that were looked at.
 //!
 //! Times in the ring never decrease: a packet stamped before the newest is logged, and judged, at the time of the newest.
 
@@ -59,8 +60,14 @@ pub enum Refused {
     Contended,
 }
 
-/// A ring of times, shared by all CPUs: 1 + `amount` words, all 0 at first.
+/// A ring of times, shared by all CPUs: a head and at least `amount` times, all 0 at first.
 pub trait Ring {
+    /// How many times there are, not counting the head.
+    #[inline(always)]
+    fn times(&self) -> u32 {
+        TIMES_MAX
+    }
+
     /// The word at `index`, 0 past the last.
     fn load(&self, index: u32) -> u64;
 
@@ -109,14 +116,9 @@ impl SlidingLog {
     #[must_use]
     #[inline(always)]
     pub fn has_room(&self, ring: &impl Ring, now: Instant) -> bool {
-        let place = self.place(ring, ring.load(HEAD));
-        if self.fits(place.oldest, place.at(now)) {
-            return true;
-        }
-        let next = self.place(ring, self.next(place.head));
-        let is_next = place.is_behind() && self.fits(next.oldest, next.at(now));
+        let (head, place) = self.end(ring);
         // Where the head has moved meanwhile, charging will tell.
-        is_next || ring.load(HEAD) != place.head
+        self.fits(place.oldest, place.at(now)) || ring.load(HEAD) != head
     }
 
     /// Logs a packet at `now`.
@@ -127,23 +129,22 @@ impl SlidingLog {
     #[inline(always)]
     pub fn charge(&self, ring: &impl Ring, now: Instant) -> Result<(), Refused> {
         for _ in 0..ATTEMPTS {
-            let place = self.place(ring, ring.load(HEAD));
-            let time = place.at(now);
-            if self.fits(place.oldest, time) {
-                if ring
-                    .compare_exchange(place.index, place.oldest, time)
-                    .is_ok()
-                {
-                    self.move_on(ring, place.head);
-                    return Ok(());
-                }
+            let (head, place) = self.end(ring);
+            // Behind a head that was moved on meanwhile lies what others have put there.
+            if ring.load(HEAD) != head {
                 continue;
             }
-            let next = self.place(ring, self.next(place.head));
-            if place.is_behind() && self.fits(next.oldest, next.at(now)) {
-                self.move_on(ring, place.head);
-            } else if ring.load(HEAD) == place.head {
+            let time = place.at(now);
+            if !self.fits(place.oldest, time) {
                 return Err(Refused::Denied);
+            }
+            if place.head != head {
+                self.move_on(ring, head);
+            }
+            let exchanged = ring.compare_exchange(place.index, place.found, time);
+            if exchanged.is_ok() {
+                self.move_on(ring, place.head);
+                return Ok(());
             }
         }
         Err(Refused::Contended)
@@ -152,34 +153,38 @@ impl SlidingLog {
     /// How many packets were admitted within the window up to `now`.
     #[must_use]
     pub fn used(&self, ring: &impl Ring, now: Instant) -> u64 {
-        let times = (0..self.amount).map(|index| ring.load(TIMES.saturating_add(index)));
-        let within = times.filter(|time| !self.fits(*time, now.as_nanos()));
+        let within = self
+            .times(ring)
+            .filter(|time| !self.fits(*time, now.as_nanos()));
         u64::try_from(within.count()).unwrap_or(u64::MAX)
     }
 
     /// Nanoseconds until a packet fits, if none comes before; 0 when one fits already.
     #[must_use]
     pub fn room_in_ns(&self, ring: &impl Ring, now: Instant) -> u64 {
-        let times = (0..self.amount).map(|index| ring.load(TIMES.saturating_add(index)));
-        self.left_ns(times.min().unwrap_or(0), now)
+        self.left_ns(self.end(ring).1.oldest, now)
     }
 
     /// Nanoseconds until no packet is within the window, if none comes.
     #[must_use]
     pub fn clears_in_ns(&self, ring: &impl Ring, now: Instant) -> u64 {
-        let times = (0..self.amount).map(|index| ring.load(TIMES.saturating_add(index)));
-        self.left_ns(times.max().unwrap_or(0), now)
+        self.left_ns(self.times(ring).max().unwrap_or(0), now)
     }
 
-    /// A ring has as many times as the amount says, whatever the window.
-    pub(super) const fn meaning(&self) -> [u64; 3] {
-        [self.amount as u64, 0, 0]
+    fn times(&self, ring: &impl Ring) -> impl Iterator<Item = u64> {
+        (0..self.length(ring)).map(|index| ring.load(TIMES.saturating_add(index)))
+    }
+
+    /// How many times the ring has. One that is not there has none, and room for all.
+    #[inline(always)]
+    fn length(&self, ring: &impl Ring) -> u32 {
+        ring.times().max(self.amount)
     }
 
     /// Moves the head on, unless somebody else has: it is enough that one does.
     #[inline(always)]
     fn move_on(&self, ring: &impl Ring, head: u64) {
-        let _ = ring.compare_exchange(HEAD, head, self.next(head));
+        let _ = ring.compare_exchange(HEAD, head, self.next(ring, head));
     }
 
     /// Whether a packet at `time` fits after one at `oldest`, 0 standing for none.
@@ -196,26 +201,47 @@ impl SlidingLog {
             .saturating_sub(now.as_nanos())
     }
 
+    /// The head, and the place of the next packet: where the head points, or behind that when it was not moved on yet.
+    #[inline(always)]
+    fn end(&self, ring: &impl Ring) -> (u64, Place) {
+        let head = ring.load(HEAD);
+        let place = self.place(ring, head);
+        if place.found == 0 || place.found < place.newest {
+            return (head, place);
+        }
+        // Where all times are the same one, it does not matter where the head points.
+        let next = self.place(ring, self.next(ring, head));
+        if next.found < place.found {
+            (head, next)
+        } else {
+            (head, place)
+        }
+    }
+
     #[inline(always)]
     fn place(&self, ring: &impl Ring, head: u64) -> Place {
+        let length = self.length(ring);
         let index = index(head);
-        let before = if index == 0 { self.amount } else { index };
-        let index = index.wrapping_add(TIMES);
+        // The one that is so many before the head, in a ring.
+        let back = |by: u32| {
+            let wraps = if index < by { length } else { 0 };
+            index.wrapping_add(wraps).wrapping_sub(by)
+        };
         Place {
             head,
-            index,
-            oldest: ring.load(index),
-            newest: ring.load(before),
-            is_only: self.amount == 1,
+            index: index.wrapping_add(TIMES),
+            found: ring.load(index.wrapping_add(TIMES)),
+            oldest: ring.load(back(self.amount).wrapping_add(TIMES)),
+            newest: ring.load(back(1).wrapping_add(TIMES)),
         }
     }
 
     /// The head behind this one: its sequence, and its index, which wraps.
     #[inline(always)]
-    fn next(&self, head: u64) -> u64 {
+    fn next(&self, ring: &impl Ring, head: u64) -> u64 {
         let sequence = (head | INDEX_MASK).wrapping_add(1);
         let index = index(head).wrapping_add(1);
-        if index >= self.amount {
+        if index >= self.length(ring) {
             sequence
         } else {
             sequence | u64::from(index)
@@ -234,19 +260,14 @@ struct Place {
     head: u64,
     /// Among the words of the ring.
     index: u32,
+    /// The time that stands there: the oldest of the ring.
+    found: u64,
+    /// The oldest that counts.
     oldest: u64,
     newest: u64,
-    /// Whether the oldest is the newest too.
-    is_only: bool,
 }
 
 impl Place {
-    /// Whether the time that the head points at was replaced, and the head not moved on yet.
-    #[inline(always)]
-    const fn is_behind(&self) -> bool {
-        self.oldest != 0 && self.oldest >= self.newest && !self.is_only
-    }
-
     /// The time at which a packet at `now` is judged, never 0.
     #[inline(always)]
     fn at(&self, now: Instant) -> u64 {
@@ -323,6 +344,27 @@ mod tests {
     }
 
     #[test]
+    fn a_time_that_the_head_was_not_moved_on_from_is_not_lost_in_a_longer_ring() {
+        let log = log(2, SECOND);
+        for longer in 3..6 {
+            let ring = Words::new(longer);
+            for time in [10, SECOND + 20] {
+                assert_eq!(log.charge(&ring, at(time)), Ok(()));
+            }
+            // A CPU has put its time in, and comes no further.
+            assert_eq!(ring.compare_exchange(TIMES + 2, 0, SECOND + 20), Ok(()));
+            assert!(!log.has_room(&ring, at(SECOND + 30)));
+            assert_eq!(
+                log.charge(&ring, at(SECOND + 30)),
+                Err(Refused::Denied),
+                "{longer}"
+            );
+            assert_eq!(log.charge(&ring, at(2 * SECOND + 20)), Ok(()));
+            assert_eq!(log.used(&ring, at(2 * SECOND + 20)), 1);
+        }
+    }
+
+    #[test]
     fn amounts_that_no_ring_can_hold_are_refused() {
         let window = Duration::from_secs(1);
         assert_eq!(SlidingLog::new(0, window), Err(SlidingLogError::ZeroAmount));
@@ -350,21 +392,23 @@ mod tests {
     #[test]
     fn threads_at_once_admit_exactly_the_amount_of_each_window() {
         let log = log(100, SECOND);
-        let ring = Words::new(100);
-        for window in 1..200 {
-            let send = || {
-                let now = at(window * SECOND);
-                let sent = (0..400).map(|_| log.charge(&ring, now));
-                sent.flatten().count()
-            };
-            let admitted: usize = thread::scope(|scope| {
-                let senders = [scope.spawn(send), scope.spawn(send)];
-                senders
-                    .into_iter()
-                    .map(|sender| sender.join().unwrap())
-                    .sum()
-            });
-            assert_eq!(admitted, 100, "window {window}");
+        for length in [100, 101, 150, 1024] {
+            let ring = Words::new(length);
+            for window in 1..200 {
+                let send = || {
+                    let now = at(window * SECOND);
+                    let sent = (0..400).map(|_| log.charge(&ring, now));
+                    sent.flatten().count()
+                };
+                let admitted: usize = thread::scope(|scope| {
+                    let senders = [scope.spawn(send), scope.spawn(send)];
+                    senders
+                        .into_iter()
+                        .map(|sender| sender.join().unwrap())
+                        .sum()
+                });
+                assert_eq!(admitted, 100, "window {window} in a ring of {length}");
+            }
         }
     }
 
@@ -388,12 +432,13 @@ mod tests {
         #[test]
         fn it_decides_as_a_list_of_times_does(
             amount in 1u64..20,
+            longer in 0u64..20,
             window in 1u64..50,
             start in prop::sample::select(vec![0, 1, 1 << 31, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 63]),
             steps in prop::collection::vec(0u64..30, 0..400),
         ) {
             let log = log(amount, window);
-            let ring = Words::new(amount);
+            let ring = Words::new(amount + longer);
             let mut accepted = VecDeque::new();
             let mut now = start;
             for step in steps {
@@ -408,6 +453,27 @@ mod tests {
                     accepted.push_back(now.max(1));
                 }
                 prop_assert_eq!(log.used(&ring, at(now)), accepted.len() as u64);
+            }
+        }
+
+        /// As a list of times does, of which as many count as the amount says just then.
+        #[test]
+        fn what_was_used_stays_used_whatever_the_amount(
+            window in 1u64..50, steps in prop::collection::vec((0u64..30, 1u64..20), 0..400),
+        ) {
+            let ring = Words::new(20);
+            let (mut accepted, mut now) = (Vec::new(), 1);
+            for (step, amount) in steps {
+                now += step;
+                let log = log(amount, window);
+                let used = accepted.iter().filter(|time| **time + window > now).count() as u64;
+                prop_assert_eq!(log.used(&ring, at(now)), used.min(20));
+                prop_assert_eq!(log.has_room(&ring, at(now)), used < amount);
+                prop_assert_eq!(log.room_in_ns(&ring, at(now)) == 0, used < amount);
+                prop_assert_eq!(log.charge(&ring, at(now)).is_ok(), used < amount);
+                if used < amount {
+                    accepted.push(now);
+                }
             }
         }
 
@@ -455,6 +521,10 @@ mod tests {
     }
 
     impl Ring for Words {
+        fn times(&self) -> u32 {
+            u32::try_from(self.0.len()).unwrap() - 1
+        }
+
         fn load(&self, index: u32) -> u64 {
             self.0[index as usize].load(SeqCst)
         }
@@ -484,6 +554,10 @@ mod tests {
     }
 
     impl Ring for Overtaken {
+        fn times(&self) -> u32 {
+            self.words.times()
+        }
+
         fn load(&self, index: u32) -> u64 {
             let word = self.words.load(index);
             for _ in 0..self.others.take() {

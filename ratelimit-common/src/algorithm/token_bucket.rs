@@ -9,14 +9,15 @@
 //! Time is counted in parts of a nanosecond, so small that a tick and the time that a token takes to flow in are both whole
 //! numbers of them: at 3 tokens in 10 ns, a part is a third of a nanosecond and a token takes 10. So no fraction of a token
 //! is ever lost, and there is nothing to round: the answer is that of rational arithmetic. A tick is a nanosecond where that
-//! leaves a word 2^52 ns, 52 days, of time; where the rate has too large a numerator for that, it is a power of two of them
-//! that divides the time of a token, and never more than a thousandth of the time in which the bucket fills.
+//! leaves a word 2^61 ns, 73 years, of time; where the rate has too large a numerator for that, it is a power of two of them
+//! that divides the time of a token, and never more than a thousandth of it. Where no such tick leaves so much, a word has
+//! 2^52 ns, 52 days, and a tick is never more than a thousandth of the time in which the bucket fills.
 //!
 //! # Wrapping
 //!
-//! Times are compared by their difference, so only what lies 52 days or more in the past can be taken for
+//! Times are compared by their difference, so only what lies 73 years in the past, or 52 days, can be taken for
 //! something else: a source that was silent for a multiple of that time, to the time in which its bucket fills, could find
-//! its old level. It would be given less then, and never more. For most rates the word wraps after centuries.
+//! its old level. It would be given less then, and never more.
 //!
 //! A packet may be stamped before another one that was judged first: CPUs read their clocks some time before they reach the
 //! word. Up to [`EARLY_NS`] before, it is judged at its own time: what has flowed in since is not there for it yet.
@@ -30,6 +31,9 @@ use crate::Instant;
 
 /// The word wraps after this time, or later.
 const HORIZON_BITS: u32 = 52;
+
+/// The time after which it wraps where a token takes many ticks.
+const HORIZON_BITS_WANTED: u32 = 61;
 
 /// How far back time may go.
 pub const EARLY_NS: u64 = 1 << EARLY_BITS;
@@ -110,7 +114,10 @@ impl TokenBucket {
             .unwrap_or(0);
         if tick_shift > 0 && fills_in_ticks < TICKS_MIN {
             let amount_fits = rounder(amount)
-                .find(|amount| ticks(*amount, window_ns).is_some_and(|ticks| ticks.2 == 0))
+                .find(|amount| {
+                    let finest = ticks_until(HORIZON_BITS, *amount, window_ns);
+                    finest.is_some_and(|ticks| ticks.2 == 0)
+                })
                 .unwrap_or(0);
             return Err(TokenBucketError::Inexact { amount_fits });
         }
@@ -224,12 +231,22 @@ type Ticks = (u64, u32, u32);
 
 /// The shortest tick with which `amount` tokens in `window_ns` can be kept exactly.
 fn ticks(amount: u64, window_ns: u64) -> Option<Ticks> {
+    let is_short = |(parts_per_token, parts_per_tick, _): &Ticks| {
+        let tick = u64::from(*parts_per_tick).saturating_mul(TICKS_MIN);
+        tick <= *parts_per_token
+    };
+    let wanted = ticks_until(HORIZON_BITS_WANTED, amount, window_ns).filter(is_short);
+    wanted.or_else(|| ticks_until(HORIZON_BITS, amount, window_ns))
+}
+
+/// The shortest tick of which a word has 2^`horizon_bits` ns.
+fn ticks_until(horizon_bits: u32, amount: u64, window_ns: u64) -> Option<Ticks> {
     let divisor = gcd(amount, window_ns);
     let parts_per_token = window_ns.checked_div(divisor)?;
     let parts_per_ns = amount.checked_div(divisor)?;
     (0..=parts_per_token.trailing_zeros().min(TICK_SHIFT_MAX)).find_map(|shift| {
         let parts_per_tick = u32::try_from(parts_per_ns.checked_mul(2)?).ok()?;
-        let bits = u64::BITS.saturating_sub(HORIZON_BITS).saturating_add(shift);
+        let bits = u64::BITS.saturating_sub(horizon_bits).saturating_add(shift);
         let parts_per_token = parts_per_token.wrapping_shr(shift).checked_mul(2)?;
         (u64::from(parts_per_tick) <= 1u64.wrapping_shl(bits)).then_some((
             parts_per_token,
@@ -310,6 +327,22 @@ mod tests {
                 (SECOND, 1, false),
             ],
         );
+    }
+
+    /// A word of 997 in seven days wrapped after 107 days, so this source found its bucket empty.
+    #[test]
+    fn a_long_window_is_forgotten_however_long_the_silence_is() {
+        const DAY: u64 = 86_400 * SECOND;
+        for amount in [1, 7, 997, 1_000, 65_521, 100_000] {
+            let bucket = TokenBucket::new(amount, Duration::from_hours(7 * 24), amount).unwrap();
+            let start = 5 * SECOND;
+            let word = bucket.step(0, Instant::from_nanos(start), amount).unwrap();
+            assert!(bucket.tick_ns() < 100_000);
+            for days in 8..3_000 {
+                let later = Instant::from_nanos(start + days * DAY);
+                assert_eq!(bucket.used(word, later), 0, "{amount}: {days} days");
+            }
+        }
     }
 
     #[test]

@@ -13,14 +13,12 @@ pub struct NewSourcesStatus {
     pub count: u32,
     /// Seconds of the window.
     pub per_seconds: f64,
-    /// The share of each CPU.
-    pub per_cpu: u64,
     /// What becomes of packets of others: `pass`, `drop` or `aggregate`.
     pub beyond: String,
 }
 
 impl fmt::Display for NewSourcesStatus {
-    /// `at most 100000 new sources per 1s, 50000 on each CPU; packets of others are dropped`
+    /// `at most 100000 new sources per 1s; packets of others are dropped`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let per = std::time::Duration::try_from_secs_f64(self.per_seconds).unwrap_or_default();
         let others = match self.beyond.as_str() {
@@ -30,10 +28,9 @@ impl fmt::Display for NewSourcesStatus {
         };
         write!(
             formatter,
-            "at most {} new sources per {}, {} on each CPU; packets of others {others}",
+            "at most {} new sources per {}; packets of others {others}",
             self.count,
-            quantity::duration(per),
-            self.per_cpu
+            quantity::duration(per)
         )
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use ratelimit_common::{
     BanBudget, BanBudgets, Instant, Policy, Settings,
     aggregate::{Aggregate, Aggregates},
-    algorithm::FixedWindow,
+    new_sources::Budget,
 };
 
 pub use self::policy::keeps_state;
@@ -251,9 +251,9 @@ pub const fn detection_limit(config: &Config) -> BanBudgets {
     }
 }
 
-fn new_sources(config: &Config, cpus: u32) -> FixedWindow {
+fn new_sources(config: &Config, cpus: u32) -> Budget {
     let new_sources = config.new_sources.as_ref();
-    new_sources.map_or_else(FixedWindow::default, |budget| budget.share(cpus))
+    new_sources.map_or_else(Budget::default, |budget| budget.compile(cpus))
 }
 
 fn aggregates(policies: &Policies, family: IpFamily) -> Aggregates {

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashSet};
 use ratelimit_common::{
     BanBudgets, Instant, Limit, ListEntry, Policy, Settings,
     aggregate::Aggregates,
-    algorithm::FixedWindow,
     compact::Region,
     generation::{ByGeneration, Generation},
+    new_sources::Budget,
 };
 
 use self::verify::Spare;
@@ -58,7 +58,7 @@ pub struct Tables {
     /// How many bans policies may make.
     pub detection_limit: BanBudgets,
     /// How many sources may get state on one CPU.
-    pub new_sources: FixedWindow,
+    pub new_sources: Budget,
     /// What holds for all packets, in whichever generation.
     pub settings: Settings,
 }

@@ -17,7 +17,6 @@ impl Controller {
         Some(NewSourcesStatus {
             count: budget.count.get(),
             per_seconds: budget.per.as_secs_f64(),
-            per_cpu: budget.share(self.online_cpus).amount(),
             beyond: budget.beyond_label().to_owned(),
         })
     }

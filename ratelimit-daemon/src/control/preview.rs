@@ -234,6 +234,10 @@ impl Words for ReadOnly<'_> {
 pub struct ReadOnlyRing(pub Vec<u64>);
 
 impl Ring for ReadOnlyRing {
+    fn times(&self) -> u32 {
+        u32::try_from(self.0.len().saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+
     fn load(&self, index: u32) -> u64 {
         self.0.get(index as usize).copied().unwrap_or_default()
     }

@@ -13,12 +13,12 @@ use ratelimit_common::{
     BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, Policy, Record, Settings,
     Standing, Verdict,
     aggregate::Aggregates,
-    algorithm::FixedWindow,
     compact::Region,
     detected::Tally,
     event::Sampler,
     generation::ByGeneration,
     layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
+    new_sources::Budget,
 };
 use tracing::warn;
 
@@ -63,7 +63,7 @@ pub struct Kernel {
     compact: Option<CompactTable>,
     sources: Arc<SourceMaps>,
     detected: DetectedMaps,
-    new_sources: Array<MapData, ByGeneration<FixedWindow>>,
+    new_sources: Array<MapData, ByGeneration<Budget>>,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
     v4: FamilyMaps<Ipv4>,
@@ -369,12 +369,12 @@ impl Datapath for Kernel {
         answer.map_err(failed("reading", "PASS_ALL_UNTIL", 1))
     }
 
-    fn set_new_sources(&mut self, window: ByGeneration<FixedWindow>) -> Result<(), DatapathError> {
+    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {
         let answer = self.new_sources.set(0, window, 0);
         answer.map_err(failed("writing", "NEW_SOURCES", 1))
     }
 
-    fn new_sources(&self) -> Result<ByGeneration<FixedWindow>, DatapathError> {
+    fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError> {
         let answer = self.new_sources.get(&0, 0);
         answer.map_err(failed("reading", "NEW_SOURCES", 1))
     }

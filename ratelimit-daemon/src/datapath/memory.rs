@@ -15,12 +15,13 @@ use ratelimit_common::{
     Address, BanBudgets, ClassSet, Detected, Instant, Ipv4, Policy, Record, Refusals, Settings,
     Standing,
     aggregate::Aggregates,
-    algorithm::{FixedWindow, sliding_log::TIMES_MAX},
+    algorithm::sliding_log::TIMES_MAX,
     ban_budget::SLOTS,
     compact::Region,
     detected::{Detection, Tally},
     generation::ByGeneration,
     layout::NODE_POLICIES,
+    new_sources::Budget,
 };
 
 use super::{
@@ -81,7 +82,7 @@ pub struct Memory {
     /// The bans of a minute.
     pub detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
     /// How many sources may get state on one CPU.
-    pub new_sources: ByGeneration<FixedWindow>,
+    pub new_sources: ByGeneration<Budget>,
     /// What became of them.
     pub tally: Tally,
     /// Whether a change of the settings is refused.
@@ -129,7 +130,7 @@ pub enum Write {
     /// What a region holds, in another one that was empty.
     CopiedRegion(Region, Region),
     /// How many sources may get state on one CPU.
-    NewSources(ByGeneration<FixedWindow>),
+    NewSources(ByGeneration<Budget>),
     /// What holds for all packets.
     Settings(Settings),
 }
@@ -369,14 +370,14 @@ impl Datapath for Shared {
         Ok(0)
     }
 
-    fn set_new_sources(&mut self, window: ByGeneration<FixedWindow>) -> Result<(), DatapathError> {
+    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {
         let mut memory = self.memory();
         memory.writes.push(Write::NewSources(window));
         memory.new_sources = window;
         Ok(())
     }
 
-    fn new_sources(&self) -> Result<ByGeneration<FixedWindow>, DatapathError> {
+    fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError> {
         Ok(self.memory().new_sources)
     }
 

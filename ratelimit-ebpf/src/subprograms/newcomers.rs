@@ -46,7 +46,7 @@ of_families!(
     Ipv6, has_state_v6;
 );
 
-/// Takes one of this CPU's budget for new sources, as it is in the generation of these settings.
+/// Takes one of the budget for new sources, as it is in the generation of these settings.
 #[inline(always)]
 pub fn take_new_source(newcomer: Newcomer, at: Instant, settings: Settings) -> bool {
     let settings = settings.of_limits();

@@ -27,7 +27,7 @@ impl FixedWindow {
         Self {
             amount,
             window_ns,
-            tick_ns: fixed_window_tick_ns(amount),
+            tick_ns: fixed_window_tick_ns(window_ns),
             admitted: Vec::new(),
         }
     }
@@ -35,30 +35,26 @@ impl FixedWindow {
 
 impl Oracle for FixedWindow {
     fn admits(&mut self, at_ns: u64) -> bool {
-        let at_ns = at_ns - at_ns % self.tick_ns;
         let opened_ns = self.admitted.first();
         if opened_ns.is_some_and(|opened_ns| at_ns >= opened_ns + self.window_ns) {
             self.admitted.clear();
         }
         let fits = (self.admitted.len() as u64) < self.amount;
         if fits {
-            self.admitted.push(at_ns);
+            let opens = self.admitted.is_empty();
+            let tick_ns = if opens { at_ns % self.tick_ns } else { 0 };
+            self.admitted.push(at_ns - tick_ns);
         }
         fits
     }
 }
 
-/// The tick in which a fixed window of `amount` counts time, in nanoseconds: as the count takes its bits of a word, the others
-/// hold ticks for 2^56 ns.
+/// The tick in which a fixed window opens, in nanoseconds: a power of two, at most a 16,000th of a window of less than an hour,
+/// from which it lasts its whole length.
 #[must_use]
-pub const fn fixed_window_tick_ns(amount: u64) -> u64 {
-    let ticks = 1u128 << amount.leading_zeros();
-    let tick_ns = (1u128 << 56) / ticks;
-    if tick_ns == 0 {
-        1
-    } else {
-        1 << tick_ns.ilog2()
-    }
+pub const fn fixed_window_tick_ns(window_ns: u64) -> u64 {
+    let thousandth = 1 << (window_ns / 1000).ilog2();
+    if thousandth < 16 { 1 } else { thousandth / 16 }
 }
 
 /// A packet is admitted when fewer than the amount were in the window that ends with it.
@@ -159,9 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_as_short_as_the_amount_leaves_bits_for() {
-        let ticks = [1, 255, 256, 1_999, 65_536].map(fixed_window_tick_ns);
-        assert_eq!(ticks, [1, 1, 2, 8, 512]);
+    fn ticks_are_a_small_part_of_the_window_whatever_the_amount() {
+        let ticks = [10, 20, 1_000, 60_000].map(|ms| fixed_window_tick_ns(ms * 1_000_000));
+        assert_eq!(ticks, [512, 1_024, 32_768, 2_097_152]);
     }
 
     #[test]

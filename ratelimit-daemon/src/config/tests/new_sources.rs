@@ -18,7 +18,6 @@ fn new_sources_have_a_budget_where_one_is_written() {
         let budget = config.new_sources.unwrap();
         assert_eq!((budget.count.get(), budget.beyond), (100_000, beyond));
         assert_eq!(budget.per, Duration::from_secs(2));
-        assert_eq!(budget.share(4).amount(), 25_000);
         assert_eq!(
             budget.to_string(),
             format!("100000 per 2s, beyond them {word}")

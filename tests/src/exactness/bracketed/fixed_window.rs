@@ -21,7 +21,7 @@ impl FixedWindow {
         Self {
             amount,
             window_ns,
-            tick_ns: fixed_window_tick_ns(amount),
+            tick_ns: fixed_window_tick_ns(window_ns),
             opened: Bracket {
                 earliest_ns: 0,
                 latest_ns: 0,
@@ -41,12 +41,11 @@ impl FixedWindow {
 
 impl Bracketed for FixedWindow {
     fn follow(&self, at: Bracket, is_admitted: bool, states: &mut Vec<Self>) {
-        let earliest_ns = at.earliest_ns - at.earliest_ns % self.tick_ns;
         let opened = self.opened;
-        let can_be_open = self.count > 0 && earliest_ns < opened.latest_ns + self.window_ns;
+        let can_be_open = self.count > 0 && at.earliest_ns < opened.latest_ns + self.window_ns;
         if can_be_open && is_admitted == (self.count < self.amount) {
             // It opened less than a window before this packet.
-            let after_ns = (earliest_ns + 1).saturating_sub(self.window_ns);
+            let after_ns = (at.earliest_ns + 1).saturating_sub(self.window_ns);
             states.push(Self {
                 opened: Bracket {
                     earliest_ns: opened.earliest_ns.max(after_ns),
@@ -62,8 +61,9 @@ impl Bracketed for FixedWindow {
             opened.earliest_ns + self.window_ns
         };
         if is_admitted && at.latest_ns >= closes_ns {
+            let earliest_ns = at.earliest_ns.max(closes_ns);
             states.push(self.opening(Bracket {
-                earliest_ns: earliest_ns.max(closes_ns),
+                earliest_ns: earliest_ns - earliest_ns % self.tick_ns,
                 ..at
             }));
         }

@@ -1,6 +1,6 @@
 //! The budget for new sources, as it comes and goes.
 
-use ratelimit_common::{algorithm::FixedWindow, new_sources::Beyond};
+use ratelimit_common::new_sources::{Beyond, Budget};
 
 use super::*;
 use crate::{datapath::Write, new_sources::NewSources};
@@ -31,11 +31,11 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
                 _ => continue,
             }
             let in_force = *window.of(settings.generation());
-            let is_there = in_force != FixedWindow::default();
+            let is_there = in_force != Budget::default();
             assert!(is_there || !settings.has_new_sources(), "{write:?}");
         }
         assert_eq!(settings.has_new_sources(), new_sources.is_some());
         let in_force = *window.of(settings.generation());
-        assert_eq!(in_force == FixedWindow::default(), new_sources.is_none());
+        assert_eq!(in_force == Budget::default(), new_sources.is_none());
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_common::{
-    BanBudgets, Policy, Settings, algorithm::FixedWindow, layout::POLICIES_MAX,
+    BanBudgets, Policy, Settings, generation::ByGeneration, layout::POLICIES_MAX, new_sources::Budget,
 };
 
 use super::*;
@@ -74,8 +74,8 @@ fn settings_that_somebody_changed_are_put_right() {
 fn budgets_that_somebody_changed_are_put_right() {
     check(Kind::Settings, 2, |memory| {
         memory.detection_limit = BanBudgets::default();
-        let window = FixedWindow::new(7, Duration::from_secs(1)).unwrap();
-        memory.new_sources = ByGeneration::both(window);
+        let budget = Budget::new(7.try_into().unwrap(), Duration::from_secs(1), 1).unwrap();
+        memory.new_sources = ByGeneration::both(budget);
     });
 }
 

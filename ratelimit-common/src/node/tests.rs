@@ -1,0 +1,201 @@
+//! The limits of a node, on several CPUs, around the ends of windows.
+
+use core::{cell::Cell, time::Duration};
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    Unit,
+    absent::Absent,
+    algorithm::{Algorithm, FixedWindow, SlidingWindow},
+    class::ClassSet,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A share that lasted a tick longer than its window would come on top of what the next one admits.
+#[test]
+fn a_share_ends_with_the_window_that_it_was_drawn_from() {
+    const AMOUNT: u64 = 134_000_000;
+    for early in [1, 100, 16_000] {
+        let node = Machine::new(window(AMOUNT), 2);
+        let start = 77 * SECOND + 12_345;
+        assert!(node.admits(0, 1, start));
+        let ends = start + node.ends_in_ns(start);
+        // The first CPU draws a share just before the end, and the other opens the next window.
+        assert!(node.admits(0, AMOUNT >> 9, ends - early));
+        let next: u64 = [1, 0, 1, 0]
+            .into_iter()
+            .map(|cpu| node.admitted(cpu, AMOUNT >> 10, 3_000, ends))
+            .sum();
+        assert!(next <= AMOUNT, "{next}");
+        assert!(next >= AMOUNT - AMOUNT / SHARES_PART, "{next}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_window_admits_more_than_the_limit(
+        amount in prop_oneof![1u64..300, 1u64..134_000_000], cpus in 1usize..6, start: u32,
+        steps in prop::collection::vec((0usize..6, 0.0f64..1.0, 0u32..100_000), 1..300),
+    ) {
+        let node = Machine::new(window(amount), cpus);
+        let FixedTimes { window_ns, tick_ns } = times(amount);
+        let mut now = u64::from(start);
+        let (mut opened, mut sum) = (None, 0);
+        for (cpu, share, gap) in steps {
+            // Most steps lie around the end of a window.
+            now += match gap {
+                0..90_000 => u64::from(gap),
+                _ => opened.map_or(1, |opened: u64| (opened + window_ns).saturating_sub(now).saturating_sub(150_000)),
+            };
+            if opened.is_none_or(|opened| now >= opened + window_ns) {
+                (opened, sum) = (Some(now - now % tick_ns), 0);
+            }
+            let cost = part(amount, share.powi(4)).max(1);
+            let admitted = node.admits(cpu % cpus, cost, now);
+            sum += if admitted { cost } else { 0 };
+            prop_assert!(sum <= amount, "{} of {}", sum, amount);
+        }
+    }
+
+    /// The same of sliding windows: what is drawn in one of them is not spent in the next.
+    #[test]
+    fn no_sliding_window_admits_more_than_the_limit(
+        amount in prop_oneof![1u64..300, 1u64..134_000_000], cpus in 1usize..6, start: u32,
+        steps in prop::collection::vec((0usize..6, 0.0f64..1.0, 0u32..100_000), 1..300),
+    ) {
+        let algorithm = SlidingWindow::new(amount, Duration::from_secs(1)).unwrap();
+        let node = Machine::new(algorithm.into(), cpus);
+        let mut now = u64::from(start);
+        let (mut ends, mut sum) = (0, 0);
+        for (cpu, share, gap) in steps {
+            now += match gap {
+                0..90_000 => u64::from(gap),
+                _ => ends.max(now).saturating_sub(now).saturating_sub(150_000),
+            };
+            if now >= ends {
+                let at = Instant::from_nanos(now);
+                (ends, sum) = (now + algorithm.ends_in_ns(0, at), 0);
+            }
+            let cost = part(amount, share.powi(4)).max(1);
+            let admitted = node.admits(cpu % cpus, cost, now);
+            sum += if admitted { cost } else { 0 };
+            prop_assert!(sum <= amount, "{} of {}", sum, amount);
+        }
+    }
+}
+
+struct FixedTimes {
+    window_ns: u64,
+    tick_ns: u64,
+}
+
+fn times(amount: u64) -> FixedTimes {
+    let window = FixedWindow::new(amount, Duration::from_secs(1)).unwrap();
+    FixedTimes {
+        window_ns: window.window_ns(),
+        tick_ns: window.tick_ns(),
+    }
+}
+
+fn window(amount: u64) -> Algorithm {
+    FixedWindow::new(amount, Duration::from_secs(1))
+        .unwrap()
+        .into()
+}
+
+/// The CPUs of a machine, with the words that they share.
+struct Machine {
+    policy: Policy,
+    words: [Cell<u64>; LIMITS_MAX],
+    shares: Vec<Cell<Shares>>,
+}
+
+impl Machine {
+    fn new(algorithm: Algorithm, cpus: usize) -> Self {
+        let limit = Limit::new(algorithm, Unit::Bytes);
+        let shift = share_shift(u32::try_from(cpus).unwrap());
+        Self {
+            policy: Policy::new(&[limit], 7, false).unwrap().in_shares(shift),
+            words: Default::default(),
+            shares: (0..cpus).map(|_| Cell::default()).collect(),
+        }
+    }
+
+    fn admits(&self, cpu: usize, cost: u64, at_ns: u64) -> bool {
+        let node = Cpu { machine: self, cpu };
+        let arrival = Arrival {
+            at: Instant::from_nanos(at_ns),
+            bytes: u32::try_from(cost).unwrap(),
+            classes: ClassSet::OTHER,
+        };
+        let policy = Some(&self.policy);
+        !node.check(policy, &arrival).is_refused() && !node.charge(policy, &arrival).is_refused()
+    }
+
+    fn admitted(&self, cpu: usize, cost: u64, packets: u64, at_ns: u64) -> u64 {
+        let admitted = (0..packets).filter(|_| self.admits(cpu, cost, at_ns));
+        admitted.count() as u64 * cost
+    }
+
+    fn ends_in_ns(&self, at_ns: u64) -> u64 {
+        let limit = self.policy.limit(0).unwrap();
+        let word = self.words[0].get();
+        limit
+            .algorithm()
+            .counts_for_ns(word, Instant::from_nanos(at_ns))
+    }
+}
+
+/// One of them.
+struct Cpu<'a> {
+    machine: &'a Machine,
+    cpu: usize,
+}
+
+impl<'a> Node for Cpu<'a> {
+    type Words = SharedWords<'a>;
+
+    fn words(&self, _: u32) -> Option<SharedWords<'a>> {
+        Some(SharedWords(&self.machine.words))
+    }
+
+    fn share(&self, index: usize) -> Share {
+        self.machine.shares[self.cpu].get()[index]
+    }
+
+    fn set_share(&self, index: usize, share: Share) {
+        let shares = &self.machine.shares[self.cpu];
+        let mut all = shares.get();
+        all[index] = share;
+        shares.set(all);
+    }
+}
+
+struct SharedWords<'a>(&'a [Cell<u64>; LIMITS_MAX]);
+
+impl Words for SharedWords<'_> {
+    type Ring = Absent;
+
+    fn load(&self, index: usize) -> u64 {
+        self.0[index].get()
+    }
+
+    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64> {
+        assert_eq!(self.0[index].replace(new), current);
+        Ok(())
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "costs need not be exact"
+)]
+fn part(whole: u64, share: f64) -> u64 {
+    (whole as f64 * share) as u64
+}
