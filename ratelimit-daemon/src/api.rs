@@ -170,6 +170,9 @@ pub struct Changed {
     /// When what was added ends; `None` is never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// Whether sources that get other limits have used nothing of them yet, whatever they had used before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starts_anew: bool,
 }
 
 /// A ban that goes on holding for a prefix.

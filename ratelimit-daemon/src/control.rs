@@ -10,6 +10,7 @@ mod adopt;
 mod apply;
 mod attacks;
 mod busy;
+mod carried;
 mod check;
 mod class_numbers;
 mod clock_choice;

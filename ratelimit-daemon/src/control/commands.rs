@@ -5,6 +5,7 @@ use ratelimit_common::policy::LIMITS_MAX;
 use tracing::{info, warn};
 
 use super::{
+    carried,
     configured_lists::ConfiguredLists,
     controller::{Controller, Reloads},
     intent::{self, Edit, Intent},
@@ -203,7 +204,10 @@ impl Controller {
             reason: request.reason,
             author: author.to_owned(),
         };
+        let before = carried::scope_of(&self.rules, &self.policies, request.prefix);
         let mut changed = self.edit(&[Edit::Limits(request.prefix, Some(row))])?;
+        let after = carried::scope_of(&self.rules, &self.policies, request.prefix);
+        changed.starts_anew = carried::starts_anew(before, after);
         changed.until = term::told(until);
         info!(target = %target(request.prefix), author, until = ?changed.until, "limits set");
         Ok(changed)

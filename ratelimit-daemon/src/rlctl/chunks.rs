@@ -57,6 +57,7 @@ fn add(sum: Changed, next: Changed) -> Answer<Changed> {
         absent: [sum.absent, next.absent].concat(),
         held: [sum.held, next.held].concat(),
         until: next.until,
+        starts_anew: next.starts_anew,
     };
     let json = serde_json::to_value(&value).expect("the keys are strings");
     Answer { value, json }

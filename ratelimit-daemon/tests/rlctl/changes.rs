@@ -345,6 +345,27 @@ fn limit_set_of_the_default_policy_can_be_a_dry_run() {
 }
 
 #[test]
+fn limit_set_says_that_what_was_used_starts_anew() {
+    let anew = Changed {
+        starts_anew: true,
+        ..changed(1, 0)
+    };
+    check(
+        &["limit", "set", "--packets", "5", "--per", "1s"],
+        answers(&anew),
+        &Expected {
+            request: concat!(
+                r#"POST /v1/limits {"prefix":null,"limits":["#,
+                r#"{"packets":5,"per":"1s","algorithm":"fixed-window"}],"observe":false,"seconds":null,"reason":null}"#
+            ),
+            stdout: "limited the default policy to 5 packets per 1s, forever; what its sources have used starts anew",
+            stderr: "",
+            code: 0,
+        },
+    );
+}
+
+#[test]
 fn limit_set_says_for_how_long_and_until_when() {
     let (until, told) = moment(1);
     let answer = |added, updated| {

@@ -285,7 +285,7 @@ config.toml:12:67: a bucket of this burst takes too long to fill to be kept in o
    |                                                                   ^^^^^^^^^^^ write a burst of at most 14105037
 config.toml:13:15: one word of state cannot count so many in 1s
 13 |   { packets = 600_000_000, per = "1s", algorithm = "sliding-window" },
-   |               ^^^^^^^^^^^ write at most 536870911, or a longer window"#,
+   |               ^^^^^^^^^^^ write at most 134217727, or a longer window"#,
     );
 }
 

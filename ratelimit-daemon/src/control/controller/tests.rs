@@ -2,6 +2,7 @@
 
 mod attacks;
 mod busy;
+mod carried;
 mod clock_changes;
 mod crowdsec;
 mod damage;
@@ -317,11 +318,15 @@ impl Lab {
     }
 
     fn limit(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {
+        self.set_limit(target, limit(amount))
+    }
+
+    fn set_limit(&mut self, target: Option<&str>, limit: LimitSpec) -> Result<Changed, Refused> {
         let request = LimitRequest {
             seconds: None,
             reason: None,
             prefix: target.map(prefix),
-            limits: vec![limit(amount)],
+            limits: vec![limit],
             observe: false,
         };
         self.controller.set_limits(request, "root")

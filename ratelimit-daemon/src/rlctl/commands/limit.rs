@@ -21,7 +21,12 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     let answer: Answer<Changed> = client.post("/v1/limits", &request)?;
     let term = phrase::term(arguments.term, answer.value.until, now);
     let novelty = ban::novelty(1, &answer.value);
-    let text = format!("{}, {term}{novelty}", sentence(&request));
+    let anew = if answer.value.starts_anew {
+        "; what its sources have used starts anew"
+    } else {
+        ""
+    };
+    let text = format!("{}, {term}{novelty}{anew}", sentence(&request));
     Ok(Report::new(answer, text))
 }
 

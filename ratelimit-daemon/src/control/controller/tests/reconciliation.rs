@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ratelimit_common::{
-    BanBudgets, Policy, Settings, generation::ByGeneration, layout::POLICIES_MAX, new_sources::Budget,
+    BanBudgets, Policy, Settings, generation::ByGeneration, layout::POLICIES_MAX,
+    new_sources::Budget,
 };
 
 use super::*;

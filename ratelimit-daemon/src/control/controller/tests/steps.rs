@@ -6,7 +6,7 @@
 use std::{env, fmt::Write as _};
 
 use ratelimit_common::{
-    Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, aggregate::Aggregates, algorithm::FixedWindow,
+    Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, aggregate::Aggregates, new_sources::Budget,
 };
 
 use super::*;
@@ -115,7 +115,7 @@ struct State {
     settings: Settings,
     classes: ClassTables,
     aggregates: BTreeMap<IpFamily, ByGeneration<Aggregates>>,
-    new_sources: ByGeneration<FixedWindow>,
+    new_sources: ByGeneration<Budget>,
     sets: Option<u32>,
 }
 
@@ -194,7 +194,11 @@ impl State {
 }
 
 fn compiled(config: &Config) -> Verdicts {
-    verdicts(&Compiled::new(config.clone()).unwrap().memory_tables())
+    verdicts(
+        &Compiled::new(config.clone(), Vec::new())
+            .unwrap()
+            .memory_tables(),
+    )
 }
 
 fn verdicts(tables: &MemoryTables) -> Verdicts {
