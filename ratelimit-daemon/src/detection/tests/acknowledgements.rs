@@ -128,6 +128,7 @@ fn frame(flags: u8) -> Vec<u8> {
     let mut frame = vec![0; 60];
     frame[12] = 8;
     frame[14] = 0x45;
+    frame[17] = 46;
     frame[23] = 6;
     frame[34..38].copy_from_slice(&[0xc0, 1, 1, 0xbb]);
     frame[46..48].copy_from_slice(&[0x50, flags]);
