@@ -194,7 +194,7 @@ pub struct Interface {
 }
 
 /// Where in the kernel the program runs.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// In the driver if it can, else before the network stack; which one is said loudly.

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use tokio::{
-    net::{TcpListener, UnixListener},
+    net::{TcpListener, UnixSocket},
     runtime::Runtime,
     signal::unix::{SignalKind, signal},
     task::JoinSet,
@@ -20,21 +20,23 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    capabilities,
     config::{Config, OnStop},
     control::{self, Controller, Handle, Store},
-    crowdsec, datapath, events,
+    crowdsec, datapath, directories, events,
     http::{self, ControlApi},
-    loader::Local,
+    loader::{self, Remote},
     lock::Lock,
-    private,
+    privileges,
     protected::{self, Protected, Watch},
     recording::{self, CaptureMaps, Recorder},
     samples,
+    user::User,
 };
 
 /// How long requests that are under way may take after the daemon was told to stop.
 const GRACE: Duration = Duration::from_secs(5);
+/// Clients that may wait to be taken.
+const BACKLOG: u32 = 1024;
 /// How often bans that ended are forgotten, and the kernel's tables compared with what is intended.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -65,30 +67,37 @@ pub struct Daemon {
     events: Option<datapath::Events>,
     samples: Option<datapath::Ring>,
     captures: CaptureMaps,
+    loading: loader::Process,
     watch: Watch,
-    control: std::os::unix::net::UnixListener,
+    control: UnixSocket,
     observe: Option<std::net::TcpListener>,
     socket: PathBuf,
     _lock: Lock,
 }
 
 impl Daemon {
-    /// Takes over what is pinned, fills the tables, and only then puts the program on the interfaces, so that the first
-    /// packet meets every ban. The listeners come last: who can connect finds a daemon that works.
+    /// Becomes `user`, takes over what is pinned, fills the tables, and only then has the loader put the program on the interfaces,
+    /// so that the first packet meets every ban. The control socket listens last: who can connect finds a daemon that works.
     ///
     /// # Errors
     ///
     /// What is missing or refused; then nothing new stays attached.
-    pub fn build(config: Config) -> anyhow::Result<Self> {
+    pub fn build(
+        config: Config,
+        user: &User,
+        (loader, loading): (Remote, loader::Process),
+    ) -> anyhow::Result<Self> {
         let paths = config.paths.clone();
-        let lock = Lock::take(&paths.runtime)?;
-        capabilities::require()?;
-        private::make_directory(&paths.state)
-            .with_context(|| format!("making the directory {}", paths.state.display()))?;
-        let store = Store::open(&paths.state)?;
-        let config = control::resume(config, &paths.state)?;
+        directories::prepare(&paths, user)?;
+        let lock = user.act(|| Lock::take(&paths.state))??;
+        let config = user.act(|| control::resume(config, &paths.state))??;
         let observe = config.metrics.map(bind_observe).transpose()?;
-        let mut kernel = control::open_kernel(&config, &store, Box::new(Local::default()))?;
+        let socket = paths.runtime.join("control.sock");
+        let control = bind_control(&socket, user)?;
+        privileges::give_up(user)?;
+        info!(user = user.name(), "gave up all privileges");
+        let store = Store::open(&paths.state)?;
+        let mut kernel = control::open_kernel(&config, &store, Box::new(loader))?;
         let events = kernel.take_events();
         let samples = kernel.take_samples();
         let captures = kernel.take_captures()?;
@@ -97,15 +106,13 @@ impl Daemon {
         let protected = Protected::find();
         let mut controller = Controller::new(config, store, Box::new(kernel), protected)?;
         controller.attach()?;
-        let socket = paths.runtime.join("control.sock");
-        let control = bind_control(&socket)?;
-        capabilities::drop_all()?;
         give_back();
         Ok(Self {
             controller,
             events,
             samples,
             captures,
+            loading,
             watch,
             control,
             observe,
@@ -131,7 +138,11 @@ impl Daemon {
         let stop = CancellationToken::new();
         let (controller, thread) = self.controller.spawn().context("starting the controller")?;
         let mut tasks = JoinSet::new();
-        let control = listen_unix(self.control)?;
+        let control = self
+            .control
+            .listen(BACKLOG)
+            .context("listening on the control socket")?;
+        tasks.spawn(self.loading.watch(stop.clone()));
         let (recorder, requests) = Recorder::new();
         tasks.spawn(recording::serve(self.captures, requests, stop.clone()));
         let serve = http::serve_control(
@@ -345,16 +356,21 @@ fn bind_observe(address: std::net::SocketAddr) -> anyhow::Result<std::net::TcpLi
     Ok(listener)
 }
 
-/// Binds the control socket. A file that is there is from a daemon that was killed: this one holds the lock.
-fn bind_control(path: &Path) -> anyhow::Result<std::os::unix::net::UnixListener> {
+/// Binds the control socket, for root and the members of the user's group: of a user that is not the daemon's alone, for root. A
+/// file that is there is from a daemon that was killed: this one holds the lock.
+fn bind_control(path: &Path, user: &User) -> anyhow::Result<UnixSocket> {
     remove_socket(path)?;
-    let listener = std::os::unix::net::UnixListener::bind(path);
-    let listener = listener.with_context(|| format!("listening on {}", path.display()))?;
-    let mode = fs::Permissions::from_mode(0o660);
-    fs::set_permissions(path, mode)
+    let binding = || format!("binding {}", path.display());
+    let socket = UnixSocket::new_stream().with_context(binding)?;
+    socket.bind(path).with_context(binding)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))
         .with_context(|| format!("setting the mode of {}", path.display()))?;
+    if !user.is_shared() {
+        user.own(path)
+            .with_context(|| format!("giving {} to {}", path.display(), user.name()))?;
+    }
     info!(socket = %path.display(), "taking commands");
-    Ok(listener)
+    Ok(socket)
 }
 
 fn remove_socket(path: &Path) -> anyhow::Result<()> {
@@ -364,13 +380,6 @@ fn remove_socket(path: &Path) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn listen_unix(listener: std::os::unix::net::UnixListener) -> anyhow::Result<UnixListener> {
-    listener
-        .set_nonblocking(true)
-        .context("preparing the control socket")?;
-    UnixListener::from_std(listener).context("preparing the control socket")
 }
 
 fn listen_tcp(listener: std::net::TcpListener) -> anyhow::Result<TcpListener> {

@@ -49,6 +49,7 @@ use ratelimit_common::{
 };
 pub use refused_map::{MAPS as REFUSED_MAPS, refusals_in, words_of_set};
 pub use ring::Ring;
+use serde::{Deserialize, Serialize};
 pub use source_tables::{SETS_AT_ONCE, SourceTables};
 
 use crate::{
@@ -184,7 +185,8 @@ pub struct LogRow {
 }
 
 /// How much the maps are to hold that are as large as the configuration needs them.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sizes {
     /// The sliding logs.
     pub logs: LogSize,

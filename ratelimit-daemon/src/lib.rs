@@ -2,7 +2,6 @@
 
 pub mod api;
 pub mod ban;
-pub mod capabilities;
 pub mod capture;
 pub mod class;
 pub mod class_tables;
@@ -14,6 +13,7 @@ pub mod crowdsec;
 pub mod daemon;
 pub mod datapath;
 pub mod detection;
+mod directories;
 pub mod events;
 pub mod exposition;
 pub mod http;
@@ -28,9 +28,12 @@ pub mod new_sources;
 pub mod origin;
 pub mod prefix;
 mod private;
+pub mod privileges;
 pub mod protected;
 pub mod quantity;
 pub mod recording;
 pub mod rlctl;
 pub mod samples;
+mod seccomp;
 pub mod simulation;
+pub mod user;

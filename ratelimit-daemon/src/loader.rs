@@ -1,6 +1,6 @@
 //! What needs capabilities: making the maps, and putting the program on interfaces. Few typed requests, which know no configuration.
 //!
-//! [`Local`] is the one that does it.
+//! [`Local`] does it, in the process that [`start`] makes before anything is read; [`Remote`] asks it.
 
 mod compact;
 mod link;
@@ -9,8 +9,13 @@ mod local;
 mod logs;
 mod object;
 mod pins;
+mod process;
 mod realtime;
+mod remote;
+mod request;
 mod room;
+mod serve;
+mod socket;
 
 use std::{collections::BTreeMap, os::fd::OwnedFd, path::Path};
 
@@ -18,6 +23,11 @@ pub use load::samples;
 pub use local::Local;
 pub use object::OBJECT;
 pub use pins::{Pins, is_shared};
+pub use process::{Process, start};
+pub use remote::Remote;
+use serde::{Deserialize, Serialize};
+pub use serve::serve;
+pub use socket::Socket;
 
 use crate::{
     config::Mode,
@@ -86,7 +96,8 @@ pub struct HeldTable {
 }
 
 /// What the maps are to be.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct MapPlan {
     /// Leading bits of an IPv4 source, 1 to 32.
     pub ipv4_prefix: u8,
@@ -103,7 +114,8 @@ pub struct MapPlan {
 }
 
 /// What is to run on an interface.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct InterfacePlan {
     /// Its name.
     pub name: String,
@@ -116,7 +128,8 @@ pub struct InterfacePlan {
 }
 
 /// A program on an interface.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Attachment {
     /// Where it runs.
     pub mode: XdpMode,

@@ -1,13 +1,14 @@
-//! One daemon at a time: a lock on a file of the runtime directory, which the kernel lets go when the process ends.
+//! One daemon at a time: a lock on a file beside the database, which the kernel lets go when the process ends. systemd removes the
+//! directory of the socket while a daemon may still run.
 
 use std::{
-    fs::{self, File, TryLockError},
-    io,
-    os::unix::fs::PermissionsExt,
+    fs::{File, TryLockError},
     path::Path,
 };
 
 use anyhow::{Context, bail};
+
+use crate::private;
 
 /// The lock, as long as it lives.
 #[derive(Debug)]
@@ -16,20 +17,14 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of `directory`, making the directory when it is missing.
+    /// Takes the lock of `directory`.
     ///
     /// # Errors
     ///
     /// When another daemon has it.
     pub fn take(directory: &Path) -> anyhow::Result<Self> {
-        make_directory(directory)
-            .with_context(|| format!("making the directory {}", directory.display()))?;
         let path = directory.join("ratelimitd.lock");
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path);
+        let file = private::open(&path);
         let file = file.with_context(|| format!("opening {}", path.display()))?;
         match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
@@ -43,30 +38,9 @@ impl Lock {
     }
 }
 
-/// Everybody may look into it, whatever the umask is: who may send commands is told by the mode of the socket in it.
-fn make_directory(directory: &Path) -> io::Result<()> {
-    if directory.is_dir() {
-        return Ok(());
-    }
-    fs::create_dir_all(directory)?;
-    fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_directory_that_is_made_can_be_looked_into_and_one_that_is_there_stays() {
-        let parent = tempfile::tempdir().unwrap();
-        let directory = parent.path().join("ratelimit");
-        drop(Lock::take(&directory).unwrap());
-        assert_eq!(mode(&directory), 0o755);
-        let narrow = fs::Permissions::from_mode(0o750);
-        fs::set_permissions(&directory, narrow).unwrap();
-        drop(Lock::take(&directory).unwrap());
-        assert_eq!(mode(&directory), 0o750);
-    }
 
     #[test]
     fn the_second_daemon_is_told_of_the_first() {
@@ -76,9 +50,5 @@ mod tests {
         assert!(error.contains("another ratelimitd is running"), "{error}");
         drop(first);
         Lock::take(directory.path()).unwrap();
-    }
-
-    fn mode(path: &Path) -> u32 {
-        fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
 }

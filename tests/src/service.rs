@@ -5,6 +5,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::Write as _,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
@@ -26,6 +27,8 @@ pub struct Service {
     pins: PathBuf,
     namespace: String,
     child: Option<Child>,
+    /// The user that the daemon is to become; the one that it chooses where it is empty.
+    pub user: &'static str,
     /// What sshd would tell `rlctl`: `192.0.2.9 51514 192.0.2.1 22`.
     pub ssh_connection: String,
 }
@@ -55,8 +58,11 @@ impl Service {
             pins: Path::new("/sys/fs/bpf").join(unique),
             namespace: format!("/run/netns/{}", lab.near.name()),
             child: None,
+            user: "",
             ssh_connection: String::new(),
         };
+        // The daemon reads its files with the rights of its own user.
+        fs::set_permissions(service.directory.path(), fs::Permissions::from_mode(0o755))?;
         service.configure(toml)?;
         // The metrics are served on the loopback interface.
         lab.near.ip(&["link", "set", "lo", "up"])?;
@@ -281,6 +287,9 @@ impl Service {
             .open(self.path("log"))?;
         let mut command = self.inside(&binary("ratelimitd"));
         command.arg("--config").arg(self.config());
+        if !self.user.is_empty() {
+            command.args(["--user", self.user]);
+        }
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -6,6 +6,8 @@ use clap::Parser;
 use ratelimit_daemon::{
     config::{self, Config, ConfigError},
     daemon::Daemon,
+    loader,
+    user::User,
 };
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
@@ -25,6 +27,11 @@ struct Command {
     )]
     #[arg(conflicts_with = "interfaces")]
     config: PathBuf,
+
+    /// The user to run as, by whose rights all files are read; started as root only. By default `ratelimit`, where there is
+    /// such a user, else `nobody`.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
 
     #[command(flatten)]
     without_file: config::Arguments,
@@ -56,7 +63,11 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Command) -> anyhow::Result<()> {
-    Daemon::build(config(arguments)?)?.run()
+    // Before anything is read: what it may do, nobody else may.
+    let loader = loader::start()?;
+    let user = User::find(arguments.user.as_deref())?;
+    let config = user.act(|| config(arguments))??;
+    Daemon::build(config, &user, loader)?.run()
 }
 
 /// The configuration of the command line where that names an interface, else that of the files.

@@ -8,6 +8,7 @@ use netlink_packet_route::{
 };
 use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 use ratelimit_common::parse::LinkLayer;
+use serde::{Deserialize, Serialize};
 
 use super::link_layer;
 
@@ -23,7 +24,8 @@ pub struct InterfaceState {
 }
 
 /// Where in the kernel a program runs.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum XdpMode {
     /// In the driver.
     Native,

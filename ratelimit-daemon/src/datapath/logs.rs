@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use aya_obj::generated::bpf_cmd;
 use ratelimit_common::source::LogKey;
+use serde::{Deserialize, Serialize};
 
 use super::{
     DatapathError,
@@ -24,7 +25,8 @@ const AT_ONCE_BYTES: u32 = 1 << 20;
 const LOGS_MIN: u32 = 16;
 
 /// What the sliding logs can hold.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct LogSize {
     /// Packets of the largest limit; 0 where no limit is a sliding log.
     pub times: u32,

@@ -46,11 +46,12 @@ enum Adoption {
 pub fn attach(
     program: &mut Xdp,
     interface: &InterfacePlan,
+    frags: bool,
     pins: &Pins,
     pinned: Option<&LinkPin>,
 ) -> anyhow::Result<Attachment> {
     let name = &interface.name;
-    let path = pins.link(interface.slot, name);
+    let path = pins.link(interface.slot, name, frags);
     let state = interface::query(name)?.ok_or_else(|| anyhow!("there is no interface {name}"))?;
     let adoption = pinned.map(|pin| adopt(program, interface, pin, &state));
     match adoption.transpose()? {
@@ -128,9 +129,8 @@ fn attach_anew(
     let state = interface::query(name)?.unwrap_or_else(|| state.clone());
     if let Some((mode, id)) = state.program {
         bail!(
-            "{name} already runs the {} XDP program {}, which is left alone: take it off with `ip link set dev {name} {} off`",
+            "{name} already runs the {} XDP program with id {id}, which is left alone: take it off with `ip link set dev {name} {} off`",
             mode.label(),
-            program_name(id),
             if mode == XdpMode::Generic {
                 "xdpgeneric"
             } else {
@@ -245,19 +245,6 @@ pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The name of the program that a pinned link runs; `None` where the link has come off.
-///
-/// # Errors
-///
-/// When the kernel does not tell.
-pub fn running(pin: &LinkPin) -> anyhow::Result<Option<String>> {
-    let id = FdLink::from(open(pin)?)
-        .info()
-        .context("reading the pinned link")?
-        .program_id();
-    Ok(name_of(id))
-}
-
 fn is_on(interface: &str, program: u32) -> anyhow::Result<bool> {
     let state = interface::query(interface)?;
     Ok(state
@@ -268,18 +255,4 @@ fn is_on(interface: &str, program: u32) -> anyhow::Result<bool> {
 fn open(pin: &LinkPin) -> anyhow::Result<PinnedLink> {
     PinnedLink::from_pin(&pin.path)
         .with_context(|| format!("opening the pinned link {}", pin.path.display()))
-}
-
-/// The name and number of a program, for people.
-fn program_name(id: u32) -> String {
-    match name_of(id) {
-        Some(name) if !name.is_empty() => format!("`{name}` (id {id})"),
-        _ => format!("with id {id}"),
-    }
-}
-
-fn name_of(id: u32) -> Option<String> {
-    let mut programs = aya::programs::loaded_programs().flatten();
-    let info = programs.find(|info| info.id() == id)?;
-    Some(info.name_as_str()?.to_owned())
 }

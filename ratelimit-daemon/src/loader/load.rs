@@ -19,7 +19,7 @@ use ratelimit_common::{
 };
 
 use super::{
-    Descriptors, InterfacePlan, MapPlan, OBJECT, compact, link, logs,
+    Descriptors, InterfacePlan, MapPlan, OBJECT, compact, logs,
     pins::{self, LinkPin, Pins},
     realtime,
 };
@@ -47,6 +47,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Whether it is the one of frames that may take several buffers.
+    pub fn frags(&self) -> bool {
+        self.entry_point == PROGRAM_FRAGS
+    }
+
     /// The program.
     ///
     /// # Errors
@@ -178,14 +183,12 @@ fn missing(name: &str) -> anyhow::Error {
 fn entry_point(plan: &InterfacePlan, pin: Option<&LinkPin>) -> anyhow::Result<&'static str> {
     let state = interface::query(&plan.name)?;
     let mtu = state.map_or(0, |state| state.mtu);
-    let running = pin.map(link::running).transpose()?.flatten();
-    let may_be_long =
-        plan.jumbo || mtu > MTU_OF_ONE_BUFFER || running.is_some_and(|name| name == PROGRAM_FRAGS);
+    let may_be_long = plan.jumbo || mtu > MTU_OF_ONE_BUFFER || pin.is_some_and(|pin| pin.frags);
     Ok(if may_be_long { PROGRAM_FRAGS } else { PROGRAM })
 }
 
 /// What of a program its interface fixes.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Fixed {
     slot: u32,
     link_layer: u32,

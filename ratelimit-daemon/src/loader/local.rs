@@ -57,7 +57,8 @@ impl Loader for Local {
         let object = load::object(maps)?;
         let mut program = load::program(&object, plan, pin, pins, maps, *seeds)
             .with_context(|| format!("loading the program for {}", plan.name))?;
-        let attachment = link::attach(program.xdp()?, plan, pins, pin)?;
+        let frags = program.frags();
+        let attachment = link::attach(program.xdp()?, plan, frags, pins, pin)?;
         pins.remove_unused_layouts()?;
         Ok(attachment)
     }

@@ -1,9 +1,11 @@
 //! The pins: maps and links that outlive the daemon, on a bpffs.
 //!
-//! `<root>/v<layout>/maps/<map>` and `<root>/v<layout>/links/<slot>-<interface>`.
+//! `<root>/v<layout>/maps/<map>` and `<root>/v<layout>/links/<slot>-<interface>`, with an `f` after the slot where
+//! frames may take several buffers.
 
 use std::{
     fs, io,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -12,6 +14,8 @@ use aya::maps::MapInfo;
 use aya_obj::Object;
 use ratelimit_common::layout::{self, INTERFACES_MAX};
 use tracing::{info, warn};
+
+use crate::private;
 
 /// The magic number of a bpffs, `BPF_FS_MAGIC` of linux/magic.h.
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
@@ -31,30 +35,42 @@ pub struct LinkPin {
     pub slot: u32,
     /// The name of the interface.
     pub interface: String,
+    /// Whether it runs the program of frames that may take several buffers: who may not look at all programs learns it only here.
+    pub frags: bool,
 }
 
 impl Pins {
-    /// The pins under `root`, making the directories that are missing.
+    /// The pins under `root`, making the directories that are missing. Nobody else may look into them: a pin that can be opened is a
+    /// table that can be written.
     ///
     /// # Errors
     ///
-    /// When `root` is not on a bpffs: what to type is in the message.
+    /// When `root` is not on a bpffs, or somebody else has made pins there: what to type is in the message.
     pub fn open(root: &Path) -> anyhow::Result<Self> {
         let parent = root.parent().unwrap_or(root);
-        if !is_bpffs(parent).with_context(|| format!("looking at {}", parent.display()))? {
+        let place = if root.is_dir() { root } else { parent };
+        if !is_bpffs(place).with_context(|| format!("looking at {}", place.display()))? {
             bail!(
                 "{} is not a bpffs, where maps and links are pinned: mount it with `mount -t bpf bpf {}`",
-                parent.display(),
-                parent.display()
+                place.display(),
+                place.display()
             );
         }
         let pins = Self {
             root: root.to_owned(),
         };
-        for directory in [pins.maps(), pins.links()] {
-            fs::create_dir_all(&directory)
-                .with_context(|| format!("making the directory {}", directory.display()))?;
-        }
+        let make = |directory: &Path| {
+            private::make_directory(directory)
+                .with_context(|| format!("making the directory {}", directory.display()))
+        };
+        make(root)?;
+        // SAFETY: it cannot fail.
+        require_owner(root, unsafe { libc::geteuid() })?;
+        make(&pins.maps())?;
+        make(&pins.links())?;
+        let narrow = fs::Permissions::from_mode(0o700);
+        fs::set_permissions(root, narrow)
+            .with_context(|| format!("setting the mode of {}", root.display()))?;
         Ok(pins)
     }
 
@@ -66,8 +82,8 @@ impl Pins {
 
     /// Where the link of an interface is pinned.
     #[must_use]
-    pub fn link(&self, slot: u32, interface: &str) -> PathBuf {
-        self.links().join(link_name(slot, interface))
+    pub fn link(&self, slot: u32, interface: &str, frags: bool) -> PathBuf {
+        self.links().join(link_name(slot, interface, frags))
     }
 
     /// All pinned links, those of other layouts included.
@@ -83,7 +99,7 @@ impl Pins {
                     .file_name()
                     .and_then(|name| name.to_str())
                     .and_then(parse_link_name);
-                let Some((slot, interface)) = name else {
+                let Some((slot, interface, frags)) = name else {
                     warn!(path = %path.display(), "a pin that is not ours, left alone");
                     continue;
                 };
@@ -91,6 +107,7 @@ impl Pins {
                     path,
                     slot,
                     interface,
+                    frags,
                 });
             }
         }
@@ -161,7 +178,7 @@ impl Pins {
                 _ => Err(error),
             })
             .with_context(|| format!("removing {}", layout.display()))?;
-        // Another layout may still have its directory there.
+        // Another layout may still have its directory there, or the one above be somebody else's.
         let _ = fs::remove_dir(&self.root);
         Ok(())
     }
@@ -230,6 +247,26 @@ fn difference(found: &MapInfo, wanted: &aya_obj::Map) -> Option<String> {
         .map(|(what, found, wanted)| format!("{what} is {found}, not {wanted}"))
 }
 
+/// Refuses what somebody else has made: it may be another map than it seems, or be changed at any time.
+fn require_owner(path: &Path, own: u32) -> anyhow::Result<()> {
+    let reading = || format!("looking at {}", path.display());
+    let known = fs::symlink_metadata(path).with_context(reading)?;
+    if known.uid() != own {
+        bail!(
+            "{path} belongs to uid {}, and the loader runs as uid {own}: see who made it, then `chown -R {own} {path}` takes it over, \
+             or `rm -r {path}` ends what it enforces",
+            known.uid(),
+            path = path.display(),
+        );
+    }
+    if known.is_dir() {
+        for entry in directory(path)? {
+            require_owner(&entry, own)?;
+        }
+    }
+    Ok(())
+}
+
 fn is_bpffs(path: &Path) -> io::Result<bool> {
     let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
     // SAFETY: an all-zero `statfs` is valid, and the kernel fills it.
@@ -255,17 +292,23 @@ fn directory(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// A bpffs refuses dots in names, which the names of VLAN interfaces have.
-fn link_name(slot: u32, interface: &str) -> String {
+fn link_name(slot: u32, interface: &str, frags: bool) -> String {
     format!(
-        "{slot}-{}",
+        "{slot}{}-{}",
+        if frags { "f" } else { "" },
         interface.replace('%', "%25").replace('.', "%2e")
     )
 }
 
-fn parse_link_name(name: &str) -> Option<(u32, String)> {
+fn parse_link_name(name: &str) -> Option<(u32, String, bool)> {
     let (slot, interface) = name.split_once('-')?;
+    let (slot, frags) = match slot.strip_suffix('f') {
+        Some(slot) => (slot, true),
+        None => (slot, false),
+    };
     let slot = slot.parse().ok().filter(|slot| *slot < INTERFACES_MAX)?;
-    Some((slot, interface.replace("%2e", ".").replace("%25", "%")))
+    let interface = interface.replace("%2e", ".").replace("%25", "%");
+    Some((slot, interface, frags))
 }
 
 #[cfg(test)]
@@ -274,14 +317,30 @@ mod tests {
 
     #[test]
     fn the_name_of_a_link_tells_its_slot_and_interface() {
-        for (slot, interface) in [(0, "eth0"), (31, "eth0.100"), (7, "a%2e-b")] {
-            let name = link_name(slot, interface);
+        for (slot, interface, frags) in [
+            (0, "eth0", false),
+            (31, "eth0.100", true),
+            (7, "a%2e-b", false),
+        ] {
+            let name = link_name(slot, interface, frags);
             assert!(!name.contains('.'), "{name}");
-            assert_eq!(parse_link_name(&name), Some((slot, interface.to_owned())));
+            let parsed = Some((slot, interface.to_owned(), frags));
+            assert_eq!(parse_link_name(&name), parsed);
         }
-        for name in ["eth0", "32-eth0", "x-eth0"] {
+        for name in ["eth0", "32-eth0", "x-eth0", "f-eth0"] {
             assert_eq!(parse_link_name(name), None);
         }
+    }
+
+    #[test]
+    fn pins_of_somebody_else_are_refused_and_told_whose_they_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("maps");
+        fs::write(&path, "").unwrap();
+        let own = fs::metadata(&path).unwrap().uid();
+        require_owner(directory.path(), own).unwrap();
+        let error = require_owner(directory.path(), own + 1).unwrap_err();
+        assert!(error.to_string().contains("belongs to uid"), "{error}");
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Daemon {
 
     /// Where it takes commands.
     pub fn socket(&self) -> PathBuf {
-        self.files.path().join("control.sock")
+        self.files.path().join("run/control.sock")
     }
 
     /// Returns when it answers, and so when the limits hold: in which mode it is attached.
@@ -133,7 +133,7 @@ fn configuration(pins: &Scratch, files: &Scratch) -> String {
     let (pins, files) = (pins.path().display(), files.path().display());
     format!(
         "on_stop = \"detach\"\n\n{}\n[metrics]\nlisten = \"{METRICS}\"\n\n\
-        [paths]\npins = \"{pins}\"\nstate = \"{files}\"\nruntime = \"{files}\"\n",
+        [paths]\npins = \"{pins}\"\nstate = \"{files}/state\"\nruntime = \"{files}/run\"\n",
         shown_configuration()
     )
 }

@@ -7,7 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::*;
+use super::{
+    ByGeneration, Changes, Datapath, DatapathError, Enforcer, Entry, Generation, IpFamily,
+    ListEntry, Prefix, Region, Tables, Undo,
+};
 
 /// Whether one of the prefixes that come or go lies within another one that changes: then a packet has more than one entry
 /// that changes.

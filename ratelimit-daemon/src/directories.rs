@@ -1,0 +1,144 @@
+//! The directories that the daemon writes to, made for its user while the process is still root.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+};
+
+use anyhow::{Context, bail};
+use tracing::info;
+
+use crate::{config::Paths, private, user::User};
+
+/// What stands in a directory of state, or in one of a socket, that a daemon has used before.
+const USED: [&str; 3] = ["state.db", "control.sock", "ratelimitd.lock"];
+/// Others may look into the directory of the socket: who may send commands is told by the mode of the socket.
+const RUNTIME: u32 = 0o755;
+/// Bits of a mode that let others write.
+const OTHERS_WRITE: u32 = 0o022;
+
+/// Makes the directories that are missing, and gives those to `user` that a daemon has used which ran as root.
+///
+/// # Errors
+///
+/// When one cannot be made, or `user` may not write to it: what to type is in the message.
+pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
+    if !paths.state.is_dir() {
+        private::make_directory(&paths.state)
+            .and_then(|()| user.own(&paths.state))
+            .with_context(|| format!("making the directory {}", paths.state.display()))?;
+    }
+    if !paths.runtime.is_dir() {
+        fs::create_dir_all(&paths.runtime)
+            .and_then(|()| fs::set_permissions(&paths.runtime, fs::Permissions::from_mode(RUNTIME)))
+            .and_then(|()| user.own(&paths.runtime))
+            .with_context(|| format!("making the directory {}", paths.runtime.display()))?;
+    }
+    for directory in [&paths.state, &paths.runtime] {
+        if !user.may_write(directory)? {
+            adopt(directory, user)?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives a directory to `user`, and the files in it, where it is root's and a daemon has used it or nobody has.
+fn adopt(directory: &Path, user: &User) -> anyhow::Result<()> {
+    let reading = || format!("reading the directory {}", directory.display());
+    let known = fs::symlink_metadata(directory).with_context(reading)?;
+    let entries = fs::read_dir(directory).with_context(reading)?;
+    let entries: Vec<_> = entries.collect::<Result<_, _>>().with_context(reading)?;
+    let is_used = entries
+        .iter()
+        .any(|entry| USED.iter().any(|used| entry.file_name() == *used));
+    let is_ours = known.is_dir()
+        && known.uid() == 0
+        && known.mode() & OTHERS_WRITE == 0
+        && (is_used || entries.is_empty());
+    if !is_ours {
+        bail!(
+            "{name} may not write to {path}: `chown {name} {path}`, or say with --user who is to run ratelimitd",
+            name = user.name(),
+            path = directory.display()
+        );
+    }
+    for entry in entries {
+        let path = entry.path();
+        let known = entry.metadata().with_context(reading)?;
+        if known.is_file() && known.nlink() == 1 && known.uid() == 0 {
+            user.own(&path)
+                .with_context(|| format!("giving {} to {}", path.display(), user.name()))?;
+        }
+    }
+    user.own(directory)
+        .with_context(|| format!("giving {} to {}", directory.display(), user.name()))?;
+    info!(directory = %directory.display(), user = user.name(), "root's before: given to the user of the daemon");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn directories_are_made_for_the_user_and_those_of_another_daemon_are_given_to_it() {
+        let Some((user, directory)) = nobody() else {
+            return;
+        };
+        let paths = paths(directory.path());
+        prepare(&paths, &user).unwrap();
+        assert_eq!((mode(&paths.state), mode(&paths.runtime)), (0o700, 0o755));
+        assert!(user.may_write(&paths.state).unwrap());
+        fs::write(paths.state.join("state.db"), "rows").unwrap();
+        std::os::unix::fs::chown(&paths.state, Some(0), Some(0)).unwrap();
+        assert!(!user.may_write(&paths.state).unwrap());
+        prepare(&paths, &user).unwrap();
+        let database = fs::metadata(paths.state.join("state.db")).unwrap();
+        assert_eq!(
+            database.uid(),
+            fs::metadata(&paths.state).unwrap().uid(),
+            "both are the user's"
+        );
+        assert_ne!(database.uid(), 0);
+    }
+
+    #[test]
+    fn a_directory_that_is_used_for_something_else_is_left_alone() {
+        let Some((user, directory)) = nobody() else {
+            return;
+        };
+        let paths = paths(directory.path());
+        fs::create_dir(&paths.state).unwrap();
+        fs::write(paths.state.join("passwd"), "root").unwrap();
+        let error = prepare(&paths, &user).unwrap_err().to_string();
+        assert!(error.contains("`chown nobody "), "{error}");
+        assert_eq!(fs::metadata(&paths.state).unwrap().uid(), 0);
+    }
+
+    /// Somebody else, and a directory of root that everybody may look into; `None` where only root could go on.
+    fn nobody() -> Option<(User, tempfile::TempDir)> {
+        // SAFETY: it cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            eprintln!("SKIPPED: needs root");
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        Some((User::find(Some("nobody")).unwrap(), directory))
+    }
+
+    fn paths(directory: &Path) -> Paths {
+        Paths {
+            pins: PathBuf::new(),
+            state: directory.join("state"),
+            runtime: directory.join("run"),
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+}

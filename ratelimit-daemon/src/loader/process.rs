@@ -1,0 +1,131 @@
+//! The process of the loader: made before anything is read from outside, and gone with the daemon.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    process,
+};
+
+use anyhow::{Context, anyhow};
+use tokio::io::{Interest, unix::AsyncFd};
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use super::{Local, Remote, serve::serve, socket::Socket};
+use crate::privileges;
+
+/// Its name in lists of processes.
+const NAME: &std::ffi::CStr = c"ratelimitd-load";
+/// The signals that end the daemon reach the loader too, where they are sent to a group: it ends after the daemon.
+const IGNORED: [libc::c_int; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
+
+/// The process, as its parent knows it.
+#[derive(Debug)]
+pub struct Process {
+    id: libc::pid_t,
+    /// Readable once it has ended.
+    end: OwnedFd,
+}
+
+/// Starts the loader. It has to come while there is one thread: it is a fork.
+///
+/// # Errors
+///
+/// What is missing to load programs, or what the kernel refuses.
+pub fn start() -> anyhow::Result<(Remote, Process)> {
+    privileges::require()?;
+    let (own, theirs) = Socket::pair().context("making the socket of the loader")?;
+    // SAFETY: this process has one thread, so the child may do whatever it could.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()).context("starting the loader"),
+        0 => {
+            drop(own);
+            process::exit(run(&theirs));
+        }
+        id => {
+            drop(theirs);
+            Ok((Remote::new(own)?, Process::of(id)?))
+        }
+    }
+}
+
+/// The life of the loader, and the code that it ends with.
+fn run(socket: &Socket) -> i32 {
+    let lived = confine(socket).and_then(|()| serve(socket, &mut Local::default()));
+    match lived {
+        Ok(()) => 0,
+        Err(error) => {
+            error!(error = format!("{error:#}"), "the loader ends");
+            1
+        }
+    }
+}
+
+/// Leaves the process with nothing but what loading takes.
+fn confine(socket: &Socket) -> anyhow::Result<()> {
+    let kept = socket.as_raw_fd().unsigned_abs();
+    // SAFETY: none of these calls takes a pointer but to a name that ends with a NUL byte; descriptors that are closed have no
+    // owner in this process, which ends by itself.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
+        for signal in IGNORED {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        libc::umask(0o077);
+        libc::syscall(libc::SYS_close_range, 3, kept.saturating_sub(1), 0);
+        libc::syscall(libc::SYS_close_range, kept + 1, u32::MAX, 0);
+    }
+    std::env::set_current_dir("/").context("leaving the working directory")?;
+    privileges::keep_for_loading()
+}
+
+impl Process {
+    fn of(id: libc::pid_t) -> anyhow::Result<Self> {
+        // SAFETY: it takes no pointers.
+        let answer = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };
+        let end = i32::try_from(answer)?;
+        if end < 0 {
+            return Err(io::Error::last_os_error()).context("watching the loader");
+        }
+        // SAFETY: the kernel gave it to this process just now, and nobody else has it.
+        let end = unsafe { OwnedFd::from_raw_fd(end) };
+        Ok(Self { id, end })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn id(&self) -> libc::pid_t {
+        self.id
+    }
+
+    /// Waits until it ends, which is an error before `stop`: what is attached stays so, but nothing can be attached any more.
+    ///
+    /// # Errors
+    ///
+    /// That it has ended, and how.
+    pub async fn watch(self, stop: CancellationToken) -> anyhow::Result<()> {
+        let Self { id, end } = self;
+        // SAFETY: it owns its descriptor, and keeps it open and the same as long as it lives.
+        let end = unsafe { AsyncFd::register_with_interest(end, Interest::READABLE) }
+            .map_err(io::Error::from)
+            .context("watching the loader")?;
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            ended = end.readable() => drop(ended.context("watching the loader")?),
+        }
+        let mut status = 0;
+        // SAFETY: there is room for the status.
+        let found = unsafe { libc::waitpid(id, &raw mut status, libc::WNOHANG) };
+        let how = if found != id {
+            "nobody knows how".to_owned()
+        } else if libc::WIFSIGNALED(status) {
+            format!("by signal {}", libc::WTERMSIG(status))
+        } else {
+            format!("with code {}", libc::WEXITSTATUS(status))
+        };
+        Err(anyhow!(
+            "the loader has ended ({how}), so no interface could be attached any more: start ratelimitd again, which takes over \
+             without a gap"
+        ))
+    }
+}

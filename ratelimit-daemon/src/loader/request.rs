@@ -1,0 +1,224 @@
+//! What may be asked of the loader, and what it answers, as bytes: JSON of few types, without a field that is not known.
+//!
+//! A request is checked here before it is acted on, whoever sent it: a daemon that was taken over gains no more by it than what the
+//! loader is for.
+
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use ratelimit_common::layout::INTERFACES_MAX;
+use serde::{Deserialize, Serialize};
+
+use super::{Attachment, InterfacePlan, MapPlan};
+
+/// Bytes of the longest path of pins.
+const PATH_MAX: usize = 512;
+/// Bytes of the longest name of an interface (`IFNAMSIZ`, with its end).
+const NAME_MAX: usize = 15;
+/// CPUs of the largest machine that a kernel is built for.
+const CPUS_MAX: u32 = 1 << 13;
+/// Packets of the longest sliding log, and more.
+const LOG_TIMES_MAX: u32 = 1 << 24;
+
+/// A request.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Request {
+    /// [`Loader::open`](super::Loader::open).
+    Open(PathBuf),
+    /// [`Loader::open_maps`](super::Loader::open_maps).
+    OpenMaps(MapPlan),
+    /// [`Loader::attach`](super::Loader::attach).
+    Attach(InterfacePlan),
+    /// [`Loader::detach`](super::Loader::detach).
+    Detach(String),
+    /// [`Loader::detach_all`](super::Loader::detach_all).
+    DetachAll,
+}
+
+/// What comes of it. Descriptors come beside, in the order that is said here.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Answer {
+    /// What is pinned, and the sets of a table whose policies come beside.
+    Held {
+        /// The interfaces, with their slots.
+        interfaces: Vec<(String, u32)>,
+        /// The sets.
+        sets: Option<u32>,
+    },
+    /// The names of the maps that come beside.
+    Maps(Vec<String>),
+    /// What runs.
+    Attached(Attachment),
+    /// Whether there was a program of ours.
+    Detached(bool),
+    /// The interfaces that the program was taken off.
+    DetachedAll(Vec<String>),
+    /// Why it was not done.
+    Refused(String),
+}
+
+impl Request {
+    /// The request that `bytes` are.
+    ///
+    /// # Errors
+    ///
+    /// What of it is wrong.
+    pub fn read(bytes: &[u8]) -> anyhow::Result<Self> {
+        let request: Self = serde_json::from_slice(bytes).context("not a request")?;
+        request.check()?;
+        Ok(request)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Open(path) => check_path(path),
+            Self::OpenMaps(plan) => check_maps(plan),
+            Self::Attach(plan) => {
+                ensure!(plan.slot < INTERFACES_MAX, "no slot {}", plan.slot);
+                check_name(&plan.name)
+            }
+            Self::Detach(name) => check_name(name),
+            Self::DetachAll => Ok(()),
+        }
+    }
+}
+
+fn check_path(path: &Path) -> anyhow::Result<()> {
+    let mut components = path.components();
+    let is_plain = components.next() == Some(Component::RootDir)
+        && components.all(|part| matches!(part, Component::Normal(_)))
+        && path.parent().is_some();
+    ensure!(
+        is_plain && path.as_os_str().len() <= PATH_MAX,
+        "{:.512} is no absolute path without `..`",
+        path.display()
+    );
+    Ok(())
+}
+
+/// As the kernel has it (`dev_valid_name`).
+fn check_name(name: &str) -> anyhow::Result<()> {
+    let is_wrong =
+        |byte: u8| byte == b'/' || byte == b':' || byte == 0 || byte.is_ascii_whitespace();
+    ensure!(
+        (1..=NAME_MAX).contains(&name.len())
+            && name != "."
+            && name != ".."
+            && !name.bytes().any(is_wrong),
+        "`{:.64}` is no name of an interface",
+        name.escape_debug().to_string()
+    );
+    Ok(())
+}
+
+fn check_maps(plan: &MapPlan) -> anyhow::Result<()> {
+    let logs = plan.sizes.logs;
+    for (is_right, what) in [
+        ((1..=32).contains(&plan.ipv4_prefix), "ipv4_prefix"),
+        ((1..=128).contains(&plan.ipv6_prefix), "ipv6_prefix"),
+        (plan.capacity > 0, "capacity"),
+        ((1..=CPUS_MAX).contains(&plan.cpus), "cpus"),
+        (logs.logs > 0 && logs.times <= LOG_TIMES_MAX, "logs"),
+        (plan.sizes.sets != Some(0), "sets"),
+    ] {
+        ensure!(is_right, "{what} is out of range");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_request_out_of_range_is_refused_and_says_why() {
+        check(r#""detach-all""#, Ok(()));
+        check(r#"{"detach":"eth0.100"}"#, Ok(()));
+        check(r#"{"open":"/sys/fs/bpf/ratelimit"}"#, Ok(()));
+        check(r#"{"detach":"../../etc"}"#, Err("no name of an interface"));
+        check(r#"{"detach":""}"#, Err("no name of an interface"));
+        check(r#"{"detach":".."}"#, Err("no name of an interface"));
+        check(r#"{"detach":"a b"}"#, Err("no name of an interface"));
+        check(
+            r#"{"detach":"sixteen-letters!"}"#,
+            Err("no name of an interface"),
+        );
+        check(r#"{"open":"ratelimit"}"#, Err("no absolute path"));
+        check(r#"{"open":"/"}"#, Err("no absolute path"));
+        check(
+            r#"{"open":"/sys/fs/bpf/../../../etc"}"#,
+            Err("no absolute path"),
+        );
+        check(
+            r#"{"attach":{"name":"eth0","slot":32,"mode":"auto","jumbo":false}}"#,
+            Err("no slot 32"),
+        );
+        check(
+            r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false}}"#,
+            Ok(()),
+        );
+        check(
+            r#"{"attach":{"name":"eth0","slot":3,"mode":"any","jumbo":false}}"#,
+            Err("not a request"),
+        );
+        check(
+            r#"{"attach":{"name":"eth0","slot":3,"mode":"auto","jumbo":false,"x":1}}"#,
+            Err("not a request"),
+        );
+        check(r#"{"exec":"/bin/sh"}"#, Err("not a request"));
+        check("", Err("not a request"));
+        check("\u{0}\u{1}", Err("not a request"));
+        check(&"[".repeat(10_000), Err("not a request"));
+    }
+
+    #[test]
+    fn sizes_out_of_range_are_refused() {
+        let right = r#"{"open-maps":{"ipv4_prefix":32,"ipv6_prefix":64,"capacity":1000,"sizes":{"logs":{"times":0,"logs":1},"sets":null},"cpus":2,"available_bytes":1}}"#;
+        check(right, Ok(()));
+        for (from, to, what) in [
+            (r#""ipv4_prefix":32"#, r#""ipv4_prefix":33"#, "ipv4_prefix"),
+            (r#""ipv6_prefix":64"#, r#""ipv6_prefix":0"#, "ipv6_prefix"),
+            (r#""capacity":1000"#, r#""capacity":0"#, "capacity"),
+            (r#""capacity":1000"#, r#""capacity":-1"#, "not a request"),
+            (r#""cpus":2"#, r#""cpus":0"#, "cpus"),
+            (r#""cpus":2"#, r#""cpus":4294967295"#, "cpus"),
+            (r#""times":0"#, r#""times":4294967295"#, "logs"),
+            (r#""sets":null"#, r#""sets":0"#, "sets"),
+        ] {
+            check(&right.replace(from, to), Err(what));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_refused_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            prop_assert!(Request::read(&bytes).is_err());
+        }
+
+        #[test]
+        fn a_damaged_request_is_refused_or_a_right_one(place in 0usize..200, byte in any::<u8>()) {
+            let plan = r#"{"open-maps":{"ipv4_prefix":32,"ipv6_prefix":64,"capacity":1000,"sizes":{"logs":{"times":0,"logs":1},"sets":null},"cpus":2,"available_bytes":1}}"#;
+            let mut bytes = plan.as_bytes().to_vec();
+            let place = place % bytes.len();
+            bytes[place] = byte;
+            if let Ok(request) = Request::read(&bytes) {
+                prop_assert!(request.check().is_ok());
+            }
+        }
+    }
+
+    fn check(text: &str, expected: Result<(), &str>) {
+        match (Request::read(text.as_bytes()), expected) {
+            (Ok(_), Ok(())) => {}
+            (Err(error), Err(part)) => {
+                let error = format!("{error:#}");
+                assert!(error.contains(part), "{text:.80}: {error}");
+            }
+            (answer, _) => panic!("{text:.80}: {answer:?}"),
+        }
+    }
+}

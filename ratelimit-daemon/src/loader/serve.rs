@@ -1,0 +1,181 @@
+//! The loader at its end of the socket: a request, an answer, until the other end is closed.
+
+use std::{
+    os::fd::OwnedFd,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use anyhow::{Context, ensure};
+
+use super::{
+    Loader,
+    request::{Answer, Request},
+    socket::{LENGTH_MAX, Message, Socket},
+};
+
+/// Bytes of the longest refusal; written as JSON a byte takes up to six.
+const TEXT_MAX: usize = LENGTH_MAX / 8;
+
+/// Answers requests until the other end is closed.
+///
+/// # Errors
+///
+/// When the socket fails.
+pub fn serve(socket: &Socket, loader: &mut dyn Loader) -> anyhow::Result<()> {
+    loop {
+        let message = match socket.receive() {
+            Ok(None) => return Ok(()),
+            Ok(Some(message)) => Ok(message),
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Err(error),
+            Err(error) => return Err(error).context("waiting for a request"),
+        };
+        let answer = message
+            .context("reading a request")
+            .and_then(|message| answer(message, loader));
+        let (answer, descriptors) = answer.unwrap_or_else(|error| {
+            let refused = Answer::Refused(cut(format!("{error:#}")));
+            (refused, Vec::new())
+        });
+        let bytes = serde_json::to_vec(&answer).context("writing an answer")?;
+        match socket.send(&bytes, &descriptors) {
+            // It was closed while it waited: what was asked for is done.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            sent => sent.context("sending an answer")?,
+        }
+    }
+}
+
+fn answer(
+    (bytes, descriptors): Message,
+    loader: &mut dyn Loader,
+) -> anyhow::Result<(Answer, Vec<OwnedFd>)> {
+    ensure!(
+        descriptors.is_empty(),
+        "a request comes without descriptors"
+    );
+    let request = Request::read(&bytes)?;
+    // What a request breaks is its own: the next one starts from what is pinned.
+    let done = catch_unwind(AssertUnwindSafe(|| carry_out(request, loader)));
+    done.unwrap_or_else(|_| Err(anyhow::anyhow!("the loader panicked: see its log")))
+}
+
+fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Answer, Vec<OwnedFd>)> {
+    Ok(match request {
+        Request::Open(pins) => {
+            let held = loader.open(&pins)?;
+            let interfaces = held.interfaces;
+            let sets = held.table.as_ref().map(|table| table.sets);
+            let policies = held.table.map(|table| table.policies);
+            (
+                Answer::Held { interfaces, sets },
+                policies.into_iter().collect(),
+            )
+        }
+        Request::OpenMaps(plan) => {
+            let (names, maps) = loader.open_maps(&plan)?.into_iter().unzip();
+            (Answer::Maps(names), maps)
+        }
+        Request::Attach(plan) => (Answer::Attached(loader.attach(&plan)?), Vec::new()),
+        Request::Detach(name) => (Answer::Detached(loader.detach(&name)?), Vec::new()),
+        Request::DetachAll => {
+            let detached = loader.detach_all()?.interfaces;
+            (Answer::DetachedAll(detached), Vec::new())
+        }
+    })
+}
+
+/// The front and the end of a text that is too long for a message: what the verifier says at last is why it refused.
+fn cut(text: String) -> String {
+    if text.len() <= TEXT_MAX {
+        return text;
+    }
+    let front = text.floor_char_boundary(TEXT_MAX / 4);
+    let end = text.ceil_char_boundary(text.len() - TEXT_MAX / 2);
+    format!("{} [...] {}", &text[..front], &text[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, thread};
+
+    use proptest::{
+        prelude::*,
+        strategy::ValueTree as _,
+        test_runner::{Config, TestRunner},
+    };
+
+    use super::*;
+    use crate::loader::{Local, Remote};
+
+    #[test]
+    fn garbage_on_the_socket_is_refused_and_the_next_request_answered() {
+        let (own, theirs) = Socket::pair().unwrap();
+        let server = thread::spawn(move || serve(&theirs, &mut Local::default()));
+        let mut runner = TestRunner::new(Config::default());
+        let letters = "[\\[\\]{}\":,0-9a-z-]{1,200}".prop_map(String::into_bytes);
+        let garbage = prop_oneof![prop::collection::vec(any::<u8>(), 1..2_000), letters];
+        for round in 0..2_000 {
+            let bytes = garbage.new_tree(&mut runner).unwrap().current();
+            let descriptors: Vec<OwnedFd> = (0..round % 3)
+                .map(|_| File::open("/dev/null").unwrap().into())
+                .collect();
+            own.send(&bytes, &descriptors).unwrap();
+            let (answer, descriptors) = own.receive().unwrap().unwrap();
+            let answer: Answer = serde_json::from_slice(&answer).unwrap();
+            assert!(matches!(answer, Answer::Refused(_)), "{answer:?}");
+            assert!(descriptors.is_empty());
+        }
+        let request = serde_json::to_vec(&Request::DetachAll).unwrap();
+        own.send(&request, &[File::open("/dev/null").unwrap().into()])
+            .unwrap();
+        let (answer, _) = own.receive().unwrap().unwrap();
+        assert!(String::from_utf8_lossy(&answer).contains("without descriptors"));
+        // What is asked for in another order than the loader wants is an error as well.
+        let mut remote = Remote::new(own).unwrap();
+        let error = remote.detach("eth0").unwrap_err().to_string();
+        assert!(error.contains("no directory of pins is open"), "{error}");
+        let error = remote.open("relative".as_ref()).unwrap_err().to_string();
+        assert!(error.contains("no absolute path"), "{error}");
+        drop(remote);
+        server.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_loader_that_panics_says_so_and_goes_on() {
+        struct Panics;
+        impl Loader for Panics {
+            fn open(&mut self, _: &std::path::Path) -> anyhow::Result<crate::loader::Held> {
+                panic!("on purpose");
+            }
+            fn open_maps(
+                &mut self,
+                _: &crate::loader::MapPlan,
+            ) -> anyhow::Result<crate::loader::Descriptors> {
+                panic!("on purpose");
+            }
+            fn attach(
+                &mut self,
+                _: &crate::loader::InterfacePlan,
+            ) -> anyhow::Result<crate::loader::Attachment> {
+                panic!("on purpose");
+            }
+            fn detach(&mut self, _: &str) -> anyhow::Result<bool> {
+                Ok(true)
+            }
+            fn detach_all(&mut self) -> anyhow::Result<crate::loader::Detachment> {
+                anyhow::bail!("{}", "x".repeat(1 << 20))
+            }
+        }
+        let (own, theirs) = Socket::pair().unwrap();
+        let server = thread::spawn(move || serve(&theirs, &mut Panics));
+        let mut remote = Remote::new(own).unwrap();
+        let error = remote.open("/a/b".as_ref()).unwrap_err().to_string();
+        assert!(error.contains("panicked"), "{error}");
+        // What is too long for a message is cut.
+        let error = remote.detach_all().unwrap_err().to_string();
+        assert!(error.contains(" [...] "), "{}", error.len());
+        assert!(remote.detach("eth0").unwrap());
+        drop(remote);
+        server.join().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,253 @@
+//! The user that the daemon runs as, and acting with the rights of that one.
+
+use std::{ffi::CString, io, os::unix::fs::chown, path::Path};
+
+use anyhow::{Context, ensure};
+use tracing::warn;
+
+/// The user of an installation.
+pub const OWN: &str = "ratelimit";
+/// That of nobody in particular.
+const NOBODY: &str = "nobody";
+
+/// A user, and what it is a member of.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct User {
+    name: String,
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+    groups: Vec<libc::gid_t>,
+    /// Whether the process may become it, and the one before again.
+    is_another: bool,
+}
+
+impl User {
+    /// The user `name`; where that is `None`, `ratelimit` where there is one, else `nobody`. A process that root did not start stays
+    /// who it is.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such user, or the process cannot become it.
+    pub fn find(name: Option<&str>) -> anyhow::Result<Self> {
+        // SAFETY: it cannot fail.
+        let own = unsafe { libc::geteuid() };
+        if own != 0 {
+            return Self::current(own, name);
+        }
+        let found = match name {
+            Some(name) => Self::named(name)
+                .with_context(|| format!("there is no user `{name}`: `useradd --system {name}`"))?,
+            None => Self::named(OWN).or_else(Self::nobody).context(
+                "there is no user to run as: make one with `useradd --system ratelimit`, or name one with --user",
+            )?,
+        };
+        if found.uid == 0 {
+            warn!(
+                "running as root: files are read with the rights of root, without its capabilities"
+            );
+        }
+        Ok(found)
+    }
+
+    fn current(uid: libc::uid_t, name: Option<&str>) -> anyhow::Result<Self> {
+        let found = uzers::get_user_by_uid(uid);
+        let own = found.map_or_else(
+            || uid.to_string(),
+            |user| user.name().to_string_lossy().into_owned(),
+        );
+        if let Some(name) = name {
+            ensure!(
+                name == own,
+                "only root can become `{name}`: this process is {own}"
+            );
+        }
+        // SAFETY: it cannot fail.
+        let gid = unsafe { libc::getegid() };
+        Ok(Self {
+            name: own,
+            uid,
+            gid,
+            groups: Vec::new(),
+            is_another: false,
+        })
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        let user = uzers::get_user_by_name(name)?;
+        let groups = uzers::get_user_groups(name, user.primary_group_id())?;
+        Some(Self {
+            name: name.to_owned(),
+            uid: user.uid(),
+            gid: user.primary_group_id(),
+            groups: groups.iter().map(uzers::Group::gid).collect(),
+            is_another: user.uid() != 0,
+        })
+    }
+
+    fn nobody() -> Option<Self> {
+        let nobody = Self::named(NOBODY)?;
+        warn!(
+            "there is no user `{OWN}`: running as `{NOBODY}`, which other services may be too; make it with `useradd --system {OWN}`"
+        );
+        Some(nobody)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether other services may run as it, so that what belongs to it is not the daemon's alone.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.name == NOBODY
+    }
+
+    /// Runs `work`, which opens and makes files with the rights of this user, in this thread. The kernel takes away the capabilities
+    /// that stand above the rights of files meanwhile (`cap_task_fix_setuid`).
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub fn act<T>(&self, work: impl FnOnce() -> T) -> anyhow::Result<T> {
+        if !self.is_another {
+            return Ok(work());
+        }
+        let before = groups().context("reading the groups of the process")?;
+        set_groups(&self.groups)
+            .and_then(|()| set_file_user(self.uid, self.gid))
+            .with_context(|| format!("acting as {}", self.name))?;
+        let answer = work();
+        set_file_user(0, 0)
+            .and_then(|()| set_groups(&before))
+            .context("acting as root again")?;
+        Ok(answer)
+    }
+
+    /// Becomes this user, without a way back.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses, or there is a way back.
+    pub(crate) fn become_for_good(&self) -> anyhow::Result<()> {
+        if !self.is_another {
+            return Ok(());
+        }
+        let becoming = || format!("becoming {}", self.name);
+        set_groups(&self.groups).with_context(becoming)?;
+        // SAFETY: these calls take no pointers.
+        unsafe {
+            done(libc::setresgid(self.gid, self.gid, self.gid)).with_context(becoming)?;
+            done(libc::setresuid(self.uid, self.uid, self.uid)).with_context(becoming)?;
+            ensure!(
+                libc::setresuid(0, 0, 0) != 0 && libc::setresgid(0, 0, 0) != 0,
+                "it is possible to become root again"
+            );
+        }
+        Ok(())
+    }
+
+    /// Gives it what stands at `path`.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub fn own(&self, path: &Path) -> io::Result<()> {
+        if !self.is_another {
+            return Ok(());
+        }
+        chown(path, Some(self.uid), Some(self.gid))
+    }
+
+    /// Whether it may make files in a directory.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub(crate) fn may_write(&self, directory: &Path) -> anyhow::Result<bool> {
+        let path = CString::new(directory.as_os_str().as_encoded_bytes())?;
+        let mode = libc::W_OK | libc::X_OK;
+        // SAFETY: the path ends with a NUL byte.
+        let may = || unsafe {
+            libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) == 0
+        };
+        self.act(may)
+    }
+}
+
+fn groups() -> io::Result<Vec<libc::gid_t>> {
+    // SAFETY: with a size of zero nothing is written.
+    let count = unsafe { libc::getgroups(0, std::ptr::null_mut()) };
+    let mut groups = vec![0; usize::try_from(count).map_err(|_| io::Error::last_os_error())?];
+    // SAFETY: there is room for as many as is said.
+    let count = unsafe { libc::getgroups(count, groups.as_mut_ptr()) };
+    groups.truncate(usize::try_from(count).map_err(|_| io::Error::last_os_error())?);
+    Ok(groups)
+}
+
+/// Of this thread, as the call of the C library would be of all.
+fn set_groups(groups: &[libc::gid_t]) -> io::Result<()> {
+    // SAFETY: there are as many as is said.
+    match unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Who opens files in this thread.
+fn set_file_user(uid: libc::uid_t, gid: libc::gid_t) -> io::Result<()> {
+    // SAFETY: these calls take no pointers. They answer what was before, and change nothing where the number is none.
+    let is_set = unsafe {
+        libc::syscall(libc::SYS_setfsgid, gid);
+        libc::syscall(libc::SYS_setfsuid, uid);
+        libc::syscall(libc::SYS_setfsgid, libc::gid_t::MAX) == libc::c_long::from(gid)
+            && libc::syscall(libc::SYS_setfsuid, libc::uid_t::MAX) == libc::c_long::from(uid)
+    };
+    if is_set {
+        Ok(())
+    } else {
+        Err(io::Error::from(io::ErrorKind::PermissionDenied))
+    }
+}
+
+fn done(answer: libc::c_int) -> io::Result<()> {
+    match answer {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn what_only_root_may_read_is_not_read_with_the_rights_of_another() {
+        // SAFETY: it cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            eprintln!("SKIPPED: needs root");
+            return;
+        }
+        let file = tempfile::NamedTempFile::new_in("/tmp").unwrap();
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).unwrap();
+        let read = || fs::read(file.path()).map_err(|error| error.kind());
+        let nobody = User::find(Some("nobody")).unwrap();
+        assert_eq!(
+            nobody.act(read).unwrap(),
+            Err(io::ErrorKind::PermissionDenied)
+        );
+        assert_eq!(read(), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_user_that_does_not_exist_is_refused_with_what_makes_it() {
+        let error = User::find(Some("no-such-user")).unwrap_err().to_string();
+        assert!(
+            error.contains("useradd --system no-such-user") || error.contains("only root"),
+            "{error}"
+        );
+    }
+}
