@@ -17,6 +17,8 @@ pub const LENGTH: Millis = 26_000;
 pub enum Fault {
     /// A node does not reach the store for so long.
     Cut(usize, Millis),
+    /// The store is split in two, each half with the nodes before or from this one, until all is well.
+    Split(usize),
     /// A node's daemon is killed, and started again so much later.
     Restart(usize, Millis),
     /// A node's daemon hangs for so long.
@@ -73,10 +75,14 @@ impl Faults {
     }
 
     fn partition(nodes: usize, random: &mut Random) -> Self {
-        let behind = 1 + random.place(nodes - 1);
-        let events = (0..behind)
-            .map(|node| (FROM, Fault::Cut(nodes - 1 - node, TO - FROM)))
-            .collect();
+        let mut behind = 1 + random.place(nodes - 1);
+        let cut = |node| (FROM, Fault::Cut(nodes - 1 - node, TO - FROM));
+        let mut events = (0..behind).map(cut).collect();
+        if random.percent(50) {
+            // Of two halves that both have a store, the smaller one is behind.
+            events = vec![(FROM, Fault::Split(nodes - behind))];
+            behind = behind.min(nodes - behind);
+        }
         let network = Network {
             loss: 0,
             twice: 0,
@@ -96,13 +102,14 @@ impl Fault {
     fn draw(nodes: usize, random: &mut Random) -> Self {
         let node = random.place(nodes);
         let length = 500 + random.below(7_000);
-        match random.below(10) {
+        match random.below(11) {
             0..3 => Self::Cut(node, length),
             3..5 => Self::Restart(node, length),
             5 => Self::Hang(node, length),
             6 => Self::SetClock(node, random.between(-5_000, 5_000)),
             7 => Self::SetStoreClock(random.between(-4_000, 4_000)),
             8 => Self::FailOver,
+            9 => Self::Split(1 + random.place(nodes - 1)),
             _ => Self::Flush,
         }
     }
