@@ -64,7 +64,7 @@ mod term;
 mod timekeeper;
 mod top;
 mod trial;
-mod unforgotten;
+mod unwritten;
 mod views;
 
 pub use attacks::Attacks;

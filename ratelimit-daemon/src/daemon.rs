@@ -245,6 +245,7 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
         .join()
         .map_err(|_| anyhow!("the controller ended badly"))?;
     controller.keep_history();
+    controller.write_last();
     remove_socket(socket)?;
     match controller.on_stop() {
         OnStop::Keep

@@ -141,6 +141,9 @@ pub struct ImportedInto {
     pub updated: usize,
     /// Entries that are as they were.
     pub kept: usize,
+    /// Bans that are as they were, as they hold longer.
+    #[serde(default)]
+    pub longer: usize,
 }
 
 /// A list.

@@ -37,8 +37,7 @@ impl Controller {
             self.make_intended(&kept);
             edits.extend(kept);
         }
-        self.store
-            .transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)))?;
+        self.unwritten.write(&edits, &mut self.store);
         let kept = edits.len() - ended;
         if !edits.is_empty() {
             warn!(

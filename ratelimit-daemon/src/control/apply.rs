@@ -48,7 +48,7 @@ impl Trials {
             main: main.or_else(|| config.files.first().cloned()),
             texts: trial::texts(config, trial.as_ref())?,
             kept,
-            trial,
+            trial: trial.as_ref().and_then(left_of),
         })
     }
 

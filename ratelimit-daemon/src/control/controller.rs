@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::{
     apply::Trials,
@@ -32,7 +32,7 @@ use super::{
     rules::Rules,
     store::Store,
     timekeeper::Reading,
-    unforgotten::Unforgotten,
+    unwritten::Unwritten,
 };
 use crate::{
     api::{Changed, ClockStatus, KernelClock, Refused},
@@ -82,7 +82,7 @@ pub struct Controller {
     pub(super) pass_all: PassAll,
     pub(super) trials: Trials,
     pub(super) filling: Filling,
-    pub(super) unforgotten: Unforgotten,
+    pub(super) unwritten: Unwritten,
     /// How many prefixes the commands of this group banned; `None` outside of one.
     banned_in_group: Option<usize>,
 }
@@ -139,12 +139,12 @@ impl Controller {
             journal: Journal::default(),
             crowdsec: Connection::new(crowdsec),
             filling: Filling::default(),
-            unforgotten: Unforgotten::default(),
+            unwritten: Unwritten::default(),
             banned_in_group: None,
         };
         controller.enforcer.progress = controller.progress.clone();
         controller.store.progress = controller.progress.clone();
-        controller.drop_ended()?;
+        controller.drop_ended();
         controller.compile_at_start()?;
         controller
             .adopt_lists()
@@ -212,7 +212,7 @@ impl Controller {
             );
         }
         self.end_what_is_over();
-        self.write_ended();
+        self.write_unwritten();
         self.begin_comparison();
         self.watch_filling();
         self.store.flush();
@@ -228,7 +228,7 @@ impl Controller {
         }
     }
 
-    /// Makes changes: in the database, in the datapath, and here, or nowhere.
+    /// Makes changes: in the datapath and here, or nowhere. The database has them too, or as soon as it can be written.
     ///
     /// # Errors
     ///
@@ -257,7 +257,7 @@ impl Controller {
 
     /// From here on changes share a transaction, until [`end_group`](Self::end_group).
     pub(super) fn begin_group(&mut self) {
-        self.store.begin_group();
+        self.unwritten.begin_group(&mut self.store);
         self.banned_in_group = Some(0);
     }
 
@@ -270,41 +270,13 @@ impl Controller {
         }
     }
 
-    /// Keeps the changes of a group, or takes all of them back.
-    ///
-    /// # Errors
-    ///
-    /// Why they were taken back.
-    pub(super) fn end_group(&mut self) -> anyhow::Result<()> {
+    /// Keeps the changes of a group.
+    pub(super) fn end_group(&mut self) {
         let prefixes = self.banned_in_group.take().unwrap_or_default();
-        let answer = self.store.end_group();
-        if answer.is_ok() && prefixes > 0 {
+        self.unwritten.end_group(&mut self.store);
+        if prefixes > 0 {
             info!(prefixes, "banned by several commands");
         }
-        if let Err(error) = &answer {
-            let error = format!("{error:#}");
-            error!(
-                error,
-                "changes could not be written to the database: those of the last moment are taken back"
-            );
-            if let Err(error) = self.restore_intent() {
-                warn!(
-                    error = format!("{error:#}"),
-                    "changes that failed could not be taken back"
-                );
-            }
-        }
-        answer
-    }
-
-    /// Brings memory and datapath to what the database says.
-    fn restore_intent(&mut self) -> anyhow::Result<usize> {
-        let mut intent = Intent::restore(self.intent.config.clone(), &self.store)?;
-        intent.leave_out_as(&self.intent);
-        self.unforgotten.forget(&mut intent);
-        self.intent = intent;
-        self.compile_all()?;
-        self.enforce_all()
     }
 
     /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
@@ -320,11 +292,11 @@ impl Controller {
             .cloned()
             .map(|edit| self.intent.edit(edit))
             .collect();
-        if let Err(error) = self.try_edit(edits, giving_way, cause) {
+        if let Err(error) = self.try_edit(edits, giving_way) {
             for edit in reverse.iter().rev() {
                 self.intent.edit(edit.clone());
             }
-            // What failed took itself back; this does the same where it was the database that failed.
+            // What failed took itself back; this does the same with what was compiled.
             if let Err(error) = self.compile(&reverse).and_then(|()| self.enforce(&reverse)) {
                 warn!(
                     error = format!("{error:#}"),
@@ -340,36 +312,25 @@ impl Controller {
         if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
         }
-        self.unforgotten.spare_what_came_again(&self.intent);
+        // The kernel comes before the database: what was acknowledged is in both, or told as not written yet, and what is in the
+        // kernel alone after a crash is taken away at the next start.
+        match cause {
+            // What has ended is forgotten with the others of this second.
+            Cause::Time => self.unwritten.later(edits),
+            Cause::Origin | Cause::User(_) => self.unwritten.write(edits, &mut self.store),
+        }
         self.record_edits(edits, &reverse, cause);
         Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
     }
 
-    fn try_edit(
-        &mut self,
-        edits: &[Edit],
-        giving_way: usize,
-        cause: Cause<'_>,
-    ) -> anyhow::Result<()> {
+    fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
         self.compile(edits)?;
         let (first, then) = edits.split_at(giving_way);
         let freed = self.changes_of(first.iter().flat_map(Edit::prefixes));
         let changes = self.changes(then);
         let tables = self.tables_if(edits);
-        let Self {
-            store, enforcer, ..
-        } = self;
-        let enforce = || {
-            enforcer.apply(freed, None)?;
-            Ok(enforcer.apply(changes, tables)?)
-        };
-        match cause {
-            // What has ended does not go on because the database cannot be written, which forgets it later.
-            Cause::Time => enforce(),
-            // The kernel comes before the commit: what was acknowledged is in both, and what is in the kernel alone after a
-            // crash is taken away at the next start.
-            Cause::Origin | Cause::User(_) => store.keep(edits, enforce),
-        }
+        self.enforcer.apply(freed, None)?;
+        Ok(self.enforcer.apply(changes, tables)?)
     }
 
     /// Puts another configuration in force with the lists that it names, or leaves everything as it was.
@@ -603,10 +564,12 @@ impl Controller {
 
     /// Takes in what the clocks show. After a suspend what ends does so at other points on the kernel's clock.
     pub(super) fn keep_time(&mut self, now: Reading) -> anyhow::Result<()> {
-        if !self.store.keep_time(now) {
+        let Some(moved) = self.store.keep_time(now) else {
             return Ok(());
-        }
-        let different = self.restore_intent()?;
+        };
+        self.intent.move_ends(|until| moved.end(until));
+        self.compile_all()?;
+        let different = self.enforce_all()?;
         info!(
             different,
             "the machine slept, or it is known how long it was off: bans, allows and limits end when they would have"
@@ -615,14 +578,12 @@ impl Controller {
     }
 
     /// Forgets what ended while no daemon ran, before anything is compiled.
-    fn drop_ended(&mut self) -> anyhow::Result<()> {
+    fn drop_ended(&mut self) {
         let edits = self.intent.ended(clock::now());
-        self.store
-            .transaction(|writer| edits.iter().try_for_each(|edit| writer.write(edit)))?;
-        for edit in edits {
-            self.intent.edit(edit);
+        for edit in &edits {
+            self.intent.edit(edit.clone());
         }
-        Ok(())
+        self.unwritten.write(&edits, &mut self.store);
     }
 }
 

@@ -1,9 +1,9 @@
 //! The thread that the controller runs on, and how others reach it: they send it closures.
 //!
-//! Commands that wait at the same time share a transaction: a commit takes longer than most changes. Each of them is made
-//! whole or not at all, and none is answered before it is kept.
+//! Commands that wait at the same time share a transaction: a commit takes longer than most changes. None is answered before it is
+//! known whether their changes are in the database.
 
-use std::{io, thread};
+use std::{io, sync::Arc, thread};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -30,29 +30,26 @@ type Alone = Box<dyn FnOnce(&mut Controller) + Send>;
 
 type Grouped = Box<dyn FnOnce(&mut Controller) -> Answer + Send>;
 
-type Answer = Box<dyn FnOnce(Kept, Others) + Send>;
+type Answer = Box<dyn FnOnce(Unkept, Others) + Send>;
 
-/// Whether the changes of a group were kept.
-type Kept = Result<(), Unanswered>;
+/// Why changes hold that are not in the database.
+type Unkept = Arc<[String]>;
 
 /// The answers to the other commands of a group, which are given when this is dropped. The first command carries them: its
 /// thread is woken by the controller, and wakes the others for a fraction of what that takes.
 struct Others {
-    kept: Kept,
+    unkept: Unkept,
     answers: Vec<Answer>,
-}
-
-impl Others {
-    const NONE: Self = Self {
-        kept: Ok(()),
-        answers: Vec::new(),
-    };
 }
 
 impl Drop for Others {
     fn drop(&mut self) {
         for answer in self.answers.drain(..) {
-            answer(self.kept, Self::NONE);
+            let others = Self {
+                unkept: Arc::clone(&self.unkept),
+                answers: Vec::new(),
+            };
+            answer(Arc::clone(&self.unkept), others);
         }
     }
 }
@@ -72,11 +69,6 @@ pub enum Unanswered {
     /// It has stopped.
     #[error("the daemon is stopping")]
     Stopped,
-    /// It made changes, and took them back.
-    #[error(
-        "the change could not be written to the database and was taken back: the log of the daemon says why"
-    )]
-    NotKept,
 }
 
 impl Handle {
@@ -125,27 +117,28 @@ impl Handle {
         self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)
     }
 
-    /// Runs a `request` that is short, makes its changes by [`Controller::edit`] alone, and may share a transaction with others.
+    /// Runs a `request` that is short, makes its changes by [`Controller::edit`] alone, and may share a transaction with others. Answers
+    /// also [why](Controller::unkept) what holds is not written down.
     ///
     /// # Errors
     ///
-    /// When the controller has stopped, or the changes could not be kept.
+    /// When the controller has stopped.
     pub async fn call_grouped<T: Send + 'static>(
         &self,
         request: impl FnOnce(&mut Controller) -> T + Send + 'static,
-    ) -> Result<T, Unanswered> {
+    ) -> Result<(T, Vec<String>), Unanswered> {
         let (sender, answer) = oneshot::channel();
         let (what, busy) = (Busy::what(), self.busy.clone());
         let job = Job::Grouped(Box::new(move |controller| {
             let value = busy.during(what, || request(controller));
-            Box::new(move |kept: Kept, others| {
-                let _ = sender.send((kept.map(|()| value), others));
+            Box::new(move |unkept: Unkept, others| {
+                let _ = sender.send((value, unkept, others));
             })
         }));
         self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)?;
-        let (value, others) = answer.await.map_err(|_| Unanswered::Stopped)?;
+        let (value, unkept, others) = answer.await.map_err(|_| Unanswered::Stopped)?;
         drop(others);
-        value
+        Ok((value, unkept.to_vec()))
     }
 
     /// Runs `walk` when its turn comes, while the controller goes on.
@@ -207,8 +200,6 @@ impl Controller {
     fn run(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>, busy: &Busy) {
         match job {
             Job::Alone(job) => job(self),
-            // Nobody else waits: its change is a transaction by itself.
-            Job::Grouped(job) if queue.is_empty() => job(self)(Ok(()), Others::NONE),
             Job::Grouped(first) => {
                 let next = self.run_group(first, queue, busy);
                 if let Some(next) = next {
@@ -239,11 +230,15 @@ impl Controller {
                 Err(_) => break,
             }
         }
-        let kept = busy.during("writing changes to the database".into(), || {
-            self.end_group()
+        busy.during("writing changes to the database".into(), || {
+            self.end_group();
         });
-        let kept = kept.map_err(|_| Unanswered::NotKept);
-        first(kept, Others { kept, answers });
+        let unkept: Unkept = self.unkept().into();
+        let others = Others {
+            unkept: Arc::clone(&unkept),
+            answers,
+        };
+        first(unkept, others);
         alone
     }
 }

@@ -40,6 +40,26 @@ struct Arrived<'r> {
     author: &'r str,
 }
 
+/// What an entry is to what is there of its prefix.
+enum Change {
+    /// It says the same.
+    None,
+    /// It ends before that does.
+    Shorter,
+    Add(Edit),
+    Update(Edit),
+}
+
+impl Change {
+    fn of(is_there: bool, edit: Edit) -> Self {
+        if is_there {
+            Self::Update(edit)
+        } else {
+            Self::Add(edit)
+        }
+    }
+}
+
 /// Turns ends on the wall clock into ends on the clock of the kernel.
 pub struct Ends {
     instant: Instant,
@@ -116,6 +136,7 @@ impl Controller {
                 removed,
                 updated,
                 kept,
+                longer,
             } = target;
             info!(
                 into,
@@ -123,6 +144,7 @@ impl Controller {
                 removed,
                 updated,
                 kept,
+                longer,
                 author,
                 dry_run = request.dry_run,
                 "imported"
@@ -274,19 +296,26 @@ impl Controller {
         Ok(targets)
     }
 
-    /// Whether there is an entry for the prefix, and the change that this one is; none where it says what is there.
-    fn row_edit(&self, target: &Target, arrived: &Arrived<'_>) -> (bool, Option<Edit>) {
+    /// What an entry is to what is there of its prefix.
+    fn row_edit(&self, target: &Target, arrived: &Arrived<'_>) -> Change {
         match target {
             Target::Bans(origin) => self.ban_edit(origin, arrived),
             Target::Allows | Target::List(..) => self.allow_edit(arrived),
         }
     }
 
-    fn ban_edit(&self, origin: &Origin, arrived: &Arrived<'_>) -> (bool, Option<Edit>) {
+    /// The longest ban of a prefix and origin holds: none is made shorter.
+    fn ban_edit(&self, origin: &Origin, arrived: &Arrived<'_>) -> Change {
         let (prefix, reason) = (arrived.prefix, arrived.reason.cloned());
         let before = self.intent.bans().get(&(prefix, origin.clone()));
-        if before.is_some_and(|row| same_end(row.until, arrived.until) && row.reason == reason) {
-            return (true, None);
+        match before {
+            Some(row) if same_end(row.until, arrived.until) => {
+                if row.reason == reason {
+                    return Change::None;
+                }
+            }
+            Some(row) if row.until > arrived.until => return Change::Shorter,
+            Some(_) | None => {}
         }
         let row = BanRow {
             until: arrived.until,
@@ -295,14 +324,14 @@ impl Controller {
             author: arrived.author.into(),
         };
         let edit = Edit::Ban(prefix, origin.clone(), Some(row));
-        (before.is_some(), Some(edit))
+        Change::of(before.is_some(), edit)
     }
 
-    fn allow_edit(&self, arrived: &Arrived<'_>) -> (bool, Option<Edit>) {
+    fn allow_edit(&self, arrived: &Arrived<'_>) -> Change {
         let reason = arrived.reason.map(|text| (**text).to_owned());
         let before = self.intent.allows().get(&arrived.prefix);
         if before.is_some_and(|row| same_end(row.until, arrived.until) && row.reason == reason) {
-            return (true, None);
+            return Change::None;
         }
         let row = AllowRow {
             until: arrived.until,
@@ -310,10 +339,7 @@ impl Controller {
             reason,
             author: arrived.author.to_owned(),
         };
-        (
-            before.is_some(),
-            Some(Edit::Allow(arrived.prefix, Some(row))),
-        )
+        Change::of(before.is_some(), Edit::Allow(arrived.prefix, Some(row)))
     }
 
     /// A name that a list by hand can have.
@@ -332,7 +358,7 @@ impl Controller {
 fn rows<'r>(
     target: &Target,
     entries: impl Iterator<Item = Arrived<'r>>,
-    edit: impl Fn(&Arrived<'_>) -> (bool, Option<Edit>),
+    edit: impl Fn(&Arrived<'_>) -> Change,
     answer: &mut Imported,
 ) -> Vec<Edit> {
     let mut longest: BTreeMap<Prefix, Arrived<'_>> = BTreeMap::new();
@@ -347,15 +373,17 @@ fn rows<'r>(
         }
     }
     let mut difference = Difference::default();
+    let mut longer = 0;
     let mut edits = Vec::new();
     for entry in longest.values() {
         match edit(entry) {
-            (_, None) => difference.kept += 1,
-            (true, Some(edit)) => {
+            Change::None => difference.kept += 1,
+            Change::Shorter => longer += 1,
+            Change::Update(edit) => {
                 difference.updated += 1;
                 edits.push(edit);
             }
-            (false, Some(edit)) => {
+            Change::Add(edit) => {
                 difference.added += 1;
                 edits.push(edit);
             }
@@ -366,7 +394,10 @@ fn rows<'r>(
         Target::Bans(origin) => format!("bans, {origin}"),
         _ => "allows".to_owned(),
     };
-    answer.targets.push(told(into, &difference));
+    answer.targets.push(ImportedInto {
+        longer,
+        ..told(into, &difference)
+    });
     edits
 }
 
@@ -377,6 +408,7 @@ fn told(into: String, difference: &Difference) -> ImportedInto {
         removed: difference.removed,
         updated: difference.updated,
         kept: difference.kept,
+        longer: 0,
     }
 }
 

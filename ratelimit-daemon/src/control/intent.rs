@@ -192,18 +192,23 @@ impl Intent {
         reverse
     }
 
-    /// Whether what `edit` has ended is still as it left it: nothing came in its place.
-    pub fn is_as_after(&self, edit: &Edit) -> bool {
-        match edit {
-            Edit::Ban(prefix, origin, _) => self.ban_of(*prefix, origin).is_none(),
-            Edit::Allow(prefix, _) => !self.allows.contains_key(prefix),
-            Edit::Limits(target, _) => !self.limits.contains_key(target),
-            Edit::List(name, left, _) => {
-                self.lists.get(name).map(Arc::as_ptr) == left.as_ref().map(Arc::as_ptr)
-            }
-            Edit::Offence(source, _) => self.offence(*source).is_none(),
-            Edit::Limited(prefix, _) => !self.limited.contains_key(prefix),
+    /// Has all that ends do so at other points on the kernel's clock.
+    pub fn move_ends(&mut self, moved: impl Fn(Instant) -> Instant) {
+        let bans = self.bans.values_mut().map(|row| &mut row.until);
+        let allows = self.allows.values_mut().map(|row| &mut row.until);
+        let limits = self.limits.values_mut().map(|row| &mut row.until);
+        let left_out = self.left_out.values_mut().map(LeftOut::until_mut);
+        let limited = self.limited.values_mut().map(|row| &mut row.until);
+        let rows = bans.chain(allows).chain(limits).chain(left_out);
+        for until in rows.chain(limited) {
+            *until = moved(*until);
         }
+        for list in self.lists.values_mut() {
+            *list = Arc::new(list.with_ends(&moved));
+        }
+        self.offences.move_ends(&moved);
+        let ends = std::mem::take(&mut self.ends).into_iter();
+        self.ends = ends.map(|(until, what)| (moved(until), what)).collect();
     }
 
     fn put(&mut self, edit: Edit) -> Edit {

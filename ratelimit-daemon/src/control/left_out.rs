@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use ratelimit_common::Instant;
 use tracing::{error, info, warn};
 
 use super::{
@@ -25,6 +26,13 @@ pub struct LeftOut {
     /// As they are: others of the same target hold.
     row: LimitRow,
     why: String,
+}
+
+impl LeftOut {
+    /// When they end.
+    pub(super) const fn until_mut(&mut self) -> &mut Instant {
+        &mut self.row.until
+    }
 }
 
 impl Intent {
@@ -60,15 +68,6 @@ impl Intent {
     fn leave_out(&mut self, target: Target, why: String) {
         if let Some(row) = self.limits().get(&target).cloned() {
             self.left_out.insert(target, LeftOut { row, why });
-        }
-    }
-
-    /// Leaves out what `before` does, whose ends may be other points on the kernel's clock.
-    pub(super) fn leave_out_as(&mut self, before: &Self) {
-        for (target, row) in before.limits() {
-            if before.is_left_out(*target, row) {
-                self.leave_out(*target, before.left_out[target].why.clone());
-            }
         }
     }
 

@@ -80,6 +80,16 @@ impl List {
         self
     }
 
+    /// The list whose entries end at other points on the kernel's clock.
+    pub fn with_ends(&self, moved: impl Fn(Instant) -> Instant) -> Self {
+        let mut list = self.clone();
+        for entry in &mut list.entries {
+            entry.until = moved(entry.until);
+        }
+        list.soonest_end = moved(list.soonest_end);
+        list
+    }
+
     /// The entries, in the order of their prefixes.
     pub fn entries(&self) -> &[ListEntry] {
         &self.entries

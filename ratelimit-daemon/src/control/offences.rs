@@ -35,6 +35,17 @@ impl Offences {
         before
     }
 
+    /// Has them forgotten at other points on the kernel's clock.
+    pub fn move_ends(&mut self, moved: impl Fn(Instant) -> Instant) {
+        for offence in self.by_source.values_mut() {
+            offence.forget = moved(offence.forget);
+        }
+        let by_source = self.by_source.iter();
+        self.by_end = by_source
+            .map(|(source, offence)| (offence.forget, *source))
+            .collect();
+    }
+
     /// The sources whose offences are over at `now`, those that were over first in front; the others are not looked at.
     pub fn over(&self, now: Instant) -> impl Iterator<Item = Prefix> + '_ {
         let over = self.by_end.iter().take_while(move |(end, _)| *end <= now);

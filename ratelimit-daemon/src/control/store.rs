@@ -88,6 +88,23 @@ pub enum Found {
     Damaged(Damage),
 }
 
+/// The daemon's clock before and after it was found that the machine slept, or how long it was off.
+pub struct Moved {
+    before: Timekeeper,
+    after: Timekeeper,
+}
+
+impl Moved {
+    /// The point on the kernel's clock for what was to end at another one.
+    #[must_use]
+    pub fn end(&self, until: Instant) -> Instant {
+        if until == FOREVER {
+            return FOREVER;
+        }
+        self.after.instant(self.before.time(until))
+    }
+}
+
 impl Store {
     /// Opens the database `state.db` in `directory`, or makes it. A damaged one is put aside as `state.db.damaged-TIME`, and a
     /// new one made of what is sound in it.
@@ -162,9 +179,10 @@ impl Store {
         damage::count_aside(&self.directory)
     }
 
-    /// Takes in what the clocks show, and answers whether the ends of what ends are other points on the kernel's clock than before:
-    /// then they are to be read again.
-    pub fn keep_time(&mut self, now: Reading) -> bool {
+    /// Takes in what the clocks show, and answers where the ends of what ends are now, if those are other points on the kernel's
+    /// clock than before.
+    pub fn keep_time(&mut self, now: Reading) -> Option<Moved> {
+        let before = self.timekeeper.clone();
         let moved = self.timekeeper.advance(now);
         if moved {
             self.read.take();
@@ -175,7 +193,10 @@ impl Store {
             let error = format!("{error:#}");
             warn!(error, "the time could not be noted in the database");
         }
-        moved
+        moved.then(|| Moved {
+            before,
+            after: self.timekeeper.clone(),
+        })
     }
 
     /// Brings what was committed to the disk, soon.

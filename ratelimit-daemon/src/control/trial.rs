@@ -3,6 +3,9 @@
 //! A trial holds the texts of both: the files may be overwritten meanwhile, and with `rlctl apply /etc/ratelimit/config.toml`
 //! they are before it begins. What became of it is kept for as long as the files on disk say something else:
 //! a configuration that was rolled back does not come back at the next start, and one that was confirmed does not go.
+//!
+//! A trial that nobody confirmed ends with the configuration before it, whether a daemon runs at its deadline or starts after it.
+//! What the files say then, also where they were changed meanwhile, counts from the next reload or start on.
 
 use std::path::{Path, PathBuf};
 
@@ -102,7 +105,8 @@ pub fn resume(disk: Config, directory: &Path) -> anyhow::Result<Config> {
     let Some(mut trial) = trial else {
         return Ok(disk);
     };
-    if trial.is_over(clock::now()) {
+    let ends_here = trial.is_over(clock::now());
+    if ends_here {
         let file = trial.attempt().file;
         warn!(
             file,
@@ -113,9 +117,14 @@ pub fn resume(disk: Config, directory: &Path) -> anyhow::Result<Config> {
         };
     }
     let is_of_disk = config::read(&trial.main).is_ok_and(|files| trial.is_of(&files));
-    if disk.files.first() != Some(&trial.main) || !(is_of_disk || trial.is_pending()) {
+    let is_of_trial = is_of_disk || ends_here || trial.is_pending();
+    if disk.files.first() != Some(&trial.main) || !is_of_trial {
         kept.remove()?;
         return Ok(disk);
+    }
+    if ends_here && !is_of_disk {
+        let main = trial.main.display();
+        warn!(%main, "was changed meanwhile: `rlctl reload`, or the next start, takes what it says");
     }
     kept.write(&trial)?;
     match config::parse(trial.in_force()) {

@@ -177,7 +177,8 @@ impl Controller {
     #[must_use]
     pub fn unkept(&self) -> Vec<String> {
         let behind = [self.pass_all.behind(), self.trials.behind()];
-        behind.into_iter().flatten().map(str::to_owned).collect()
+        let files = behind.map(|behind| behind.map(str::to_owned)).into_iter();
+        files.chain([self.unwritten.behind()]).flatten().collect()
     }
 
     fn database(&self) -> DatabaseStatus {

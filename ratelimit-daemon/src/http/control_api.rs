@@ -310,7 +310,11 @@ where
     let request = with_notices(request);
     answered(match transaction {
         Transaction::Own => controller.call(request).await,
-        Transaction::Shared => controller.call_grouped(request).await,
+        Transaction::Shared => {
+            let answer = controller.call_grouped(request).await;
+            // What is known after all commands of the group.
+            answer.map(|((answer, notices), unkept)| (answer, Notices { unkept, ..notices }))
+        }
     })
 }
 

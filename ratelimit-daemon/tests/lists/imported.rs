@@ -27,6 +27,33 @@ fn a_list_is_imported_and_replaced() {
 }
 
 #[test]
+fn an_import_makes_no_ban_shorter_and_says_so() {
+    let daemon = Daemon::start(
+        "",
+        &[("list", "192.0.2.1\n192.0.2.2\n2001:db8::/64\n192.0.2.3\n")],
+    );
+    daemon.rlctl(&["ban", "192.0.2.1"], "");
+    daemon.rlctl(&["ban", "2001:db8::/64", "--for", "2h"], "");
+    daemon.rlctl(&["ban", "192.0.2.3", "--for", "10s"], "");
+    let import = ["import", "$DIR/list", "--ban", "--for", "1m"];
+    check(
+        &daemon.rlctl(&import, ""),
+        0,
+        "bans: +1 -0 ~1 =0",
+        "note: read as plain\nnote: 2 bans hold longer than the list says, and were left as they were",
+    );
+    let bans = daemon.rlctl(&["--json", "list", "bans"], "").stdout;
+    let bans: Vec<ratelimit_daemon::api::Ban> = serde_json::from_str(&bans).unwrap();
+    let left = bans.iter().map(|ban| {
+        let until = ban.until?;
+        // An end is told a little early: in milliseconds.
+        Some(until.duration_since(ban.since).as_secs())
+    });
+    let left: Vec<_> = left.collect();
+    assert_eq!(left, [None, Some(59), Some(59), Some(7199)], "{bans:?}");
+}
+
+#[test]
 fn a_dry_run_changes_nothing() {
     let daemon = Daemon::start("", &[("drop.txt", DROP)]);
     let said = daemon.rlctl(&["import", "$DIR/drop.txt", "--dry-run"], "");

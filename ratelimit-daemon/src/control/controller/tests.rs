@@ -23,6 +23,7 @@ mod sliding_logs;
 mod steps;
 mod time;
 mod trials;
+mod unwritten;
 mod walks;
 mod watching;
 mod wide;

@@ -73,33 +73,33 @@ impl Store {
         answer
     }
 
-    /// Keeps `edits` after `enforce` has put them in force: all of them, or none.
+    /// Writes rows as `edits` say: all of them, or none. Where it fails in a group, that is to be [abandoned](Self::abandon_group).
     ///
     /// # Errors
     ///
-    /// Those of `enforce`, and of the database.
-    pub fn keep(
-        &mut self,
-        edits: &[Edit],
-        enforce: impl FnOnce() -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
+    /// Those of the database.
+    pub fn write(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
         let progress = self.progress.clone();
         let change = |writer: &Writer<'_>| {
-            enforce()?;
             edits.iter().try_for_each(|edit| {
                 writer.write(edit)?;
                 progress.advance(1);
                 Ok(())
             })
         };
-        // A ban is one statement, and the last thing that can fail: it leaves nothing that would have to be taken back.
-        if self.group != Group::None && matches!(edits, [Edit::Ban(..)]) {
-            self.read.take();
-            let answer = self.join_group().and_then(|()| change(&self.writer()));
-            self.patience.note(&self.connection, &answer);
-            return answer;
+        if self.group == Group::None {
+            return self.transaction(change);
         }
-        self.transaction(change)
+        self.read.take();
+        let answer = self.join_group().and_then(|()| change(&self.writer()));
+        self.patience.note(&self.connection, &answer);
+        answer
+    }
+
+    /// Takes back what a group has written so far. What comes after is no part of one.
+    pub fn abandon_group(&mut self) {
+        self.group = Group::None;
+        self.roll_back();
     }
 
     fn join_group(&mut self) -> anyhow::Result<()> {

@@ -121,6 +121,7 @@ fn difference(target: &ImportedInto) -> String {
         removed,
         updated,
         kept,
+        longer: _,
     } = target;
     let changed = match updated {
         0 => String::new(),
@@ -147,6 +148,15 @@ fn notes(imported: &Imported) -> Vec<String> {
         notes.push(format!(
             "{entries} in a wider one, and {} merged",
             was(imported.covered)
+        ));
+    }
+    let longer: usize = imported.targets.iter().map(|target| target.longer).sum();
+    if longer > 0 {
+        let bans = phrase::count(longer, "ban holds", "bans hold");
+        notes.push(format!(
+            "{bans} longer than the list says, and {} left as {}",
+            was(longer),
+            if longer == 1 { "it was" } else { "they were" }
         ));
     }
     let skipped = imported.skipped.iter();

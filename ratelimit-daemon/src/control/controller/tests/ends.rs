@@ -97,9 +97,8 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     };
     assert_eq!(ended(&lab), 3, "each is told once");
 
-    // What comes in its place stays, and what is read from the database again does not come back.
+    // What comes in its place stays.
     limit_for(&mut lab, None, 79, None).unwrap();
-    lab.controller.restore_intent().unwrap();
     assert_eq!(amounts(&lab), [79, 50]);
     database.execute_batch("DROP TRIGGER full").unwrap();
     lab.controller.tick();

@@ -55,6 +55,34 @@ fn a_daemon_that_starts_after_the_end_has_the_configuration_before() {
 }
 
 #[test]
+fn a_trial_ends_alike_whether_a_daemon_runs_at_its_deadline_or_starts_after_it() {
+    for (on_disk, next) in [(OLD, 100), (NEW, 100), (THIRD, 300)] {
+        for runs in [true, false] {
+            let mut site = Site::new();
+            site.apply(NEW, 600.0).unwrap();
+            site.write(on_disk);
+            if runs {
+                site.expire();
+                site.lab.controller.tick();
+            } else {
+                site.expire_on_disk();
+                site.start();
+                site.lab.controller.tick();
+            }
+            let what = format!("{on_disk} {runs}");
+            assert_eq!(site.amount(), 100, "{what}");
+            assert_eq!(site.attempt().is_some(), on_disk == NEW, "{what}");
+            // What comes back next is what was before, and not what the files say meanwhile.
+            site.apply(NEW, 600.0).unwrap();
+            site.lab.controller.roll_back("root").unwrap();
+            assert_eq!(site.amount(), 100, "{what}");
+            site.start();
+            assert_eq!(site.amount(), next, "{what}");
+        }
+    }
+}
+
+#[test]
 fn another_boot_is_after_the_end() {
     let mut site = Site::new();
     site.apply(NEW, 600.0).unwrap();

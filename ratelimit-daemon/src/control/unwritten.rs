@@ -1,0 +1,212 @@
+//! What is in force and not in the database yet. A disk that cannot be written neither keeps a ban from being made nor one in force.
+//!
+//! Only what it is about is noted: what is written is what is intended then. So what came later is in there too, all of it goes by
+//! one transaction, and nothing is kept twice.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tracing::{error, info, warn};
+
+use super::{
+    controller::Controller,
+    intent::{Edit, Intent},
+    record::Cause,
+    reminder::Reminder,
+    store::Store,
+};
+use crate::{api::Refused, clock, origin::Origin, prefix::Prefix};
+
+/// A try may take so much of the time at most: a million rows of a full disk are written for seconds, and then taken back.
+const TIME_PART: u32 = 4;
+
+/// What a row is about.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Key {
+    Ban(Prefix, Origin),
+    Allow(Prefix),
+    Limits(Option<Prefix>),
+    List(Arc<str>),
+    Offence(Prefix),
+    Limited(Prefix),
+}
+
+impl Key {
+    fn of(edit: &Edit) -> Self {
+        match edit {
+            Edit::Ban(prefix, origin, _) => Self::Ban(*prefix, origin.clone()),
+            Edit::Allow(prefix, _) => Self::Allow(*prefix),
+            Edit::Limits(target, _) => Self::Limits(*target),
+            Edit::List(name, ..) => Self::List(Arc::clone(name)),
+            Edit::Offence(source, _) => Self::Offence(*source),
+            Edit::Limited(prefix, _) => Self::Limited(*prefix),
+        }
+    }
+
+    /// The row as it is intended, or that there is to be none.
+    fn intended(&self, intent: &Intent) -> Edit {
+        match self {
+            Self::Ban(prefix, origin) => {
+                let row = intent.ban_of(*prefix, origin).cloned();
+                Edit::Ban(*prefix, origin.clone(), row)
+            }
+            Self::Allow(prefix) => Edit::Allow(*prefix, intent.allows().get(prefix).cloned()),
+            Self::Limits(target) => Edit::Limits(*target, intent.limits().get(target).cloned()),
+            Self::List(name) => {
+                let list = intent.lists().get(name).cloned();
+                Edit::List(Arc::clone(name), list, [].into())
+            }
+            Self::Offence(source) => Edit::Offence(*source, intent.offence(*source)),
+            Self::Limited(prefix) => Edit::Limited(*prefix, intent.limited.get(prefix).cloned()),
+        }
+    }
+}
+
+/// What is to be written, and why it was not.
+#[derive(Default)]
+pub struct Unwritten {
+    keys: BTreeSet<Key>,
+    /// Those of the transaction that is open: where it fails, they are to be written as well.
+    group: Option<BTreeSet<Key>>,
+    failed: Option<Failed>,
+    reminder: Reminder,
+}
+
+/// The last try.
+struct Failed {
+    error: String,
+    /// When the next one may be.
+    again: Instant,
+}
+
+impl Unwritten {
+    /// Writes what was changed. Where that fails it is in force all the same, and written later.
+    pub fn write(&mut self, edits: &[Edit], store: &mut Store) {
+        if self.failed.is_some() {
+            self.later(edits);
+            return;
+        }
+        let begun = Instant::now();
+        match (store.write(edits), &mut self.group) {
+            (Ok(()), Some(group)) => group.extend(edits.iter().map(Key::of)),
+            (Ok(()), None) => {}
+            (Err(error), _) => {
+                store.abandon_group();
+                self.later(edits);
+                self.fail(&error, begun.elapsed());
+            }
+        }
+    }
+
+    /// Has changes that are in force written with the next try.
+    pub fn later(&mut self, edits: &[Edit]) {
+        self.keys.extend(edits.iter().map(Key::of));
+    }
+
+    /// From here on changes share a transaction.
+    pub fn begin_group(&mut self, store: &mut Store) {
+        self.group = Some(BTreeSet::new());
+        store.begin_group();
+    }
+
+    /// Writes the changes of a group.
+    pub fn end_group(&mut self, store: &mut Store) {
+        let begun = Instant::now();
+        if let Err(error) = store.end_group() {
+            self.fail(&error, begun.elapsed());
+        }
+        self.group = None;
+    }
+
+    /// Tries to write what is left, as `intent` says it now. Where the last try failed, that is each second, or less often where a
+    /// try takes long.
+    pub fn catch_up(&mut self, intent: &Intent, store: &mut Store) {
+        let is_due = |failed: &Failed| Instant::now() >= failed.again;
+        if self.keys.is_empty() || !self.failed.as_ref().is_none_or(is_due) {
+            return;
+        }
+        let begun = Instant::now();
+        let edits: Vec<Edit> = self.keys.iter().map(|key| key.intended(intent)).collect();
+        match store.write(&edits) {
+            Ok(()) => {
+                if self.failed.is_some() {
+                    let count = edits.len();
+                    info!(count, "changes are in the database at last");
+                }
+                *self = Self::default();
+            }
+            Err(error) => self.fail(&error, begun.elapsed()),
+        }
+    }
+
+    /// Why changes are not in the database; `None` where nothing failed.
+    pub fn behind(&self) -> Option<String> {
+        let failed = self.failed.as_ref()?;
+        let count = self.keys.len();
+        let changes = if count == 1 { "change" } else { "changes" };
+        Some(format!(
+            "{count} {changes} in the database: {}",
+            failed.error
+        ))
+    }
+
+    fn fail(&mut self, error: &anyhow::Error, took: Duration) {
+        self.keys.extend(self.group.take().into_iter().flatten());
+        let error = format!("{error:#}");
+        if self.reminder.is_due() {
+            let count = self.keys.len();
+            warn!(
+                error,
+                count,
+                "changes hold and are not in the database, so a restart may undo them: trying again each second"
+            );
+        }
+        let again = Instant::now() + took * TIME_PART;
+        self.failed = Some(Failed { error, again });
+    }
+}
+
+impl Controller {
+    /// Ends bans, allows and limits that are over.
+    pub(super) fn end_what_is_over(&mut self) {
+        let edits = self.intent.ended(clock::now());
+        let count = edits.len();
+        match self.end(edits) {
+            Ok(()) if count > 0 => info!(count, "bans, allows or limits ended"),
+            Ok(()) => {}
+            Err(refused) => warn!(error = refused.error, "what is over could not be ended"),
+        }
+    }
+
+    /// Ends what is over in the kernel; the database forgets it [later](Self::write_unwritten). A daemon that starts forgets it too.
+    ///
+    /// # Errors
+    ///
+    /// Why all of it goes on.
+    pub(super) fn end(&mut self, edits: Vec<Edit>) -> Result<(), Refused> {
+        if edits.is_empty() {
+            return Ok(());
+        }
+        self.edit_because(&edits, Cause::Time).map(drop)
+    }
+
+    /// Tries a last time to write what is not in the database.
+    pub fn write_last(&mut self) {
+        self.unwritten.failed = None;
+        self.write_unwritten();
+        if let Some(unwritten) = self.unwritten.behind() {
+            error!(
+                unwritten,
+                "changes were never written, and the next start does not know them"
+            );
+        }
+    }
+
+    /// Writes what is not in the database yet, where that can be.
+    pub fn write_unwritten(&mut self) {
+        self.unwritten.catch_up(&self.intent, &mut self.store);
+    }
+}
