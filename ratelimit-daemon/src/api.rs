@@ -68,7 +68,7 @@ pub use self::{
     },
     lockout::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
-        PassAllStatus, ProtectedView, SSH_PEER, UNKEPT,
+        PassAllStatus, ProtectedView, SSH_PEER, SUDO_USER, UNKEPT,
     },
     new_sources::NewSourcesStatus,
     program::{ProgramBanRequest, ProgramUnbanRequest},

@@ -1,6 +1,7 @@
 //! The library behind `ratelimitd` and `rlctl`: configuration, control plane, datapath, metrics.
 
 pub mod api;
+pub mod author;
 pub mod ban;
 pub mod capture;
 pub mod class;

@@ -31,6 +31,8 @@ pub struct Service {
     pub user: &'static str,
     /// What sshd would tell `rlctl`: `192.0.2.9 51514 192.0.2.1 22`.
     pub ssh_connection: String,
+    /// Who would have typed `sudo rlctl`.
+    pub sudo_user: String,
 }
 
 /// What `rlctl` said.
@@ -60,6 +62,7 @@ impl Service {
             child: None,
             user: "",
             ssh_connection: String::new(),
+            sudo_user: String::new(),
         };
         // The daemon reads its files with the rights of its own user.
         fs::set_permissions(service.directory.path(), fs::Permissions::from_mode(0o755))?;
@@ -180,6 +183,7 @@ impl Service {
             .env("NO_COLOR", "1")
             // Whoever runs the tests over SSH is not to be protected from them.
             .env("SSH_CONNECTION", &self.ssh_connection)
+            .env("SUDO_USER", &self.sudo_user)
             .output()
             .context("running rlctl")?;
         Ok(Said::from(output))
@@ -201,6 +205,7 @@ impl Service {
             ])
             .env("NO_COLOR", "1")
             .env("SSH_CONNECTION", &self.ssh_connection)
+            .env("SUDO_USER", &self.sudo_user)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

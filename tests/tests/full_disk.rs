@@ -33,8 +33,17 @@ fn bans_of_a_full_disk_hold_are_told_as_not_kept_and_outlive_a_restart_once_ther
         &["import", "--ban", list][..],
         &["ban", "203.0.113.2", "--for", "1h"],
         &["unban", "203.0.113.1"],
-        &["allow", "10.0.0.7"],
-        &["limit", "set", "--prefix", "198.51.100.0/24", "1/h"],
+        &["allow", "add", "10.0.0.7"],
+        &[
+            "limit",
+            "set",
+            "--prefix",
+            "198.51.100.0/24",
+            "--packets",
+            "1",
+            "--per",
+            "1h",
+        ],
         &["status"],
     ] {
         let said = service.rlctl(command).unwrap();

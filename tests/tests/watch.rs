@@ -30,6 +30,42 @@ limits = [{ packets = 3, per = "1h" }]
 "#;
 
 #[test]
+fn a_change_is_one_line_of_the_log_and_an_event_that_outlives_a_restart() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, TOML).unwrap();
+    service.sudo_user = "alice".to_owned();
+    let banned = BANNED.to_string();
+    service
+        .rlctl_ok(&["ban", &banned, "--for", "1h", "--reason", "scan"])
+        .unwrap();
+    let log = service.log();
+    let told = log.lines().filter(|line| line.contains(&banned));
+    let told: Vec<&str> = told.collect();
+    assert_eq!(told.len(), 1, "{log}");
+    for part in [
+        "banned prefix=\"198.51.100.9\" origin=manual reason=\"scan\" until=",
+        "author=\"root\" sudo_user=\"alice\"",
+    ] {
+        assert!(told[0].contains(part), "{told:?}");
+    }
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    service.rlctl_ok(&["unban", &banned]).unwrap();
+    let events = service.rlctl_ok(&["--json", "events"]).unwrap();
+    let events = events
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let events: Vec<Value> = events
+        .filter(|it: &Value| it["prefix"] == "198.51.100.9")
+        .collect();
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert_eq!(events[0]["author"], "root (sudo alice)");
+    assert_eq!(events[1]["by"], "root (sudo alice)");
+    assert!(events[0]["number"].as_u64() < events[1]["number"].as_u64());
+}
+
+#[test]
 fn whoever_follows_sees_changes_and_drops_until_the_daemon_stops() {
     require_root!();
     let lab = Lab::new().unwrap();

@@ -12,7 +12,7 @@ use crate::{limit::LimitSpec, prefix::Prefix};
 /// One thing that happened; a line of JSON: `{"number":7,"at":"...","event":"ban-added","prefix":"192.0.2.1/32",...}`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Event {
-    /// Counts the events since the daemon started, from 1 on.
+    /// Counts the events, also over restarts of the daemon, from 1 on.
     pub number: u64,
     /// When.
     pub at: Timestamp,

@@ -8,10 +8,13 @@ use crate::prefix::Prefix;
 /// The header in which `rlctl` says from where the SSH session comes that it was typed in: an address.
 pub const SSH_PEER: &str = "ratelimit-ssh-peer";
 
+/// The header in which `rlctl` says on behalf of whom it asks by `sudo`: a name. It is a claim, told beside the user of the process.
+pub const SUDO_USER: &str = "ratelimit-sudo-user";
+
 /// The header of every answer while everything passes: [`PassAllStatus`] as JSON.
 pub const PASS_ALL: &str = "ratelimit-pass-all";
 
-/// The header of every answer while `pass-all` or a trial is not written down as it stands, so that a restart may undo it: why, as
+/// The header of every answer while `pass-all`, a trial or changes are not written down as they stand, so that a restart may undo it: why, as
 /// a list in JSON.
 pub const UNKEPT: &str = "ratelimit-unkept";
 

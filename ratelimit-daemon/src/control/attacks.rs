@@ -94,14 +94,10 @@ impl Controller {
         if edits.is_empty() {
             return;
         }
-        let count = edits.len();
         let edits: Vec<Edit> = edits.into_values().collect();
-        match self.edit(&edits) {
-            Ok(_) => info!(count, "sources of attacks are banned"),
-            Err(refused) => warn!(
-                error = refused.error,
-                "sources of attacks could not be banned"
-            ),
+        if let Err(refused) = self.edit(&edits) {
+            let error = refused.error;
+            warn!(error, "sources of attacks could not be banned");
         }
     }
 

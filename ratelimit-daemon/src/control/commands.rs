@@ -65,7 +65,6 @@ impl Controller {
         changed.added -= changed.removed;
         changed.updated += std::mem::take(&mut changed.removed);
         changed.until = term::told(until);
-        self.tell_banned(request.prefixes.len(), author, changed.until);
         Ok(changed)
     }
 
@@ -97,7 +96,6 @@ impl Controller {
             }
         }
         self.edit_because(&edits, Cause::User(author))?;
-        info!(prefixes = unbanned.removed, author, "unbanned");
         // Those that were ended together with it hold no more.
         let named = request.prefixes.into_iter();
         unbanned.held = named.flat_map(|prefix| self.held(prefix)).collect();
@@ -140,7 +138,6 @@ impl Controller {
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
         let mut changed = self.edit(&edits)?;
         changed.until = term::told(until);
-        info!(prefixes = request.prefixes.len(), author, until = ?changed.until, "allowed");
         Ok(changed)
     }
 
@@ -168,7 +165,6 @@ impl Controller {
             .map(|prefix| Edit::Allow(*prefix, None))
             .collect();
         let changed = self.edit_because(&edits, Cause::User(author))?;
-        info!(prefixes = present.len(), author, "taken off the allow list");
         Ok(Changed { absent, ..changed })
     }
 
@@ -209,7 +205,6 @@ impl Controller {
         let after = carried::scope_of(&self.rules, &self.policies, request.prefix);
         changed.starts_anew = carried::starts_anew(before, after);
         changed.until = term::told(until);
-        info!(target = %target(request.prefix), author, until = ?changed.until, "limits set");
         Ok(changed)
     }
 
@@ -237,7 +232,6 @@ impl Controller {
         let further = further.map(|prefix| Edit::Limited(prefix, None));
         let edits: Vec<Edit> = by_hand.into_iter().chain(further).collect();
         let changed = self.edit_because(&edits, Cause::User(author))?;
-        info!(target = %target(request.prefix), author, "limits taken away");
         Ok(changed)
     }
 

@@ -18,6 +18,7 @@ use super::{
     crowdsec::Connection,
     detected::Detections,
     enforcer::{Changes, Enforcer, Tables},
+    event_log::EventLog,
     history::History,
     intent::{Edit, Intent},
     journal::Journal,
@@ -77,14 +78,13 @@ pub struct Controller {
     tick: Duration,
     pub(super) comparisons: Comparisons,
     pub(super) journal: Journal,
+    pub(super) event_log: EventLog,
     pub(super) crowdsec: Connection,
     pub(super) protection: Protection,
     pub(super) pass_all: PassAll,
     pub(super) trials: Trials,
     pub(super) filling: Filling,
     pub(super) unwritten: Unwritten,
-    /// How many prefixes the commands of this group banned; `None` outside of one.
-    banned_in_group: Option<usize>,
 }
 
 /// What became of the configuration so far.
@@ -110,6 +110,7 @@ impl Controller {
     ) -> anyhow::Result<Self> {
         let crowdsec = config.crowdsec.clone();
         let history = History::restore(&store)?;
+        let (event_log, changes) = EventLog::open(&config.paths.state);
         let mut controller = Self {
             protection: Protection::new(protected),
             pass_all: PassAll::restore(&config.paths.state),
@@ -136,11 +137,11 @@ impl Controller {
             pruned: std::time::Instant::now(),
             tick: clock::tick(),
             comparisons: Comparisons::default(),
-            journal: Journal::default(),
+            journal: Journal::after(changes),
+            event_log,
             crowdsec: Connection::new(crowdsec),
             filling: Filling::default(),
             unwritten: Unwritten::default(),
-            banned_in_group: None,
         };
         controller.enforcer.progress = controller.progress.clone();
         controller.store.progress = controller.progress.clone();
@@ -213,6 +214,7 @@ impl Controller {
         }
         self.end_what_is_over();
         self.write_unwritten();
+        self.keep_journal();
         self.begin_comparison();
         self.watch_filling();
         self.store.flush();
@@ -258,25 +260,11 @@ impl Controller {
     /// From here on changes share a transaction, until [`end_group`](Self::end_group).
     pub(super) fn begin_group(&mut self) {
         self.unwritten.begin_group(&mut self.store);
-        self.banned_in_group = Some(0);
-    }
-
-    /// Logs a ban, or where there are many commands at once, how many prefixes they banned together.
-    pub(super) fn tell_banned(&mut self, prefixes: usize, author: &str, until: Option<Timestamp>) {
-        if let Some(banned) = &mut self.banned_in_group {
-            *banned += prefixes;
-        } else {
-            info!(prefixes, author, ?until, "banned");
-        }
     }
 
     /// Keeps the changes of a group.
     pub(super) fn end_group(&mut self) {
-        let prefixes = self.banned_in_group.take().unwrap_or_default();
         self.unwritten.end_group(&mut self.store);
-        if prefixes > 0 {
-            info!(prefixes, "banned by several commands");
-        }
     }
 
     /// Makes changes of which the first `giving_way` free entries for the others, and are not told.

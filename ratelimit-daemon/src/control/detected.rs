@@ -138,16 +138,14 @@ impl Controller {
                 continue;
             }
             edits.extend(sentence.edits(source, now));
-            taken.push((source, sentence));
+            taken.push(sentence);
         }
         if !edits.is_empty() {
             self.edit(&edits)?;
         }
-        for (source, sentence) in &taken {
+        for sentence in &taken {
             let count = self.detections.by_policy.entry(sentence.policy.clone());
             *count.or_default() += 1;
-            let (policy, bans) = (&sentence.policy, sentence.bans);
-            info!(%source, policy, bans, until = %clock::to_wall(sentence.until), "banned by a policy");
         }
         let datapath = self.enforcer.datapath_mut();
         datapath.forget_detected(&detected).map_err(unreadable)?;

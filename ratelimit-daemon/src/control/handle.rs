@@ -97,6 +97,7 @@ impl Handle {
         let (what, busy) = (Busy::what(), self.busy.clone());
         let job = Job::Alone(Box::new(move |controller| {
             let value = busy.during(what, || request(controller));
+            controller.keep_journal();
             // Nobody may wait any more: the client hung up.
             let _ = sender.send(value);
         }));
@@ -232,6 +233,7 @@ impl Controller {
         }
         busy.during("writing changes to the database".into(), || {
             self.end_group();
+            self.keep_journal();
         });
         let unkept: Unkept = self.unkept().into();
         let others = Others {

@@ -138,6 +138,10 @@ impl Controller {
                 kept,
                 longer,
             } = target;
+            // Bans and allows are told as changes.
+            if !request.dry_run && !into.starts_with("list:") {
+                continue;
+            }
             info!(
                 into,
                 added,

@@ -11,19 +11,22 @@ use std::{
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
+use super::event_log;
 use crate::api::{Event, What};
 
 /// The changes that are kept.
-const CHANGES_KEPT: usize = 1_000;
+const CHANGES_KEPT: usize = event_log::ROWS_MAX as usize;
 /// The drops that are kept.
 const DROPS_KEPT: usize = 1_000;
 /// The events that a follower may be behind before it loses some.
 const BEHIND_MAX: usize = 4_096;
 
-/// The events of this run of the daemon.
+/// The events of this run of the daemon, and the changes of those before.
 pub struct Journal {
     recorded: u64,
     changes: VecDeque<Arc<Event>>,
+    /// Those of them that a restart would forget.
+    unkept: Vec<Arc<Event>>,
     drops: VecDeque<Arc<Event>>,
     followers: broadcast::Sender<Arc<Event>>,
     /// The interfaces by their slots.
@@ -35,6 +38,7 @@ impl Default for Journal {
         Self {
             recorded: 0,
             changes: VecDeque::new(),
+            unkept: Vec::new(),
             drops: VecDeque::new(),
             followers: broadcast::Sender::new(BEHIND_MAX),
             interfaces: BTreeMap::new(),
@@ -46,22 +50,47 @@ impl Journal {
     /// Keeps what happened at `at`, and tells it to those who follow.
     pub fn record(&mut self, at: Timestamp, what: What) {
         self.recorded += 1;
-        let (kept, most) = if what.is_drop() {
-            (&mut self.drops, DROPS_KEPT)
-        } else {
-            (&mut self.changes, CHANGES_KEPT)
-        };
+        let is_drop = what.is_drop();
         let event = Arc::new(Event {
             number: self.recorded,
             at,
             what,
         });
+        let (kept, most) = if is_drop {
+            (&mut self.drops, DROPS_KEPT)
+        } else {
+            if self.unkept.len() < CHANGES_KEPT {
+                self.unkept.push(Arc::clone(&event));
+            }
+            (&mut self.changes, CHANGES_KEPT)
+        };
         if kept.len() == most {
             kept.pop_front();
         }
         kept.push_back(Arc::clone(&event));
         // Nobody may follow.
         let _ = self.followers.send(event);
+    }
+
+    /// The journal that goes on from the changes of the runs before.
+    #[must_use]
+    pub fn after(changes: Vec<Event>) -> Self {
+        Self {
+            recorded: changes.last().map_or(0, |event| event.number),
+            changes: changes.into_iter().map(Arc::new).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The changes that a restart would forget.
+    #[must_use]
+    pub fn unkept(&self) -> &[Arc<Event>] {
+        &self.unkept
+    }
+
+    /// They were kept.
+    pub fn forget_unkept(&mut self) {
+        self.unkept.clear();
     }
 
     /// What is kept, in its order.

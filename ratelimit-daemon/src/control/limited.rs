@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, ops::Bound};
 
 use ratelimit_common::policy::LIMITS_MAX;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{
     controller::Controller,
@@ -161,14 +161,10 @@ impl Controller {
         if edits.is_empty() {
             return;
         }
-        let count = edits.len();
         let edits: Vec<Edit> = edits.into_values().collect();
-        match self.edit(&edits) {
-            Ok(_) => info!(count, "sources of attacks are limited"),
-            Err(refused) => warn!(
-                error = refused.error,
-                "sources of attacks could not be limited"
-            ),
+        if let Err(refused) = self.edit(&edits) {
+            let error = refused.error;
+            warn!(error, "sources of attacks could not be limited");
         }
     }
 

@@ -2,7 +2,6 @@
 //! shortens those of another.
 
 use jiff::Timestamp;
-use tracing::info;
 
 use super::{
     commands::require_prefixes, controller::Controller, intent::Edit, store::BanRow, term,
@@ -44,7 +43,6 @@ impl Controller {
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
         let mut changed = self.edit(&edits)?;
         changed.until = term::told(until);
-        self.tell_banned(edits.len(), &request.program, changed.until);
         Ok(changed)
     }
 
@@ -65,8 +63,6 @@ impl Controller {
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), None);
         let edits: Vec<Edit> = present.iter().map(edit).collect();
         let changed = self.edit(&edits)?;
-        let program = request.program;
-        info!(prefixes = edits.len(), %program, "unbanned");
         Ok(Changed { absent, ..changed })
     }
 }

@@ -11,6 +11,7 @@ use ratelimit_common::{DropReason, Family, Instant, event::DropEvent};
 use tracing::debug;
 
 use super::{
+    change_log,
     controller::Controller,
     intent::Edit,
     journal::Journal,
@@ -65,6 +66,7 @@ impl Controller {
 
     /// Records edits that were made; `reverse` has what was before each.
     pub(super) fn record_edits(&mut self, edits: &[Edit], reverse: &[Edit], cause: Cause<'_>) {
+        change_log::tell(edits.iter().zip(reverse), cause);
         let is_ban = |edit: &Edit| matches!(edit, Edit::Ban(..));
         let are_many = edits.iter().filter(|edit| is_ban(edit)).count() > BANS_TOLD;
         let changed = edits.iter().zip(reverse);
@@ -78,6 +80,14 @@ impl Controller {
         let now = Timestamp::now();
         for what in events {
             self.journal.record(now, what);
+        }
+    }
+
+    /// Keeps what was recorded over a restart.
+    pub fn keep_journal(&mut self) {
+        let events = self.journal.unkept();
+        if !events.is_empty() && self.event_log.write(events) {
+            self.journal.forget_unkept();
         }
     }
 

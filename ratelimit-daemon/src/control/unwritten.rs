@@ -173,11 +173,8 @@ impl Controller {
     /// Ends bans, allows and limits that are over.
     pub(super) fn end_what_is_over(&mut self) {
         let edits = self.intent.ended(clock::now());
-        let count = edits.len();
-        match self.end(edits) {
-            Ok(()) if count > 0 => info!(count, "bans, allows or limits ended"),
-            Ok(()) => {}
-            Err(refused) => warn!(error = refused.error, "what is over could not be ended"),
+        if let Err(refused) = self.end(edits) {
+            warn!(error = refused.error, "what is over could not be ended");
         }
     }
 

@@ -23,7 +23,7 @@ use super::{capture_api, event_api, peer::Peer, stream::Streams};
 use crate::{
     api::{
         APPLY_BYTES_MAX, ApplyRequest, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused,
-        SSH_PEER, SuggestRequest, UNKEPT,
+        SSH_PEER, SUDO_USER, SuggestRequest, UNKEPT,
     },
     control::{self, Controller, Handle, Unanswered},
     lists,
@@ -79,6 +79,9 @@ impl ControlApi {
         } else {
             noted.await;
         }
+        let claimed = request.headers().get(SUDO_USER);
+        let claimed = claimed.and_then(|claimed| claimed.to_str().ok());
+        let peer = peer.on_behalf_of(claimed.unwrap_or_default());
         let extensions = request.extensions_mut();
         extensions.insert(peer.clone());
         extensions.insert(streams.clone());

@@ -10,6 +10,7 @@ use tokio::net::{UnixStream, unix::UCred};
 use tracing::warn;
 
 use super::names::Names;
+use crate::author;
 
 /// Groups that are asked for at first; few users are in more.
 const GROUPS_USUAL: usize = 32;
@@ -63,6 +64,15 @@ impl Peer {
     #[must_use]
     pub const fn is_permitted(&self) -> bool {
         self.is_permitted
+    }
+
+    /// The same, who says on behalf of whom it asks.
+    #[must_use]
+    pub fn on_behalf_of(&self, claimed: &str) -> Self {
+        Self {
+            author: author::on_behalf_of(&self.author, claimed).into(),
+            ..self.clone()
+        }
     }
 
     /// The name of the user, or its number.

@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    env,
     io::{self, ErrorKind},
     net::IpAddr,
     path::PathBuf,
@@ -21,8 +22,11 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 
 use crate::{
-    api::{APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER, UNKEPT},
-    quantity,
+    api::{
+        APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER, SUDO_USER,
+        UNKEPT,
+    },
+    author, quantity,
     rlctl::{exit_code::ExitCode, failure::Failure, ssh_peer},
 };
 
@@ -37,6 +41,8 @@ pub struct Client {
     socket: PathBuf,
     timeout: Duration,
     ssh_peer: Option<IpAddr>,
+    /// Who asks by `sudo`.
+    sudo_user: Option<String>,
     pass_all: RefCell<Option<PassAllStatus>>,
     unkept: RefCell<Vec<String>>,
 }
@@ -57,6 +63,9 @@ impl Client {
             socket,
             timeout: TIMEOUT,
             ssh_peer: ssh_peer::find(),
+            sudo_user: env::var("SUDO_USER")
+                .ok()
+                .filter(|name| author::is_name(name)),
             pass_all: RefCell::default(),
             unkept: RefCell::default(),
         }
@@ -164,6 +173,10 @@ impl Client {
             .header(CONTENT_TYPE, content);
         let request = match self.ssh_peer {
             Some(peer) => request.header(SSH_PEER, peer.to_string()),
+            None => request,
+        };
+        let request = match &self.sudo_user {
+            Some(user) => request.header(SUDO_USER, user),
             None => request,
         };
         let request = request.body(Full::from(body));

@@ -41,6 +41,21 @@ fn of_all_that_covers_an_address_one_decides_and_the_rest_lies_beneath() {
 }
 
 #[test]
+fn changes_are_told_after_a_restart_too_and_drops_are_not() {
+    let mut lab = Lab::new(config());
+    lab.ban(&["192.0.2.1"], Some(600.0)).unwrap();
+    lab.limit(None, 7).unwrap();
+    lab.controller.keep_journal();
+    let before = lab.controller.journal().kept();
+    assert_eq!(before.len(), 2);
+    lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
+    assert_eq!(lab.controller.journal().kept(), before);
+    lab.ban(&["192.0.2.2"], None).unwrap();
+    let after = lab.controller.journal().kept();
+    assert_eq!((after.len(), after[2].number), (3, 3));
+}
+
+#[test]
 fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
     let mut lab = Lab::new(config());
     let drop = |reason| DropEvent {

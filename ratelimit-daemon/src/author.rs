@@ -1,0 +1,52 @@
+//! Who did something: the user that the kernel vouches for, and beside it, as a claim, the user of `sudo`: `root (sudo alice)`.
+
+const BEGIN: &str = " (sudo ";
+const END: char = ')';
+/// The longest name of a user, as `useradd` takes it.
+const NAME_BYTES_MAX: usize = 32;
+
+/// The author with the user who is said to have asked by `sudo`. What is no name of a user is not told.
+#[must_use]
+pub fn on_behalf_of(peer: &str, claimed: &str) -> String {
+    if is_name(claimed) && claimed != peer {
+        format!("{peer}{BEGIN}{claimed}{END}")
+    } else {
+        peer.to_owned()
+    }
+}
+
+/// Whether a text may be the name of a user.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.chars().all(fits)
+}
+
+/// The user that the kernel vouches for, and the one of `sudo`.
+#[must_use]
+pub fn parts(author: &str) -> (&str, Option<&str>) {
+    let found = author
+        .split_once(BEGIN)
+        .and_then(|(peer, rest)| Some((peer, rest.strip_suffix(END)?)));
+    found.map_or((author, None), |(peer, claimed)| (peer, Some(claimed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_stands_beside_who_the_kernel_vouches_for() {
+        for (claimed, author, told) in [
+            ("alice", "root (sudo alice)", ("root", Some("alice"))),
+            ("root", "root", ("root", None)),
+            ("", "root", ("root", None)),
+            ("al ice", "root", ("root", None)),
+            ("x) (sudo bob", "root", ("root", None)),
+            ("a\nb", "root", ("root", None)),
+        ] {
+            assert_eq!(on_behalf_of("root", claimed), author);
+            assert_eq!(parts(author), told);
+        }
+    }
+}

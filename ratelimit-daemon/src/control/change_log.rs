@@ -1,0 +1,271 @@
+//! Changes as lines of the log: each is one line, and of many at once one line has their number and the first few.
+
+use ratelimit_common::Instant;
+use tracing::info;
+
+use super::{
+    intent::Edit,
+    record::Cause,
+    store::{FOREVER, LimitRow},
+};
+use crate::{author, clock, origin::Origin, prefix::Prefix};
+
+/// Changes at once that are logged one by one.
+const LINES_MAX: usize = 10;
+/// Those of more that are named.
+const NAMED: usize = 5;
+
+/// One change.
+struct Line {
+    what: &'static str,
+    prefix: Option<Prefix>,
+    origin: Option<Origin>,
+    limits: Option<String>,
+    reason: Option<String>,
+    until: Option<Instant>,
+    author: Option<String>,
+}
+
+/// Logs changes that were made; each has what was before beside it. What is remembered of sources is none of them, and lists are
+/// logged where they are read.
+pub fn tell<'e>(changed: impl Iterator<Item = (&'e Edit, &'e Edit)> + Clone, cause: Cause<'_>) {
+    let lines = || {
+        let told = changed.clone().filter(|(edit, before)| edit != before);
+        told.filter_map(|(edit, before)| line(edit, before, cause))
+    };
+    if lines().nth(LINES_MAX).is_none() {
+        for line in lines() {
+            line.log();
+        }
+        return;
+    }
+    let mut kinds: Vec<(Line, usize, Vec<String>)> = Vec::new();
+    for line in lines() {
+        let kind = kinds.iter_mut().find(|(first, ..)| first.is_like(&line));
+        let named = line.target();
+        if let Some((_, count, names)) = kind {
+            *count += 1;
+            if names.len() < NAMED {
+                names.push(named);
+            }
+        } else {
+            kinds.push((line, 1, vec![named]));
+        }
+    }
+    for (first, count, names) in kinds {
+        first.log_many(count, &names.join(" "));
+    }
+}
+
+impl Line {
+    /// Whether both are told as changes of one kind.
+    fn is_like(&self, other: &Self) -> bool {
+        (self.what, &self.origin, &self.author) == (other.what, &other.origin, &other.author)
+    }
+
+    fn target(&self) -> String {
+        self.prefix
+            .map_or_else(|| "default".to_owned(), |prefix| prefix.to_string())
+    }
+
+    fn log(&self) {
+        let (author, sudo_user) = self.author();
+        info!(
+            prefix = self.target(),
+            origin = self.origin.as_ref().map(display),
+            limits = self.limits,
+            reason = self.reason,
+            until = self
+                .until
+                .filter(|until| *until != FOREVER)
+                .map(|until| display(clock::to_wall(until))),
+            author,
+            sudo_user,
+            "{}",
+            self.what
+        );
+    }
+
+    fn log_many(&self, count: usize, first: &str) {
+        let (author, sudo_user) = self.author();
+        info!(
+            count,
+            first,
+            origin = self.origin.as_ref().map(display),
+            reason = self.reason,
+            author,
+            sudo_user,
+            "{}",
+            self.what
+        );
+    }
+
+    fn author(&self) -> (Option<&str>, Option<&str>) {
+        let parts = self.author.as_deref().map(author::parts);
+        (
+            parts.map(|(author, _)| author),
+            parts.and_then(|(_, user)| user),
+        )
+    }
+}
+
+fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
+    let by = match cause {
+        Cause::User(user) => Some(user.to_owned()),
+        Cause::Origin | Cause::Time => None,
+    };
+    let gone = |removed, ended| match cause {
+        Cause::Time => ended,
+        Cause::Origin | Cause::User(_) => removed,
+    };
+    let none = Line {
+        what: "",
+        prefix: None,
+        origin: None,
+        limits: None,
+        reason: None,
+        until: None,
+        author: by,
+    };
+    let text = |limits: &LimitRow| {
+        let limits = limits.limits.iter().map(ToString::to_string);
+        limits.collect::<Vec<_>>().join(", ")
+    };
+    Some(match (edit, before) {
+        (Edit::Ban(prefix, origin, Some(row)), _) => Line {
+            what: "banned",
+            prefix: Some(*prefix),
+            origin: Some(origin.clone()),
+            reason: row.reason.as_deref().map(str::to_owned),
+            until: Some(row.until),
+            author: Some(row.author.to_string()),
+            ..none
+        },
+        (Edit::Ban(prefix, origin, None), Edit::Ban(_, _, Some(row))) => Line {
+            what: gone("unbanned", "ban ended"),
+            prefix: Some(*prefix),
+            origin: Some(origin.clone()),
+            reason: row.reason.as_deref().map(str::to_owned),
+            ..none
+        },
+        (Edit::Allow(prefix, Some(row)), _) => Line {
+            what: "allowed",
+            prefix: Some(*prefix),
+            reason: row.reason.clone(),
+            until: Some(row.until),
+            author: Some(row.author.clone()),
+            ..none
+        },
+        (Edit::Allow(prefix, None), Edit::Allow(_, Some(row))) => Line {
+            what: gone("taken off the allow list", "allow ended"),
+            prefix: Some(*prefix),
+            reason: row.reason.clone(),
+            ..none
+        },
+        (Edit::Limits(prefix, Some(row)), _) => Line {
+            what: "limits set",
+            prefix: *prefix,
+            limits: Some(text(row)),
+            reason: row.reason.clone(),
+            until: Some(row.until),
+            author: Some(row.author.clone()),
+            ..none
+        },
+        (Edit::Limits(prefix, None), Edit::Limits(_, Some(row))) => Line {
+            what: gone("limits taken away", "limits ended"),
+            prefix: *prefix,
+            limits: Some(text(row)),
+            reason: row.reason.clone(),
+            ..none
+        },
+        (Edit::Limited(prefix, Some(row)), _) => Line {
+            what: "limited",
+            prefix: Some(*prefix),
+            origin: Some(Origin::Detected),
+            limits: Some(row.limit.to_string()),
+            reason: Some(row.kind.label().to_owned()),
+            until: Some(row.until),
+            ..none
+        },
+        (Edit::Limited(prefix, None), Edit::Limited(_, Some(_))) => Line {
+            what: gone("limited no more", "limit ended"),
+            prefix: Some(*prefix),
+            origin: Some(Origin::Detected),
+            ..none
+        },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::store::BanRow;
+
+    #[test]
+    fn of_many_changes_one_line_has_their_number_and_the_first() {
+        let log = told(30, Cause::Origin);
+        assert_eq!(log.lines().count(), 1, "{log}");
+        for part in [
+            "banned count=30 first=\"192.0.2.0 192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4\"",
+            "origin=manual",
+            "reason=\"flood\"",
+            "author=\"root\" sudo_user=\"alice\"",
+        ] {
+            assert!(log.contains(part), "{log}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_one_line_with_all_that_is_known_of_it() {
+        let log = told(2, Cause::Origin);
+        assert_eq!(log.lines().count(), 2, "{log}");
+        let first = log.lines().next().unwrap();
+        for part in [
+            "banned prefix=\"192.0.2.0\" origin=manual reason=\"flood\" until=2",
+            " author=\"root\" sudo_user=\"alice\"",
+        ] {
+            assert!(first.contains(part), "{first}");
+        }
+    }
+
+    /// The log of so many bans.
+    fn told(count: u8, cause: Cause<'_>) -> String {
+        let row = BanRow {
+            until: clock::after(std::time::Duration::from_mins(1)),
+            since: jiff::Timestamp::now(),
+            reason: Some("flood".into()),
+            author: "root (sudo alice)".into(),
+        };
+        let prefix = |host| Prefix::from(std::net::IpAddr::from([192, 0, 2, host]));
+        let edits: Vec<_> = (0..count)
+            .map(|host| Edit::Ban(prefix(host), Origin::Manual, Some(row.clone())))
+            .collect();
+        let before: Vec<_> = (0..count)
+            .map(|host| Edit::Ban(prefix(host), Origin::Manual, None))
+            .collect();
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || tell(edits.iter().zip(&before), cause));
+        let text = log.0.lock().unwrap().clone();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[derive(Clone, Default)]
+    struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+}
