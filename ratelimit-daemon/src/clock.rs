@@ -46,8 +46,8 @@ pub fn tick() -> Duration {
 #[must_use]
 pub fn after(duration: Duration) -> Instant {
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    // The last point stands for "forever".
-    Instant::from_nanos(now().as_nanos().saturating_add(nanos).min(u64::MAX - 1))
+    // The last point stands for "forever". An odd end is one that nothing tells again (`control/renewed.rs`).
+    Instant::from_nanos(now().as_nanos().saturating_add(nanos).min(u64::MAX - 2) | 1)
 }
 
 /// What the wall clock shows, or will show, at a point on the monotonic clock, to the millisecond: asked twice, it answers

@@ -56,6 +56,7 @@ mod record;
 mod regions;
 mod reload;
 mod reminder;
+mod renewed;
 mod reserve;
 mod rules;
 mod stopped;

@@ -1,20 +1,68 @@
 //! What the kernel holds and the database does not know, after that was damaged or is gone: bans and allows are kept.
+//!
+//! Bans that come again by themselves ([`renewed`]) are kept as a list of their own, until all that tells them has done so.
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use ratelimit_common::ListEntry;
-use tracing::warn;
+use ratelimit_common::{Instant, ListEntry};
+use tracing::{info, warn};
 
 use super::{
     controller::Controller,
     intent::Edit,
-    store::{AllowRow, BanRow, Found},
+    list::{self, List},
+    renewed,
+    store::{AllowRow, BanRow, FOREVER, Found},
 };
-use crate::{clock, origin::Origin, prefix::Prefix};
+use crate::{
+    clock,
+    lists::{Action, ReasonId, Reasons},
+    origin::Origin,
+    prefix::Prefix,
+};
 
 /// Who is told to have set what is kept.
 const AUTHOR: &str = "ratelimitd";
 /// Why it is told to be there.
 const REASON: &str = "kept from the kernel: the database did not have it";
+
+/// The list of bans that come again. No file is called so: the configuration takes no such name.
+pub const KEPT: &str = "[kept]";
+
+/// Bans that come again, as they are found: the wider prefixes come first.
+#[derive(Default)]
+struct Renewed {
+    entries: Vec<list::ListEntry>,
+    /// Those around the last one.
+    around: Vec<(Prefix, Instant)>,
+}
+
+impl Renewed {
+    /// Adds a ban, unless it says what the one of a prefix around it does.
+    fn add(&mut self, prefix: Prefix, until: Instant) {
+        while self
+            .around
+            .last()
+            .is_some_and(|(outer, _)| !outer.covers(prefix))
+        {
+            self.around.pop();
+        }
+        if self.around.iter().any(|(_, outer)| *outer >= until) {
+            return;
+        }
+        self.around.push((prefix, until));
+        self.entries.push(list::ListEntry {
+            prefix,
+            until: if until == renewed::FOREVER {
+                FOREVER
+            } else {
+                until
+            },
+            reason: ReasonId::NONE,
+        });
+    }
+}
 
 impl Controller {
     /// Brings what is intended to what the kernel holds, where the database cannot be trusted: bans and allows that the
@@ -32,13 +80,16 @@ impl Controller {
         let mut edits = self.ended_meanwhile();
         self.make_intended(&edits);
         let ended = edits.len();
+        let mut again = Renewed::default();
         for (prefix, entry) in held {
-            let kept = self.unexplained(prefix, entry);
+            let kept = self.unexplained(prefix, entry, &mut again);
             self.make_intended(&kept);
             edits.extend(kept);
         }
+        edits.extend(self.keep_renewed(again.entries));
         self.unwritten.write(&edits, &mut self.store);
-        let kept = edits.len() - ended;
+        let bans = |edit: &Edit| edit.prefixes().count();
+        let kept: usize = edits[ended..].iter().map(bans).sum();
         if !edits.is_empty() {
             warn!(
                 kept,
@@ -51,9 +102,10 @@ impl Controller {
 
     fn ended_meanwhile(&self) -> Vec<Edit> {
         let bans = self.intent.bans().iter();
-        let ended = bans.filter(|((prefix, _), row)| {
+        let ended = bans.filter(|((prefix, origin), row)| {
             let held = self.enforcer.entry(*prefix);
-            held.and_then(|entry| entry.banned_until()) < Some(row.until)
+            let until = renewed::end_of_ban(origin, row.until);
+            held.and_then(|entry| entry.banned_until()) < Some(until)
         });
         let bans = ended.map(|((prefix, origin), _)| Edit::Ban(*prefix, origin.clone(), None));
         let allows = self.intent.allows().iter();
@@ -66,7 +118,7 @@ impl Controller {
     }
 
     /// What is to be intended so that the kernel holds of a prefix what it does. The prefixes around it come before it.
-    fn unexplained(&self, prefix: Prefix, held: ListEntry) -> Vec<Edit> {
+    fn unexplained(&self, prefix: Prefix, held: ListEntry, again: &mut Renewed) -> Vec<Edit> {
         let intended = self.rules.sum(prefix);
         let mut edits = Vec::new();
         let until = held.allowed_until().filter(|until| *until > clock::now());
@@ -80,7 +132,10 @@ impl Controller {
             edits.push(Edit::Allow(prefix, Some(allow)));
         }
         let until = held.banned_until().filter(|until| *until > clock::now());
-        if let Some(until) = until.filter(|until| Some(*until) > intended.banned_until()) {
+        let until = until.filter(|until| Some(*until) > intended.banned_until());
+        if let Some(until) = until.filter(|until| renewed::is_renewed(*until)) {
+            again.add(prefix, until);
+        } else if let Some(until) = until {
             let ban = BanRow {
                 until,
                 since: Timestamp::now(),
@@ -90,6 +145,61 @@ impl Controller {
             edits.push(Edit::Ban(prefix, Origin::Manual, Some(ban)));
         }
         edits
+    }
+
+    /// Intends the bans that come again as a list.
+    fn keep_renewed(&mut self, entries: Vec<list::ListEntry>) -> Option<Edit> {
+        if entries.is_empty() {
+            return None;
+        }
+        let name: Arc<str> = KEPT.into();
+        let mut entries: BTreeMap<Prefix, list::ListEntry> =
+            entries.into_iter().map(|it| (it.prefix, it)).collect();
+        let mut reasons = Reasons::default();
+        let reason = reasons.add(REASON);
+        if let Some(before) = self.intent.lists().get(&name) {
+            for entry in before.entries() {
+                entries.entry(entry.prefix).or_insert(*entry);
+            }
+        }
+        for entry in entries.values_mut() {
+            entry.reason = reason;
+        }
+        // As of a file, so that the kernel tells them apart once more.
+        let list = List::new(
+            Action::Ban,
+            Some(KEPT.into()),
+            Timestamp::now(),
+            AUTHOR.into(),
+        );
+        let list = list.with_entries(entries.into_values().collect(), reasons);
+        let (_, edit) = self.list_edit(&name, Some(list));
+        self.make_intended(edit.as_slice());
+        edit
+    }
+
+    /// Ends the bans that were kept until what tells them has done so: files of lists were read, and `CrowdSec` answered.
+    pub(super) fn end_renewed(&mut self) {
+        if !self.intent.lists().contains_key(KEPT) {
+            return;
+        }
+        let mut names = self.intent.config.lists.keys();
+        let are_read = names.all(|name| self.list_files.state(name).read.is_some());
+        let has_answered = self.intent.config.crowdsec.is_none() || self.crowdsec.has_answered();
+        if !(are_read && has_answered) {
+            return;
+        }
+        let (difference, edit) = self.list_edit(&KEPT.into(), None);
+        match self.edit(edit.as_slice()) {
+            Ok(_) => info!(
+                entries = difference.removed,
+                "lists and CrowdSec say again whom they ban: what was kept from the kernel in their place is gone"
+            ),
+            Err(refused) => warn!(
+                error = refused.error,
+                "what was kept from the kernel could not be taken away"
+            ),
+        }
     }
 
     fn make_intended(&mut self, edits: &[Edit]) {

@@ -213,6 +213,7 @@ impl Controller {
             );
         }
         self.end_what_is_over();
+        self.end_renewed();
         self.write_unwritten();
         self.keep_journal();
         self.begin_comparison();

@@ -50,6 +50,11 @@ impl Connection {
         }
     }
 
+    /// Whether all that the API decides is in force.
+    pub fn has_answered(&self) -> bool {
+        self.connected == Some(true) && self.error.is_none() && self.pulled.is_some()
+    }
+
     /// Follows another configuration, where it is another one.
     pub fn wish(&mut self, wish: Option<&Crowdsec>) {
         let is_other = self.wish.send_if_modified(|before| {

@@ -298,7 +298,7 @@ fn banned(tally: &Tally) -> u64 {
 pub(super) fn later(instant: Instant, duration: Duration) -> Instant {
     let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     // The last point stands for "forever".
-    Instant::from_nanos(instant.as_nanos().saturating_add(nanos).min(u64::MAX - 1))
+    Instant::from_nanos(instant.as_nanos().saturating_add(nanos).min(u64::MAX - 2) | 1)
 }
 
 fn wall(instant: Instant) -> Timestamp {

@@ -87,7 +87,7 @@ impl Ends {
         let nanos = i128::from(self.instant.as_nanos()) + ahead;
         // The last point stands for "forever".
         let nanos = u64::try_from(nanos.max(0)).unwrap_or(u64::MAX);
-        Instant::from_nanos(nanos.min(u64::MAX - 1))
+        Instant::from_nanos(nanos.min(u64::MAX - 2) | 1)
     }
 }
 

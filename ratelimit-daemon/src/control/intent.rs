@@ -16,6 +16,7 @@ use super::{
     list::List,
     offences::Offences,
     policies::{DEFAULT, NODE, Role, aggregate_name},
+    renewed,
     rules::Statement,
     store::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow, Store},
 };
@@ -334,8 +335,14 @@ impl Intent {
 
     /// Until when a prefix is banned: the longest of its bans holds.
     pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
-        let bans = self.bans_of(prefix).map(|(_, ban)| ban.until);
-        bans.chain(self.listed_until(Action::Ban, prefix)).max()
+        let bans = self.bans_of(prefix);
+        let bans = bans.map(|(origin, ban)| renewed::end_of_ban(origin, ban.until));
+        let lists = self.lists_for(Action::Ban);
+        let listed = lists.filter_map(|(_, list)| {
+            let entry = list.get(prefix)?;
+            Some(renewed::end_in_list(list, entry.until))
+        });
+        bans.chain(listed).max()
     }
 
     fn listed_until(&self, action: Action, prefix: Prefix) -> Option<Instant> {
@@ -347,7 +354,7 @@ impl Intent {
     /// Until when a prefix is banned by somebody who insisted.
     pub fn forced_until(&self, prefix: Prefix) -> Option<Instant> {
         let forced = self.bans.get(&(prefix, Origin::Forced))?;
-        Some(forced.until)
+        Some(renewed::end_of_ban(&Origin::Forced, forced.until))
     }
 
     /// The name of the policy of a prefix: that of a further limit, of limits set by hand, or the one of the configuration.
@@ -385,12 +392,15 @@ impl Intent {
         let lists = self.lists.values().map(|list| list.entries().len());
         let mut all = Vec::with_capacity(self.bans.len() + lists.sum::<usize>());
         let bans = self.bans.iter();
-        all.extend(bans.map(|((prefix, _), ban)| (*prefix, Statement::Banned(ban.until))));
+        all.extend(bans.map(|((prefix, origin), ban)| {
+            let until = renewed::end_of_ban(origin, ban.until);
+            (*prefix, Statement::Banned(until))
+        }));
         for list in self.lists.values() {
             let entries = list.entries().iter();
             all.extend(entries.map(|entry| {
                 let statement = match list.action {
-                    Action::Ban => Statement::Banned(entry.until),
+                    Action::Ban => Statement::Banned(renewed::end_in_list(list, entry.until)),
                     Action::Allow => Statement::Allowed(entry.until),
                 };
                 (entry.prefix, statement)

@@ -7,6 +7,7 @@ use ratelimit_common::Instant;
 use tracing::{info, warn};
 
 use super::{
+    adopt,
     controller::Controller,
     import::Ends,
     intent::Edit,
@@ -252,6 +253,8 @@ impl Controller {
         let lists = self.intent.lists().iter();
         let gone =
             lists.filter(|(name, list)| list.file.is_some() && !configured.contains_key(&***name));
+        // What was kept from the kernel goes when the others were read.
+        let gone = gone.filter(|(name, _)| ***name != *adopt::KEPT);
         let gone: Vec<Arc<str>> = gone.map(|(name, _)| Arc::clone(name)).collect();
         let mut lines = Vec::new();
         for name in gone {

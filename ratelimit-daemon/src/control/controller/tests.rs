@@ -13,6 +13,7 @@ mod history;
 mod left_out;
 mod lists;
 mod lockout;
+mod lost_database;
 mod new_sources;
 mod origins;
 mod pass_all;

@@ -94,7 +94,7 @@ fn without_the_section_its_bans_end_and_no_others() {
     assert_eq!(lab.controller.status().crowdsec, None);
 }
 
-fn followed() -> Lab {
+pub(super) fn followed() -> Lab {
     Lab::new(Config {
         crowdsec: Some(Crowdsec {
             address: "http://127.0.0.1:8080".parse().unwrap(),
@@ -107,7 +107,7 @@ fn followed() -> Lab {
 
 impl Lab {
     /// Takes in bans that last so many seconds, or are over.
-    fn take(&mut self, bans: &[(&str, Option<u64>)], whole: bool) -> bool {
+    pub(super) fn take(&mut self, bans: &[(&str, Option<u64>)], whole: bool) -> bool {
         let wanted = |seconds| Wanted {
             until: clock::after(Duration::from_secs(seconds)),
             reason: "test".into(),

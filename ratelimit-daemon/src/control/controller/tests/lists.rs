@@ -671,7 +671,7 @@ fn target(name: &str) -> ListTarget {
     }
 }
 
-fn with_file(file: &Path, every: Option<Duration>) -> Config {
+pub(super) fn with_file(file: &Path, every: Option<Duration>) -> Config {
     let list = ListConfig {
         file: PathBuf::from(file),
         every,

@@ -102,7 +102,8 @@ fn a_machine_that_sleeps_meanwhile_moves_the_ends_of_what_is_not_written() {
     lab.free_disk();
     lab.controller.write_unwritten();
     let (_, _, row) = lab.controller.store.bans().unwrap().remove(0);
-    assert_eq!(row.until, after);
+    // The last bit is for the kernel.
+    assert!(row.until.as_nanos().abs_diff(after.as_nanos()) <= 1);
 }
 
 #[test]
