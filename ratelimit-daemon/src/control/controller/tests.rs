@@ -368,9 +368,10 @@ impl Lab {
         entry.is_banned(Instant::from_nanos(clock::now().as_nanos()))
     }
 
-    /// Until when the datapath drops packets of a prefix.
+    /// Until when the datapath drops packets of a prefix, with the last bit that ends by hand have.
     fn until(&self, text: &str) -> Option<Instant> {
-        self.entries().get(&prefix(text))?.banned_until()
+        let until = self.entries().get(&prefix(text))?.banned_until()?;
+        Some(Instant::from_nanos(until.as_nanos() | 1))
     }
 
     /// The index of the policy of an address, as the datapath finds it.
