@@ -5,7 +5,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    controller::Controller, intent::Edit, list::Difference, list_files::ListFile, lists::told,
+    adopt, controller::Controller, intent::Edit, list::Difference, list_files::ListFile,
+    lists::told,
 };
 use crate::{api::Refused, config::Config, lists::Reading};
 
@@ -67,7 +68,9 @@ impl Controller {
     pub(super) fn list_changes(&self, config: &Config, lists: ConfiguredLists) -> ListChanges {
         let mut changes = ListChanges::default();
         for (name, list) in self.intent.lists() {
-            if list.file.is_some() && !config.lists.contains_key(&**name) {
+            // What was kept from the kernel goes when the others were read.
+            let is_kept = **name == *adopt::KEPT;
+            if list.file.is_some() && !is_kept && !config.lists.contains_key(&**name) {
                 let (difference, edit) = self.list_edit(name, None);
                 changes.edits.extend(edit);
                 changes.gone.push((Arc::clone(name), difference.removed));

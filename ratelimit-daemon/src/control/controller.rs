@@ -340,7 +340,7 @@ impl Controller {
             .collect();
         let answer = self
             .compile_anew()
-            .and_then(|()| self.keep_all(&edits, given_way.len()));
+            .and_then(|()| self.enforce_all_after(&edits[..given_way.len()]));
         if answer.is_err() {
             for edit in reverse.into_iter().rev() {
                 self.intent.edit(edit);
@@ -349,7 +349,7 @@ impl Controller {
             self.intent.left_out = left_out;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
             self.small.clear();
-            // What failed took itself back; this does the same where it was the database that failed.
+            // What failed took itself back; this does the same with what had given way.
             if let Err(error) = self.enforce_all() {
                 warn!(
                     error = format!("{error:#}"),
@@ -357,6 +357,9 @@ impl Controller {
                 );
             }
         } else {
+            if !edits.is_empty() {
+                self.unwritten.write(&edits, &mut self.store);
+            }
             self.record_edits(
                 &edits[given_way.len()..],
                 &reverse[given_way.len()..],
@@ -442,23 +445,13 @@ impl Controller {
         Ok(self.enforcer.apply(changes, tables)?)
     }
 
-    /// Brings the whole datapath to what is compiled, and keeps `edits`, of which the first `giving_way` free entries for the others.
-    fn keep_all(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
-        let freed = edits[..giving_way].iter().flat_map(Edit::prefixes);
-        let freed = self.changes_of(freed);
+    /// Brings the whole datapath to what is compiled, after the entries that give way to others.
+    fn enforce_all_after(&mut self, giving_way: &[Edit]) -> anyhow::Result<()> {
+        let freed = self.changes_of(giving_way.iter().flat_map(Edit::prefixes));
         let changes = self.enforcer.difference(&self.rules.entries());
         let tables = self.tables();
-        let Self {
-            store, enforcer, ..
-        } = self;
-        let enforce = || {
-            enforcer.apply(freed, None)?;
-            Ok(enforcer.apply(changes, Some(tables))?)
-        };
-        if edits.is_empty() {
-            return enforce();
-        }
-        store.keep(edits, enforce)
+        self.enforcer.apply(freed, None)?;
+        Ok(self.enforcer.apply(changes, Some(tables))?)
     }
 
     /// Brings the whole datapath to what is compiled, and answers how much was different.
