@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    ByGeneration, Changes, Datapath, DatapathError, Enforcer, Entry, Generation, IpFamily,
-    ListEntry, Prefix, Region, Tables, Undo,
+    ByGeneration, Changes, DatapathError, Enforcer, Entry, Generation, IpFamily, ListEntry, Prefix,
+    Region, Tables, Undo,
 };
 
 /// Whether one of the prefixes that come or go lies within another one that changes: then a packet has more than one entry
