@@ -205,7 +205,7 @@ impl Running {
         };
         let ban = |controller: &mut Controller| controller.ban(request, AUTHOR);
         let banned = self.runtime.block_on(self.handle.call_grouped(ban))?;
-        banned.map_err(refused).map(drop)
+        banned.0.map_err(refused).map(drop)
     }
 }
 

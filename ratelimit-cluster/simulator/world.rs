@@ -376,7 +376,7 @@ impl World {
             match cluster.receive(now, arrival, bytes, &node.kernel) {
                 Ok(_) => self.tally.taken += 1,
                 Err(Refusal::Replayed { .. } | Refusal::Outlived { .. }) => {
-                    self.tally.replayed += 1
+                    self.tally.replayed += 1;
                 }
                 Err(refusal) => {
                     self.tally.refused += 1;
@@ -435,11 +435,11 @@ impl World {
         match outgoing {
             Outgoing::Publish(bytes) => {
                 self.store
-                    .publish(self.now, &bytes, readers, network, &mut self.random)
+                    .publish(self.now, &bytes, readers, network, &mut self.random);
             }
             Outgoing::Store { part, message, .. } => {
                 self.store
-                    .store(self.nodes[place].name.as_str(), part, &message)
+                    .store(self.nodes[place].name.as_str(), part, &message);
             }
             Outgoing::Fetch { node, .. } => self.store.fetch(self.now, node.as_str(), place),
         }

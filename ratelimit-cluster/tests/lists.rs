@@ -106,7 +106,7 @@ impl Nodes {
             match outgoing {
                 Outgoing::Publish(message) => self.stream.push((self.time, message)),
                 Outgoing::Store { part, message, .. } => {
-                    drop(self.parts.insert((name(node).to_string(), part), message))
+                    drop(self.parts.insert((name(node).to_string(), part), message));
                 }
                 Outgoing::Fetch { node: of, .. } => {
                     for (_, message) in self

@@ -580,7 +580,7 @@ mod tests {
             ("fe40::1", "fe40::"),
             ("::", "::"),
         ] {
-            let [address, source] = [address, source].map(|text| ipv6(text));
+            let [address, source] = [address, source].map(ipv6);
             assert_eq!(address.source(mask), source, "{address:?}");
         }
         let ipv4 = Ipv4::new([169, 254, 1, 2]);

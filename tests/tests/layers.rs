@@ -252,7 +252,7 @@ fn a_dry_run_would_drop_what_is_dropped_when_it_is_enforced() {
                 } else {
                     (&roomy[..], false)
                 };
-                Policy::new(limits, index as u32, observe).unwrap()
+                Policy::new(limits, u32::try_from(index).unwrap(), observe).unwrap()
             };
             Scene {
                 settings: Settings::new(0, false)

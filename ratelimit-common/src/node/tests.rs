@@ -130,7 +130,8 @@ impl Machine {
         let arrival = Arrival {
             at: Instant::from_nanos(at_ns),
             bytes: u32::try_from(cost).unwrap(),
-            classes: ClassSet::OTHER,
+            classes: ClassSet::NONE,
+            settings: crate::Settings::default(),
         };
         let policy = Some(&self.policy);
         !node.check(policy, &arrival).is_refused() && !node.charge(policy, &arrival).is_refused()

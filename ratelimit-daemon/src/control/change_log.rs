@@ -28,9 +28,12 @@ struct Line {
 
 /// Logs changes that were made; each has what was before beside it. What is remembered of sources is none of them, and lists are
 /// logged where they are read.
-pub fn tell<'e>(changed: impl Iterator<Item = (&'e Edit, &'e Edit)> + Clone, cause: Cause<'_>) {
+pub fn tell(edits: &[Edit], reverse: &[Edit], cause: Cause<'_>) {
     let lines = || {
-        let told = changed.clone().filter(|(edit, before)| edit != before);
+        let told = edits
+            .iter()
+            .zip(reverse)
+            .filter(|(edit, before)| edit != before);
         told.filter_map(|(edit, before)| line(edit, before, cause))
     };
     if lines().nth(LINES_MAX).is_none() {
@@ -250,7 +253,7 @@ mod tests {
             .with_ansi(false)
             .with_writer(move || writer.clone())
             .finish();
-        tracing::subscriber::with_default(subscriber, || tell(edits.iter().zip(&before), cause));
+        tracing::subscriber::with_default(subscriber, || tell(&edits, &before, cause));
         let text = log.0.lock().unwrap().clone();
         String::from_utf8(text).unwrap()
     }

@@ -174,11 +174,10 @@ impl Controller {
     /// Forgets sources that were quiet for long enough.
     pub(super) fn forget_offences(&mut self) -> Result<(), Refused> {
         let forgotten = self.intent.forgotten(clock::now()).into_iter();
-        self.end(
-            forgotten
-                .map(|source| Edit::Offence(source, None))
-                .collect(),
-        )
+        let edits: Vec<_> = forgotten
+            .map(|source| Edit::Offence(source, None))
+            .collect();
+        self.end(&edits)
     }
 
     /// Whether detection must not ban a source, whatever it does: an allow is for all of it, or this host needs an address of

@@ -17,7 +17,9 @@ use super::reminder::Reminder;
 use crate::{api::Event, private};
 
 /// The changes that are kept.
-pub const ROWS_MAX: u64 = 1_000;
+pub const ROWS_MAX: usize = 1_000;
+/// The same, as numbers of rows are counted.
+const NUMBERS_MAX: u64 = ROWS_MAX as u64;
 /// How long they are kept.
 const AGE_MAX: SignedDuration = SignedDuration::from_hours(90 * 24);
 /// Rows after which those that are too many or too old are forgotten.
@@ -98,7 +100,7 @@ impl EventLog {
         let query = "SELECT event FROM (SELECT number, event FROM event WHERE at_ns >= ?1
              ORDER BY number DESC LIMIT ?2) ORDER BY number";
         let mut statement = connection.prepare(query)?;
-        let mut rows = statement.query(params![oldest, ROWS_MAX.cast_signed()])?;
+        let mut rows = statement.query(params![oldest, NUMBERS_MAX.cast_signed()])?;
         let mut events = Vec::new();
         while let Some(row) = rows.next()? {
             // One of a newer version is not understood, and hides no other.
@@ -127,7 +129,7 @@ impl EventLog {
         self.written += events.len();
         if self.written >= FORGET_EVERY {
             let last = events.last().map_or(0, |event| event.number);
-            let first = last.saturating_sub(ROWS_MAX).cast_signed();
+            let first = last.saturating_sub(NUMBERS_MAX).cast_signed();
             let forget = "DELETE FROM event WHERE number <= ?1 OR at_ns < ?2";
             transaction.execute(forget, params![first, oldest()?])?;
             self.written = 0;
@@ -179,12 +181,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (mut log, before) = EventLog::open(directory.path());
         assert_eq!(before, []);
-        for number in 1..=2 * ROWS_MAX {
+        for number in 1..=2 * NUMBERS_MAX {
             assert!(log.write(&[event(number, Timestamp::now())]));
         }
         let (_, after) = EventLog::open(directory.path());
         let numbers = after.iter().map(|event| event.number);
-        assert!(numbers.eq(ROWS_MAX + 1..=2 * ROWS_MAX));
+        assert!(numbers.eq(NUMBERS_MAX + 1..=2 * NUMBERS_MAX));
         let rows = log.connection.unwrap();
         let rows: i64 = rows
             .query_row("SELECT count(*) FROM event", [], |row| row.get(0))

@@ -15,7 +15,7 @@ use super::event_log;
 use crate::api::{Event, What};
 
 /// The changes that are kept.
-const CHANGES_KEPT: usize = event_log::ROWS_MAX as usize;
+const CHANGES_KEPT: usize = event_log::ROWS_MAX;
 /// The drops that are kept.
 const DROPS_KEPT: usize = 1_000;
 /// The events that a follower may be behind before it loses some.

@@ -242,7 +242,7 @@ impl Controller {
         self.pruned = std::time::Instant::now();
         for (name, list) in due {
             let (_, edit) = self.list_edit(&name, Some(list));
-            self.end(edit.into_iter().collect())?;
+            self.end(edit.as_slice())?;
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl Controller {
 
     /// Records edits that were made; `reverse` has what was before each.
     pub(super) fn record_edits(&mut self, edits: &[Edit], reverse: &[Edit], cause: Cause<'_>) {
-        change_log::tell(edits.iter().zip(reverse), cause);
+        change_log::tell(edits, reverse, cause);
         let is_ban = |edit: &Edit| matches!(edit, Edit::Ban(..));
         let are_many = edits.iter().filter(|edit| is_ban(edit)).count() > BANS_TOLD;
         let changed = edits.iter().zip(reverse);

@@ -24,7 +24,7 @@ pub fn end_in_list(list: &List, until: Instant) -> Instant {
 }
 
 /// The end of one that comes again and never ends.
-pub const FOREVER: Instant = Instant::from_nanos(u64::MAX & !LASTING);
+pub const FOREVER: Instant = Instant::from_nanos(!LASTING);
 
 fn end(until: Instant, is_renewed: bool) -> Instant {
     let until = until.as_nanos();

@@ -173,7 +173,7 @@ impl Controller {
     /// Ends bans, allows and limits that are over.
     pub(super) fn end_what_is_over(&mut self) {
         let edits = self.intent.ended(clock::now());
-        if let Err(refused) = self.end(edits) {
+        if let Err(refused) = self.end(&edits) {
             warn!(error = refused.error, "what is over could not be ended");
         }
     }
@@ -183,11 +183,11 @@ impl Controller {
     /// # Errors
     ///
     /// Why all of it goes on.
-    pub(super) fn end(&mut self, edits: Vec<Edit>) -> Result<(), Refused> {
+    pub(super) fn end(&mut self, edits: &[Edit]) -> Result<(), Refused> {
         if edits.is_empty() {
             return Ok(());
         }
-        self.edit_because(&edits, Cause::Time).map(drop)
+        self.edit_because(edits, Cause::Time).map(drop)
     }
 
     /// Tries a last time to write what is not in the database.

@@ -91,7 +91,7 @@ pub fn maps(
     plan: &MapPlan,
     seeds: Seeds,
 ) -> anyhow::Result<Descriptors> {
-    let mut ebpf = load(object, pins, plan, seeds, Fixed::default())?;
+    let mut ebpf = load(object, pins, plan, seeds, &Fixed::default())?;
     compact::keep_seeds(&mut ebpf, seeds)?;
     let mut descriptors = Descriptors::new();
     for (name, map) in ebpf.maps().filter(|(name, _)| pins::is_shared(name)) {
@@ -153,7 +153,7 @@ pub fn program(
             .number(),
         frags: (entry_point == PROGRAM_FRAGS).into(),
     };
-    let ebpf = load(object, pins, maps, seeds, fixed)?;
+    let ebpf = load(object, pins, maps, seeds, &fixed)?;
     let mut loaded = Loaded { ebpf, entry_point };
     loaded.xdp()?.load().context("passing the verifier")?;
     Ok(loaded)
@@ -200,7 +200,7 @@ fn load(
     pins: &Pins,
     plan: &MapPlan,
     seeds: Seeds,
-    fixed: Fixed,
+    fixed: &Fixed,
 ) -> anyhow::Result<Ebpf> {
     let log_words = plan.sizes.logs.words();
     let store = match plan.sizes.sets {

@@ -54,7 +54,7 @@ fn check_pair(seed: u64) {
     let after = compiled(&new);
     let writes = lab.take_writes();
     let deaths: Vec<usize> = (0..DEATHS)
-        .map(|_| random.below(writes.len() as u64 + 1) as usize)
+        .map(|_| random.index(writes.len() + 1))
         .collect();
     for (count, write) in writes.iter().enumerate() {
         if deaths.contains(&count) {
@@ -349,19 +349,23 @@ impl Random {
         (mixed ^ mixed >> 31) % end
     }
 
+    fn index(&mut self, end: usize) -> usize {
+        usize::try_from(self.below(end as u64)).unwrap()
+    }
+
     fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 
     fn choose<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len() as u64) as usize]
+        of[self.index(of.len())]
     }
 
     /// At least one, and what is left.
     fn take_some<'a>(&mut self, of: &mut Vec<&'a str>) -> Vec<&'a str> {
         let count = (1 + self.below(3)).min(of.len() as u64);
         (0..count)
-            .map(|_| of.swap_remove(self.below(of.len() as u64) as usize))
+            .map(|_| of.swap_remove(self.index(of.len())))
             .collect()
     }
 }
