@@ -24,9 +24,8 @@ fn bans_of_a_full_disk_hold_are_told_as_not_kept_and_outlive_a_restart_once_ther
     disk.fill();
     // More than fits into what the log of the database has of the disk already.
     let list = service.path("bans.txt");
-    let bans: String = (0..20_000u32)
-        .map(|host| format!("{}\n", Ipv4Addr::from(0x0a00_0000 + host)))
-        .collect();
+    let hosts = (0..20_000u32).map(|host| Ipv4Addr::from(0x0a00_0000 + host).to_string());
+    let bans = hosts.collect::<Vec<_>>().join("\n");
     fs::write(&list, bans).unwrap();
     let list = list.to_str().unwrap();
     for command in [
