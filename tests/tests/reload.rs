@@ -164,7 +164,7 @@ fn check_pair(pair: &Pair) {
         thread::sleep(Duration::from_millis(500));
         let before = service.get("/metrics", "text/plain").unwrap();
         for round in 1..=RELOADS {
-            let next = &pair.configurations[round as usize % 2];
+            let next = &pair.configurations[usize::from(round % 2 == 1)];
             service.configure(next).unwrap();
             if round % 3 == 0 {
                 thread::scope(|scope| {
@@ -184,20 +184,20 @@ fn check_pair(pair: &Pair) {
         assert!(!flood.is_finished(), "traffic flowed all the time");
         (before, after)
     });
-    let packets = |text: &str, verdict: &str| -> f64 {
+    let packets = |text: &str, verdict: &str| -> u64 {
         let lines = text.lines().filter(|line| {
             line.starts_with("ratelimit_packets_total")
                 && line.contains("ipv4")
                 && line.contains(verdict)
         });
         lines
-            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
             .sum()
     };
     let all = packets(&after, "") - packets(&before, "");
     let wrong = packets(&after, pair.never) - packets(&before, pair.never);
-    assert!(all > 10_000.0, "{all} packets are too few to tell");
-    assert_eq!(wrong, 0.0, "of {all} packets {}", pair.never);
+    assert!(all > 10_000, "{all} packets are too few to tell");
+    assert_eq!(wrong, 0, "of {all} packets {}", pair.never);
 }
 
 fn by_policy_or_by_node() -> Pair {
@@ -259,7 +259,9 @@ fn flood(lab: &Lab, stop: &AtomicBool) {
         })
         .collect();
     while !stop.load(Relaxed) {
-        frames.iter().for_each(|frame| sender.send(frame).unwrap());
+        for frame in &frames {
+            sender.send(frame).unwrap();
+        }
         thread::sleep(Duration::from_micros(200));
     }
 }

@@ -22,8 +22,10 @@ impl ConfiguredLists {
     pub fn read(config: &Config) -> Result<Self, Refused> {
         let files = files(config).map(|file| {
             let reading = file.read().map_err(|refused| {
-                let error = format!("list {}: {}", file.name, refused.error);
-                let refused = Refused { error, ..refused };
+                let named = |error: &str| format!("list {}: {error}", file.name);
+                let quoting = named(refused.in_full());
+                let error = named(&refused.error);
+                let refused = Refused { error, ..refused }.quoting(quoting);
                 if refused.hint.is_some() {
                     return refused;
                 }

@@ -180,7 +180,7 @@ impl Controller {
             since: connection.since,
             pulled: connection.pulled,
             error: connection.error.clone(),
-            bans: self.crowdsec_bans().count(),
+            bans: self.lasting_crowdsec_bans(),
             decisions: connection.decisions,
             pulls: connection.pulls,
             failures: connection.failures,
@@ -214,6 +214,14 @@ impl Controller {
             }
         }
         edits
+    }
+
+    /// Those that have not ended; the others are forgotten with the next tick.
+    fn lasting_crowdsec_bans(&self) -> usize {
+        let now = crate::clock::now();
+        let bans = self.intent.bans().iter();
+        bans.filter(|((_, origin), row)| *origin == Origin::Crowdsec && row.until > now)
+            .count()
     }
 
     fn crowdsec_bans(&self) -> impl Iterator<Item = Prefix> {

@@ -46,11 +46,12 @@ fn an_import_makes_no_ban_shorter_and_says_so() {
     let bans: Vec<ratelimit_daemon::api::Ban> = serde_json::from_str(&bans).unwrap();
     let left = bans.iter().map(|ban| {
         let until = ban.until?;
-        // An end is told a little early: in milliseconds.
-        Some(until.duration_since(ban.since).as_secs())
+        // An end is told in milliseconds, and is counted from when the ban is made.
+        let lasts = until.duration_since(ban.since);
+        Some(lasts.round(jiff::Unit::Second).unwrap().as_secs())
     });
     let left: Vec<_> = left.collect();
-    assert_eq!(left, [None, Some(59), Some(59), Some(7199)], "{bans:?}");
+    assert_eq!(left, [None, Some(60), Some(60), Some(7200)], "{bans:?}");
 }
 
 #[test]

@@ -53,8 +53,10 @@ impl Oracle for FixedWindow {
 /// from which it lasts its whole length.
 #[must_use]
 pub const fn fixed_window_tick_ns(window_ns: u64) -> u64 {
-    let thousandth = 1 << (window_ns / 1000).ilog2();
-    if thousandth < 16 { 1 } else { thousandth / 16 }
+    let Some(power) = (window_ns / 1000).checked_ilog2() else {
+        return 1;
+    };
+    if power < 4 { 1 } else { 1 << (power - 4) }
 }
 
 /// A packet is admitted when fewer than the amount were in the window that ends with it.
