@@ -7,7 +7,7 @@ use std::{
 };
 
 use aya::maps::{HashMap, Map, MapData};
-use ratelimit_common::{Ipv4, ListEntry, list::PrefixKey};
+use ratelimit_common::{Ipv4, ListEntry, generation::ByGeneration, list::PrefixKey};
 use ratelimit_tests::{Lab, attached, require_root, service::Service};
 
 const CONFIG: &str = "[policy.default]\nlimits = []\n";
@@ -38,7 +38,11 @@ fn a_ban_that_somebody_takes_out_of_a_long_list_is_back_after_a_second() {
     service.wait_for_log("are again").unwrap();
     assert_eq!(lists.get(&gone, 0).unwrap(), ban);
     lists
-        .insert(allowed, ListEntry::new(true, None, None), 0)
+        .insert(
+            allowed,
+            ByGeneration::both(ListEntry::new(true, None, None)),
+            0,
+        )
         .unwrap();
     // Its turn comes within three seconds: 8,192 entries are read in each.
     let deadline = Instant::now() + PATIENCE;
@@ -53,7 +57,7 @@ fn a_ban_that_somebody_takes_out_of_a_long_list_is_back_after_a_second() {
     );
 }
 
-fn lists(service: &Service) -> HashMap<MapData, PrefixKey<Ipv4>, ListEntry> {
+fn lists(service: &Service) -> HashMap<MapData, PrefixKey<Ipv4>, ByGeneration<ListEntry>> {
     let map = MapData::from_pin(attached::pin(service, "LISTS_V4"));
     let map = Map::HashMap(map.unwrap());
     map.try_into().unwrap()
