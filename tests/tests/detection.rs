@@ -28,6 +28,7 @@ limits = [{ packets = 2, per = \"10m\" }]
 ban = { after = 5, within = \"1m\", for = \"1h\", unverified = \"ban\" }
 [detection]
 bans_per_minute = 100_000
+unverified_per_minute = 100_000
 ";
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -15,6 +15,8 @@ use std::{
 use ratelimit_tests::{Lab, require_root, service::Service};
 
 const MEMBER: u32 = 54_321;
+/// A user of every Debian, whose group is its own; that of `nobody` is not asked.
+const USER: &str = "daemon";
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 /// More than one user may have, and more than all users but root.
 const MANY: usize = 100;
@@ -51,6 +53,7 @@ fn a_member_is_told_what_is_wrong_and_not_what_stands_there() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut service = Service::new(&lab, TOML).unwrap();
+    service.user = USER;
     let list = service.path("list.txt");
     fs::write(&list, "root:$6$topsecret:19000\n").unwrap();
     let addition = format!("{TOML}[list.x]\nfile = \"{}\"\n", list.display());
@@ -104,7 +107,9 @@ fn idle_connections_of_a_member_keep_nobody_out() {
 }
 
 fn opened(lab: &Lab, toml: &str) -> Service {
-    let service = Service::started(lab, toml).unwrap();
+    let mut service = Service::new(lab, toml).unwrap();
+    service.user = USER;
+    service.start().unwrap();
     open(&service);
     service
 }

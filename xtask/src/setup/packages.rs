@@ -44,6 +44,8 @@ pub const FOR_TESTS: &[Program] = &[
     // fail2ban is written in it, and it brings the library of SQLite that CrowdSec takes.
     Program::new("python3", "python3"),
     Program::new("script", "bsdutils"),
+    Program::new("setpriv", "util-linux"),
+    Program::new("systemd-analyze", "systemd"),
     Program::new("tcpdump", "tcpdump"),
     Program::new("tshark", "tshark"),
     Program::new("xdp-loader", "xdp-tools"),
