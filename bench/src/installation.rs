@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use aya::programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs};
 use ratelimit_daemon::{
     api::{AllowRequest, BanRequest, PrefixesRequest, Refused, StatsRow},
@@ -54,7 +54,9 @@ impl Installation {
         fs::write(&path, toml).context("writing the configuration")?;
         let mut controller = start(lab, directory.path())?;
         fill(&mut controller, scenario)?;
-        lab.near.enter(|| controller.attach())?;
+        lab.near.enter(|| controller.attach());
+        let unenforced = controller.unenforced();
+        ensure!(unenforced.is_empty(), "not attached: {unenforced:?}");
         let program = attached_program(&pins)?;
         Ok(Self {
             controller: Some(controller),

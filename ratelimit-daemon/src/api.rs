@@ -48,6 +48,7 @@ mod lockout;
 mod new_sources;
 mod program;
 mod suggest;
+mod unenforced;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -73,6 +74,7 @@ pub use self::{
     new_sources::NewSourcesStatus,
     program::{ProgramBanRequest, ProgramUnbanRequest},
     suggest::{SuggestRequest, Suggested, SuggestedLimit},
+    unenforced::{NOT_ENFORCED, Trouble, UNENFORCED, Unenforced},
 };
 pub use crate::origin::Origin;
 use crate::{ban::BanSpec, class::Class, limit::LimitSpec, prefix::Prefix};
@@ -321,6 +323,9 @@ pub struct Check {
     pub refused_packets: u64,
     /// When the last of them came.
     pub refused_last: Option<Timestamp>,
+    /// Where it is not enforced, and packets pass whatever the answer is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unenforced: Vec<Unenforced>,
 }
 
 /// What happens to packets of a class.
@@ -466,6 +471,9 @@ pub struct Status {
     /// The database.
     #[serde(default)]
     pub database: DatabaseStatus,
+    /// What does not work and keeps nothing else from working.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<Trouble>,
 }
 
 /// The state of the database.
@@ -502,12 +510,21 @@ pub struct DamagedDatabase {
 pub struct InterfaceStatus {
     /// Its name.
     pub name: String,
-    /// Whether the program is attached.
+    /// Whether the program is attached to the interface of this name.
     pub attached: bool,
     /// The mode that was asked for: `auto`, `native` or `generic`.
     pub mode_wanted: String,
     /// The mode that the kernel runs: `native` or `generic`; `None` when detached.
     pub mode: Option<String>,
+    /// The interface that had its name before, and on which the program goes on until an interface has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renamed_to: Option<String>,
+    /// Why it is not attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// What is to be known about how it is attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
 }
 
 /// A BPF map.

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use tokio::{
-    net::{TcpListener, UnixSocket},
+    net::UnixSocket,
     runtime::Runtime,
     signal::unix::{SignalKind, signal},
     task::JoinSet,
@@ -20,10 +20,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    config::{Config, OnStop},
-    control::{self, Controller, Handle, Store},
+    config::OnStop,
+    control::{self, Controller, Handle, PINS},
     crowdsec, datapath, directories, events,
     http::{self, ControlApi},
+    links,
     loader::{self, Remote},
     lock::Lock,
     privileges,
@@ -69,8 +70,9 @@ pub struct Daemon {
     captures: CaptureMaps,
     loading: loader::Process,
     watch: Watch,
+    links: links::Watch,
     control: UnixSocket,
-    observe: Option<std::net::TcpListener>,
+    metrics: control::Listeners,
     socket: PathBuf,
     _lock: Lock,
 }
@@ -83,29 +85,37 @@ impl Daemon {
     ///
     /// What is missing or refused; then nothing new stays attached.
     pub fn build(
-        config: Config,
+        start: impl Into<control::Start>,
         user: &User,
         (loader, loading): (Remote, loader::Process),
     ) -> anyhow::Result<Self> {
+        let control::Start {
+            config,
+            texts,
+            refused,
+        } = start.into();
         let paths = config.paths.clone();
         directories::prepare(&paths, user)?;
-        let lock = user.act(|| Lock::take(&paths.state))??;
-        let config = user.act(|| control::resume(config, &paths.state))??;
-        let observe = config.metrics.map(bind_observe).transpose()?;
+        let lock = user.act(|| Lock::take(&paths.state, &paths.runtime))??;
+        let config = user.act(|| control::resume(config, &paths.state))?;
         let socket = paths.runtime.join("control.sock");
         let control = bind_control(&socket, user)?;
         privileges::give_up(user)?;
         info!(user = user.name(), "gave up all privileges");
-        let store = Store::open(&paths.state)?;
+        let (store, stand_in) = control::open_store(&paths.state, &paths.runtime)?;
         let mut kernel = control::open_kernel(&config, &store, Box::new(loader))?;
         let events = kernel.take_events();
         let samples = kernel.take_samples();
         let captures = kernel.take_captures()?;
         // It listens before it looks: nothing is missed in between.
         let watch = Watch::new()?;
+        let links = links::Watch::new()?;
         let protected = Protected::find();
         let mut controller = Controller::new(config, store, Box::new(kernel), protected)?;
-        controller.attach()?;
+        controller.stand_in(stand_in);
+        controller.note_start(texts, refused);
+        controller.attach();
+        let metrics = controller.serve_metrics();
         give_back();
         Ok(Self {
             controller,
@@ -114,8 +124,9 @@ impl Daemon {
             captures,
             loading,
             watch,
+            links,
             control,
-            observe,
+            metrics,
             socket,
             _lock: lock,
         })
@@ -154,18 +165,11 @@ impl Daemon {
             serve.await;
             Ok(())
         });
-        if let Some(observe) = self.observe {
-            let observe = listen_tcp(observe)?;
-            let serve = http::serve_observe(
-                observe,
-                http::observe_router(controller.clone()),
-                stop.clone(),
-            );
-            tasks.spawn(async {
-                serve.await;
-                Ok(())
-            });
-        }
+        tasks.spawn(http::serve_metrics(
+            self.metrics,
+            controller.clone(),
+            stop.clone(),
+        ));
         let alive = || tell_systemd(&[sd_notify::NotifyState::Watchdog]);
         tasks.spawn(control::asked_as(
             "what is due each second",
@@ -173,6 +177,11 @@ impl Daemon {
         ));
         tasks.spawn(protected::keep_current(
             self.watch,
+            controller.clone(),
+            stop.clone(),
+        ));
+        tasks.spawn(links::keep_attached(
+            self.links,
             controller.clone(),
             stop.clone(),
         ));
@@ -248,16 +257,26 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
     controller.write_last();
     remove_socket(socket)?;
     match controller.on_stop() {
-        OnStop::Keep
-            if controller
-                .status()
-                .interfaces
-                .iter()
-                .any(|interface| interface.attached) =>
-        {
-            info!("stopped; the kernel goes on enforcing");
+        OnStop::Keep => {
+            controller.tend_links();
+            controller.tend_pins();
+            // Pins that were made again a moment ago are there then.
+            controller.tend_pins();
+            let is_pinned = controller.troubles().of(PINS).is_none();
+            let unenforced = controller.unenforced();
+            let unenforced = unenforced.iter().map(|it| it.interface.as_str());
+            let unenforced: Vec<&str> = unenforced.collect();
+            match (is_pinned, controller.enforces_anywhere()) {
+                (false, _) => warn!("stopped; nothing is enforced any more, as the pins are gone"),
+                (true, false) => warn!("stopped; nothing was attached any more"),
+                (true, true) if unenforced.is_empty() => {
+                    info!("stopped; the kernel goes on enforcing");
+                }
+                (true, true) => {
+                    warn!(not_on = ?unenforced, "stopped; the kernel goes on enforcing elsewhere");
+                }
+            }
         }
-        OnStop::Keep => info!("stopped; nothing was attached any more"),
         OnStop::Detach => {
             controller
                 .detach("on_stop")
@@ -350,13 +369,6 @@ async fn wait_for_signal(stop: CancellationToken) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn bind_observe(address: std::net::SocketAddr) -> anyhow::Result<std::net::TcpListener> {
-    let listener = std::net::TcpListener::bind(address);
-    let listener = listener.with_context(|| format!("listening on {address} for metrics"))?;
-    info!(address = %listener.local_addr().unwrap_or(address), "serving metrics");
-    Ok(listener)
-}
-
 /// Binds the control socket, for root and the members of the user's group: of a user that is not the daemon's alone, for root. A
 /// file that is there is from a daemon that was killed: this one holds the lock.
 fn bind_control(path: &Path, user: &User) -> anyhow::Result<UnixSocket> {
@@ -381,13 +393,6 @@ fn remove_socket(path: &Path) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn listen_tcp(listener: std::net::TcpListener) -> anyhow::Result<TcpListener> {
-    listener
-        .set_nonblocking(true)
-        .context("preparing the metrics listener")?;
-    TcpListener::from_std(listener).context("preparing the metrics listener")
 }
 
 /// Tells systemd, where it asked to be told.

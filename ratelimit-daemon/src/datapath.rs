@@ -56,7 +56,8 @@ use crate::{
     api::MapStatus,
     class_tables::{ClassArray, ClassTables},
     config::Interface,
-    loader::Detachment,
+    links::Sight,
+    loader::{Detachment, MapPlan},
     prefix::Prefix,
 };
 
@@ -360,15 +361,50 @@ pub trait Datapath: Send {
     /// The maps, with their sizes.
     fn maps(&self) -> Vec<MapStatus>;
 
-    /// The interfaces with their slots, and what the kernel says of each that runs our program.
-    fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)>;
+    /// The slots of interfaces in the counters, with their names.
+    fn slots(&self) -> Vec<(u32, String)>;
 
-    /// Puts the loaded programs on their interfaces, and takes those off that are not configured any more.
+    /// What is seen of an interface.
     ///
     /// # Errors
     ///
-    /// The first interface that fails; those that were attached anew before it are detached again.
-    fn attach(&mut self) -> anyhow::Result<()>;
+    /// When the kernel does not tell.
+    fn look(&self, interface: &str) -> anyhow::Result<Sight>;
+
+    /// Puts the program on an interface, in place of the one of ours that is there, and answers what is to be known about that.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not there, or goes on as it was.
+    fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>>;
+
+    /// Takes the program off an interface, or off the one that had its name.
+    ///
+    /// # Errors
+    ///
+    /// When it stays.
+    fn take_off(&mut self, interface: &str) -> anyhow::Result<()>;
+
+    /// Takes the program off all interfaces but these.
+    ///
+    /// # Errors
+    ///
+    /// The first that it stays on.
+    fn keep_only(&mut self, interfaces: &[Interface]) -> anyhow::Result<()>;
+
+    /// Makes pins again that somebody removed, and answers whether there were any.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be made.
+    fn keep_pinned(&mut self) -> anyhow::Result<bool>;
+
+    /// Makes the tables of a plan, empty where they are new. Programs that run keep the old ones until they are attached again.
+    ///
+    /// # Errors
+    ///
+    /// When there is not enough memory, or the kernel refuses; then the tables are those from before.
+    fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()>;
 
     /// Takes the programs off their interfaces, and lets the tables go.
     fn detach(&mut self) -> anyhow::Result<Detachment>;

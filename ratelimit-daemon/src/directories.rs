@@ -1,13 +1,13 @@
 //! The directories that the daemon writes to, made for its user while the process is still root.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::Path,
 };
 
 use anyhow::{Context, bail};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{config::Paths, private, user::User};
 
@@ -24,10 +24,17 @@ const OTHERS_WRITE: u32 = 0o022;
 ///
 /// When one cannot be made, or `user` may not write to it: what to type is in the message.
 pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
-    if !paths.state.is_dir() {
-        private::make_directory(&paths.state)
-            .and_then(|()| user.own(&paths.state))
-            .with_context(|| format!("making the directory {}", paths.state.display()))?;
+    if !paths.state.is_dir()
+        && let Err(error) =
+            private::make_directory(&paths.state).and_then(|()| user.own(&paths.state))
+    {
+        if !is_of_the_disk(&error) {
+            return Err(error)
+                .with_context(|| format!("making the directory {}", paths.state.display()));
+        }
+        // What stands in for it is chosen when the database is opened.
+        let directory = paths.state.display();
+        warn!(%directory, %error, "the directory of the state cannot be made");
     }
     if !paths.runtime.is_dir() {
         fs::create_dir_all(&paths.runtime)
@@ -36,11 +43,20 @@ pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
             .with_context(|| format!("making the directory {}", paths.runtime.display()))?;
     }
     for directory in [&paths.state, &paths.runtime] {
-        if !user.may_write(directory)? {
+        if directory.is_dir() && !user.may_write(directory)? {
             adopt(directory, user)?;
         }
     }
     Ok(())
+}
+
+/// Whether something failed for the disk: it is full or read-only, and nobody's rights would change that.
+fn is_of_the_disk(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    matches!(
+        error.kind(),
+        QuotaExceeded | ReadOnlyFilesystem | StorageFull
+    )
 }
 
 /// Gives a directory to `user`, and the files in it, where it is root's and a daemon has used it or nobody has.

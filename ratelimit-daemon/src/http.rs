@@ -4,6 +4,7 @@ mod capture_api;
 mod control_api;
 mod event_api;
 mod list_api;
+mod metrics_listener;
 mod names;
 mod observe_api;
 mod peer;
@@ -14,6 +15,7 @@ mod serve;
 mod stream;
 
 pub use control_api::ControlApi;
+pub use metrics_listener::serve_metrics;
 pub use observe_api::router as observe_router;
 pub use peer::Peer;
 pub use serve::{serve_control, serve_observe};

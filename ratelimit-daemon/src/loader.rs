@@ -3,6 +3,7 @@
 //! [`Local`] does it, in the process that [`start`] makes before anything is read; [`Remote`] asks it.
 
 mod compact;
+mod foreign;
 mod link;
 mod load;
 mod local;
@@ -58,6 +59,13 @@ pub trait Loader: Send {
     ///
     /// When the interface does not exist, has somebody else's program, or its driver refuses.
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment>;
+
+    /// Makes pins again that somebody removed, of maps and of links, and answers whether there were any.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be made.
+    fn keep_pinned(&mut self) -> anyhow::Result<bool>;
 
     /// Takes the program off an interface; `false` where none of ours is pinned for it.
     ///
@@ -128,13 +136,15 @@ pub struct InterfacePlan {
 }
 
 /// A program on an interface.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attachment {
     /// Where it runs.
     pub mode: XdpMode,
     /// Its number.
     pub program: u32,
+    /// Why it does not run as it was wanted.
+    pub remark: Option<String>,
 }
 
 /// What was taken off.

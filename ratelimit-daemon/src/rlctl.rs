@@ -46,6 +46,9 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(status) = client.pass_all() {
         output.warning(&commands::pass_all::warning(&status, &now));
     }
+    for unenforced in client.unenforced() {
+        output.warning(&commands::status::not_enforced(&unenforced, &now));
+    }
     for error in client.unkept() {
         output.warning(&format!(
             "what holds is not written down, and a restart of ratelimitd may undo it; it tries again each second: {error}"

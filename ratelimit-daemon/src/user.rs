@@ -160,7 +160,7 @@ impl User {
         chown(path, Some(self.uid), Some(self.gid))
     }
 
-    /// Whether it may make files in a directory.
+    /// Whether its rights let it make files in a directory. That a disk is read-only is no matter of rights.
     ///
     /// # Errors
     ///
@@ -171,6 +171,7 @@ impl User {
         // SAFETY: the path ends with a NUL byte.
         let may = || unsafe {
             libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) == 0
+                || io::Error::last_os_error().kind() == io::ErrorKind::ReadOnlyFilesystem
         };
         self.act(may)
     }

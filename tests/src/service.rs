@@ -120,7 +120,8 @@ impl Service {
     pub fn start(&mut self) -> Result<()> {
         self.child = Some(self.spawn()?);
         let deadline = Instant::now() + PATIENCE;
-        while self.rlctl(&["status"])?.code != 0 {
+        // 6: it answers, and an interface is not there.
+        while !matches!(self.rlctl(&["status"])?.code, 0 | 6) {
             let child = self.child.as_mut().expect("it was just spawned");
             if let Some(status) = child.try_wait()? {
                 self.child = None;

@@ -28,12 +28,16 @@ fn a_driver_that_cannot_is_said_in_the_log_the_status_and_a_metric() {
 }
 
 #[test]
-fn a_driver_that_cannot_is_an_error_where_native_was_asked_for() {
+fn a_driver_that_cannot_is_told_as_not_enforced_where_native_was_asked_for() {
     require_root!();
     let lab = Lab::new().unwrap();
-    let service = Service::new(&lab, &toml("native", "lo")).unwrap();
-    let said = service.refusal().unwrap();
-    assert!(said.contains("attaching to lo in native mode"), "{said}");
+    let service = Service::started(&lab, &toml("native", "lo")).unwrap();
+    let said = service.rlctl(&["status"]).unwrap();
+    assert_eq!(said.code, 6, "{said:?}");
+    assert!(
+        said.stdout.contains("attaching to lo in native mode"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -44,13 +48,15 @@ fn a_mode_that_fails_leaves_the_interface_in_the_one_before() {
     service.rlctl_ok(&["ban", "--force", "127.0.0.9"]).unwrap();
     service.stop("-TERM").unwrap();
     service.configure(&toml("native", "lo")).unwrap();
-    let said = service.refusal().unwrap();
+    service.start().unwrap();
+    let said = service.rlctl_ok(&["status"]).unwrap();
     assert!(
         said.contains("lo goes on in generic mode, as the one that is configured fails"),
         "{said}"
     );
     assert!(said.contains("attaching to lo in native mode"), "{said}");
     assert!(only_the_banned_is_dropped(&service));
+    service.stop("-TERM").unwrap();
     // What was put back is adopted as any other link.
     service.configure(&toml("generic", "lo")).unwrap();
     service.start().unwrap();

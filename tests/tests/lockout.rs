@@ -443,7 +443,7 @@ impl Host {
             Edit::Ban(half, Origin::list("everything"), Some(row.clone()))
         });
         controller.edit(&edits).unwrap();
-        lab.near.enter(|| controller.attach()).unwrap();
+        lab.near.enter(|| controller.attach());
         Self {
             controller,
             pins,

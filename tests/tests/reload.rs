@@ -101,13 +101,13 @@ fn what_needs_a_restart_is_named_and_nothing_is_applied() {
     require_root!();
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, OLD).unwrap();
-    service
-        .configure(&format!("{NEW}\n[source]\nipv4_prefix = 24\n"))
-        .unwrap();
+    service.configure(&format!("{NEW}\n")).unwrap();
+    let text = fs::read_to_string(service.config()).unwrap();
+    fs::write(service.config(), text.replace("/state\"", "/elsewhere\"")).unwrap();
     let said = service.rlctl(&["reload"]).unwrap();
     assert_eq!(said.code, 1, "{said:?}");
     assert!(
-        said.stderr.contains("[source]") && said.stderr.contains("restart"),
+        said.stderr.contains("[paths]") && said.stderr.contains("restart"),
         "{said:?}"
     );
     check(&service, "192.0.2.7", "100 packets per 1s");

@@ -119,6 +119,35 @@ pub enum What {
         /// The user who did it.
         by: Arc<str>,
     },
+    /// Packets that come to an interface are judged.
+    InterfaceAttached {
+        /// Its name.
+        interface: String,
+        /// Where in the kernel: `native` or `generic`.
+        mode: String,
+        /// What is to be known about that.
+        #[serde(default)]
+        remark: Option<String>,
+    },
+    /// Packets that come to an interface are not judged any more, or not yet.
+    InterfaceLost {
+        /// Its configured name.
+        interface: String,
+        /// Why.
+        why: String,
+    },
+    /// Something does not work that keeps nothing else from working.
+    TroubleBegan {
+        /// What: `metrics`, `state`, `configuration`, `pins`.
+        what: String,
+        /// Why, and what follows from it.
+        error: String,
+    },
+    /// It works again.
+    TroubleEnded {
+        /// What.
+        what: String,
+    },
     /// From here on everything passes.
     PassAllOn {
         /// Until when; `None` is until it is ended.
@@ -235,6 +264,10 @@ impl What {
             | Self::Reloaded { .. }
             | Self::ReloadRefused { .. }
             | Self::Detached { .. }
+            | Self::InterfaceAttached { .. }
+            | Self::InterfaceLost { .. }
+            | Self::TroubleBegan { .. }
+            | Self::TroubleEnded { .. }
             | Self::PassAllOn { .. }
             | Self::PassAllOff { .. }
             | Self::Lost { .. } => None,

@@ -4,7 +4,8 @@ use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 use ratelimit_daemon::{
-    config::{self, Config, ConfigError},
+    config::{self, ConfigError},
+    control::Start,
     daemon::Daemon,
     loader,
     user::User,
@@ -70,16 +71,17 @@ fn run(arguments: &Command) -> anyhow::Result<()> {
     Daemon::build(config, &user, loader)?.run()
 }
 
-/// The configuration of the command line where that names an interface, else that of the files.
-fn config(arguments: &Command) -> anyhow::Result<Config> {
+/// The configuration of the command line where that names an interface, else that of the files, or where they are wrong the one that
+/// was in force last.
+fn config(arguments: &Command) -> anyhow::Result<Start> {
     if arguments.without_file != config::Arguments::default() {
-        return Ok(config::from_command_line(&arguments.without_file)?);
+        return Ok(config::from_command_line(&arguments.without_file)?.into());
     }
-    let (config, warnings) = config::inspect(&arguments.config)?;
+    let (start, warnings) = Start::read(&arguments.config)?;
     for warning in warnings {
         warn!("{warning}");
     }
-    Ok(config)
+    Ok(start)
 }
 
 fn start_log() {

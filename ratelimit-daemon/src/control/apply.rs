@@ -35,21 +35,30 @@ pub struct Trials {
 
 impl Trials {
     /// Those of the configuration that the daemon starts with.
-    ///
-    /// # Errors
-    ///
-    /// When the texts of the configuration cannot be read.
-    pub fn restore(config: &Config, directory: &Path) -> anyhow::Result<Self> {
+    pub fn restore(config: &Config, directory: &Path) -> Self {
         let kept = Trial::kept(directory);
         // What is damaged was told by `resume`, and does not hold.
         let trial = kept.read().ok().flatten();
         let main = trial.as_ref().map(|trial| trial.main.clone());
-        Ok(Self {
+        Self {
             main: main.or_else(|| config.files.first().cloned()),
-            texts: trial::texts(config, trial.as_ref())?,
+            texts: trial::texts(config, trial.as_ref()),
             kept,
             trial: trial.as_ref().and_then(left_of),
-        })
+        }
+    }
+
+    /// Takes notice of the texts that the daemon started with, unless a trial says which hold.
+    pub fn started_with(&mut self, texts: Vec<File>) {
+        if self.trial.is_none() && !texts.is_empty() {
+            self.texts = texts;
+        }
+    }
+
+    /// The texts in force; `None` while they are on trial.
+    pub fn settled(&self) -> Option<&[File]> {
+        let is_pending = self.trial.as_ref().is_some_and(Trial::is_pending);
+        (!is_pending).then_some(self.texts.as_slice())
     }
 
     /// The file that the daemon reads when it starts.
@@ -174,6 +183,7 @@ impl Controller {
         // What is confirmed and not written down would be gone at the next start: then it is not confirmed.
         self.trials.kept.replace(left.as_ref())?;
         self.trials.trial = left;
+        self.keep_last_good();
         info!(file = attempt.file, author, "configuration confirmed");
         Ok(attempt)
     }

@@ -14,7 +14,9 @@ use super::{
     views::{ban, unreadable},
 };
 use crate::{
-    api::{Ban, Check, ClassVerdict, Covering, Entry, LimitState, Refused, WiderLimits},
+    api::{
+        Ban, Check, ClassVerdict, Covering, Entry, LimitState, NOT_ENFORCED, Refused, WiderLimits,
+    },
     clock,
     datapath::{DatapathError, IpFamily},
     lists::Action,
@@ -52,11 +54,18 @@ impl Controller {
         let strikes_view =
             named.and_then(|(_, named)| self.strikes_view(source, named, strikes, now));
         let wider = self.wider(source, now).map_err(unreadable)?;
+        let unenforced = self.unenforced();
+        let (action, reason) = if self.links.enforces_anywhere() {
+            (verdict.action(), verdict.reason())
+        } else {
+            ("pass", NOT_ENFORCED)
+        };
         Ok(Check {
             address,
             source,
-            action: verdict.action().to_owned(),
-            reason: verdict.reason().to_owned(),
+            action: action.to_owned(),
+            reason: reason.to_owned(),
+            unenforced,
             classes: self.refused_classes(address, verdict, now),
             rule: self.deciding_rule(address, verdict, ban.as_ref(), now),
             until: match &ban {

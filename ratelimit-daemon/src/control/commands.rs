@@ -7,12 +7,13 @@ use tracing::{info, warn};
 use super::{
     carried,
     configured_lists::ConfiguredLists,
-    controller::{Controller, Reloads},
+    controller::{CONFIGURATION, Controller, Reloads},
     intent::{self, Edit, Intent},
     record::Cause,
     reload,
     store::{AllowRow, BanRow, LimitRow},
     term,
+    troubles::Loudness,
 };
 use crate::{
     api::{
@@ -188,8 +189,8 @@ impl Controller {
         self.require_room(intent::longest(&request.limits))
             .map_err(|refused| {
                 refused.hint(
-                    "write a sliding-log of as many packets into the configuration and restart ratelimitd, or use \
-                     another algorithm",
+                    "write a sliding-log of as many packets into the configuration and run `rlctl reload`, or use another \
+                     algorithm",
                 )
             })?;
         let row = LimitRow {
@@ -273,7 +274,10 @@ impl Controller {
     ///
     /// What could not be taken off.
     pub fn detach(&mut self, author: &str) -> Result<Detached, Refused> {
-        let detachment = self.enforcer.datapath_mut().detach()?;
+        self.links.detach(author);
+        let detachment = self.enforcer.datapath_mut().detach();
+        self.tend_links();
+        let detachment = detachment?;
         info!(interfaces = ?detachment.interfaces, author, "detached");
         let detached = What::Detached {
             interfaces: detachment.interfaces.clone(),
@@ -303,6 +307,8 @@ impl Controller {
             .collect();
         let changes = self.replace_checked(config)?;
         self.trials.reloaded(texts);
+        self.keep_last_good();
+        self.note_trouble(CONFIGURATION, Loudness::Error, None);
         Ok(Reloaded { files, changes })
     }
 
@@ -325,16 +331,22 @@ impl Controller {
             ))
             .hint("restart ratelimitd: limits and bans go on being enforced meanwhile"));
         }
-        self.require_room(intent::log_times(&config))
-            .map_err(|refused| {
-                refused.hint("restart ratelimitd: limits and bans go on being enforced meanwhile")
-            })?;
         // What was banned in a dry run is not kept when that ends.
         self.take_missed();
         let clock = self.clock();
         let mut changes = reload::changes(&self.intent.config, &config);
+        let before = self.intent.config.clone();
         let lists = self.list_changes(&config, lists);
-        self.replace_config(config, &lists.edits)?;
+        if self.needs_other_tables(&config) {
+            self.replace_on_other_tables(config, &lists.edits)?;
+        } else {
+            self.replace_config(config, &lists.edits)?;
+        }
+        changes.extend(self.reattach(&before.interfaces));
+        if before.metrics != self.intent.config.metrics {
+            self.open_metrics();
+            changes.extend(self.troubles().of("metrics").map(str::to_owned));
+        }
         let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
         changes.extend(
             Some(self.clock())
@@ -377,7 +389,7 @@ impl Controller {
             times => format!("room for sliding logs of {times} packets"),
         };
         Err(Refused::because(format!(
-            "a sliding-log of {times} packets is too long: their map is made at start, and has {room}"
+            "a sliding-log of {times} packets is too long: their map is made with the configuration, and has {room}"
         )))
     }
 

@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
+use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::{
@@ -22,7 +23,9 @@ use super::{
     history::History,
     intent::{Edit, Intent},
     journal::Journal,
+    last_good::LastGood,
     list_files::ListFiles,
+    metrics_port::MetricsPort,
     pass_all::PassAll,
     policies::Policies,
     progress::Progress,
@@ -31,8 +34,11 @@ use super::{
     record::Cause,
     reserve::Filling,
     rules::Rules,
+    stand_in::StandIn,
     store::Store,
+    survey,
     timekeeper::Reading,
+    troubles::{Loudness, Troubles},
     unwritten::Unwritten,
 };
 use crate::{
@@ -41,9 +47,13 @@ use crate::{
     config::Config,
     cpus,
     datapath::{Datapath, DatapathError},
+    links::Links,
     prefix::Prefix,
     protected::Protected,
 };
+
+/// What does not work where the files are wrong that the daemon started with.
+pub const CONFIGURATION: &str = "configuration";
 
 /// A change of fewer prefixes, or of a smaller part of all entries, is made prefix by prefix.
 const BULK: usize = 4096;
@@ -85,6 +95,16 @@ pub struct Controller {
     pub(super) trials: Trials,
     pub(super) filling: Filling,
     pub(super) unwritten: Unwritten,
+    pub(super) links: Links,
+    /// When all interfaces were last looked at.
+    pub(super) tended: std::time::Instant,
+    pub(super) troubles: Troubles,
+    pub(super) last_good: LastGood,
+    pub(super) metrics_port: MetricsPort,
+    /// What stands in for a state directory that cannot be written.
+    pub(super) stand_in: Option<StandIn>,
+    /// The thread that walks through the tables of sources.
+    pub(super) walks: Option<mpsc::Sender<survey::Job>>,
 }
 
 /// What became of the configuration so far.
@@ -114,7 +134,8 @@ impl Controller {
         let mut controller = Self {
             protection: Protection::new(protected),
             pass_all: PassAll::restore(&config.paths.state),
-            trials: Trials::restore(&config, &config.paths.state)?,
+            trials: Trials::restore(&config, &config.paths.state),
+            last_good: LastGood::new(&config.paths.state),
             intent: Intent::restore(config, &store)?,
             rules: Rules::default(),
             policies: Arc::default(),
@@ -142,6 +163,12 @@ impl Controller {
             crowdsec: Connection::new(crowdsec),
             filling: Filling::default(),
             unwritten: Unwritten::default(),
+            links: Links::default(),
+            tended: std::time::Instant::now(),
+            troubles: Troubles::default(),
+            metrics_port: MetricsPort::default(),
+            stand_in: None,
+            walks: None,
         };
         controller.enforcer.progress = controller.progress.clone();
         controller.store.progress = controller.progress.clone();
@@ -166,26 +193,24 @@ impl Controller {
         Ok(controller)
     }
 
-    /// Puts the programs on their interfaces: the tables are filled.
-    ///
-    /// # Errors
-    ///
-    /// The first interface that fails.
-    pub fn attach(&mut self) -> anyhow::Result<()> {
-        self.enforcer.datapath_mut().attach()?;
-        let attached = self.enforcer.datapath().attached().into_iter();
-        self.journal
-            .name_interfaces(attached.map(|(interface, slot, _)| (slot, interface.name)));
-        for interface in self.status().interfaces {
-            let mode = interface.mode.unwrap_or_default();
-            info!(
-                interface = interface.name,
-                mode,
-                wanted = interface.mode_wanted,
-                "attached"
+    /// Takes notice of the texts that it started with, and why the files are not taken where they are wrong.
+    pub fn note_start(&mut self, texts: Vec<crate::config::File>, refused: Option<String>) {
+        self.trials.started_with(texts);
+        self.keep_last_good();
+        if let Some(refused) = refused {
+            let error = format!(
+                "the files are wrong, and what was in force last holds until they are mended and `rlctl reload` takes them: {refused}"
             );
+            self.reloads.error = Some(refused);
+            self.note_trouble(CONFIGURATION, Loudness::Error, Some(error));
         }
-        Ok(())
+    }
+
+    /// Keeps what is in force as what a start falls back to, unless it is on trial.
+    pub(super) fn keep_last_good(&mut self) {
+        if let Some(texts) = self.trials.settled() {
+            self.last_good.keep(texts);
+        }
     }
 
     /// What is due each second: the clocks are read, bans that the kernel made are taken over, what ends ends, and the
@@ -205,6 +230,10 @@ impl Controller {
         }
         self.tick_pass_all();
         self.tick_trial();
+        self.tick_links();
+        self.tick_metrics();
+        self.tick_stand_in();
+        self.last_good.catch_up();
         self.take_missed();
         if let Err(refused) = self.forget_offences() {
             warn!(

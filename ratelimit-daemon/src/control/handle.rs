@@ -175,6 +175,7 @@ impl Controller {
     /// When a thread cannot be started.
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
         let (walks, survey) = Survey::new(self.enforcer.datapath().sources()).spawn()?;
+        self.walks = Some(walks.clone());
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let (progress, busy) = (self.progress.clone(), Busy::default());
         let writing = busy.clone();
@@ -184,6 +185,7 @@ impl Controller {
                 while let Some(job) = queue.blocking_recv() {
                     self.run(job, &mut queue, &writing);
                 }
+                self.walks = None;
                 if let Err(panic) = survey.join() {
                     std::panic::resume_unwind(panic);
                 }

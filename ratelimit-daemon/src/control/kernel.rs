@@ -9,7 +9,7 @@ use crate::{
     config::{Config, StateStore},
     cpus,
     datapath::{HeldTable, Kernel, LogSize, Sizes},
-    loader::{self, Loader, MapPlan},
+    loader::{Loader, MapPlan},
     memory,
 };
 
@@ -24,16 +24,26 @@ pub fn open_kernel(
     mut loader: Box<dyn Loader>,
 ) -> anyhow::Result<Kernel> {
     let held = loader.open(&config.paths.pins)?;
-    let plan = MapPlan {
+    let table = held.table.as_ref().map(HeldTable::read).transpose()?;
+    let plan = plan(config, sizes(config, store, table.as_ref())?)?;
+    Kernel::open(loader, &held, &plan)
+}
+
+/// What the loader is to make for a configuration, with tables of these sizes.
+///
+/// # Errors
+///
+/// When the kernel does not tell how many CPUs there may be.
+pub(super) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
+    Ok(MapPlan {
         ipv4_prefix: config.source.ipv4_prefix,
         ipv6_prefix: config.source.ipv6_prefix,
         capacity: config.source.capacity,
-        sizes: sizes(config, store, held.table.as_ref())?,
+        sizes,
         cpus: cpus::possible()?,
         // A kernel that does not tell refuses by itself what it has no room for.
         available_bytes: memory::available_bytes().unwrap_or(u64::MAX),
-    };
-    Kernel::open(loader, &held, &plan, &config.interfaces)
+    })
 }
 
 /// What a configuration and what was set by hand before need: the datapath makes room for it when it is loaded, once and for
@@ -45,7 +55,7 @@ pub fn open_kernel(
 pub(super) fn sizes(
     config: &Config,
     store: &Store,
-    held: Option<&loader::HeldTable>,
+    held: Option<&HeldTable>,
 ) -> anyhow::Result<Sizes> {
     let intent = Intent::restore_policies(config.clone(), store)?;
     let before = trial::before(&config.paths.state);
@@ -57,8 +67,7 @@ pub(super) fn sizes(
             let before = before.map(Intent::new);
             let before = before.as_ref().map_or(0, regions::table_sets);
             let wanted = regions::table_sets(&intent).max(before);
-            let held = held.map(HeldTable::read).transpose()?;
-            Some(held.map_or(wanted, |held| compile::sets_beside(&intent, wanted, &held)))
+            Some(held.map_or(wanted, |held| compile::sets_beside(&intent, wanted, held)))
         }
     };
     Ok(Sizes {

@@ -4,31 +4,55 @@ use super::compile::keeps_state;
 use crate::{
     ban::BanSpec,
     class::Catalogue,
-    config::{Config, PolicyConfig},
+    config::{Config, Interface, PolicyConfig},
     datapath::IpFamily,
     limit::LimitSpec,
     new_sources::NewSources,
 };
 
-/// What takes effect only at a restart and is different; `None` when nothing is.
-///
-/// Interfaces, sources and paths are fixed when the program is loaded, which takes capabilities that the daemon has given up.
+/// What takes effect only at a restart and is different; `None` when nothing is: the database and the pins stay where they are
+/// while the daemon runs.
 pub fn needs_restart(before: &Config, after: &Config) -> Option<&'static str> {
-    let parts = [
-        ("[[interface]]", before.interfaces != after.interfaces),
-        ("[source]", before.source != after.source),
-        ("[paths]", before.paths != after.paths),
-        ("[metrics]", before.metrics != after.metrics),
-    ];
-    parts
-        .into_iter()
-        .find(|(_, different)| *different)
-        .map(|(part, _)| part)
+    (before.paths != after.paths).then_some("[paths]")
+}
+
+/// What is different between the interfaces, a line each.
+fn interface_changes(before: &[Interface], after: &[Interface]) -> Vec<String> {
+    let find = |all: &[Interface], name: &str| all.iter().find(|it| it.name == name).cloned();
+    let gone = before.iter().filter(|it| find(after, &it.name).is_none());
+    let gone = gone.map(|it| format!("interface {}: removed", it.name));
+    let other = after.iter().filter_map(|it| match find(before, &it.name) {
+        None => Some(format!("interface {}: added", it.name)),
+        Some(old) if old != *it => Some(format!("interface {}: changed", it.name)),
+        Some(_) => None,
+    });
+    gone.chain(other).collect()
+}
+
+/// What is different about where and by what sources are limited.
+fn base_changes(before: &Config, after: &Config) -> Vec<String> {
+    let mut lines = interface_changes(&before.interfaces, &after.interfaces);
+    if before.source != after.source {
+        lines.push("source: changed, and what sources have used starts anew".to_owned());
+    }
+    if before.metrics != after.metrics {
+        let address = |config: &Config| {
+            let address = config.metrics.map(|address| address.to_string());
+            address.unwrap_or_else(|| "off".to_owned())
+        };
+        lines.push(format!(
+            "metrics: {} -> {}",
+            address(before),
+            address(after)
+        ));
+    }
+    lines
 }
 
 /// What is different, a line each.
 pub fn changes(before: &Config, after: &Config) -> Vec<String> {
-    let mut lines = class_changes(&before.classes, &after.classes);
+    let mut lines = base_changes(before, after);
+    lines.extend(class_changes(&before.classes, &after.classes));
     let (old, new) = (&before.classes, &after.classes);
     let mut policy =
         |name: &str, before: Option<&PolicyConfig>, after: Option<&PolicyConfig>| match (

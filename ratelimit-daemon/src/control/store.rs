@@ -8,6 +8,7 @@ mod group;
 mod history;
 mod limited;
 mod lists;
+mod moving;
 mod offences;
 mod patience;
 mod rescue;

@@ -9,7 +9,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 use serde::{Deserialize, Serialize};
@@ -88,12 +87,9 @@ impl Trial {
     }
 }
 
-/// The configuration to start with, and the texts that it was made of: those on disk, unless a trial says otherwise.
-///
-/// # Errors
-///
-/// When the trial cannot be written down.
-pub fn resume(disk: Config, directory: &Path) -> anyhow::Result<Config> {
+/// The configuration to start with: that on disk, unless a trial says otherwise. What cannot be written down is found again at the
+/// next start.
+pub fn resume(disk: Config, directory: &Path) -> Config {
     let kept = Trial::kept(directory);
     let trial = kept.read().unwrap_or_else(|error| {
         error!(
@@ -103,7 +99,7 @@ pub fn resume(disk: Config, directory: &Path) -> anyhow::Result<Config> {
         None
     });
     let Some(mut trial) = trial else {
-        return Ok(disk);
+        return disk;
     };
     let ends_here = trial.is_over(clock::now());
     if ends_here {
@@ -119,14 +115,14 @@ pub fn resume(disk: Config, directory: &Path) -> anyhow::Result<Config> {
     let is_of_disk = config::read(&trial.main).is_ok_and(|files| trial.is_of(&files));
     let is_of_trial = is_of_disk || ends_here || trial.is_pending();
     if disk.files.first() != Some(&trial.main) || !is_of_trial {
-        kept.remove()?;
-        return Ok(disk);
+        tell(kept.remove());
+        return disk;
     }
     if ends_here && !is_of_disk {
         let main = trial.main.display();
         warn!(%main, "was changed meanwhile: `rlctl reload`, or the next start, takes what it says");
     }
-    kept.write(&trial)?;
+    tell(kept.write(&trial));
     match config::parse(trial.in_force()) {
         Ok((config, _)) => {
             let main = trial.main.display();
@@ -141,13 +137,20 @@ pub fn resume(disk: Config, directory: &Path) -> anyhow::Result<Config> {
                     warn!(%main, "is not what `rlctl confirm` confirmed, which holds: copy that there");
                 }
             }
-            Ok(config)
+            config
         }
         Err(error) => {
             error!(%error, "the configuration of a trial is not understood any more: the files hold");
-            kept.remove()?;
-            Ok(disk)
+            tell(kept.remove());
+            disk
         }
+    }
+}
+
+fn tell(written: anyhow::Result<()>) {
+    if let Err(error) = written {
+        let error = format!("{error:#}");
+        warn!(error, "what became of a trial is not written down");
     }
 }
 
@@ -158,16 +161,12 @@ pub fn before(directory: &Path) -> Option<Config> {
     config::parse(&trial.before).ok().map(|(config, _)| config)
 }
 
-/// The texts of a configuration.
-///
-/// # Errors
-///
-/// When a file is gone.
-pub fn texts(config: &Config, trial: Option<&Trial>) -> anyhow::Result<Vec<File>> {
+/// The texts of a configuration: of those on disk none where they cannot be read.
+pub fn texts(config: &Config, trial: Option<&Trial>) -> Vec<File> {
     match (trial, config.files.first()) {
-        (Some(trial), _) => Ok(trial.in_force().to_vec()),
-        (None, Some(main)) => config::read(main).context("reading the configuration again"),
-        (None, None) => Ok(Vec::new()),
+        (Some(trial), _) => trial.in_force().to_vec(),
+        (None, Some(main)) => config::read(main).unwrap_or_default(),
+        (None, None) => Vec::new(),
     }
 }
 

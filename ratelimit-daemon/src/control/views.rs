@@ -19,13 +19,13 @@ use super::{
 };
 use crate::{
     api::{
-        Allow, AppliesTo, Ban, ByHand, ClassView, DamagedDatabase, DatabaseStatus, InterfaceStatus,
-        MapStatus, Origin, PolicyView, Refused, StatsRow, Status,
+        Allow, AppliesTo, Ban, ByHand, ClassView, DamagedDatabase, DatabaseStatus, MapStatus,
+        Origin, PolicyView, Refused, StatsRow, Status,
     },
     class::Class,
     clock,
-    config::{Mode, OnStop},
-    datapath::{CounterRow, DatapathError, InterfaceState, IpFamily, Totals},
+    config::OnStop,
+    datapath::{CounterRow, DatapathError, IpFamily, Totals},
     prefix::Prefix,
 };
 
@@ -63,6 +63,7 @@ pub struct Snapshot {
 /// When the controller has stopped.
 pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
     let policies = |controller: &mut Controller| {
+        controller.look_at_links();
         let is_compact = controller.is_compact();
         is_compact.then(|| Arc::clone(&controller.policies))
     };
@@ -104,7 +105,10 @@ pub async fn bans(controller: &Handle) -> Result<Vec<Ban>, Unanswered> {
 ///
 /// When the controller has stopped.
 pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Unanswered> {
-    let policies = controller.call(|controller| Arc::clone(&controller.policies));
+    let policies = controller.call(|controller| {
+        controller.look_at_links();
+        Arc::clone(&controller.policies)
+    });
     let policies = policies.await?;
     let count = controller.walk(move |survey| survey.count_sources(&policies));
     match count.await? {
@@ -145,7 +149,7 @@ impl Controller {
             config_error: self.reloads.error.clone(),
             observe: config.observe,
             clock: self.clock(),
-            interfaces: self.interfaces(),
+            interfaces: self.links.statuses(),
             maps: self.maps(slots),
             bans: self.count_bans(),
             detected_bans: self.intent.detected(),
@@ -163,6 +167,7 @@ impl Controller {
             pass_all: self.pass_all.status().cloned(),
             attempt: self.trials.attempt(),
             database: self.database(),
+            troubles: self.troubles().views(),
         }
     }
 
@@ -176,7 +181,12 @@ impl Controller {
     /// Why what holds is not written down, so that a restart may undo it.
     #[must_use]
     pub fn unkept(&self) -> Vec<String> {
-        let behind = [self.pass_all.behind(), self.trials.behind()];
+        let behind = [
+            self.pass_all.behind(),
+            self.trials.behind(),
+            self.last_good.behind(),
+            self.state_trouble(),
+        ];
         let files = behind.map(|behind| behind.map(str::to_owned)).into_iter();
         files.chain([self.unwritten.behind()]).flatten().collect()
     }
@@ -339,27 +349,6 @@ impl Controller {
         self.enforcer.datapath().table_sets().is_some()
     }
 
-    fn interfaces(&self) -> Vec<InterfaceStatus> {
-        let status =
-            |(interface, _, state): (crate::config::Interface, u32, Option<InterfaceState>)| {
-                let mode = state
-                    .and_then(|state| state.program)
-                    .map(|(mode, _)| mode.label().to_owned());
-                InterfaceStatus {
-                    name: interface.name,
-                    attached: mode.is_some(),
-                    mode_wanted: mode_label(interface.mode).to_owned(),
-                    mode,
-                }
-            };
-        self.enforcer
-            .datapath()
-            .attached()
-            .into_iter()
-            .map(status)
-            .collect()
-    }
-
     fn maps(&self, slots: Option<[u64; 2]>) -> Vec<MapStatus> {
         let [v4, v6] = IpFamily::ALL.map(|family| self.enforcer.count(family));
         let entries = |name: &str| match name {
@@ -379,10 +368,10 @@ impl Controller {
     }
 
     fn counters(&self) -> Result<Vec<(String, CounterRow)>, DatapathError> {
-        let attached = self.enforcer.datapath().attached();
+        let slots = self.enforcer.datapath().slots();
         let name = |slot: u32| {
-            let found = attached.iter().find(|(_, own, _)| *own == slot);
-            found.map_or_else(String::new, |(interface, ..)| interface.name.clone())
+            let found = slots.iter().find(|(own, _)| *own == slot);
+            found.map_or_else(String::new, |(_, name)| name.clone())
         };
         let rows = self.enforcer.datapath().counters()?;
         Ok(rows
@@ -436,14 +425,6 @@ fn applies_to(role: Role) -> AppliesTo {
         Role::Sources => AppliesTo::Source,
         Role::Prefixes(..) => AppliesTo::Prefix,
         Role::Node => AppliesTo::Node,
-    }
-}
-
-fn mode_label(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Auto => "auto",
-        Mode::Native => "native",
-        Mode::Generic => "generic",
     }
 }
 

@@ -4,23 +4,53 @@ use anyhow::{Context, bail};
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::{
     RouteNetlinkMessage,
-    link::{LinkAttribute, LinkMessage, LinkXdp},
+    link::{LinkAttribute, LinkInfo, LinkMessage, LinkXdp},
 };
 use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 use ratelimit_common::parse::LinkLayer;
 use serde::{Deserialize, Serialize};
 
 use super::link_layer;
+use crate::rtnetlink::dump;
 
 /// An interface, with the XDP program on it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct InterfaceState {
     /// Its index.
     pub index: u32,
+    /// Its name.
+    pub name: String,
     /// Bytes of the longest packet, without the Ethernet header.
     pub mtu: u32,
+    /// What it is, where it is virtual: `bridge`, `vlan`.
+    pub kind: Option<String>,
+    /// The index of the interface beneath it, as that of a VLAN; of one end of a veth pair it is the other end.
+    pub lower: Option<u32>,
     /// The program in the driver's or the stack's hook.
     pub program: Option<(XdpMode, u32)>,
+}
+
+/// The kinds of interfaces whose frames another interface has received, and GRO may have put together there.
+const STACKED: [&str; 9] = [
+    "bridge",
+    "bond",
+    "team",
+    "vlan",
+    "macvlan",
+    "macvtap",
+    "ipvlan",
+    "ipvtap",
+    "openvswitch",
+];
+
+impl InterfaceState {
+    /// Whether frames come to it by way of other interfaces, which may have put several together (GRO): in generic mode what
+    /// arrives as 30 packets counts as one then.
+    #[must_use]
+    pub fn is_stacked(&self) -> bool {
+        let kind = self.kind.as_deref();
+        kind.is_some_and(|kind| STACKED.contains(&kind))
+    }
 }
 
 /// Where in the kernel a program runs.
@@ -49,13 +79,12 @@ impl XdpMode {
 
 /// Asks the kernel about the interface `name`; `None` when there is none.
 pub fn query(name: &str) -> anyhow::Result<Option<InterfaceState>> {
+    let mut link = LinkMessage::default();
+    link.attributes.push(LinkAttribute::IfName(name.to_owned()));
     let reply =
-        request(name).with_context(|| format!("asking the kernel about interface {name}"))?;
-    Ok(reply.map(|message| InterfaceState {
-        index: message.header.index,
-        mtu: message.attributes.iter().find_map(mtu).unwrap_or_default(),
-        program: message.attributes.iter().find_map(program),
-    }))
+        request(link).with_context(|| format!("asking the kernel about interface {name}"))?;
+    // A name that is an alternative one of another interface finds that.
+    Ok(reply.map(state).filter(|state| state.name == name))
 }
 
 /// What the frames of the interface `name` begin with; `None` when there is none.
@@ -64,14 +93,65 @@ pub fn query(name: &str) -> anyhow::Result<Option<InterfaceState>> {
 ///
 /// When the kernel does not tell, or it is nothing that the program reads.
 pub fn link_layer(name: &str) -> anyhow::Result<Option<LinkLayer>> {
+    let mut link = LinkMessage::default();
+    link.attributes.push(LinkAttribute::IfName(name.to_owned()));
     let reply =
-        request(name).with_context(|| format!("asking the kernel about interface {name}"))?;
+        request(link).with_context(|| format!("asking the kernel about interface {name}"))?;
     reply.as_ref().map(link_layer::of).transpose()
 }
 
-fn request(name: &str) -> anyhow::Result<Option<LinkMessage>> {
+/// The same as `query` of the interface with an index.
+pub fn query_index(index: u32) -> anyhow::Result<Option<InterfaceState>> {
     let mut link = LinkMessage::default();
-    link.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    link.header.index = index;
+    let reply =
+        request(link).with_context(|| format!("asking the kernel about interface {index}"))?;
+    Ok(reply.map(state))
+}
+
+/// The interfaces through which the frames of a stacked one come: its ports, or the one beneath it.
+pub fn beneath(upper: &InterfaceState) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    let all = RouteNetlinkMessage::GetLink(LinkMessage::default());
+    dump(all, |answer| {
+        if let RouteNetlinkMessage::NewLink(link) = answer {
+            let is_port = link.attributes.iter().any(
+                |attribute| matches!(attribute, LinkAttribute::Controller(index) if *index == upper.index),
+            );
+            let state = state(link);
+            if is_port || upper.lower == Some(state.index) {
+                found.push(state.name);
+            }
+        }
+    })
+    .context("asking the kernel for interfaces")?;
+    Ok(found)
+}
+
+fn state(message: LinkMessage) -> InterfaceState {
+    let mut state = InterfaceState {
+        index: message.header.index,
+        program: message.attributes.iter().find_map(program),
+        ..InterfaceState::default()
+    };
+    for attribute in message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => state.name = name,
+            LinkAttribute::Mtu(bytes) => state.mtu = bytes,
+            LinkAttribute::Link(index) => state.lower = Some(index),
+            LinkAttribute::LinkInfo(details) => {
+                state.kind = details.into_iter().find_map(|detail| match detail {
+                    LinkInfo::Kind(kind) => Some(kind.to_string()),
+                    _ => None,
+                });
+            }
+            _ => {}
+        }
+    }
+    state
+}
+
+fn request(link: LinkMessage) -> anyhow::Result<Option<LinkMessage>> {
     let mut message = NetlinkMessage::from(RouteNetlinkMessage::GetLink(link));
     message.header.flags = NLM_F_REQUEST;
     message.finalize();
@@ -88,13 +168,6 @@ fn request(name: &str) -> anyhow::Result<Option<LinkMessage>> {
         NetlinkPayload::Error(error) if error.raw_code() == -libc::ENODEV => Ok(None),
         NetlinkPayload::Error(error) => Err(error.to_io().into()),
         other => bail!("an unexpected answer: {other:?}"),
-    }
-}
-
-const fn mtu(attribute: &LinkAttribute) -> Option<u32> {
-    match attribute {
-        LinkAttribute::Mtu(bytes) => Some(*bytes),
-        _ => None,
     }
 }
 
@@ -119,6 +192,7 @@ mod tests {
     fn the_loopback_interface_is_found() {
         let interface = query("lo").unwrap().unwrap();
         assert_eq!((interface.index, interface.mtu), (1, 65_536));
+        assert_eq!(query_index(1).unwrap().unwrap(), interface);
     }
 
     #[test]

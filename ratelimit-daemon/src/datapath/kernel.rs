@@ -1,13 +1,14 @@
 //! The datapath in the kernel: its maps, by descriptors, and the loader of its programs.
 
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     ops::Range,
     os::fd::{AsFd, OwnedFd},
     sync::Arc,
 };
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
     BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, Policy, Record, Settings,
@@ -17,14 +18,13 @@ use ratelimit_common::{
     detected::Tally,
     event::Sampler,
     generation::ByGeneration,
-    layout::{Counter, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
+    layout::{Counter, INTERFACES_MAX, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
     new_sources::Budget,
 };
-use tracing::warn;
 
 use super::{
     CounterRow, Datapath, DatapathError, Entry, Events, InterfaceState, IpFamily, LogSize, Place,
-    Ring, SourceTables, Totals, batch,
+    Ring, Sizes, SourceTables, Totals, XdpMode, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
     count,
@@ -41,6 +41,7 @@ use crate::{
     api::MapStatus,
     class_tables::{ClassArray, ClassTables},
     config::Interface,
+    links::{MTU_OF_ONE_BUFFER, Running, Sight},
     loader::{Attachment, Detachment, Held, InterfacePlan, Loader, MapPlan},
     prefix::Prefix,
     recording::CaptureMaps,
@@ -48,13 +49,10 @@ use crate::{
 
 /// The pinned maps, and the programs on their interfaces.
 pub struct Kernel {
-    loader: Box<dyn Loader>,
-    /// What is to be limited, with slots.
-    interfaces: Vec<(Interface, u32)>,
-    /// Those of them that had a link before.
-    adopted: Vec<String>,
-    /// Interfaces that have a link and are not among them.
-    unused: Vec<String>,
+    /// `None` only while the tables are made.
+    loader: Option<Box<dyn Loader>>,
+    /// The interfaces that have a slot in the counters, by their names.
+    ports: BTreeMap<String, Port>,
     settings: Array<MapData, Settings>,
     pass_all_until: Array<MapData, u64>,
     classes: ClassMaps,
@@ -73,11 +71,25 @@ pub struct Kernel {
     events: Option<Events>,
     samples: Option<Ring>,
     captures: Option<CaptureMaps>,
-    /// What runs on the interfaces, by their slots.
-    attachments: Vec<(u32, Attachment)>,
     maps: Vec<MapStatus>,
     /// Those of them that take memory with each entry.
     on_demand: Vec<(&'static str, OwnedFd)>,
+}
+
+/// An interface that has a slot.
+struct Port {
+    slot: u32,
+    /// Whether a link of ours may be pinned for it.
+    is_pinned: bool,
+    program: Option<OwnProgram>,
+}
+
+/// A program that was put on an interface.
+struct OwnProgram {
+    number: u32,
+    /// The index of the interface.
+    index: u32,
+    takes_long_frames: bool,
 }
 
 impl Kernel {
@@ -87,20 +99,24 @@ impl Kernel {
     /// # Errors
     ///
     /// When there are too many interfaces, or the loader refuses.
-    pub fn open(
-        mut loader: Box<dyn Loader>,
-        held: &Held,
-        plan: &MapPlan,
-        interfaces: &[Interface],
-    ) -> anyhow::Result<Self> {
-        let interfaces = slots::assign(interfaces, &held.interfaces)?;
-        let is_wanted = |name: &str| interfaces.iter().any(|(wanted, _)| wanted.name == name);
-        let links = held.interfaces.iter().map(|(name, _)| name);
-        let unused = links.filter(|name| !is_wanted(name)).cloned().collect();
-        let adopted = held.interfaces.iter().map(|(name, _)| name.clone());
-        let adopted = adopted.filter(|name| is_wanted(name)).collect();
-        let maps = &Maps::new(loader.open_maps(plan)?);
-        let sizes = plan.sizes;
+    pub fn open(mut loader: Box<dyn Loader>, held: &Held, plan: &MapPlan) -> anyhow::Result<Self> {
+        let maps = Maps::new(loader.open_maps(plan)?);
+        let port = |(name, slot): &(String, u32)| {
+            let port = Port {
+                slot: *slot,
+                is_pinned: true,
+                program: None,
+            };
+            (name.clone(), port)
+        };
+        Ok(Self {
+            loader: Some(loader),
+            ports: held.interfaces.iter().map(port).collect(),
+            ..Self::from_maps(&maps, plan.sizes)?
+        })
+    }
+
+    fn from_maps(maps: &Maps, sizes: Sizes) -> anyhow::Result<Self> {
         let on_demand = [
             family_maps::V4.lists,
             family_maps::V6.lists,
@@ -112,10 +128,8 @@ impl Kernel {
             .map(|name| Ok((name, maps.descriptor(name)?)))
             .collect::<anyhow::Result<_>>()?;
         Ok(Self {
-            loader,
-            interfaces,
-            adopted,
-            unused,
+            loader: None,
+            ports: BTreeMap::new(),
             settings: maps.open("SETTINGS")?,
             pass_all_until: maps.open("PASS_ALL_UNTIL")?,
             classes: ClassMaps::new(maps)?,
@@ -141,7 +155,6 @@ impl Kernel {
                 maps.open("CAPTURE_TALLY")?,
                 Ring::new(maps.descriptor("CAPTURED")?),
             )),
-            attachments: Vec::new(),
             maps: maps.statuses()?,
             on_demand,
         })
@@ -334,7 +347,7 @@ impl Datapath for Kernel {
 
     fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
         let mut rows = Vec::new();
-        for slot in self.attachments.iter().map(|(slot, _)| *slot) {
+        for slot in self.ports.values().map(|port| port.slot) {
             for family in Family::ALL {
                 for verdict in Verdict::all() {
                     let count = self.counter(slot, family, verdict)?;
@@ -438,62 +451,147 @@ impl Datapath for Kernel {
         .collect()
     }
 
-    fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)> {
-        let state = |(interface, slot): &(Interface, u32)| {
-            let (_, own) = self.attachments.iter().find(|(own, _)| own == slot)?;
-            let state = interface::query(&interface.name).ok().flatten();
-            let ours =
-                |state: &InterfaceState| state.program.is_some_and(|(_, id)| id == own.program);
-            let state = state.filter(ours);
-            Some((interface.clone(), *slot, state))
-        };
-        self.interfaces.iter().filter_map(state).collect()
+    fn slots(&self) -> Vec<(u32, String)> {
+        let ports = self.ports.iter();
+        ports
+            .map(|(name, port)| (port.slot, name.clone()))
+            .collect()
     }
 
-    fn attach(&mut self) -> anyhow::Result<()> {
-        for (interface, slot) in &self.interfaces {
-            let plan = InterfacePlan {
-                name: interface.name.clone(),
-                slot: *slot,
-                mode: interface.mode,
-                jumbo: interface.jumbo,
-            };
-            match self.loader.attach(&plan) {
-                Ok(attachment) => self.attachments.push((*slot, attachment)),
-                Err(error) => {
-                    self.detach_new();
-                    return Err(error);
-                }
+    fn look(&self, interface: &str) -> anyhow::Result<Sight> {
+        let there = interface::query(interface)?;
+        let port = self.ports.get(interface);
+        let program = match port.and_then(|port| port.program.as_ref()) {
+            Some(own) => {
+                let runs = |state: &InterfaceState| {
+                    state
+                        .program
+                        .is_some_and(|(_, number)| number == own.number)
+                };
+                let on = match there.clone().filter(runs) {
+                    Some(on) => Some(on),
+                    None => interface::query_index(own.index)?.filter(runs),
+                };
+                Some(Running {
+                    on,
+                    takes_long_frames: own.takes_long_frames,
+                })
             }
-        }
-        for interface in self.unused.drain(..) {
-            self.loader.detach(&interface)?;
+            None => port.filter(|port| port.is_pinned).map(|_| Running {
+                on: None,
+                takes_long_frames: true,
+            }),
+        };
+        Ok(Sight { there, program })
+    }
+
+    fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>> {
+        let name = &interface.name;
+        let state = interface::query(name)?;
+        let state = state.ok_or_else(|| anyhow!("there is no interface {name}"))?;
+        let plan = InterfacePlan {
+            name: name.clone(),
+            slot: self.slot_of(name)?,
+            mode: interface.mode,
+            jumbo: interface.jumbo,
+        };
+        let attachment = self.loader()?.attach(&plan)?;
+        let port = Port {
+            slot: plan.slot,
+            is_pinned: true,
+            program: Some(OwnProgram {
+                number: attachment.program,
+                index: state.index,
+                takes_long_frames: interface.jumbo || state.mtu > MTU_OF_ONE_BUFFER,
+            }),
+        };
+        self.ports.insert(name.clone(), port);
+        let remarks = [attachment.remark.clone(), remark(&state, &attachment)];
+        let remarks: Vec<String> = remarks.into_iter().flatten().collect();
+        Ok((!remarks.is_empty()).then(|| remarks.join("; ")))
+    }
+
+    fn take_off(&mut self, interface: &str) -> anyhow::Result<()> {
+        self.loader()?.detach(interface)?;
+        if let Some(port) = self.ports.get_mut(interface) {
+            port.is_pinned = false;
+            port.program = None;
         }
         Ok(())
     }
 
+    fn keep_only(&mut self, interfaces: &[Interface]) -> anyhow::Result<()> {
+        let is_wanted = |name: &String| interfaces.iter().any(|it| it.name == *name);
+        let names = self.ports.keys().filter(|name| !is_wanted(name));
+        for name in names.cloned().collect::<Vec<_>>() {
+            self.take_off(&name)?;
+            self.ports.remove(&name);
+        }
+        Ok(())
+    }
+
+    fn keep_pinned(&mut self) -> anyhow::Result<bool> {
+        // Where nothing is attached, nothing is meant to outlive the daemon.
+        if self.ports.values().all(|port| port.program.is_none()) {
+            return Ok(false);
+        }
+        self.loader()?.keep_pinned()
+    }
+
+    fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()> {
+        let maps = Maps::new(self.loader()?.open_maps(plan)?);
+        let renewed = Self::from_maps(&maps, plan.sizes)?;
+        *self = Self {
+            loader: self.loader.take(),
+            ports: std::mem::take(&mut self.ports),
+            ..renewed
+        };
+        Ok(())
+    }
+
     fn detach(&mut self) -> anyhow::Result<Detachment> {
-        self.loader.detach_all()
+        let detachment = self.loader()?.detach_all()?;
+        for port in self.ports.values_mut() {
+            port.is_pinned = false;
+            port.program = None;
+        }
+        Ok(detachment)
     }
 }
 
+/// What is to be known about how a program runs.
+fn remark(state: &InterfaceState, attachment: &Attachment) -> Option<String> {
+    if attachment.mode != XdpMode::Generic || !state.is_stacked() {
+        return None;
+    }
+    let beneath = interface::beneath(state).unwrap_or_default();
+    let instead = if beneath.is_empty() {
+        "what its frames come by".to_owned()
+    } else {
+        beneath.join(", ")
+    };
+    let kind = state.kind.as_deref().unwrap_or("virtual interface");
+    Some(format!(
+        "generic mode on a {kind}: frames that GRO has put together, of up to 64 kB, count as one packet there: configure {instead} instead"
+    ))
+}
+
 impl Kernel {
-    /// Takes the program off the interfaces that had none of ours before.
-    fn detach_new(&mut self) {
-        let attached = std::mem::take(&mut self.attachments);
-        for (interface, slot) in &self.interfaces {
-            let is_new = !self.adopted.contains(&interface.name);
-            if is_new
-                && attached.iter().any(|(own, _)| own == slot)
-                && let Err(error) = self.loader.detach(&interface.name)
-            {
-                warn!(
-                    interface = interface.name,
-                    error = format!("{error:#}"),
-                    "the program stays"
-                );
-            }
+    fn loader(&mut self) -> anyhow::Result<&mut Box<dyn Loader>> {
+        self.loader.as_mut().context("there is no loader")
+    }
+
+    /// The slot of an interface, else the lowest that none has.
+    fn slot_of(&self, interface: &str) -> anyhow::Result<u32> {
+        if let Some(port) = self.ports.get(interface) {
+            return Ok(port.slot);
         }
+        let taken: Vec<u32> = self.ports.values().map(|port| port.slot).collect();
+        slots::lowest_free(&taken).ok_or_else(|| {
+            anyhow!(
+                "{interface} is one interface too many: at most {INTERFACES_MAX} can be counted"
+            )
+        })
     }
 
     const fn guard(&self, family: IpFamily) -> &Guard {

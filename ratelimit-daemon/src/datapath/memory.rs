@@ -26,13 +26,14 @@ use ratelimit_common::{
 
 use super::{
     AtomicRing, CounterRow, Datapath, DatapathError, Entry, InterfaceState, IpFamily, LogRow,
-    LogSize, Place, SlotRow, SourceRow, SourceTables, Totals,
+    LogSize, Place, SlotRow, SourceRow, SourceTables, Totals, XdpMode,
 };
 use crate::{
     api::MapStatus,
     class_tables::{ClassArray, ClassTables},
     config::Interface,
-    loader::Detachment,
+    links::{Running, Sight},
+    loader::{Detachment, MapPlan},
     prefix::Prefix,
 };
 
@@ -81,6 +82,8 @@ pub struct Memory {
     pub detection_limit: BanBudgets,
     /// The bans of a minute.
     pub detection_rings: [[AtomicU64; SLOTS as usize]; Standing::COUNT],
+    /// Interfaces that are not there; the program runs on all others.
+    pub missing: Vec<String>,
     /// How many sources may get state on one CPU.
     pub new_sources: ByGeneration<Budget>,
     /// What became of them.
@@ -450,11 +453,52 @@ impl Datapath for Shared {
         Vec::new()
     }
 
-    fn attached(&self) -> Vec<(Interface, u32, Option<InterfaceState>)> {
+    fn slots(&self) -> Vec<(u32, String)> {
         Vec::new()
     }
 
-    fn attach(&mut self) -> anyhow::Result<()> {
+    fn look(&self, interface: &str) -> anyhow::Result<Sight> {
+        let memory = self.memory();
+        if memory.missing.iter().any(|name| name == interface) {
+            return Ok(Sight::default());
+        }
+        let state = InterfaceState {
+            index: 1,
+            name: interface.to_owned(),
+            program: Some((XdpMode::Native, 1)),
+            ..InterfaceState::default()
+        };
+        Ok(Sight {
+            there: Some(state.clone()),
+            program: Some(Running {
+                on: Some(state),
+                takes_long_frames: true,
+            }),
+        })
+    }
+
+    fn attach(&mut self, _interface: &Interface) -> anyhow::Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn take_off(&mut self, _interface: &str) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn keep_only(&mut self, _interfaces: &[Interface]) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn keep_pinned(&mut self) -> anyhow::Result<bool> {
+        Ok(false)
+    }
+
+    fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()> {
+        let mut memory = self.memory();
+        if memory.log_size.is_some() {
+            memory.log_size = Some(plan.sizes.logs);
+        }
+        memory.table_sets = plan.sizes.sets;
         Ok(())
     }
 

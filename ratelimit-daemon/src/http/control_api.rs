@@ -23,7 +23,7 @@ use super::{capture_api, event_api, peer::Peer, stream::Streams};
 use crate::{
     api::{
         APPLY_BYTES_MAX, ApplyRequest, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused,
-        SSH_PEER, SUDO_USER, SuggestRequest, UNKEPT,
+        SSH_PEER, SUDO_USER, SuggestRequest, UNENFORCED, UNKEPT, Unenforced,
     },
     control::{self, Controller, Handle, Unanswered},
     lists,
@@ -393,16 +393,20 @@ struct Notices {
     opened: Option<PassAllStatus>,
     /// Why what holds is not written down.
     unkept: Vec<String>,
+    /// What is not enforced.
+    unenforced: Vec<Unenforced>,
 }
 
 fn with_notices<T>(
     request: impl FnOnce(&mut Controller) -> Result<T, Refused>,
 ) -> impl FnOnce(&mut Controller) -> Answered<T> {
     |controller| {
+        controller.look_at_links();
         let answer = request(controller);
         let notices = Notices {
             opened: controller.pass_all().cloned(),
             unkept: controller.unkept(),
+            unenforced: controller.unenforced(),
         };
         (answer, notices)
     }
@@ -425,8 +429,14 @@ impl Notices {
     fn headers(self) -> HeaderMap {
         let opened = self.opened.and_then(|opened| in_header(&opened));
         let unkept = (!self.unkept.is_empty()).then(|| in_header(&self.unkept));
-        let headers = [(PASS_ALL, opened), (UNKEPT, unkept.flatten())].into_iter();
+        let unenforced = (!self.unenforced.is_empty()).then(|| in_header(&self.unenforced));
+        let headers = [
+            (PASS_ALL, opened),
+            (UNKEPT, unkept.flatten()),
+            (UNENFORCED, unenforced.flatten()),
+        ];
         headers
+            .into_iter()
             .filter_map(|(name, value)| Some((HeaderName::from_static(name), value?)))
             .collect()
     }

@@ -12,7 +12,7 @@ use axum::{
 use tokio::time::timeout;
 
 use crate::{
-    control::{self, Handle},
+    control::{self, Controller, Handle, PINS},
     exposition::Format,
     metrics,
 };
@@ -46,28 +46,30 @@ const HEALTH_PATIENCE: Duration = Duration::from_millis(700);
 /// How long the controller may be busy with one thing until that is an illness.
 const BUSY_MAX: Duration = Duration::from_secs(10);
 
-/// Healthy is: the controller answers, or has been busy for seconds at most, and the program runs on every interface. `pass-all` is
-/// no illness, somebody wants it: it is told, and no reason to take the host out of service.
+/// Healthy is: the controller answers, or has been busy for seconds at most, the program runs on every interface, and what is enforced
+/// outlives the daemon. `pass-all` is no illness, somebody wants it: it is told, and no reason to take the host out of service.
 async fn health(State(controller): State<Handle>) -> Response {
-    let status = controller.call(|controller| controller.status());
-    let status = match timeout(HEALTH_PATIENCE, status).await {
-        Ok(Ok(status)) => status,
+    let look = |controller: &mut Controller| {
+        let unenforced = controller.unenforced_now();
+        let pins = controller.troubles().of(PINS).map(str::to_owned);
+        (unenforced, pins, controller.pass_all().is_some())
+    };
+    let (unenforced, pins, is_open) = match timeout(HEALTH_PATIENCE, controller.call(look)).await {
+        Ok(Ok(seen)) => seen,
         Ok(Err(_)) => return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
         Err(_) => return busy(&controller),
     };
-    let detached: Vec<String> = status
-        .interfaces
-        .into_iter()
-        .filter(|interface| !interface.attached)
-        .map(|interface| interface.name)
-        .collect();
-    if !detached.is_empty() {
-        let detached = format!("not attached: {}\n", detached.join(", "));
-        return (StatusCode::SERVICE_UNAVAILABLE, detached).into_response();
+    let unenforced = unenforced.iter();
+    let unenforced = unenforced.map(|it| format!("not enforced on {}: {}\n", it.interface, it.why));
+    let pins = pins.into_iter().map(|error| format!("{error}\n"));
+    let ill: String = unenforced.chain(pins).collect();
+    if !ill.is_empty() {
+        return (StatusCode::SERVICE_UNAVAILABLE, ill).into_response();
     }
-    match status.pass_all {
-        Some(_) => "pass-all is on: nothing is dropped\n".into_response(),
-        None => "ok\n".into_response(),
+    if is_open {
+        "pass-all is on: nothing is dropped\n".into_response()
+    } else {
+        "ok\n".into_response()
     }
 }
 

@@ -16,7 +16,7 @@ use aya::programs::{
 use tracing::{info, warn};
 
 use super::{
-    Attachment, InterfacePlan,
+    Attachment, InterfacePlan, foreign,
     pins::{LinkPin, Pins},
 };
 use crate::{
@@ -53,6 +53,7 @@ pub fn attach(
     let name = &interface.name;
     let path = pins.link(interface.slot, name, frags);
     let state = interface::query(name)?.ok_or_else(|| anyhow!("there is no interface {name}"))?;
+    let mut remark = None;
     let adoption = pinned.map(|pin| adopt(program, interface, pin, &state));
     match adoption.transpose()? {
         Some(Adoption::Adopted(link)) => {
@@ -63,22 +64,23 @@ pub fn attach(
                 remove(pin)?;
             }
         }
-        Some(Adoption::TakenOff(mode)) => attach_anew(program, interface, &state)
-            .and_then(|link| pin(link, name, &path))
-            .map_err(|error| put_back(program, interface, &state, mode, &path, error))?,
+        Some(Adoption::TakenOff(mode)) => {
+            let anew = attach_anew(program, interface, &state);
+            if let Err(error) = anew.and_then(|link| pin(link, name, &path)) {
+                let error = put_back(program, interface, &state, mode, &path, error)?;
+                remark = Some(error);
+            }
+        }
         Some(Adoption::Gone) | None => {
             let link = attach_anew(program, interface, &state)?;
             pin(link, name, &path)?;
         }
     }
-    let link = PinnedLink::from_pin(&path)
-        .with_context(|| format!("opening the link of {name} at {}", path.display()))?;
-    let linked = FdLink::from(link)
-        .info()
-        .context("reading the pinned link")?;
+    let linked = open_at(&path)?.info().context("reading the pinned link")?;
     Ok(Attachment {
         mode: running_mode(name)?,
         program: linked.program_id(),
+        remark,
     })
 }
 
@@ -90,7 +92,7 @@ fn adopt(
     state: &InterfaceState,
 ) -> anyhow::Result<Adoption> {
     let name = &interface.name;
-    let link = FdLink::from(open(pin)?);
+    let link = open(pin)?;
     let linked = link.info().context("reading the pinned link")?.program_id();
     let running = state.program.filter(|(_, running)| *running == linked);
     let fits = match (interface.mode, running) {
@@ -129,13 +131,9 @@ fn attach_anew(
     let state = interface::query(name)?.unwrap_or_else(|| state.clone());
     if let Some((mode, id)) = state.program {
         bail!(
-            "{name} already runs the {} XDP program with id {id}, which is left alone: take it off with `ip link set dev {name} {} off`",
+            "{name} already runs the {} XDP program with id {id}, which is left alone: {}",
             mode.label(),
-            if mode == XdpMode::Generic {
-                "xdpgeneric"
-            } else {
-                "xdpdrv"
-            },
+            foreign::how_to_take_off(name, mode, id),
         );
     }
     match interface.mode {
@@ -156,6 +154,10 @@ fn attach_anew(
 }
 
 /// Puts the program where one of ours ran until another mode was tried, which failed with `error`, and says what became of it.
+///
+/// # Errors
+///
+/// When it cannot go back.
 fn put_back(
     program: &mut Xdp,
     interface: &InterfacePlan,
@@ -163,17 +165,17 @@ fn put_back(
     mode: XdpMode,
     path: &Path,
     error: anyhow::Error,
-) -> anyhow::Error {
+) -> anyhow::Result<String> {
     let (name, label) = (&interface.name, mode.label());
     let back = attach_as(program, interface, state, mode).and_then(|link| pin(link, name, path));
-    error.context(match back {
-        Ok(()) => format!(
-            "{name} goes on in {label} mode, as the one that is configured fails: write `mode = \"{label}\"`"
-        ),
-        Err(back) => format!(
+    match back {
+        Ok(_) => Ok(format!(
+            "{name} goes on in {label} mode, as the one that is configured fails: write `mode = \"{label}\"`: {error:#}"
+        )),
+        Err(back) => Err(error.context(format!(
             "{name} is not protected, as it cannot go back to {label} mode ({back:#}) and the one that is configured fails"
-        ),
-    })
+        ))),
+    }
 }
 
 fn attach_as(
@@ -193,10 +195,27 @@ fn attach_as(
     fd_link(program, id)
 }
 
-fn pin(link: FdLink, name: &str, path: &Path) -> anyhow::Result<()> {
-    link.pin(path)
-        .with_context(|| format!("pinning the link of {name} at {}", path.display()))?;
-    Ok(())
+/// Pins a link, which the pin holds from then on too.
+///
+/// # Errors
+///
+/// When it cannot be pinned.
+pub fn pin(link: FdLink, name: &str, path: &Path) -> anyhow::Result<FdLink> {
+    let pinned = link.pin(path);
+    let pinned =
+        pinned.with_context(|| format!("pinning the link of {name} at {}", path.display()))?;
+    Ok(pinned.into())
+}
+
+/// The link that is pinned at `path`.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn open_at(path: &Path) -> anyhow::Result<FdLink> {
+    let link = PinnedLink::from_pin(path);
+    let link = link.with_context(|| format!("opening the pinned link {}", path.display()))?;
+    Ok(link.into())
 }
 
 fn fd_link(program: &mut Xdp, id: xdp::XdpLinkId) -> anyhow::Result<FdLink> {
@@ -226,7 +245,7 @@ fn remove(pin: &LinkPin) -> anyhow::Result<()> {
 ///
 /// When the pin cannot be removed, or the program stays.
 pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
-    let program = FdLink::from(open(pin)?)
+    let program = open(pin)?
         .info()
         .context("reading the pinned link")?
         .program_id();
@@ -252,7 +271,6 @@ fn is_on(interface: &str, program: u32) -> anyhow::Result<bool> {
         .is_some_and(|(_, id)| id == program))
 }
 
-fn open(pin: &LinkPin) -> anyhow::Result<PinnedLink> {
-    PinnedLink::from_pin(&pin.path)
-        .with_context(|| format!("opening the pinned link {}", pin.path.display()))
+fn open(pin: &LinkPin) -> anyhow::Result<FdLink> {
+    open_at(&pin.path)
 }

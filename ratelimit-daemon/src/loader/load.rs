@@ -40,16 +40,40 @@ pub type Seeds = [u64; 2];
 /// The longest packet that fits into one buffer with any driver.
 const MTU_OF_ONE_BUFFER: u32 = 1_500;
 
-/// A program that waits for its interface.
+/// What a program is made for: its constants and its entry point.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Variant {
+    slot: u32,
+    entry_point: &'static str,
+    link_layer: ratelimit_common::parse::LinkLayer,
+}
+
+impl Variant {
+    /// That of an interface.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not tell of it, or its frames are nothing that the program reads.
+    pub fn of(plan: &InterfacePlan, pin: Option<&LinkPin>) -> anyhow::Result<Self> {
+        Ok(Self {
+            slot: plan.slot,
+            entry_point: entry_point(plan, pin)?,
+            link_layer: interface::link_layer(&plan.name)?.unwrap_or_default(),
+        })
+    }
+}
+
+/// A program that can be put on an interface, as often as that comes and goes.
 pub struct Loaded {
     ebpf: Ebpf,
-    entry_point: &'static str,
+    /// What it is made for.
+    pub variant: Variant,
 }
 
 impl Loaded {
     /// Whether it is the one of frames that may take several buffers.
     pub fn frags(&self) -> bool {
-        self.entry_point == PROGRAM_FRAGS
+        self.variant.entry_point == PROGRAM_FRAGS
     }
 
     /// The program.
@@ -58,9 +82,9 @@ impl Loaded {
     ///
     /// When the object has none.
     pub fn xdp(&mut self) -> anyhow::Result<&mut Xdp> {
-        let program = self.ebpf.program_mut(self.entry_point);
-        let program =
-            program.ok_or_else(|| anyhow!("the BPF object has no program {}", self.entry_point))?;
+        let program = self.ebpf.program_mut(self.variant.entry_point);
+        let program = program
+            .ok_or_else(|| anyhow!("the BPF object has no program {}", self.variant.entry_point))?;
         program.try_into().context("the program is not one of XDP")
     }
 }
@@ -139,22 +163,18 @@ fn small(map: &aya_obj::Map, entries: u32) -> io::Result<OwnedFd> {
 /// When the kernel refuses.
 pub fn program(
     object: &Object,
-    plan: &InterfacePlan,
-    pin: Option<&LinkPin>,
+    variant: Variant,
     pins: &Pins,
     maps: &MapPlan,
     seeds: Seeds,
 ) -> anyhow::Result<Loaded> {
-    let entry_point = entry_point(plan, pin)?;
     let fixed = Fixed {
-        slot: plan.slot,
-        link_layer: interface::link_layer(&plan.name)?
-            .unwrap_or_default()
-            .number(),
-        frags: (entry_point == PROGRAM_FRAGS).into(),
+        slot: variant.slot,
+        link_layer: variant.link_layer.number(),
+        frags: (variant.entry_point == PROGRAM_FRAGS).into(),
     };
     let ebpf = load(object, pins, maps, seeds, &fixed)?;
-    let mut loaded = Loaded { ebpf, entry_point };
+    let mut loaded = Loaded { ebpf, variant };
     loaded.xdp()?.load().context("passing the verifier")?;
     Ok(loaded)
 }

@@ -1,14 +1,20 @@
 //! The loader in the process that asks it.
 
-use std::path::Path;
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
+use aya::{maps::MapData, programs::links::FdLink};
 
 use super::{
     Attachment, Descriptors, Detachment, Held, InterfacePlan, Loader, MapPlan, compact, link,
-    load::{self, Seeds},
+    load::{self, Loaded, Seeds},
     logs,
-    pins::Pins,
+    pins::{Pins, is_shared},
     room,
 };
 
@@ -17,6 +23,12 @@ use super::{
 pub struct Local {
     pins: Option<Pins>,
     maps: Option<(MapPlan, Seeds)>,
+    /// The maps, which outlive their pins as long as this does.
+    descriptors: Descriptors,
+    /// The programs, by their interfaces.
+    loaded: BTreeMap<String, Loaded>,
+    /// The links, the same, with where they are pinned.
+    links: BTreeMap<String, (PathBuf, FdLink)>,
 }
 
 impl Local {
@@ -45,25 +57,75 @@ impl Loader for Local {
         logs::make(&object, pins)?;
         let seeds = compact::seeds(pins)?;
         let maps = load::maps(&object, pins, plan, seeds)?;
+        let of_map = |(name, map): (&String, &OwnedFd)| Ok((name.clone(), map.try_clone()?));
+        let shared = maps.iter().filter(|(name, _)| is_shared(name));
+        let shared: io::Result<Descriptors> = shared.map(of_map).collect();
+        self.descriptors = shared.context("keeping the descriptors of the maps")?;
         self.maps = Some((*plan, seeds));
+        self.loaded.clear();
         Ok(maps)
     }
 
+    fn keep_pinned(&mut self) -> anyhow::Result<bool> {
+        let pins = self.pins.clone().context("no directory of pins is open")?;
+        let is_gone = |path: &Path| !path.exists();
+        let maps = self.descriptors.iter();
+        let maps: Vec<_> = maps.filter(|(name, _)| is_gone(&pins.map(name))).collect();
+        let links = self.links.iter();
+        let links = links.filter(|(_, (path, _))| is_gone(path));
+        let links: Vec<String> = links.map(|(name, _)| name.clone()).collect();
+        if maps.is_empty() && links.is_empty() {
+            return Ok(false);
+        }
+        pins.make_directories()?;
+        for (name, map) in maps {
+            let path = pins.map(name);
+            let map = MapData::from_fd(map.try_clone()?)?;
+            map.pin(&path)
+                .with_context(|| format!("pinning the map {name} at {}", path.display()))?;
+        }
+        for name in links {
+            if let Some((path, link)) = self.links.remove(&name) {
+                let link = link::pin(link, &name, &path)?;
+                self.links.insert(name, (path, link));
+            }
+        }
+        Ok(true)
+    }
+
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment> {
+        // A program that finds no pins would have maps of its own.
+        self.keep_pinned()?;
+        // The pin holds it meanwhile.
+        self.links.remove(&plan.name);
+        let kept = self.loaded.remove(&plan.name);
         let pins = self.pins()?;
         let (maps, seeds) = self.maps.as_ref().context("no maps are open")?;
         let links = pins.all_links()?;
         let pin = links.iter().find(|pin| pin.interface == plan.name);
-        let object = load::object(maps)?;
-        let mut program = load::program(&object, plan, pin, pins, maps, *seeds)
-            .with_context(|| format!("loading the program for {}", plan.name))?;
+        let variant = load::Variant::of(plan, pin)?;
+        // The verifier takes a good part of a second: an interface that comes back does not wait for it.
+        let mut program = match kept.filter(|kept| kept.variant == variant) {
+            Some(kept) => kept,
+            None => load::program(&load::object(maps)?, variant, pins, maps, *seeds)
+                .with_context(|| format!("loading the program for {}", plan.name))?,
+        };
         let frags = program.frags();
-        let attachment = link::attach(program.xdp()?, plan, frags, pins, pin)?;
+        let attached = link::attach(program.xdp()?, plan, frags, pins, pin);
+        self.loaded.insert(plan.name.clone(), program);
+        let pins = self.pins()?;
+        // What ran before may run on.
+        let path = pins.link(plan.slot, &plan.name, frags);
+        let link = link::open_at(&path);
         pins.remove_unused_layouts()?;
-        Ok(attachment)
+        if let Ok(link) = link {
+            self.links.insert(plan.name.clone(), (path, link));
+        }
+        attached
     }
 
     fn detach(&mut self, interface: &str) -> anyhow::Result<bool> {
+        self.links.remove(interface);
         let pins = self.pins()?;
         let mut is_pinned = false;
         for pin in pins.all_links()? {
@@ -77,6 +139,7 @@ impl Loader for Local {
     }
 
     fn detach_all(&mut self) -> anyhow::Result<Detachment> {
+        self.links.clear();
         let pins = self.pins()?;
         let mut interfaces = Vec::new();
         for pin in pins.all_links()? {
@@ -84,6 +147,7 @@ impl Loader for Local {
             interfaces.push(pin.interface);
         }
         pins.remove_all()?;
+        // Programs that are attached again need the maps: they are pinned then.
         Ok(Detachment { interfaces })
     }
 }

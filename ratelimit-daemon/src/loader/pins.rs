@@ -59,19 +59,28 @@ impl Pins {
         let pins = Self {
             root: root.to_owned(),
         };
-        let make = |directory: &Path| {
-            private::make_directory(directory)
-                .with_context(|| format!("making the directory {}", directory.display()))
-        };
-        make(root)?;
+        private::make_directory(root)
+            .with_context(|| format!("making the directory {}", root.display()))?;
         // SAFETY: it cannot fail.
         require_owner(root, unsafe { libc::geteuid() })?;
-        make(&pins.maps())?;
-        make(&pins.links())?;
+        pins.make_directories()?;
         let narrow = fs::Permissions::from_mode(0o700);
         fs::set_permissions(root, narrow)
             .with_context(|| format!("setting the mode of {}", root.display()))?;
         Ok(pins)
+    }
+
+    /// Makes the directories that are missing.
+    ///
+    /// # Errors
+    ///
+    /// The first that cannot be made.
+    pub fn make_directories(&self) -> anyhow::Result<()> {
+        for directory in [self.maps(), self.links()] {
+            private::make_directory(&directory)
+                .with_context(|| format!("making the directory {}", directory.display()))?;
+        }
+        Ok(())
     }
 
     /// Where a map is pinned.

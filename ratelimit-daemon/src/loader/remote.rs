@@ -85,6 +85,13 @@ impl Loader for Remote {
         }
     }
 
+    fn keep_pinned(&mut self) -> anyhow::Result<bool> {
+        match self.ask(&Request::KeepPinned)? {
+            (Answer::KeptPinned(were_gone), _) => Ok(were_gone),
+            (answer, _) => bail!(unexpected(&answer)),
+        }
+    }
+
     fn detach(&mut self, interface: &str) -> anyhow::Result<bool> {
         match self.ask(&Request::Detach(interface.to_owned()))? {
             (Answer::Detached(was_attached), _) => Ok(was_attached),

@@ -30,6 +30,8 @@ pub enum Request {
     OpenMaps(MapPlan),
     /// [`Loader::attach`](super::Loader::attach).
     Attach(InterfacePlan),
+    /// [`Loader::keep_pinned`](super::Loader::keep_pinned).
+    KeepPinned,
     /// [`Loader::detach`](super::Loader::detach).
     Detach(String),
     /// [`Loader::detach_all`](super::Loader::detach_all).
@@ -51,6 +53,8 @@ pub enum Answer {
     Maps(Vec<String>),
     /// What runs.
     Attached(Attachment),
+    /// Whether there were pins to be made again.
+    KeptPinned(bool),
     /// Whether there was a program of ours.
     Detached(bool),
     /// The interfaces that the program was taken off.
@@ -80,7 +84,7 @@ impl Request {
                 check_name(&plan.name)
             }
             Self::Detach(name) => check_name(name),
-            Self::DetachAll => Ok(()),
+            Self::KeepPinned | Self::DetachAll => Ok(()),
         }
     }
 }

@@ -76,6 +76,7 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Answe
             (Answer::Maps(names), maps)
         }
         Request::Attach(plan) => (Answer::Attached(loader.attach(&plan)?), Vec::new()),
+        Request::KeepPinned => (Answer::KeptPinned(loader.keep_pinned()?), Vec::new()),
         Request::Detach(name) => (Answer::Detached(loader.detach(&name)?), Vec::new()),
         Request::DetachAll => {
             let detached = loader.detach_all()?.interfaces;
@@ -158,6 +159,9 @@ mod tests {
                 _: &crate::loader::InterfacePlan,
             ) -> anyhow::Result<crate::loader::Attachment> {
                 panic!("on purpose");
+            }
+            fn keep_pinned(&mut self) -> anyhow::Result<bool> {
+                Ok(false)
             }
             fn detach(&mut self, _: &str) -> anyhow::Result<bool> {
                 Ok(true)

@@ -12,11 +12,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Protected,
-    netlink::{is_relevant, messages},
+use super::{Protected, netlink::is_relevant};
+use crate::{
+    control::{Controller, Handle},
+    rtnetlink::messages,
 };
-use crate::control::{Controller, Handle};
 
 /// How often files and sessions are looked at.
 const EVERY: Duration = Duration::from_mins(1);

@@ -24,7 +24,7 @@ use tokio::net::UnixStream;
 use crate::{
     api::{
         APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER, SUDO_USER,
-        UNKEPT,
+        UNENFORCED, UNKEPT, Unenforced,
     },
     author, quantity,
     rlctl::{exit_code::ExitCode, failure::Failure, ssh_peer},
@@ -45,6 +45,7 @@ pub struct Client {
     sudo_user: Option<String>,
     pass_all: RefCell<Option<PassAllStatus>>,
     unkept: RefCell<Vec<String>>,
+    unenforced: RefCell<Vec<Unenforced>>,
 }
 
 /// What the daemon answered.
@@ -68,6 +69,7 @@ impl Client {
                 .filter(|name| author::is_name(name)),
             pass_all: RefCell::default(),
             unkept: RefCell::default(),
+            unenforced: RefCell::default(),
         }
     }
 
@@ -84,6 +86,11 @@ impl Client {
     /// Why what holds is not written down, as the last answer says.
     pub fn unkept(&self) -> Vec<String> {
         self.unkept.borrow().clone()
+    }
+
+    /// What is not enforced, as the last answer says.
+    pub fn unenforced(&self) -> Vec<Unenforced> {
+        self.unenforced.borrow().clone()
     }
 
     /// Asks for something.
@@ -222,6 +229,8 @@ impl Client {
         self.pass_all.replace(in_header(&response, PASS_ALL));
         let unkept = in_header(&response, UNKEPT);
         self.unkept.replace(unkept.unwrap_or_default());
+        let unenforced = in_header(&response, UNENFORCED);
+        self.unenforced.replace(unenforced.unwrap_or_default());
         Ok(response)
     }
 

@@ -20,7 +20,7 @@ mod reload;
 mod removal;
 mod simulate;
 mod stats;
-mod status;
+pub mod status;
 mod suggest;
 mod top;
 mod unban;

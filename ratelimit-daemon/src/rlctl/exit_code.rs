@@ -18,17 +18,20 @@ pub enum ExitCode {
     NoDaemon = 4,
     /// The user may not talk to the daemon.
     NoPermission = 5,
+    /// `status` found an interface whose packets are not judged.
+    NotEnforced = 6,
 }
 
 impl ExitCode {
     /// Every way.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Done,
         Self::Refused,
         Self::Usage,
         Self::Blocked,
         Self::NoDaemon,
         Self::NoPermission,
+        Self::NotEnforced,
     ];
 
     /// The line in `--help`.
@@ -40,6 +43,9 @@ impl ExitCode {
             Self::Blocked => "blocked: `check` found that packets of the address are dropped",
             Self::NoDaemon => "no daemon answers on the socket",
             Self::NoPermission => "no permission to talk to the daemon",
+            Self::NotEnforced => {
+                "not enforced: `status` found an interface whose packets are not judged"
+            }
         }
     }
 }
@@ -67,13 +73,14 @@ mod tests {
     #[test]
     fn the_numbers_are_what_scripts_rely_on() {
         let numbers = ExitCode::ALL.map(|code| code as u8);
-        assert_eq!(numbers, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6]);
         assert_eq!(ExitCode::Done as u8, 0);
         assert_eq!(ExitCode::Refused as u8, 1);
         assert_eq!(ExitCode::Usage as u8, 2);
         assert_eq!(ExitCode::Blocked as u8, 3);
         assert_eq!(ExitCode::NoDaemon as u8, 4);
         assert_eq!(ExitCode::NoPermission as u8, 5);
+        assert_eq!(ExitCode::NotEnforced as u8, 6);
     }
 
     #[test]

@@ -38,6 +38,11 @@ pub fn status(past: jiff::Timestamp) -> Status {
         attached: mode.is_some(),
         mode_wanted: "auto".to_owned(),
         mode: mode.map(str::to_owned),
+        renamed_to: None,
+        why: mode
+            .is_none()
+            .then(|| "there is no such interface".to_owned()),
+        remark: None,
     };
     let map = |name: &str, entries, capacity, memory_bytes| MapStatus {
         name: name.to_owned(),
@@ -75,6 +80,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         pass_all: None,
         attempt: None,
         database: DatabaseStatus::default(),
+        troubles: Vec::new(),
     }
 }
 

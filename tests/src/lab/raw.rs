@@ -27,8 +27,13 @@ pub struct Sender(OwnedFd);
 impl Sender {
     /// A sender in `namespace`.
     pub fn new(namespace: &Namespace) -> Result<Self> {
+        Self::on(namespace, INTERFACE)
+    }
+
+    /// The same out of an interface of this name.
+    pub fn on(namespace: &Namespace, interface: &str) -> Result<Self> {
         // A socket of no protocol receives nothing.
-        namespace.enter(|| socket(0)).map(Self)
+        namespace.enter(|| socket(0, interface)).map(Self)
     }
 
     /// Sends a frame, when the queue of the link has room for it.
@@ -71,7 +76,12 @@ pub struct Receiver(OwnedFd);
 impl Receiver {
     /// A receiver in `namespace`; it sees what arrives from here on.
     pub fn new(namespace: &Namespace) -> Result<Self> {
-        let socket = namespace.enter(|| socket(libc::ETH_P_ALL))?;
+        Self::on(namespace, INTERFACE)
+    }
+
+    /// The same of an interface of this name.
+    pub fn on(namespace: &Namespace, interface: &str) -> Result<Self> {
+        let socket = namespace.enter(|| socket(libc::ETH_P_ALL, interface))?;
         set(&socket, libc::SO_RCVBUFFORCE, &BUFFER_BYTES)?;
         Ok(Self(socket))
     }
@@ -116,7 +126,7 @@ impl Receiver {
 }
 
 /// A raw socket on the interface of this thread's namespace.
-fn socket(protocol: libc::c_int) -> Result<OwnedFd> {
+fn socket(protocol: libc::c_int, interface: &str) -> Result<OwnedFd> {
     let protocol = u16::try_from(protocol)?.to_be();
     // SAFETY: takes no pointers.
     let socket = unsafe {
@@ -133,7 +143,7 @@ fn socket(protocol: libc::c_int) -> Result<OwnedFd> {
     );
     // SAFETY: the descriptor is new and nobody else's.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    let name = CString::new(INTERFACE)?;
+    let name = CString::new(interface)?;
     // SAFETY: the name is a terminated string that outlives the call.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     // SAFETY: zeroes are a valid address.

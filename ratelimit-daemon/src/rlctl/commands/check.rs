@@ -12,8 +12,8 @@ use jiff::Zoned;
 use self::circumstances::{Circumstances, aside};
 use crate::{
     api::{
-        Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, Origin, StrikesView,
-        What, WiderLimits,
+        Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, NOT_ENFORCED, Origin,
+        StrikesView, Unenforced, What, WiderLimits,
     },
     limit::Algorithm,
     lists::Action,
@@ -49,6 +49,7 @@ pub fn run(address: IpAddr, client: &Client, now: &Zoned) -> Result<Report, Fail
 
 fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     let mut sentences = vec![verdict(check)];
+    sentences.extend(check.unenforced.iter().map(|it| not_enforced(it, now)));
     if !check.source.is_address() {
         sentences.push(format!("source: it counts as one of {}", check.source));
     }
@@ -82,6 +83,17 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     sentences
 }
 
+/// `not enforced: packets that come by eth0 pass, since 14:22:07: there is no such interface`
+fn not_enforced(unenforced: &Unenforced, now: &Zoned) -> String {
+    format!(
+        "{} on {}, where nothing is judged since {}: {}",
+        styled(BAD, "not enforced"),
+        printable(&unenforced.interface),
+        phrase::moment(unenforced.since, now),
+        printable(&unenforced.why)
+    )
+}
+
 /// Whether packets pass, and the reason as the metrics call it.
 fn verdict(check: &Check) -> String {
     let Check {
@@ -95,6 +107,10 @@ fn verdict(check: &Check) -> String {
         ),
         "observe" => format!(
             "packets from {address} {}, but only because of the dry run: they would be dropped ({reason})",
+            styled(WARNING, "pass")
+        ),
+        _ if !check.unenforced.is_empty() && check.reason == NOT_ENFORCED => format!(
+            "packets from {address} {}, as nothing is enforced on any interface ({reason})",
             styled(WARNING, "pass")
         ),
         _ => {

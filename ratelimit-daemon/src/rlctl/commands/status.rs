@@ -5,11 +5,12 @@ use jiff::Zoned;
 use crate::{
     api::{
         AttackView, Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus,
-        KernelClock, LimitsLeftOut, ListView, MapStatus, Outcome, Status,
+        KernelClock, LimitsLeftOut, ListView, MapStatus, Outcome, Status, Trouble, Unenforced,
     },
     rlctl::{
         client::{Answer, Client},
         commands::{lists, pass_all},
+        exit_code::ExitCode,
         failure::Failure,
         output::{BAD, WARNING, printable, printable_lines, styled},
         phrase,
@@ -23,11 +24,26 @@ pub fn run(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<Status> = client.get("/v1/status")?;
     let text = [
         summary(&answer.value, now).join("\n"),
-        interfaces(&answer.value.interfaces).to_string(),
+        interfaces(&answer.value.interfaces),
         maps(&answer.value.maps).to_string(),
     ]
     .join("\n\n");
-    Ok(Report::new(answer, text))
+    let is_enforced = answer.value.interfaces.iter().all(|it| it.attached);
+    let mut report = Report::new(answer, text);
+    if !is_enforced {
+        report.code = ExitCode::NotEnforced;
+    }
+    Ok(report)
+}
+
+/// `nothing is enforced on eth0 since 14:22:07: there is no such interface`, for people who may not know.
+pub fn not_enforced(unenforced: &Unenforced, now: &Zoned) -> String {
+    format!(
+        "nothing is enforced on {} since {}: {}",
+        unenforced.interface,
+        phrase::moment(unenforced.since, now),
+        unenforced.why
+    )
 }
 
 fn summary(status: &Status, now: &Zoned) -> Vec<String> {
@@ -51,6 +67,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             printable_lines(error)
         ));
     }
+    lines.extend(status.troubles.iter().map(|it| trouble(it, now)));
     lines.extend(database(&status.database));
     lines.extend(status.database.left_out.iter().map(left_out));
     if status.observe {
@@ -135,6 +152,16 @@ fn trial(attempt: &Attempt, now: &Zoned) -> String {
             )
         }
     }
+}
+
+/// `metrics does not work since 14:22:07: 127.0.0.1:9798: address in use`
+fn trouble(trouble: &Trouble, now: &Zoned) -> String {
+    format!(
+        "{} since {}: {}",
+        styled(BAD, &format!("trouble with {}", printable(&trouble.what))),
+        phrase::moment(trouble.since, now),
+        printable_lines(&trouble.error)
+    )
 }
 
 fn database(status: &DatabaseStatus) -> Option<String> {
@@ -226,17 +253,27 @@ fn source(files: &[String]) -> String {
     }
 }
 
-fn interfaces(interfaces: &[InterfaceStatus]) -> Table {
+fn interfaces(interfaces: &[InterfaceStatus]) -> String {
     let mut table = Table::new(["INTERFACE", "STATE", "MODE"].map(left));
+    let mut remarks = Vec::new();
     for interface in interfaces {
-        let state = if interface.attached {
-            "attached"
-        } else {
-            "NOT ATTACHED"
+        let state = match (interface.attached, &interface.renamed_to) {
+            (true, _) => "attached".to_owned(),
+            (false, Some(to)) => format!("RENAMED to {}", printable(to)),
+            (false, None) => "NOT ATTACHED".to_owned(),
         };
-        table.row([interface.name.clone(), state.to_owned(), mode(interface)]);
+        table.row([interface.name.clone(), state, mode(interface)]);
+        let why = interface
+            .why
+            .as_deref()
+            .map(|why| styled(BAD, &printable(why)));
+        let remark = interface.remark.as_deref();
+        let remark = remark.map(|remark| styled(WARNING, &printable(remark)));
+        let about = why.into_iter().chain(remark);
+        remarks.extend(about.map(|about| format!("{}: {about}", printable(&interface.name))));
     }
-    table
+    let lines = std::iter::once(table.to_string()).chain(remarks);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The mode that the kernel runs, and whether that is what was hoped for.

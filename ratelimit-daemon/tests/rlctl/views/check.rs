@@ -61,6 +61,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
         ban: Some(ban),
         refused_packets: 12,
         refused_last: Some(since),
+        unenforced: Vec::new(),
         ..passing("203.0.113.7")
     };
     let stdout = format!(
@@ -367,5 +368,6 @@ fn passing(address: &str) -> Check {
         new_sources: None,
         refused_packets: 0,
         refused_last: None,
+        unenforced: Vec::new(),
     }
 }

@@ -12,6 +12,7 @@ use ratelimit_daemon::{
 
 use super::{check_view, clock, status};
 use crate::{
+    Expected, check,
     daemon::{ScriptedDaemon, answers},
     moment,
 };
@@ -28,16 +29,21 @@ clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000
 INTERFACE  STATE         MODE
 eth0       attached      generic (slower: the driver has no native mode)
 eth1       NOT ATTACHED
+eth1: there is no such interface
 
 MAP        ENTRIES  CAPACITY  FULL   MEMORY
 BANS_IPV4      512      1024   50%  1.5 MiB
 STATES           -   1000000     -    640 B"
     );
-    check_view(
+    check(
         &["status"],
         answers(&status(past)),
-        "GET /v1/status",
-        &stdout,
+        &Expected {
+            request: "GET /v1/status",
+            stdout: &stdout,
+            stderr: "",
+            code: 6,
+        },
     );
 }
 

@@ -30,9 +30,9 @@ fn a_log_that_is_longer_than_the_room_for_it_is_refused_and_nothing_changes() {
     let refused = lab.set_log(Some("192.0.2.0/24"), 6).unwrap_err();
     assert_eq!(
         refused.error,
-        "a sliding-log of 6 packets is too long: their map is made at start, and has room for sliding logs of 5 packets"
+        "a sliding-log of 6 packets is too long: their map is made with the configuration, and has room for sliding logs of 5 packets"
     );
-    assert!(refused.hint.unwrap().contains("restart ratelimitd"));
+    assert!(refused.hint.unwrap().contains("rlctl reload"));
     assert_eq!(lab.entries(), before);
     assert_eq!(lab.policy_amount("192.0.2.1"), 5);
     lab.memory.lock().unwrap().log_size = Some(LogSize::NONE);

@@ -177,8 +177,8 @@ fn what_is_refused_leaves_nothing_behind() {
         60.0,
     );
     assert!(wrong.unwrap_err().error.contains("new.toml:2:"));
-    let restart = site.apply(&format!("{NEW}[source]\nipv4_prefix = 24\n"), 60.0);
-    assert!(restart.unwrap_err().error.contains("[source]"));
+    let restart = site.apply(&format!("{NEW}[paths]\nstate = \"/elsewhere\"\n"), 60.0);
+    assert!(restart.unwrap_err().error.contains("[paths]"));
     for seconds in [0.0, -1.0, f64::NAN, 1e9] {
         site.apply(NEW, seconds).unwrap_err();
     }
@@ -383,7 +383,7 @@ impl Site {
     /// Starts a daemon, in place of one that was killed.
     fn start(&mut self) {
         let disk = config::load(&self.main()).unwrap();
-        self.lab.config = resume(disk, self.directory.path()).unwrap();
+        self.lab.config = resume(disk, self.directory.path());
         let lab = &mut self.lab;
         lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
     }
@@ -421,7 +421,7 @@ impl Site {
         self.expire_on_disk();
         let trials = &mut self.lab.controller.trials;
         let config: Config = self.lab.config.clone();
-        *trials = Trials::restore(&config, self.directory.path()).unwrap();
+        *trials = Trials::restore(&config, self.directory.path());
     }
 
     fn expire_on_disk(&self) {

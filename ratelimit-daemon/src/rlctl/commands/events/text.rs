@@ -201,6 +201,39 @@ fn others(what: &What, now: &Zoned) -> String {
             styled(GOOD, "pass-all"),
             by_whom(by.as_deref())
         ),
+        What::InterfaceAttached {
+            interface,
+            mode,
+            remark,
+        } => {
+            let remark = remark
+                .as_deref()
+                .map(|remark| format!("; {}", printable(remark)));
+            format!(
+                "{} to {} in {} mode{}",
+                styled(GOOD, "attached"),
+                printable(interface),
+                printable(mode),
+                remark.unwrap_or_default()
+            )
+        }
+        What::InterfaceLost { interface, why } => format!(
+            "{} on {}: {}",
+            styled(BAD, "not enforced"),
+            printable(interface),
+            printable(why)
+        ),
+        What::TroubleBegan { what, error } => format!(
+            "{} {}: {}",
+            styled(BAD, "trouble with"),
+            printable(what),
+            printable(error)
+        ),
+        What::TroubleEnded { what } => format!(
+            "{} {}: it works again",
+            styled(GOOD, "no more trouble with"),
+            printable(what)
+        ),
         What::Lost { count } => format!(
             "{} {count} events, which came faster than they were read",
             styled(WARNING, "lost")
@@ -270,6 +303,22 @@ mod tests {
         check(
             r#""event":"drop","source":"2001:db8::","reason":"banned","observed":true,"policy":null,"limit":null,"interface":"eth0""#,
             "would drop 2001:db8:: on eth0: banned",
+        );
+    }
+
+    #[test]
+    fn what_is_not_enforced_is_told_and_that_it_is_again() {
+        check(
+            r#""event":"interface-lost","interface":"eth0","why":"there is no such interface""#,
+            "not enforced on eth0: there is no such interface",
+        );
+        check(
+            r#""event":"interface-attached","interface":"eth0","mode":"native","remark":null"#,
+            "attached to eth0 in native mode",
+        );
+        check(
+            r#""event":"trouble-began","what":"metrics","error":"the port is taken""#,
+            "trouble with metrics: the port is taken",
         );
     }
 

@@ -1,0 +1,121 @@
+//! Where metrics are served: a port that somebody else holds keeps nothing from working, and is tried again each second.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+use tracing::info;
+
+use super::{controller::Controller, troubles::Loudness};
+
+/// What does not work when the port cannot be had.
+const METRICS: &str = "metrics";
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Whom listeners are handed to; `None` stands for no listener any more.
+pub type Listeners = mpsc::UnboundedReceiver<Option<TcpListener>>;
+
+/// The listener that is wanted.
+#[derive(Default)]
+pub struct MetricsPort {
+    wanted: Option<SocketAddr>,
+    is_bound: bool,
+    tried: Option<Instant>,
+    listeners: Option<mpsc::UnboundedSender<Option<TcpListener>>>,
+}
+
+impl MetricsPort {
+    /// Wants to listen on `wanted`, and answers why that cannot be.
+    fn open(&mut self, wanted: Option<SocketAddr>) -> Option<String> {
+        if self.is_bound && self.wanted == wanted {
+            return None;
+        }
+        self.tried = Some(Instant::now());
+        self.wanted = wanted;
+        let bound = wanted.map(TcpListener::bind).transpose();
+        if !matches!(bound, Ok(Some(_))) && std::mem::take(&mut self.is_bound) {
+            // The old listener may be what stands in the way.
+            self.hand_over(None);
+        }
+        match bound {
+            Ok(None) => None,
+            Ok(Some(listener)) => {
+                let address = listener.local_addr().ok().or(wanted);
+                info!(address = ?address, "serving metrics");
+                self.hand_over(Some(listener));
+                self.is_bound = true;
+                None
+            }
+            Err(error) => wanted.map(|address| {
+                format!("listening on {address}: {error}; metrics and /healthz are not served, and it is tried again each second")
+            }),
+        }
+    }
+
+    fn hand_over(&self, listener: Option<TcpListener>) {
+        if let Some(listeners) = &self.listeners {
+            // Whoever serves may have ended: the daemon stops.
+            let _ = listeners.send(listener);
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let waited = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
+        self.wanted.is_some() && !self.is_bound && waited
+    }
+}
+
+impl Controller {
+    /// Opens the port of the configuration, and answers who gets the listeners.
+    pub fn serve_metrics(&mut self) -> Listeners {
+        let (sender, listeners) = mpsc::unbounded_channel();
+        self.metrics_port.listeners = Some(sender);
+        self.open_metrics();
+        listeners
+    }
+
+    /// Listens where the configuration says.
+    pub(super) fn open_metrics(&mut self) {
+        if self.metrics_port.listeners.is_some() {
+            let trouble = self.metrics_port.open(self.intent.config.metrics);
+            self.note_trouble(METRICS, Loudness::Warning, trouble);
+        }
+    }
+
+    /// Tries again what could not be had.
+    pub(super) fn tick_metrics(&mut self) {
+        if self.metrics_port.is_due() {
+            self.open_metrics();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_somebody_else_holds_is_had_as_soon_as_it_is_free() {
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let wanted = other.local_addr().unwrap();
+        let (sender, mut listeners) = mpsc::unbounded_channel();
+        let mut port = MetricsPort {
+            listeners: Some(sender),
+            ..MetricsPort::default()
+        };
+        assert!(
+            port.open(Some(wanted))
+                .unwrap()
+                .contains(&wanted.to_string())
+        );
+        drop(other);
+        assert_eq!(port.open(Some(wanted)), None);
+        assert!(listeners.try_recv().unwrap().is_some());
+        assert_eq!(port.open(Some(wanted)), None);
+        assert!(listeners.try_recv().is_err(), "it is had already");
+        assert_eq!(port.open(None), None);
+        assert!(listeners.try_recv().unwrap().is_none());
+    }
+}

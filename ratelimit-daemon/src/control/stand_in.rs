@@ -1,0 +1,158 @@
+//! A state directory that cannot be written keeps nobody from starting: what it holds is copied to the runtime directory, which
+//! stands in for it, and brought back as soon as it can be written.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use tracing::error;
+
+use super::{controller::Controller, store::Store, troubles::Loudness};
+use crate::private;
+
+/// What does not work when the state cannot be written.
+const STATE: &str = "state";
+/// How often it is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// What has to fit on the disk for the database to be opened.
+const ROOM: usize = 512 * 1024;
+
+/// The directory that stands in for another one.
+#[derive(Clone, Debug)]
+pub struct StandIn {
+    /// What it stands in for.
+    state: PathBuf,
+    error: String,
+    tried: Instant,
+}
+
+/// Opens the database in `state`, or a copy of it beneath `runtime`.
+///
+/// # Errors
+///
+/// When neither can be.
+pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<StandIn>)> {
+    let Err(error) = require_writable(state) else {
+        return Ok((Store::open(state)?, None));
+    };
+    let error = format!("{}: {error}", state.display());
+    error!(
+        error,
+        "the state directory cannot be written: starting with a copy of what it holds"
+    );
+    let copy = runtime.join("state");
+    // A copy of before is older than what is there, unless that is gone.
+    if state.join("state.db").exists() {
+        let _ = fs::remove_dir_all(&copy);
+    }
+    private::make_directory(&copy)
+        .with_context(|| format!("making the directory {}", copy.display()))?;
+    for name in ["state.db", "state.db-wal", "state.changes"] {
+        let (from, to) = (state.join(name), copy.join(name));
+        if from.exists() {
+            fs::copy(&from, &to).with_context(|| format!("copying {}", from.display()))?;
+        }
+    }
+    let stand_in = StandIn {
+        state: state.to_owned(),
+        error,
+        tried: Instant::now(),
+    };
+    Ok((Store::open(&copy)?, Some(stand_in)))
+}
+
+/// Whether the database can be written to a directory, which is made where there is none.
+fn require_writable(directory: &Path) -> io::Result<()> {
+    private::make_directory(directory)?;
+    let probe = directory.join("probe");
+    let write = || -> io::Result<()> {
+        let mut file = private::create(&probe)?;
+        file.write_all(&vec![1; ROOM])?;
+        file.sync_all()
+    };
+    let written = write();
+    match fs::remove_file(&probe) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound && written.is_ok() => Err(error),
+        _ => written,
+    }
+}
+
+impl StandIn {
+    /// Why it stands in, and what follows from that.
+    fn trouble(&self) -> String {
+        format!(
+            "{}: what is set now is lost with the machine; it is tried again every few seconds",
+            self.error
+        )
+    }
+}
+
+impl Controller {
+    /// Works on a copy of the state from here on, until its directory can be written.
+    pub fn stand_in(&mut self, stand_in: Option<StandIn>) {
+        let trouble = stand_in.as_ref().map(StandIn::trouble);
+        self.stand_in = stand_in;
+        self.note_trouble(STATE, Loudness::Error, trouble);
+    }
+
+    /// Why what holds is lost with the machine.
+    pub(super) fn state_trouble(&self) -> Option<&str> {
+        self.stand_in.as_ref()?;
+        self.troubles().of(STATE)
+    }
+
+    /// Brings the state back where it belongs, if that can be.
+    pub(super) fn tick_stand_in(&mut self) {
+        let Some(stand_in) = &mut self.stand_in else {
+            return;
+        };
+        if stand_in.tried.elapsed() < AGAIN {
+            return;
+        }
+        stand_in.tried = Instant::now();
+        let state = stand_in.state.clone();
+        if require_writable(&state).is_err() {
+            return;
+        }
+        match self.store.move_to(&state) {
+            Ok(()) => self.stand_in(None),
+            Err(error) => {
+                if let Some(stand_in) = &mut self.stand_in {
+                    stand_in.error = format!("{error:#}");
+                }
+                let stand_in = self.stand_in.take();
+                self.stand_in(stand_in);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_directory_holds_that_cannot_be_written_is_worked_on_elsewhere_and_brought_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let (state, runtime) = (directory.path().join("state"), directory.path().join("run"));
+        let (store, stand_in) = open(&state, &runtime).unwrap();
+        assert!(stand_in.is_none());
+        drop(store);
+        // A directory in the way of the probe stands for a disk that cannot be written, whoever runs the test.
+        fs::create_dir(state.join("probe")).unwrap();
+        let (mut store, stand_in) = open(&state, &runtime).unwrap();
+        assert!(stand_in.unwrap().trouble().contains("state"));
+        assert!(runtime.join("state/state.db").exists());
+        fs::remove_dir(state.join("probe")).unwrap();
+        require_writable(&state).unwrap();
+        store.move_to(&state).unwrap();
+        store.transaction(|_| Ok(())).unwrap();
+        drop(store);
+        let (_, stand_in) = open(&state, &runtime).unwrap();
+        assert!(stand_in.is_none());
+    }
+}

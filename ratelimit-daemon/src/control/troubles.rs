@@ -1,0 +1,112 @@
+//! What does not work and keeps nothing else from working: told once in the log and as an event, and in `status` while it lasts.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use tracing::{error, info, warn};
+
+use super::controller::Controller;
+use crate::api::{Trouble, What};
+
+/// How loudly the log tells a trouble.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Loudness {
+    /// Something besides enforcement does not work.
+    Warning,
+    /// What is enforced is not what somebody wrote.
+    Error,
+}
+
+/// The troubles that last, by what does not work.
+#[derive(Clone, Debug, Default)]
+pub struct Troubles(BTreeMap<&'static str, (String, Timestamp)>);
+
+impl Troubles {
+    /// As they are told.
+    #[must_use]
+    pub fn views(&self) -> Vec<Trouble> {
+        let troubles = self.0.iter();
+        troubles
+            .map(|(what, (error, since))| Trouble {
+                what: (*what).to_owned(),
+                error: error.clone(),
+                since: *since,
+            })
+            .collect()
+    }
+
+    /// Why this does not work; `None` when it does.
+    #[must_use]
+    pub fn of(&self, what: &str) -> Option<&str> {
+        self.0.get(what).map(|(error, _)| error.as_str())
+    }
+
+    /// Takes notice of how something stands, and answers whether that is different.
+    fn note(&mut self, what: &'static str, error: Option<String>, at: Timestamp) -> bool {
+        match error {
+            None => self.0.remove(what).is_some(),
+            Some(error) if self.of(what) == Some(&error) => false,
+            Some(error) => {
+                let since = self.0.get(what).map_or(at, |(_, since)| *since);
+                self.0.insert(what, (error, since));
+                true
+            }
+        }
+    }
+}
+
+impl Controller {
+    /// Takes notice of how something stands: `None` when it works.
+    pub fn note_trouble(&mut self, what: &'static str, loudness: Loudness, error: Option<String>) {
+        let at = Timestamp::now();
+        if !self.troubles.note(what, error.clone(), at) {
+            return;
+        }
+        let event = if let Some(error) = error {
+            match loudness {
+                Loudness::Warning => warn!(what, error, "does not work"),
+                Loudness::Error => error!(what, error, "does not work"),
+            }
+            What::TroubleBegan {
+                what: what.to_owned(),
+                error,
+            }
+        } else {
+            info!(what, "works again");
+            What::TroubleEnded {
+                what: what.to_owned(),
+            }
+        };
+        self.journal.record(at, event);
+    }
+
+    /// What does not work.
+    #[must_use]
+    pub const fn troubles(&self) -> &Troubles {
+        &self.troubles
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_is_told_when_it_begins_when_its_reason_changes_and_when_it_ends() {
+        let mut troubles = Troubles::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let mut note = |error: Option<&str>, second| {
+            let told = troubles.note("metrics", error.map(str::to_owned), at(second));
+            (
+                told,
+                troubles.views().pop().map(|view| (view.error, view.since)),
+            )
+        };
+        let view = |error: &str| Some((error.to_owned(), at(1)));
+        assert_eq!(note(None, 0), (false, None));
+        assert_eq!(note(Some("taken"), 1), (true, view("taken")));
+        assert_eq!(note(Some("taken"), 2), (false, view("taken")));
+        assert_eq!(note(Some("gone"), 3), (true, view("gone")));
+        assert_eq!(note(None, 4), (true, None));
+    }
+}

@@ -1,0 +1,341 @@
+//! Which interface the program is put on and taken off, and what is told of each. Pure: what is seen comes in, what is to be done
+//! comes out.
+//!
+//! The configured name decides which interface is meant. A program whose interface was renamed goes on there, so that a rename opens
+//! nothing, until an interface has the configured name: then that gets it. One whose interface went to another network namespace is
+//! taken off: what is not seen is not limited.
+
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+
+pub use self::watch::{Watch, keep_attached};
+use crate::{
+    api::{InterfaceStatus, Unenforced},
+    config::{Interface, Mode},
+    datapath::{InterfaceState, XdpMode},
+};
+
+/// How long what failed waits until it is tried again, unless something is different.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What is seen of a configured interface at a moment.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Sight {
+    /// The interface of that name.
+    pub there: Option<InterfaceState>,
+    /// The program that was put on it.
+    pub program: Option<Running>,
+}
+
+/// A program of ours.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Running {
+    /// The interface that runs it; `None` where none that is seen does.
+    pub on: Option<InterfaceState>,
+    /// Whether it takes frames of several buffers.
+    pub takes_long_frames: bool,
+}
+
+/// What is to be done about an interface.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// Nothing.
+    Stay,
+    /// The program is put on it, in place of the one of ours that is there.
+    Attach,
+    /// The program is taken off where it runs, and put on it.
+    Move,
+    /// What is left of the program is taken off.
+    TakeOff,
+}
+
+/// What is told of an interface.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// The program runs on it.
+    Attached {
+        /// Where in the kernel.
+        mode: XdpMode,
+        /// What is to be known about that.
+        remark: Option<String>,
+    },
+    /// The program runs on the interface that had its name before.
+    Renamed {
+        /// Its name.
+        to: String,
+        /// Where in the kernel.
+        mode: XdpMode,
+    },
+    /// There is no such interface.
+    Missing,
+    /// It could not be put on.
+    Failed {
+        /// Why.
+        error: String,
+    },
+    /// Somebody wanted it off.
+    Detached {
+        /// Who.
+        by: String,
+    },
+}
+
+/// The longest packet that fits into one buffer with any driver.
+pub const MTU_OF_ONE_BUFFER: u32 = 1_500;
+
+/// What is to be done where this is wanted and that is seen.
+#[must_use]
+pub fn step(wanted: &Interface, sight: &Sight) -> Step {
+    let on = sight.program.as_ref().map(|program| program.on.as_ref());
+    let program = sight.program.as_ref();
+    match (&sight.there, on) {
+        (Some(there), Some(Some(on))) if there.index == on.index => {
+            if fits(wanted, program, there) {
+                Step::Stay
+            } else {
+                Step::Attach
+            }
+        }
+        (Some(_), Some(Some(_))) => Step::Move,
+        (Some(_), Some(None) | None) => Step::Attach,
+        (None, Some(Some(_)) | None) => Step::Stay,
+        (None, Some(None)) => Step::TakeOff,
+    }
+}
+
+/// Whether what runs can take what comes. Another mode is no reason: what was wanted may have been refused, and a change of the
+/// configuration tries it.
+fn fits(wanted: &Interface, program: Option<&Running>, there: &InterfaceState) -> bool {
+    let is_long = wanted.jumbo || there.mtu > MTU_OF_ONE_BUFFER;
+    !is_long || program.is_none_or(|program| program.takes_long_frames)
+}
+
+/// What is to be told where nothing is to be done any more.
+#[must_use]
+pub fn standing(sight: &Sight) -> Standing {
+    let on = sight
+        .program
+        .as_ref()
+        .and_then(|program| program.on.as_ref());
+    let mode = |state: &InterfaceState| state.program.map(|(mode, _)| mode);
+    match (&sight.there, on) {
+        (Some(there), Some(on)) if there.index == on.index => Standing::Attached {
+            mode: mode(on).unwrap_or(XdpMode::Generic),
+            remark: None,
+        },
+        (_, Some(on)) => Standing::Renamed {
+            to: on.name.clone(),
+            mode: mode(on).unwrap_or(XdpMode::Generic),
+        },
+        (Some(_), None) => Standing::Failed {
+            error: "its program is gone".to_owned(),
+        },
+        (None, None) => Standing::Missing,
+    }
+}
+
+impl Standing {
+    /// Whether packets that come to the interface of the configured name are judged.
+    #[must_use]
+    pub const fn is_attached(&self) -> bool {
+        matches!(self, Self::Attached { .. })
+    }
+
+    /// Why not everything that was configured is enforced; `None` where it is.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Attached { .. } => None,
+            Self::Renamed { to, .. } => Some(format!(
+                "there is no such interface: it was renamed to {to}, where enforcement goes on until one has the configured name"
+            )),
+            Self::Missing => Some("there is no such interface".to_owned()),
+            Self::Failed { error } => Some(error.clone()),
+            Self::Detached { by } => Some(format!(
+                "{by} took the program off: `rlctl reload` puts it on again"
+            )),
+        }
+    }
+
+    const fn mode(&self) -> Option<XdpMode> {
+        match self {
+            Self::Attached { mode, .. } | Self::Renamed { mode, .. } => Some(*mode),
+            Self::Missing | Self::Failed { .. } | Self::Detached { .. } => None,
+        }
+    }
+}
+
+/// The configured interfaces, and how each of them stands.
+#[derive(Clone, Debug, Default)]
+pub struct Links {
+    links: BTreeMap<String, Link>,
+    /// Who wanted everything off.
+    detached: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Link {
+    wanted: Interface,
+    standing: Option<Standing>,
+    since: Timestamp,
+    /// What was seen when it failed, and when that was.
+    failed: Option<(Sight, Instant)>,
+}
+
+impl Links {
+    /// Whether there are any.
+    #[must_use]
+    pub fn are_tended(&self) -> bool {
+        !self.links.is_empty()
+    }
+
+    /// Takes the interfaces of a configuration, and puts on again what somebody wanted off.
+    pub fn configure(&mut self, interfaces: &[Interface]) {
+        self.detached = None;
+        let mut before = std::mem::take(&mut self.links);
+        for wanted in interfaces {
+            let link = before.remove(&wanted.name);
+            let standing = link.as_ref().and_then(|link| link.standing.clone());
+            let since = link.map_or_else(Timestamp::now, |link| link.since);
+            let link = Link {
+                wanted: wanted.clone(),
+                standing,
+                since,
+                failed: None,
+            };
+            self.links.insert(wanted.name.clone(), link);
+        }
+    }
+
+    /// The interfaces.
+    pub fn wanted(&self) -> impl Iterator<Item = &Interface> {
+        self.links.values().map(|link| &link.wanted)
+    }
+
+    /// Whether somebody wants everything off.
+    #[must_use]
+    pub const fn are_detached(&self) -> bool {
+        self.detached.is_some()
+    }
+
+    /// Somebody wants everything off.
+    pub fn detach(&mut self, by: &str) {
+        self.detached = Some(by.to_owned());
+    }
+
+    /// What is to be done about an interface of which this is seen. What failed is tried again when something is different, and
+    /// after a second.
+    #[must_use]
+    pub fn step(&self, name: &str, sight: &Sight, now: Instant) -> Step {
+        let Some(link) = self.links.get(name) else {
+            return Step::Stay;
+        };
+        let waits = link
+            .failed
+            .as_ref()
+            .is_some_and(|(seen, at)| seen == sight && now.saturating_duration_since(*at) < AGAIN);
+        if self.detached.is_some() || waits {
+            return Step::Stay;
+        }
+        step(&link.wanted, sight)
+    }
+
+    /// Notes that a step failed, and what was seen.
+    pub fn note_failure(&mut self, name: &str, sight: Sight, now: Instant) {
+        if let Some(link) = self.links.get_mut(name) {
+            link.failed = Some((sight, now));
+        }
+    }
+
+    /// Notes how an interface stands, and answers whether that is to be told.
+    pub fn note(&mut self, name: &str, standing: Standing, at: Timestamp) -> bool {
+        let standing = match &self.detached {
+            Some(by) => Standing::Detached { by: by.clone() },
+            None => standing,
+        };
+        let Some(link) = self.links.get_mut(name) else {
+            return false;
+        };
+        if standing.is_attached() {
+            link.failed = None;
+        }
+        if link.standing.as_ref() == Some(&standing) {
+            return false;
+        }
+        link.standing = Some(standing);
+        link.since = at;
+        true
+    }
+
+    /// How an interface stands.
+    #[must_use]
+    pub fn standing(&self, name: &str) -> Option<&Standing> {
+        self.links.get(name)?.standing.as_ref()
+    }
+
+    /// What is not enforced.
+    #[must_use]
+    pub fn unenforced(&self) -> Vec<Unenforced> {
+        let links = self.links.iter();
+        links
+            .filter_map(|(name, link)| {
+                Some(Unenforced {
+                    interface: name.clone(),
+                    why: link.standing.as_ref()?.trouble()?,
+                    since: link.since,
+                })
+            })
+            .collect()
+    }
+
+    /// Whether packets are judged anywhere.
+    #[must_use]
+    pub fn enforces_anywhere(&self) -> bool {
+        let standings = self
+            .links
+            .values()
+            .filter_map(|link| link.standing.as_ref());
+        self.links.is_empty() || standings.into_iter().any(|it| it.mode().is_some())
+    }
+
+    /// As `status` tells them.
+    #[must_use]
+    pub fn statuses(&self) -> Vec<InterfaceStatus> {
+        self.links.values().map(Link::status).collect()
+    }
+}
+
+impl Link {
+    fn status(&self) -> InterfaceStatus {
+        let standing = self.standing.as_ref();
+        let (renamed_to, remark) = match standing {
+            Some(Standing::Renamed { to, .. }) => (Some(to.clone()), None),
+            Some(Standing::Attached { remark, .. }) => (None, remark.clone()),
+            _ => (None, None),
+        };
+        InterfaceStatus {
+            name: self.wanted.name.clone(),
+            attached: standing.is_some_and(Standing::is_attached),
+            mode_wanted: match self.wanted.mode {
+                Mode::Auto => "auto",
+                Mode::Native => "native",
+                Mode::Generic => "generic",
+            }
+            .to_owned(),
+            mode: standing
+                .and_then(Standing::mode)
+                .map(|mode| mode.label().to_owned()),
+            renamed_to,
+            why: standing.and_then(Standing::trouble),
+            remark,
+        }
+    }
+}

@@ -1,0 +1,654 @@
+//! Interfaces come, go, are renamed and moved, and what is told of them is what their packets do.
+
+use std::{
+    env, fs,
+    net::Ipv4Addr,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_tests::{
+    Frame, Lab,
+    lab::{INTERFACE, Receiver, Sender},
+    require_command, require_root,
+    service::Service,
+};
+
+const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
+const FREE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+/// How long an interface that is back may be without the program: a second is promised, and a debug build on a busy machine has more.
+const PROMISED: Duration = Duration::from_secs(if cfg!(debug_assertions) { 4 } else { 1 });
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a frame that has passed takes at most.
+const LATE: Duration = Duration::from_millis(500);
+const POLICY: &str = "[policy.default]\nlimits = []\n";
+/// The interface that changes; the one of the lab is left alone.
+const OTHER: &str = "rl1";
+
+fn interface(name: &str) -> String {
+    format!("[[interface]]\nname = \"{name}\"\n")
+}
+
+fn both() -> String {
+    format!("{POLICY}{}{}", interface(INTERFACE), interface(OTHER))
+}
+
+/// A second pair, with an end in each namespace.
+fn add(lab: &Lab) {
+    let far = lab.far.name();
+    lab.near
+        .ip(&[
+            "link", "add", OTHER, "type", "veth", "peer", "name", OTHER, "netns", far,
+        ])
+        .unwrap();
+    for namespace in [&lab.near, &lab.far] {
+        namespace.ip(&["link", "set", OTHER, "up"]).unwrap();
+    }
+}
+
+fn frame(source: Ipv4Addr) -> Vec<u8> {
+    Frame::ethernet().ipv4(source).udp(53).pad_to(60).build()
+}
+
+/// Whether a packet of a source that is sent into `far` arrives on `near`.
+fn passes(lab: &Lab, far: &str, near: &str, source: Ipv4Addr) -> bool {
+    let mut receiver = Receiver::on(&lab.near, near).unwrap();
+    let sender = Sender::on(&lab.far, far).unwrap();
+    sender.send(&frame(source)).unwrap();
+    receiver.next(LATE).unwrap().is_some()
+}
+
+fn wait_until(what: &str, service: &Service, mut is_so: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{what}: {}", service.log());
+        thread::sleep(Duration::from_millis(5));
+    }
+    start.elapsed()
+}
+
+fn status_of(service: &Service, interface: &str) -> serde_json::Value {
+    let said = service.rlctl(&["--json", "status"]).unwrap();
+    let status: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+    let interfaces = status["interfaces"].as_array().unwrap();
+    let own = interfaces.iter().find(|it| it["name"] == interface);
+    let own = own.unwrap().clone();
+    let all = interfaces.iter().all(|it| it["attached"] == true);
+    assert_eq!(said.code, if all { 0 } else { 6 }, "{said:?}");
+    own
+}
+
+fn is_attached(service: &Service, interface: &str) -> bool {
+    status_of(service, interface)["attached"] == true
+}
+
+#[test]
+fn an_interface_that_is_deleted_and_made_again_is_attached_again_and_every_verb_says_what_is_so() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    add(&lab);
+    let service = Service::started(&lab, &both()).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    lab.near.ip(&["link", "delete", OTHER]).unwrap();
+    let own = status_of(&service, OTHER);
+    assert_eq!(own["why"], "there is no such interface", "{own}");
+    for verb in [
+        &["ban", "192.0.2.77"][..],
+        &["allow", "add", "192.0.2.78"],
+        &["list", "bans"],
+        &["reload"],
+        &["check", "203.0.113.9"],
+    ] {
+        let said = service.rlctl(verb).unwrap();
+        let warning = format!("nothing is enforced on {OTHER} since");
+        assert!(said.stderr.contains(&warning), "{verb:?}: {said:?}");
+    }
+    let said = service.rlctl(&["check", "203.0.113.9"]).unwrap();
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(
+        said.stdout.contains(&format!("not enforced on {OTHER}")),
+        "{said:?}"
+    );
+    let health = service.get("/healthz", "text/plain").unwrap();
+    assert!(health.contains("503") && health.contains(OTHER), "{health}");
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    let sample = format!("ratelimit_interface_attached{{interface=\"{OTHER}\",mode=\"none\"}} 0");
+    assert!(metrics.contains(&sample), "{metrics}");
+    add(&lab);
+    let took = wait_until("attached again", &service, || is_attached(&service, OTHER));
+    assert!(took < PROMISED, "{took:?}");
+    assert!(!passes(&lab, OTHER, OTHER, BANNED));
+    assert!(passes(&lab, OTHER, OTHER, FREE));
+    let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
+    for told in [
+        format!("not enforced on {OTHER}: there is no such interface"),
+        format!("attached to {OTHER} in native mode"),
+    ] {
+        assert!(events.contains(&told), "{told}: {events}");
+    }
+    let told = service.log().matches("not enforced there").count();
+    assert_eq!(told, 1, "{}", service.log());
+    assert!(
+        service
+            .get("/healthz", "text/plain")
+            .unwrap()
+            .contains("ok")
+    );
+}
+
+#[test]
+fn an_interface_that_is_missing_at_the_start_leaves_the_others_protected_and_is_attached_when_it_comes()
+ {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, &both()).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
+    assert!(!is_attached(&service, OTHER));
+    add(&lab);
+    let took = wait_until("attached", &service, || is_attached(&service, OTHER));
+    // Its program goes through the verifier first.
+    assert!(took < 4 * PROMISED, "{took:?}");
+    assert!(!passes(&lab, OTHER, OTHER, BANNED));
+}
+
+#[test]
+fn enforcement_goes_on_under_another_name_until_an_interface_has_the_configured_one() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    add(&lab);
+    let service = Service::started(&lab, &both()).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    lab.near
+        .ip(&["link", "set", OTHER, "name", "renamed"])
+        .unwrap();
+    let own = status_of(&service, OTHER);
+    assert_eq!(
+        (&own["attached"], &own["renamed_to"]),
+        (&false.into(), &"renamed".into())
+    );
+    assert!(!passes(&lab, OTHER, "renamed", BANNED));
+    // A new one of the name gets the program, and the renamed one loses it.
+    let far = lab.far.name();
+    lab.near
+        .ip(&[
+            "link", "add", OTHER, "type", "veth", "peer", "name", "rl2", "netns", far,
+        ])
+        .unwrap();
+    lab.near.ip(&["link", "set", OTHER, "up"]).unwrap();
+    lab.far.ip(&["link", "set", "rl2", "up"]).unwrap();
+    wait_until("attached", &service, || is_attached(&service, OTHER));
+    assert!(!passes(&lab, "rl2", OTHER, BANNED));
+    wait_until("let go", &service, || {
+        passes(&lab, OTHER, "renamed", BANNED)
+    });
+}
+
+#[test]
+fn what_somebody_else_takes_off_is_put_on_again_and_what_rlctl_detach_takes_off_when_it_is_read_again()
+ {
+    require_root!();
+    require_command!("bpftool");
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, &format!("{POLICY}{}", interface(INTERFACE))).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    let link = link_of(&service).unwrap();
+    bpftool(&service, &["link", "detach", "id", &link]).unwrap();
+    let took = wait_until("attached again", &service, || {
+        link_of(&service).is_some_and(|it| it != link)
+    });
+    assert!(took < PROMISED, "{took:?}");
+    assert!(is_attached(&service, INTERFACE));
+    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
+
+    service.rlctl_ok(&["detach"]).unwrap();
+    assert!(passes(&lab, INTERFACE, INTERFACE, BANNED));
+    let said = service.rlctl(&["check", "203.0.113.9"]).unwrap();
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.stdout.contains("nothing is enforced on any interface"),
+        "{said:?}"
+    );
+    let said = service.rlctl(&["ban", "192.0.2.1"]).unwrap();
+    assert!(said.stderr.contains("took the program off"), "{said:?}");
+    let said = service.rlctl_ok(&["reload"]).unwrap();
+    assert!(
+        said.contains(&format!("interface {INTERFACE}: attached again")),
+        "{said}"
+    );
+    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
+    service.stop("-TERM").unwrap();
+    assert!(
+        !passes(&lab, INTERFACE, INTERFACE, BANNED),
+        "the pins are there again"
+    );
+}
+
+#[test]
+fn pins_that_somebody_removes_are_made_again_and_the_stop_says_what_is_so() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, &format!("{POLICY}{}", interface(INTERFACE))).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    fs::remove_dir_all(service.pins()).unwrap();
+    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
+    service.wait_for_log("somebody removed pins").unwrap();
+    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
+    wait_until("healthy", &service, || {
+        service
+            .get("/healthz", "text/plain")
+            .unwrap()
+            .contains("ok")
+    });
+    service.stop("-KILL").unwrap();
+    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
+    service.start().unwrap();
+    let bans = service.rlctl_ok(&["list", "bans"]).unwrap();
+    assert!(bans.contains("203.0.113.9"), "{bans}");
+    // In the moment of the stop they are made again, too.
+    fs::remove_dir_all(service.pins()).unwrap();
+    service.stop("-TERM").unwrap();
+    assert!(
+        service
+            .log()
+            .contains("stopped; the kernel goes on enforcing")
+    );
+    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
+}
+
+#[test]
+fn a_reload_takes_interfaces_sources_and_metrics() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    add(&lab);
+    let service = Service::started(&lab, &format!("{POLICY}{}", interface(INTERFACE))).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    assert!(passes(&lab, OTHER, OTHER, BANNED));
+    let stop = AtomicBool::new(false);
+    let mut receiver = Receiver::on(&lab.near, INTERFACE).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| send_until(&lab, &stop));
+        let _stop = Stop(&stop);
+        let reload = |toml: &str, told: &str| {
+            service.configure(toml).unwrap();
+            let said = service.rlctl_ok(&["reload"]).unwrap();
+            assert!(said.contains(told), "{told}: {said}");
+        };
+        reload(&both(), &format!("interface {OTHER}: added"));
+        assert!(!passes(&lab, OTHER, OTHER, BANNED));
+        let source = "[source]\ncapacity = 2000\nipv4_prefix = 24\n";
+        reload(&format!("{}{source}", both()), "source: changed");
+        assert!(!passes(&lab, OTHER, OTHER, BANNED));
+        let status = service.rlctl_ok(&["--json", "status"]).unwrap();
+        assert!(status.contains("\"capacity\": 2000"), "{status}");
+        let compact = "[source]\ncapacity = 4000\nstore = \"compact\"\n";
+        reload(&format!("{}{compact}", both()), "source: changed");
+        assert!(!passes(&lab, OTHER, OTHER, BANNED));
+        let metrics = "[metrics]\nlisten = \"127.0.0.1:9799\"\n";
+        reload(
+            &format!("{}{compact}{metrics}", both()),
+            "metrics: 127.0.0.1:9798 -> 127.0.0.1:9799",
+        );
+        wait_until("metrics", &service, || {
+            let mut curl = service.inside("curl".as_ref());
+            let answer = curl
+                .args(["--silent", "http://127.0.0.1:9799/healthz"])
+                .output();
+            answer.unwrap().stdout.starts_with(b"ok")
+        });
+        reload(
+            &format!("{POLICY}{}{compact}", interface(INTERFACE)),
+            &format!("interface {OTHER}: removed"),
+        );
+        wait_until("let go", &service, || passes(&lab, OTHER, OTHER, BANNED));
+    });
+    while let Some(frame) = receiver.next(LATE).unwrap() {
+        assert_ne!(frame[26..30], BANNED.octets(), "a banned packet passed");
+    }
+}
+
+#[test]
+fn a_log_that_is_longer_than_there_was_room_for_is_taken_by_a_reload() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, POLICY).unwrap();
+    let log = "[policy.default]\nlimits = [{ packets = 50, per = \"1h\", algorithm = \"sliding-log\" }]\n";
+    service.configure(log).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    let mut receiver = Receiver::on(&lab.near, INTERFACE).unwrap();
+    let sender = Sender::on(&lab.far, INTERFACE).unwrap();
+    for _ in 0..70 {
+        sender.send(&frame(FREE)).unwrap();
+    }
+    assert_eq!(receiver.count(LATE).unwrap(), 50);
+}
+
+#[test]
+fn a_port_that_somebody_holds_keeps_nothing_from_working_and_is_had_when_it_is_free() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    lab.near.ip(&["link", "set", "lo", "up"]).unwrap();
+    let holder = lab
+        .near
+        .enter(|| std::net::TcpListener::bind("127.0.0.1:9798").unwrap());
+    let service = Service::started(&lab, POLICY).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(status.contains("trouble with metrics"), "{status}");
+    drop(holder);
+    wait_until("metrics", &service, || {
+        service
+            .get("/healthz", "text/plain")
+            .is_ok_and(|it| it.contains("ok"))
+    });
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(!status.contains("trouble"), "{status}");
+}
+
+#[test]
+fn a_wrong_file_at_the_start_gives_way_to_what_was_in_force_last() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::new(&lab, POLICY).unwrap();
+    let good = fs::read_to_string(service.config()).unwrap();
+    let wrong = good.replace("limits = []", "limits = [");
+    fs::write(service.config(), &wrong).unwrap();
+    assert!(
+        service.refusal().unwrap().contains("config.toml"),
+        "nothing was in force"
+    );
+    fs::write(service.config(), &good).unwrap();
+    service.start().unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    service.stop("-TERM").unwrap();
+    fs::remove_dir_all(service.pins()).unwrap();
+    fs::write(service.config(), &wrong).unwrap();
+    service.start().unwrap();
+    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(status.contains("trouble with configuration"), "{status}");
+    assert!(service.log().contains("ERROR"), "{}", service.log());
+    let metrics = service.get("/metrics", "text/plain").unwrap();
+    assert!(
+        metrics.contains("ratelimit_config_last_reload_successful 0"),
+        "{metrics}"
+    );
+    assert_eq!(service.rlctl(&["reload"]).unwrap().code, 1);
+    fs::write(service.config(), &good).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(!status.contains("trouble"), "{status}");
+}
+
+#[test]
+fn a_full_or_read_only_disk_does_not_keep_it_from_starting_and_nothing_is_lost_when_there_is_room()
+{
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let mut service = Service::started(&lab, POLICY).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    service.stop("-TERM").unwrap();
+    let state = service.path("state");
+    let mount = |arguments: &[&str]| {
+        let status = Command::new("mount").args(arguments).arg(&state).status();
+        assert!(status.unwrap().success(), "{arguments:?}");
+    };
+    let target = state.display().to_string();
+    mount(&["--bind", &target]);
+    mount(&["-o", "remount,ro,bind"]);
+    service.start().unwrap();
+    assert!(!passes(&lab, INTERFACE, INTERFACE, BANNED));
+    let said = service.rlctl(&["ban", "192.0.2.1"]).unwrap();
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.stderr.contains("is not written down"), "{said:?}");
+    let status = service.rlctl_ok(&["status"]).unwrap();
+    assert!(status.contains("trouble with state"), "{status}");
+    mount(&["-o", "remount,rw,bind"]);
+    service.wait_for_log("works again").unwrap();
+    service.stop("-KILL").unwrap();
+    let unmounted = Command::new("umount").arg("--lazy").arg(&state).status();
+    assert!(unmounted.unwrap().success());
+    service.start().unwrap();
+    let bans = service.rlctl_ok(&["list", "bans"]).unwrap();
+    assert!(
+        bans.contains("203.0.113.9") && bans.contains("192.0.2.1"),
+        "{bans}"
+    );
+}
+
+#[test]
+fn somebody_elses_program_is_left_alone_and_the_hint_says_what_takes_it_off() {
+    require_root!();
+    require_command!("bpftool");
+    let lab = Lab::new().unwrap();
+    let config = format!("{POLICY}{}", interface(INTERFACE));
+    let first = Service::started(&lab, &config).unwrap();
+    let second = Service::new(&lab, &config).unwrap();
+    let metrics = "[metrics]\nlisten = \"127.0.0.1:9799\"\n";
+    second.configure(&format!("{config}{metrics}")).unwrap();
+    let mut second = second;
+    second.start().unwrap();
+    let own = status_of(&second, INTERFACE);
+    let why = own["why"].as_str().unwrap();
+    for part in [
+        format!("`ip link set dev {INTERFACE} xdpdrv off`"),
+        "`bpftool link detach id N`".to_owned(),
+        "`bpftool link list`".to_owned(),
+    ] {
+        assert!(why.contains(&part), "{why}");
+    }
+    let program: u64 = why.rsplit(' ').next().unwrap().parse().unwrap();
+    let links = bpftool(&first, &["-j", "link", "list"]).unwrap();
+    let links: serde_json::Value = serde_json::from_str(&links).unwrap();
+    let links = links.as_array().unwrap();
+    let link = links.iter().find(|link| link["prog_id"] == program);
+    let id = link.unwrap()["id"].to_string();
+    // The first would put its program on again.
+    first.signal("-STOP").unwrap();
+    bpftool(&first, &["link", "detach", "id", &id]).unwrap();
+    wait_until("attached", &second, || is_attached(&second, INTERFACE));
+    first.signal("-CONT").unwrap();
+}
+
+#[test]
+fn generic_mode_on_a_bridge_is_said_with_what_to_attach_to_instead() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    lab.near
+        .ip(&["link", "add", "br0", "type", "bridge"])
+        .unwrap();
+    lab.near
+        .ip(&["link", "set", INTERFACE, "master", "br0"])
+        .unwrap();
+    lab.near.ip(&["link", "set", "br0", "up"]).unwrap();
+    let service = Service::started(&lab, &format!("{POLICY}{}", interface("br0"))).unwrap();
+    let own = status_of(&service, "br0");
+    let remark = own["remark"].as_str().unwrap();
+    assert!(remark.contains("count as one packet"), "{own}");
+    assert!(
+        remark.contains(&format!("configure {INTERFACE} instead")),
+        "{own}"
+    );
+    assert!(
+        service.log().contains("count as one packet"),
+        "{}",
+        service.log()
+    );
+}
+
+/// The number of the link on the interface of the lab; `None` while there is none.
+fn link_of(service: &Service) -> Option<String> {
+    let text = bpftool(service, &["-j", "link", "show", "pinned", &pin(service)])?;
+    let link: serde_json::Value = serde_json::from_str(&text).unwrap();
+    Some(link["id"].to_string())
+}
+
+fn pin(service: &Service) -> String {
+    let layout = format!("v{}", ratelimit_common::layout::VERSION);
+    let links = service.pins().join(layout).join("links");
+    links.join(format!("0-{INTERFACE}")).display().to_string()
+}
+
+fn bpftool(service: &Service, arguments: &[&str]) -> Option<String> {
+    let mut command = service.inside("bpftool".as_ref());
+    let output = command.args(arguments).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    output.status.success().then_some(text)
+}
+
+/// Ends the sending, also where something is wrong before.
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Sends packets of the banned source, and of another, into the interface that nobody touches.
+fn send_until(lab: &Lab, stop: &AtomicBool) {
+    let sender = Sender::on(&lab.far, INTERFACE).unwrap();
+    while !stop.load(Relaxed) {
+        for source in [BANNED, FREE] {
+            sender.send(&frame(source)).unwrap();
+        }
+        thread::sleep(Duration::from_micros(500));
+    }
+}
+
+/// What is done to the second interface.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Delete,
+    Recreate,
+    Rename,
+    Down,
+    Mtu,
+    Move,
+}
+
+/// Random changes of one interface under traffic of a banned source on both: none of its packets ever arrives on the other, and none
+/// on this one later than a second after it is back; and what is told is what packets do.
+/// `RATELIMIT_SEQUENCES=200` runs more of them, `RATELIMIT_SEED` others.
+#[test]
+fn random_changes_of_an_interface_let_no_banned_packet_pass_but_in_the_second_after_it_is_back() {
+    require_root!();
+    let number = |name: &str, default: u64| {
+        env::var(name).map_or(default, |text| text.parse().expect("a number"))
+    };
+    let mut random = fastrand::Rng::with_seed(number("RATELIMIT_SEED", 16));
+    let lab = Lab::new().unwrap();
+    add(&lab);
+    let service = Service::started(&lab, &both()).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    let mut quiet = Receiver::on(&lab.near, INTERFACE).unwrap();
+    let mut slowest = Duration::ZERO;
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| send_until(&lab, &stop));
+        let _stop = Stop(&stop);
+        for sequence in 0..number("RATELIMIT_SEQUENCES", 6) {
+            let changes: Vec<Change> = (0..random.usize(1..4))
+                .map(|_| {
+                    use Change::{Delete, Down, Move, Mtu, Recreate, Rename};
+                    let all = [Delete, Recreate, Rename, Down, Mtu, Move];
+                    *random.choice(&all).expect("there are some")
+                })
+                .collect();
+            for change in &changes {
+                make(&lab, &service, *change, &mut random);
+            }
+            let took = wait_until(&format!("{sequence}: {changes:?}"), &service, || {
+                is_attached(&service, OTHER)
+            });
+            slowest = slowest.max(took);
+            assert!(took < PROMISED, "{sequence}: {changes:?}: {took:?}");
+            lab.far.ip(&["link", "set", OTHER, "up"]).unwrap();
+            lab.near.ip(&["link", "set", OTHER, "up"]).unwrap();
+            assert!(
+                !passes(&lab, OTHER, OTHER, BANNED),
+                "{sequence}: {changes:?}"
+            );
+            assert!(passes(&lab, OTHER, OTHER, FREE), "{sequence}: {changes:?}");
+            let said = service.rlctl(&["ban", "192.0.2.1"]).unwrap();
+            assert_eq!(said.stderr, "", "{sequence}: {changes:?}");
+        }
+    });
+    eprintln!("attached again after {slowest:?} at most");
+    while let Some(frame) = quiet.next(LATE).unwrap() {
+        assert_ne!(
+            frame[26..30],
+            BANNED.octets(),
+            "a packet on the quiet interface"
+        );
+    }
+}
+
+/// Makes a change, compares what is told with what packets do, and undoes it where the interface would not be there.
+fn make(lab: &Lab, service: &Service, change: Change, random: &mut fastrand::Rng) {
+    let near = |arguments: &[&str]| lab.near.ip(arguments).unwrap();
+    match change {
+        Change::Delete => {
+            near(&["link", "delete", OTHER]);
+            told_missing(service);
+            add(lab);
+        }
+        Change::Recreate => {
+            near(&["link", "delete", OTHER]);
+            add(lab);
+        }
+        Change::Rename => {
+            near(&["link", "set", OTHER, "name", "renamed"]);
+            if random.bool() {
+                let own = status_of(service, OTHER);
+                assert_eq!(own["renamed_to"], "renamed", "{own}");
+                assert!(!passes(lab, OTHER, "renamed", BANNED));
+            }
+            near(&["link", "set", "renamed", "name", OTHER]);
+        }
+        Change::Down => {
+            near(&["link", "set", OTHER, "down"]);
+            assert!(is_attached(service, OTHER));
+            near(&["link", "set", OTHER, "up"]);
+        }
+        Change::Mtu => {
+            near(&[
+                "link",
+                "set",
+                OTHER,
+                "mtu",
+                ["1400", "1500"][random.usize(0..2)],
+            ]);
+        }
+        Change::Move => {
+            let away = lab.far.name();
+            near(&["link", "set", OTHER, "name", "moved"]);
+            near(&["link", "set", "moved", "netns", away]);
+            told_missing(service);
+            lab.far
+                .ip(&["link", "set", "moved", "netns", lab.near.name()])
+                .unwrap();
+            near(&["link", "set", "moved", "name", OTHER]);
+            near(&["link", "set", OTHER, "up"]);
+        }
+    }
+}
+
+fn told_missing(service: &Service) {
+    let own = status_of(service, OTHER);
+    assert_eq!(own["why"], "there is no such interface", "{own}");
+    let said = service.rlctl(&["ban", "192.0.2.1"]).unwrap();
+    assert!(
+        said.stderr
+            .contains(&format!("nothing is enforced on {OTHER}")),
+        "{said:?}"
+    );
+    let said = service.rlctl(&["check", "203.0.113.9"]).unwrap();
+    assert!(
+        said.stdout.contains(&format!("not enforced on {OTHER}")),
+        "{said:?}"
+    );
+}
