@@ -601,8 +601,13 @@ fn make(lab: &Lab, service: &Service, change: Change, random: &mut fastrand::Rng
             add(lab);
         }
         Change::Rename => {
+            let is_told = random.bool();
+            if is_told {
+                // One that came a moment ago may have no program yet, which would go on nowhere.
+                wait_until("attached", service, || is_attached(service, OTHER));
+            }
             near(&["link", "set", OTHER, "name", "renamed"]);
-            if random.bool() {
+            if is_told {
                 let own = status_of(service, OTHER);
                 assert_eq!(own["renamed_to"], "renamed", "{own}");
                 assert!(!passes(lab, OTHER, "renamed", BANNED));
