@@ -39,6 +39,40 @@ fn promtool_has_nothing_to_say_about_the_metrics() {
 }
 
 #[test]
+fn the_alerts_fire_in_trouble_and_on_no_healthy_host() {
+    require_command!("promtool");
+    let output = std::process::Command::new("promtool")
+        .args(["test", "rules", "ratelimit-alerts.test.yml"])
+        .current_dir(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../contrib/prometheus"
+        ))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn every_metric_of_an_alert_is_served() {
+    require_root!();
+    let rules = include_str!("../../contrib/prometheus/ratelimit-alerts.yml");
+    let named: std::collections::BTreeSet<&str> = rules
+        .lines()
+        .filter(|line| line.trim_start().starts_with("expr:"))
+        .flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+        .filter(|word| word.starts_with("ratelimit_"))
+        .collect();
+    assert!(named.len() > 15, "{named:?}");
+    let lab = Lab::new().unwrap();
+    let crowdsec = "[crowdsec]\nurl = \"/run/no-such-socket\"\nkey = \"k\"\n";
+    let service = Service::started(&lab, &format!("{TOML}{crowdsec}")).unwrap();
+    let text = service.get("/metrics", CLASSIC).unwrap();
+    for name in named {
+        assert!(text.contains(&format!("# TYPE {name} ")), "{name}: {text}");
+    }
+}
+
+#[test]
 fn the_format_is_negotiated() {
     require_root!();
     let lab = Lab::new().unwrap();
