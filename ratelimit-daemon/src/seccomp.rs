@@ -113,7 +113,7 @@ const OLD: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD: &[c_long] = &[];
 
-/// Sockets that are there, of the families that [`sockets`] lets come.
+/// Sockets that are there, of the families that may come.
 const SOCKETS: &[c_long] = &[
     libc::SYS_bind,
     libc::SYS_connect,

@@ -37,8 +37,8 @@ const BANS: &str = "[policy.default]\nlimits = [{ packets = 2, per = \"1s\" }]\n
 fn the_next_ban_of_a_source_is_longer_as_the_daemon_has_it() {
     let mut simulation = simulation(BANS, None);
     let source = ipv4([198, 51, 100, 1]);
-    // The first ban lasts until 1000, the second one until 3000, or a nanosecond longer.
-    for time in [0, 0, 0, 999, 1000, 1000, 1000, 2500, 2999, 3001] {
+    // The first ban lasts until 1000, the second one until 3001, each a nanosecond longer.
+    for time in [0, 0, 0, 999, 1001, 1001, 1001, 2500, 3000, 3002] {
         send(&mut simulation, time, &source);
     }
     check_verdicts(
