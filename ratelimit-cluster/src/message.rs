@@ -1,6 +1,6 @@
 //! What nodes say to each other.
 //!
-//! A message is a header, a body and a signature ([`mod@seal`]). Each length has a bound, and nothing of a message is applied before
+//! A message is a header, a body and a signature (`seal.rs`). Each length has a bound, and nothing of a message is applied before
 //! all of it was read.
 
 pub mod bytes;
