@@ -96,7 +96,7 @@ pub trait Address: Copy + Eq + 'static {
     }
 
     /// The first 64 bits of the address, which are all that make a source where the store is `compact`; of a link-local one see
-    /// [`link_local`].
+    /// `link_local`.
     fn key(self) -> u64;
 
     /// The address that has this key, and no other bits.

@@ -8,7 +8,7 @@
 //!
 //! # Whose budget it is
 //!
-//! One word counts for all CPUs, which draw shares of it as of a limit of the node ([`node`](crate::node)): together they make
+//! One word counts for all CPUs, which draw shares of it as of a limit of the node ([`node`]): together they make
 //! state for no more sources than the budget in a window, and one CPU alone can spend all of it, whatever queue of the network
 //! card a flood arrives at. What was drawn and is not spent is at most a [`SHARES_PART`]; a budget too small for that is drawn
 //! one by one. When it is spent, nothing is written.
