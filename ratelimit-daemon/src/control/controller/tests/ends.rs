@@ -101,7 +101,7 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     limit_for(&mut lab, None, 79, None).unwrap();
     assert_eq!(amounts(&lab), [79, 50]);
     database.execute_batch("DROP TRIGGER full").unwrap();
-    lab.controller.tick();
+    lab.catch_up();
     assert_eq!(amounts(&lab), [79, 50]);
     assert_eq!(lab.controller.store.limits().unwrap().len(), 1);
     assert_eq!(lab.controller.store.allows().unwrap(), []);
