@@ -1,6 +1,6 @@
 //! The programs that the benchmark measures with. No part of them is in what is installed.
 //!
-//! `draw` draws a source, writes it into the packet and calls the program under test, which for the zero line is `pass`.
+//! `draw` draws a source, writes it into the packet and calls the program under test, which for the baseline is `pass`.
 //! `send` draws one too, and puts the packet on an interface: the traffic of the live cases, which `drop` ends where nothing
 //! else does. `bare` is what the store `lru` is measured beside.
 #![no_std]
@@ -32,7 +32,7 @@ pub fn draw(context: XdpContext) -> u32 {
     XDP_ABORTED
 }
 
-/// The end of the zero line: an empty program.
+/// The end of the baseline: an empty program.
 #[xdp]
 pub fn pass(_: XdpContext) -> u32 {
     XDP_PASS

@@ -10,7 +10,7 @@ const TOLERANCE: f64 = 1.1;
 pub struct Change {
     /// The case.
     pub name: String,
-    /// What it cost, and costs: ratios to the zero line, or for live traffic the time of a packet as that of the first.
+    /// What it cost, and costs: ratios to the baseline, or for live traffic the time of a packet as that of the first.
     pub before: f64,
     /// See `before`.
     pub after: f64,

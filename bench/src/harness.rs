@@ -33,7 +33,7 @@ pub struct Run {
 }
 
 impl Harness {
-    /// The zero line: an empty program at the end.
+    /// The baseline: an empty program at the end.
     pub fn empty(object: &[u8]) -> Result<Self> {
         let mut ebpf = load(object)?;
         let pass = xdp(&mut ebpf, "pass")?;

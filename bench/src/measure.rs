@@ -1,4 +1,4 @@
-//! Measuring the cases of a scenario, each beside the zero line.
+//! Measuring the cases of a scenario, each beside the baseline.
 
 use anyhow::{Context, Result, ensure};
 use aya::programs::ProgramFd;
@@ -124,7 +124,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The zero line, and then the case.
+    /// The baseline, and then the case.
     fn round(
         &self,
         case: &mut Running<'_>,
@@ -180,7 +180,7 @@ impl Bench<'_> {
             );
             ensure!(
                 action.is_none_or(|action| action == run.action),
-                "the zero line answered {}",
+                "the baseline answered {}",
                 run.action
             );
         }

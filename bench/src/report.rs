@@ -40,7 +40,7 @@ pub struct Row {
     pub sources: Option<u64>,
     /// Nanoseconds of a packet.
     pub nanos: Spread,
-    /// Nanoseconds of a packet on the zero line, measured just before.
+    /// Nanoseconds of a packet on the baseline, measured just before.
     pub zero_nanos: Spread,
     /// The first divided by the second, of each round.
     pub ratio: Spread,

@@ -11,7 +11,7 @@ type Line = Vec<String>;
 pub fn render(report: &Report) -> String {
     let mut text = String::new();
     if !report.rows.is_empty() {
-        let heads = ["case", "ratio", "spread", "goal", "", "ns", "zero line ns"];
+        let heads = ["case", "ratio", "spread", "goal", "", "ns", "baseline ns"];
         text += &table(&heads, &report.rows.iter().map(line).collect::<Vec<_>>());
     }
     if !report.live.is_empty() {

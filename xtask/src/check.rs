@@ -1,4 +1,4 @@
-//! `cargo xtask check`: format, lints, documentation, dependencies, spelling. Every check runs, whatever the others found.
+//! `cargo xtask check`: format, lints, documentation, dependencies, spelling, long sentences. Every check runs, whatever the others found.
 
 use std::{
     path::Path,
@@ -12,6 +12,8 @@ use crate::{
     setup::{self, CARGO_DENY, TYPOS},
     workspace,
 };
+
+mod sentences;
 
 /// Runs every check, and names those that failed.
 pub fn run() -> Result<ExitCode> {
@@ -43,10 +45,16 @@ pub fn run() -> Result<ExitCode> {
             skip("advisories", &format!("no database: {last_line}"));
         }
     }
-    report(checks)
+    let mut failed = run_all(checks)?;
+    eprintln!("check: sentences");
+    if !sentences::are_short()? {
+        failed.push("sentences");
+    }
+    Ok(report(&failed))
 }
 
-fn report(checks: Vec<(&str, Command)>) -> Result<ExitCode> {
+/// The names of the checks that failed.
+fn run_all(checks: Vec<(&str, Command)>) -> Result<Vec<&str>> {
     let mut failed = Vec::new();
     for (name, mut command) in checks {
         eprintln!("check: {name}");
@@ -54,12 +62,16 @@ fn report(checks: Vec<(&str, Command)>) -> Result<ExitCode> {
             failed.push(name);
         }
     }
+    Ok(failed)
+}
+
+fn report(failed: &[&str]) -> ExitCode {
     if failed.is_empty() {
         eprintln!("check: all passed");
-        return Ok(ExitCode::SUCCESS);
+        return ExitCode::SUCCESS;
     }
     eprintln!("check: failed: {}", failed.join(", "));
-    Ok(ExitCode::FAILURE)
+    ExitCode::FAILURE
 }
 
 fn skip(name: &str, why: &str) {

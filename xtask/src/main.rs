@@ -26,7 +26,7 @@ enum Command {
     /// Installs what building and testing need
     Setup,
     Build(build::Arguments),
-    /// Checks format, lints, documentation, dependencies and spelling
+    /// Checks format, lints, documentation, dependencies, spelling and the length of sentences
     Check,
     Test(test::Arguments),
     Demo(demo::Arguments),
