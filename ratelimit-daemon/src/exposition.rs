@@ -37,13 +37,10 @@ impl Format {
 }
 
 /// What a metric is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
-    /// A value that only grows; its name is given without `_total`.
+#[derive(Clone, Copy)]
+enum Kind {
     Counter,
-    /// A value that goes up and down.
     Gauge,
-    /// A constant whose labels are what it says.
     Info,
 }
 
@@ -70,8 +67,22 @@ impl Exposition {
         }
     }
 
-    /// Begins a family.
-    pub fn family(&mut self, name: &str, kind: Kind, help: &str) -> Family<'_> {
+    /// Begins a family of values that only grow. The name is given without `_total`.
+    pub fn counter(&mut self, name: &str, help: &str) -> Family<'_> {
+        self.family(name, Kind::Counter, help)
+    }
+
+    /// Begins a family of values that go up and down.
+    pub fn gauge(&mut self, name: &str, help: &str) -> Family<'_> {
+        self.family(name, Kind::Gauge, help)
+    }
+
+    /// Begins a family of one constant, whose labels are what it says. The name is given without `_info`.
+    pub fn info(&mut self, name: &str, help: &str) -> Family<'_> {
+        self.family(name, Kind::Info, help)
+    }
+
+    fn family(&mut self, name: &str, kind: Kind, help: &str) -> Family<'_> {
         let sample = match kind {
             Kind::Counter => format!("{name}_total"),
             Kind::Gauge => name.to_owned(),
@@ -106,6 +117,17 @@ impl Family<'_> {
     /// Adds a sample without labels.
     pub fn value(&mut self, value: impl fmt::Display) {
         write_line(self.text, format_args!("{} {value}", self.sample));
+    }
+
+    /// Adds a sample for each value of one label.
+    pub fn each<L: AsRef<str>, V: fmt::Display>(
+        &mut self,
+        label: &str,
+        samples: impl IntoIterator<Item = (L, V)>,
+    ) {
+        for (value_of_label, value) in samples {
+            self.labelled(&[(label, value_of_label.as_ref())], value);
+        }
     }
 
     /// Adds a sample with labels.
@@ -164,7 +186,7 @@ mod tests {
     fn check(format: Format, expected: &str) {
         let mut exposition = Exposition::new(format);
         exposition
-            .family("a", Kind::Counter, "Help.")
+            .counter("a", "Help.")
             .labelled(&[("l", "x\"y")], 3);
         assert_eq!(exposition.finish(), expected);
     }

@@ -5,68 +5,44 @@ use ratelimit_common::{Family as AddressFamily, detected::Detection};
 use crate::{
     api::{CrowdsecStatus, ListView, Status},
     control::{Filling, Kind as TableKind, Reconciliation, Snapshot},
-    exposition::{Exposition, Format, Kind},
+    exposition::{Exposition, Format},
 };
 
 /// All metrics, as text.
 #[must_use]
 pub fn render(snapshot: &Snapshot, format: Format) -> String {
-    let mut exposition = Exposition::new(format);
-    traffic(&mut exposition, snapshot);
-    lists(&mut exposition, snapshot);
-    detection(&mut exposition, snapshot);
-    reconciliation(&mut exposition, &snapshot.reconciliation);
-    filling(&mut exposition, &snapshot.filling);
-    sources(&mut exposition, snapshot);
-    new_sources(&mut exposition, snapshot);
-    events(&mut exposition, snapshot);
-    interfaces(&mut exposition, snapshot);
+    let mut to = Exposition::new(format);
+    traffic(&mut to, snapshot);
+    lists(&mut to, snapshot);
+    detection(&mut to, snapshot);
+    reconciliation(&mut to, &snapshot.reconciliation);
+    filling(&mut to, &snapshot.filling);
+    sources(&mut to, snapshot);
+    new_sources(&mut to, snapshot);
+    events(&mut to, snapshot);
+    interfaces(&mut to, snapshot);
     if let Some(status) = &snapshot.status.crowdsec {
-        crowdsec(&mut exposition, status);
+        crowdsec(&mut to, status);
     }
-    daemon(&mut exposition, snapshot);
-    exposition.finish()
+    daemon(&mut to, snapshot);
+    to.finish()
 }
 
-fn traffic(exposition: &mut Exposition, snapshot: &Snapshot) {
-    let mut packets = exposition.family(
+fn traffic(to: &mut Exposition, snapshot: &Snapshot) {
+    let mut packets = to.counter(
         "ratelimit_packets",
-        Kind::Counter,
-        "Packets received, by what happened to them and why.",
+        "Packets received, by verdict and reason.",
     );
     each_counter(snapshot, |labels, count| {
-        packets.labelled(labels, count.packets);
+        packets.labelled(labels, count.packets)
     });
-    let mut bytes = exposition.family(
+    let mut bytes = to.counter(
         "ratelimit_bytes",
-        Kind::Counter,
-        "Bytes of the frames received, by what happened to them and why.",
+        "Bytes of frames received, by verdict and reason.",
     );
     each_counter(snapshot, |labels, count| {
-        bytes.labelled(labels, count.bytes);
+        bytes.labelled(labels, count.bytes)
     });
-}
-
-/// The budget, where there is one. What became of packets beyond it, the counters of packets say.
-fn new_sources(exposition: &mut Exposition, snapshot: &Snapshot) {
-    let Some(budget) = &snapshot.status.new_sources else {
-        return;
-    };
-    let labels = [("beyond", budget.beyond.as_str())];
-    exposition
-        .family(
-            "ratelimit_new_sources",
-            Kind::Gauge,
-            "The most sources that may get state within the window.",
-        )
-        .labelled(&labels, budget.count);
-    exposition
-        .family(
-            "ratelimit_new_sources_window_seconds",
-            Kind::Gauge,
-            "The length of the window.",
-        )
-        .value(budget.per_seconds);
 }
 
 fn each_counter(
@@ -84,241 +60,194 @@ fn each_counter(
     }
 }
 
-fn lists(exposition: &mut Exposition, snapshot: &Snapshot) {
+fn lists(to: &mut Exposition, snapshot: &Snapshot) {
     let status = &snapshot.status;
-    exposition
-        .family("ratelimit_bans", Kind::Gauge, "Bans in force.")
+    to.gauge("ratelimit_bans", "Bans in force.")
         .value(status.bans);
-    exposition
-        .family(
-            "ratelimit_allows",
-            Kind::Gauge,
-            "Entries of the allow list.",
-        )
+    to.gauge("ratelimit_allows", "Entries of the allow list.")
         .value(status.allows);
-    exposition
-        .family(
-            "ratelimit_policies",
-            Kind::Gauge,
-            "Policies, the default one included.",
-        )
+    to.gauge("ratelimit_policies", "Policies, with the default policy.")
         .value(status.policies);
-    files(exposition, &status.lists);
-    let mut entries = exposition.family(
-        "ratelimit_map_entries",
-        Kind::Gauge,
-        "Entries in use of a BPF map.",
+    files(to, &status.lists);
+
+    let maps = || status.maps.iter();
+    let mut entries = to.gauge("ratelimit_map_entries", "Entries in use of a BPF map.");
+    entries.each(
+        "map",
+        maps().filter_map(|map| Some((&map.name, map.entries?))),
     );
-    for map in &status.maps {
-        if let Some(count) = map.entries {
-            entries.labelled(&[("map", &map.name)], count);
-        }
-    }
     for (family, count) in families().zip(snapshot.sources.held) {
         let map = sources_map(family, status);
-        if !status
-            .maps
-            .iter()
-            .any(|it| it.name == map && it.entries.is_some())
-        {
+        if !maps().any(|it| it.name == map && it.entries.is_some()) {
             entries.labelled(&[("map", map)], count);
         }
     }
-    let mut capacity = exposition.family(
+    to.gauge(
         "ratelimit_map_capacity",
-        Kind::Gauge,
-        "The most entries of a BPF map.",
-    );
-    for map in &status.maps {
-        capacity.labelled(&[("map", &map.name)], map.capacity);
-    }
-    let mut memory = exposition.family(
-        "ratelimit_map_memory_bytes",
-        Kind::Gauge,
-        "Kernel memory of a BPF map.",
-    );
-    for map in &status.maps {
-        memory.labelled(&[("map", &map.name)], map.memory_bytes);
-    }
+        "Entries that a BPF map has room for.",
+    )
+    .each("map", maps().map(|map| (&map.name, map.capacity)));
+    to.gauge("ratelimit_map_memory_bytes", "Kernel memory of a BPF map.")
+        .each("map", maps().map(|map| (&map.name, map.memory_bytes)));
 }
 
-fn detection(exposition: &mut Exposition, snapshot: &Snapshot) {
-    exposition
-        .family(
-            "ratelimit_detected_bans",
-            Kind::Gauge,
-            "Bans in force that policies made.",
-        )
-        .value(snapshot.status.detected_bans);
-    let mut taken = exposition.family(
+fn files(to: &mut Exposition, lists: &[ListView]) {
+    to.gauge("ratelimit_list_entries", "Entries of a list.")
+        .each("list", lists.iter().map(|list| (&list.name, list.entries)));
+    let from_files = lists.iter().filter(|list| list.file.is_some());
+    to.counter(
+        "ratelimit_list_errors",
+        "Failed attempts to read the file of a list.",
+    )
+    .each("list", from_files.map(|list| (&list.name, list.errors)));
+    let read = lists
+        .iter()
+        .filter_map(|list| Some((&list.name, seconds(list.read?))));
+    to.gauge(
+        "ratelimit_list_last_success_timestamp_seconds",
+        "When the file of a list was last applied.",
+    )
+    .each("list", read);
+}
+
+fn detection(to: &mut Exposition, snapshot: &Snapshot) {
+    to.gauge(
+        "ratelimit_detected_bans",
+        "Bans in force that policies made.",
+    )
+    .value(snapshot.status.detected_bans);
+    to.counter(
         "ratelimit_detected_bans_made",
-        Kind::Counter,
-        "Bans that policies made and the daemon took over, since it started.",
-    );
-    for (policy, count) in &snapshot.detections.by_policy {
-        taken.labelled(&[("policy", policy)], *count);
-    }
-    let mut detections = exposition.family(
+        "Bans that policies made, since the daemon started.",
+    )
+    .each("policy", &snapshot.detections.by_policy);
+    let results = Detection::ALL.map(|it| (it.label(), snapshot.tally.detections[it as usize]));
+    to.counter(
         "ratelimit_detections",
-        Kind::Counter,
-        "Sources that policies were to ban, by what became of them.",
-    );
-    for detection in Detection::ALL {
-        let count = snapshot.tally.detections[detection as usize];
-        detections.labelled(&[("result", detection.label())], count);
-    }
-    exposition
-        .family(
-            "ratelimit_detection_events_lost",
-            Kind::Counter,
-            "Bans by policies of which the daemon heard a moment later: their event found the ring full.",
-        )
-        .value(snapshot.tally.events_lost);
-    let mut attacks = exposition.family(
+        "Sources that reached the strikes of a policy, by result.",
+    )
+    .each("result", results);
+    to.counter(
+        "ratelimit_detection_events_lost",
+        "Bans by policies that the daemon learned of late, as the event ring was full.",
+    )
+    .value(snapshot.tally.events_lost);
+    to.counter(
         "ratelimit_attacks",
-        Kind::Counter,
-        "Attacks that were found, by what they are, since the daemon started.",
+        "Attacks found since the daemon started, by kind.",
+    )
+    .each(
+        "kind",
+        snapshot
+            .attacks
+            .iter()
+            .map(|(kind, count)| (kind.label(), count)),
     );
-    for (kind, count) in &snapshot.attacks {
-        attacks.labelled(&[("kind", kind.label())], *count);
-    }
-    exposition
-        .family(
-            "ratelimit_detected_limits",
-            Kind::Gauge,
-            "Sources of attacks that have a further limit for a time.",
-        )
-        .value(snapshot.status.limited);
-    let mut limited = exposition.family(
+    to.gauge(
+        "ratelimit_detected_limits",
+        "Sources of attacks that have a further limit.",
+    )
+    .value(snapshot.status.limited);
+    to.counter(
         "ratelimit_detected_limits_made",
-        Kind::Counter,
-        "Sources that got a further limit, by the attack, since the daemon started.",
+        "Sources that got a further limit since the daemon started, by kind of attack.",
+    )
+    .each(
+        "kind",
+        snapshot
+            .limited
+            .iter()
+            .map(|(kind, count)| (kind.label(), count)),
     );
-    for (kind, count) in &snapshot.limited {
-        limited.labelled(&[("kind", kind.label())], *count);
-    }
 }
 
-fn reconciliation(exposition: &mut Exposition, reconciliation: &Reconciliation) {
+fn reconciliation(to: &mut Exposition, reconciliation: &Reconciliation) {
     let Reconciliation {
         intended,
         missing,
         repaired,
     } = reconciliation;
-    let mut family = exposition.family(
+    to.gauge(
         "ratelimit_intended",
-        Kind::Gauge,
-        "What is to be in the kernel's tables, by the kind of the table.",
+        "Entries that belong into the kernel's tables.",
+    )
+    .each(
+        "kind",
+        TableKind::ALL.map(|kind| (kind.label(), intended.of(kind))),
     );
-    for kind in TableKind::ALL {
-        family.labelled(&[("kind", kind.label())], intended.of(kind));
-    }
-    let mut family = exposition.family(
-        "ratelimit_enforced",
-        Kind::Gauge,
-        "What of it is there: all compared at most a second ago, but of more than 8192 entries their number and 8192 of them, and of classes a part.",
-    );
-    for kind in TableKind::ALL {
+    let enforced = TableKind::ALL.map(|kind| {
         let enforced = intended.of(kind).saturating_sub(missing.of(kind));
-        family.labelled(&[("kind", kind.label())], enforced);
-    }
-    let mut family = exposition.family(
+        (kind.label(), enforced)
+    });
+    to.gauge(
+        "ratelimit_enforced",
+        "Entries confirmed in the kernel's tables.",
+    )
+    .each("kind", enforced);
+    to.counter(
         "ratelimit_repaired",
-        Kind::Counter,
-        "What somebody else changed in the kernel's tables, and was put right.",
+        "Entries of the kernel's tables that were wrong, and were repaired.",
+    )
+    .each(
+        "kind",
+        TableKind::ALL.map(|kind| (kind.label(), repaired.of(kind))),
     );
-    for kind in TableKind::ALL {
-        family.labelled(&[("kind", kind.label())], repaired.of(kind));
-    }
 }
 
-fn filling(exposition: &mut Exposition, filling: &Filling) {
-    let mut family = exposition.family(
+fn filling(to: &mut Exposition, filling: &Filling) {
+    to.gauge(
         "ratelimit_list_nearly_full",
-        Kind::Gauge,
-        "Whether more than 80 % of the entries for bans, allows and policies of a family are in use.",
-    );
-    for (label, nearly_full) in families().zip(filling.nearly_full) {
-        family.labelled(&[("family", label.label())], u8::from(nearly_full));
-    }
-    exposition
-        .family(
-            "ratelimit_bans_given_way",
-            Kind::Counter,
-            "Automatic bans that ended early to make room for new ones.",
-        )
-        .value(filling.gave_way);
+        "Whether bans, allows and policies take over 80 % of their room.",
+    )
+    .each("family", labels().zip(filling.nearly_full.map(u8::from)));
+    to.counter(
+        "ratelimit_bans_given_way",
+        "Automatic bans that were evicted from a full list.",
+    )
+    .value(filling.gave_way);
 }
 
-fn files(exposition: &mut Exposition, lists: &[ListView]) {
-    let mut entries =
-        exposition.family("ratelimit_list_entries", Kind::Gauge, "Entries of a list.");
-    for list in lists {
-        entries.labelled(&[("list", &list.name)], list.entries);
-    }
-    let mut errors = exposition.family(
-        "ratelimit_list_errors",
-        Kind::Counter,
-        "How often the file of a list was not taken, and the list stayed as it was.",
-    );
-    for list in lists.iter().filter(|list| list.file.is_some()) {
-        errors.labelled(&[("list", &list.name)], list.errors);
-    }
-    let mut read = exposition.family(
-        "ratelimit_list_last_success_timestamp_seconds",
-        Kind::Gauge,
-        "When the file of a list was last read and taken.",
-    );
-    for list in lists {
-        if let Some(time) = list.read {
-            read.labelled(&[("list", &list.name)], seconds(time));
-        }
-    }
-}
-
-fn sources(exposition: &mut Exposition, snapshot: &Snapshot) {
-    let inserted = snapshot.totals.inserted;
-    let mut family = exposition.family(
-        "ratelimit_sources_inserted",
-        Kind::Counter,
-        "Sources that got state.",
-    );
-    for (label, count) in families().zip(inserted) {
-        family.labelled(&[("family", label.label())], count);
-    }
-    let mut family = exposition.family(
+fn sources(to: &mut Exposition, snapshot: &Snapshot) {
+    to.counter("ratelimit_sources_inserted", "Sources that got state.")
+        .each("family", labels().zip(snapshot.totals.inserted));
+    to.counter(
         "ratelimit_sources_evicted",
-        Kind::Counter,
-        "Sources whose state gave way to that of others, as counted at most 10 seconds ago.",
-    );
-    for (label, evicted) in families().zip(snapshot.sources.evicted) {
-        family.labelled(&[("family", label.label())], evicted);
-    }
+        "Sources whose state was evicted, counted every 10 seconds.",
+    )
+    .each("family", labels().zip(snapshot.sources.evicted));
 }
 
-fn events(exposition: &mut Exposition, snapshot: &Snapshot) {
-    let totals = &snapshot.totals;
-    exposition
-        .family(
-            "ratelimit_events_sent",
-            Kind::Counter,
-            "Sampled drops that were sent to the daemon.",
-        )
-        .value(totals.events_sent);
-    exposition
-        .family(
-            "ratelimit_events_lost",
-            Kind::Counter,
-            "Sampled drops that found the ring full.",
-        )
-        .value(totals.events_lost);
+/// The budget, where there is one. The counters of packets say what became of packets over budget.
+fn new_sources(to: &mut Exposition, snapshot: &Snapshot) {
+    let Some(budget) = &snapshot.status.new_sources else {
+        return;
+    };
+    to.gauge(
+        "ratelimit_new_sources",
+        "New sources that may get state in a window.",
+    )
+    .each("beyond", [(budget.beyond.as_str(), budget.count)]);
+    to.gauge(
+        "ratelimit_new_sources_window_seconds",
+        "Length of that window.",
+    )
+    .value(budget.per_seconds);
 }
 
-fn interfaces(exposition: &mut Exposition, snapshot: &Snapshot) {
-    let mut attached = exposition.family(
+fn events(to: &mut Exposition, snapshot: &Snapshot) {
+    to.counter("ratelimit_events_sent", "Sampled drops sent to the daemon.")
+        .value(snapshot.totals.events_sent);
+    to.counter(
+        "ratelimit_events_lost",
+        "Sampled drops lost, as the event ring was full.",
+    )
+    .value(snapshot.totals.events_lost);
+}
+
+fn interfaces(to: &mut Exposition, snapshot: &Snapshot) {
+    let mut attached = to.gauge(
         "ratelimit_interface_attached",
-        Kind::Gauge,
-        "Whether the program runs on an interface, and in which mode: 1 where it does, 0 where it does not.",
+        "Whether the program runs on an interface, and its mode.",
     );
     for interface in &snapshot.status.interfaces {
         let mode = interface.mode.as_deref().unwrap_or("none");
@@ -329,113 +258,80 @@ fn interfaces(exposition: &mut Exposition, snapshot: &Snapshot) {
     }
 }
 
-fn crowdsec(exposition: &mut Exposition, status: &CrowdsecStatus) {
-    exposition
-        .family(
-            "ratelimit_crowdsec_connected",
-            Kind::Gauge,
-            "Whether the local API of CrowdSec gave the last answer that was asked for.",
-        )
-        .value(u8::from(status.connected == Some(true)));
-    exposition
-        .family(
-            "ratelimit_crowdsec_bans",
-            Kind::Gauge,
-            "Bans in force that CrowdSec decided.",
-        )
+fn crowdsec(to: &mut Exposition, status: &CrowdsecStatus) {
+    to.gauge(
+        "ratelimit_crowdsec_connected",
+        "Whether CrowdSec's local API answered the last request.",
+    )
+    .value(u8::from(status.connected == Some(true)));
+    to.gauge("ratelimit_crowdsec_bans", "Bans in force from CrowdSec.")
         .value(status.bans);
-    exposition
-        .family(
-            "ratelimit_crowdsec_decisions",
-            Kind::Gauge,
-            "Decisions that these bans are made of.",
-        )
-        .value(status.decisions);
-    let mut pulls = exposition.family(
+    to.gauge(
+        "ratelimit_crowdsec_decisions",
+        "Decisions of CrowdSec behind these bans.",
+    )
+    .value(status.decisions);
+    to.counter(
         "ratelimit_crowdsec_pulls",
-        Kind::Counter,
-        "How often the local API of CrowdSec was asked, by what came of it.",
+        "Requests to CrowdSec's local API, by result.",
+    )
+    .each(
+        "result",
+        [("answered", status.pulls), ("failed", status.failures)],
     );
-    pulls.labelled(&[("result", "answered")], status.pulls);
-    pulls.labelled(&[("result", "failed")], status.failures);
-    let mut ignored = exposition.family(
+    to.counter(
         "ratelimit_crowdsec_ignored",
-        Kind::Counter,
-        "Decisions that were told and ban nobody here, by the reason.",
-    );
-    for (reason, count) in &status.ignored {
-        ignored.labelled(&[("reason", reason)], count);
-    }
+        "Decisions of CrowdSec that ban nobody here, by reason.",
+    )
+    .each("reason", &status.ignored);
     if let Some(pulled) = status.pulled {
-        exposition
-            .family(
-                "ratelimit_crowdsec_last_pull_timestamp_seconds",
-                Kind::Gauge,
-                "When the local API of CrowdSec last answered.",
-            )
-            .value(seconds(pulled));
+        to.gauge(
+            "ratelimit_crowdsec_last_pull_timestamp_seconds",
+            "When CrowdSec's local API last answered.",
+        )
+        .value(seconds(pulled));
     }
 }
 
-fn daemon(exposition: &mut Exposition, snapshot: &Snapshot) {
+fn daemon(to: &mut Exposition, snapshot: &Snapshot) {
     let status = &snapshot.status;
-    exposition
-        .family(
-            "ratelimit_observe",
-            Kind::Gauge,
-            "Whether everything is a dry run.",
-        )
+    to.gauge("ratelimit_observe", "Whether everything is a dry run.")
         .value(u8::from(status.observe));
-    exposition
-        .family(
-            "ratelimit_pass_all",
-            Kind::Gauge,
-            "Whether everything passes, by the word of an operator.",
-        )
-        .value(u8::from(status.pass_all.is_some()));
-    exposition
-        .family(
-            "ratelimit_config_last_reload_successful",
-            Kind::Gauge,
-            "Whether the last attempt to apply the configuration succeeded.",
-        )
-        .value(u8::from(snapshot.reloads.error.is_none()));
-    exposition
-        .family(
-            "ratelimit_config_last_reload_success_timestamp_seconds",
-            Kind::Gauge,
-            "When the configuration was last applied.",
-        )
-        .value(seconds(snapshot.reloads.applied));
-    exposition
-        .family(
-            "ratelimit_database_damaged",
-            Kind::Gauge,
-            "Damaged databases that were put aside, in the directory of the database.",
-        )
-        .value(status.database.aside);
-    exposition
-        .family(
-            "ratelimit_start_time_seconds",
-            Kind::Gauge,
-            "When the daemon started.",
-        )
+    to.gauge(
+        "ratelimit_pass_all",
+        "Whether everything passes, as an operator asked for it.",
+    )
+    .value(u8::from(status.pass_all.is_some()));
+    to.gauge(
+        "ratelimit_config_last_reload_successful",
+        "Whether the last reload of the configuration succeeded.",
+    )
+    .value(u8::from(snapshot.reloads.error.is_none()));
+    to.gauge(
+        "ratelimit_config_last_reload_success_timestamp_seconds",
+        "When the configuration was last applied.",
+    )
+    .value(seconds(snapshot.reloads.applied));
+    to.gauge(
+        "ratelimit_database_damaged",
+        "Damaged databases that were put aside.",
+    )
+    .value(status.database.aside);
+    to.gauge("ratelimit_start_time_seconds", "When the daemon started.")
         .value(seconds(status.started));
-    exposition
-        .family(
-            "ratelimit_clock",
-            Kind::Info,
-            "The clock that packets are judged by.",
-        )
-        .labelled(&[("clock", status.clock.clock.label())], 1);
-    exposition
-        .family("ratelimit_build", Kind::Info, "The version of the daemon.")
-        .labelled(&[("version", &status.version)], 1);
+    to.info("ratelimit_clock", "The clock that packets are judged by.")
+        .each("clock", [(status.clock.clock.label(), 1)]);
+    to.info("ratelimit_build", "The version of the daemon.")
+        .each("version", [(&status.version, 1)]);
 }
 
 /// The families that have sources.
 fn families() -> impl Iterator<Item = AddressFamily> {
     [AddressFamily::Ipv4, AddressFamily::Ipv6].into_iter()
+}
+
+fn labels() -> impl Iterator<Item = &'static str> {
+    families().map(AddressFamily::label)
 }
 
 /// Where the state of a family's sources is: a `compact` table has more than the slots of one set.

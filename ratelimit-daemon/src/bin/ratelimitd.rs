@@ -15,8 +15,8 @@ use tracing_subscriber::EnvFilter;
 
 /// Limits packets by source address in the kernel, before the network stack sees them.
 ///
-/// Reads /etc/ratelimit/config.toml and conf.d/*.toml beside it, loads the XDP program, and stays to take commands from
-/// rlctl and to serve metrics. When it stops, the kernel goes on enforcing unless the configuration says otherwise.
+/// It reads /etc/ratelimit/config.toml and conf.d/*.toml beside it, and loads the XDP program. Then it serves commands of rlctl,
+/// and metrics. When it stops, the kernel goes on enforcing, unless the configuration says otherwise.
 #[derive(Parser)]
 #[command(name = "ratelimitd", version, after_help = AFTER_HELP)]
 struct Command {
@@ -29,8 +29,8 @@ struct Command {
     #[arg(conflicts_with = "interfaces")]
     config: PathBuf,
 
-    /// The user to run as, by whose rights all files are read; started as root only. By default `ratelimit`, where there is
-    /// such a user, else `nobody`.
+    /// The user to run as, when started as root. All files are read with the rights of that user. The default is `ratelimit`,
+    /// or `nobody` where there is no such user.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
@@ -44,7 +44,7 @@ Examples:
   ratelimitd --config /etc/ratelimit/config.toml
 
 Signals: SIGHUP reads the configuration again, SIGTERM and SIGINT stop.
-The log goes to stderr; RUST_LOG=ratelimit_daemon=debug shows sampled drops, as `rlctl events` does.";
+The log goes to stderr. RUST_LOG=ratelimit_daemon=debug shows sampled drops, as `rlctl events` does.";
 
 fn main() -> ExitCode {
     let arguments = Command::parse();

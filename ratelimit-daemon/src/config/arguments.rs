@@ -19,7 +19,7 @@ use crate::{
 /// What the command line says in place of a file.
 #[derive(Clone, Debug, Default, Eq, PartialEq, clap::Args)]
 pub struct Arguments {
-    /// Interface to protect; may be given several times
+    /// Interface to protect. Repeat it for several
     #[arg(long = "interface", value_name = "NAME")]
     pub interfaces: Vec<String>,
 
@@ -35,7 +35,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DURATION")]
     pub per: Option<String>,
 
-    /// Count what would be dropped, and pass it
+    /// Dry run: count what would be dropped, and let it pass
     #[arg(long)]
     pub observe: bool,
 }

@@ -17,13 +17,13 @@ use crate::{
     },
 };
 
-/// Asks and tells the rate limiter on this host.
+/// Controls the rate limiter on this host.
 ///
-/// `rlctl` talks to the daemon `ratelimitd` over a Unix socket. What is changed with it holds at once,
-/// and survives a restart of the daemon: the configuration file is not touched.
+/// `rlctl` talks to the daemon `ratelimitd` over a Unix socket. Its changes apply at once, and survive
+/// a restart of the daemon. They do not touch the configuration file.
 ///
-/// For each packet, allow beats ban beats limit: a source on the allow list is never dropped, a banned
-/// one always, and any other as its limits say.
+/// For each packet, allow beats ban beats limit. A source on the allow list is never dropped, and a
+/// banned source always. The limits decide about all others.
 #[derive(Debug, Parser)]
 #[command(
     name = "rlctl",
@@ -33,7 +33,7 @@ use crate::{
     after_long_help = format!("{EXAMPLES}\n\n{}", exit_code::help()),
 )]
 pub struct Arguments {
-    /// Print the answer as one JSON document; errors too, on stderr
+    /// Print the answer as one JSON document, and errors as JSON on stderr
     #[arg(long, global = true, help_heading = "Global options")]
     pub json: bool,
     /// The socket of the daemon
@@ -53,22 +53,22 @@ pub struct Arguments {
 
 const EXAMPLES: &str = "\
 Examples:
-  rlctl status                            is it on, on which interfaces, with what
-  rlctl check 203.0.113.7                 why does this address not get through
+  rlctl status                            whether it works, and on which interfaces
+  rlctl check 203.0.113.7                 why packets of this address are dropped
   rlctl ban 203.0.113.7 --for 10m         drop all its packets for ten minutes
-  rlctl top                               who is busy at the moment";
+  rlctl top                               the busiest sources";
 
 /// What `rlctl` can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Show whether the limiter works: interfaces, configuration, how full it is
+    /// Show whether the limiter works: interfaces, configuration, fill of the tables
     #[command(after_help = "Examples:\n  rlctl status\n  rlctl status --json | jq .interfaces")]
     Status,
     /// Drop every packet of addresses or prefixes
     Ban(BanArguments),
-    /// Take bans away
+    /// End bans
     #[command(
-        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n  rlctl unban 203.0.113.7 --program fail2ban/sshd\n\nEnds with 1 when none of them was banned; with `--program`, that is no failure."
+        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n  rlctl unban 203.0.113.7 --program fail2ban/sshd\n\nEnds with 1 when none of them was banned. With `--program` it ends with 0."
     )]
     Unban(UnbanArguments),
     /// Exempt addresses and prefixes from bans and limits
@@ -77,7 +77,7 @@ pub enum Verb {
         after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h\n  rlctl allow list"
     )]
     Allow(AllowVerb),
-    /// Set limits at run time, in place of what the configuration says
+    /// Set runtime limits in place of those of the configuration
     #[command(
         subcommand,
         after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit rm"
@@ -91,30 +91,30 @@ pub enum Verb {
         /// Which list
         kind: ListKind,
     },
-    /// Take a list in from a file, in any format of the field: plain, ipset, nft, blocklists, what `export` writes
+    /// Import a list from a file: plain text, ipset, nft, blocklists, output of `export`
     Import(ImportArguments),
     /// Write bans, allows and lists as lines of text
     Export(ExportArguments),
-    /// Show the lists, or take one away
+    /// Show the lists, or remove one
     #[command(after_help = "Examples:\n  rlctl lists\n  rlctl lists rm spamhaus")]
     Lists {
-        /// What to do; nothing shows them
+        /// What to do [default: show the lists]
         #[command(subcommand)]
         verb: Option<ListsVerb>,
     },
-    /// Tell what would happen to a packet of an address now, and why
+    /// Show what happens to packets of an address, and why
     #[command(
-        after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nEnds with 3 when its packets are dropped, with 0 when they pass; a dry run passes."
+        after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nEnds with 3 when its packets are dropped, with 0 when they pass. A dry run passes."
     )]
     Check {
         /// The address, without a prefix length
         #[arg(value_name = "IP")]
         address: IpAddr,
     },
-    /// Show the sources that are busy at the moment
+    /// Show the busiest sources
     #[command(after_help = "Examples:\n  rlctl top\n  watch rlctl top --count 5")]
     Top {
-        /// How many
+        /// How many sources
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
     },
@@ -123,59 +123,59 @@ pub enum Verb {
     /// Show packets and bytes by interface, family, verdict and reason
     #[command(after_help = "Examples:\n  rlctl stats\n  rlctl stats --all")]
     Stats {
-        /// Show what has not happened, too
+        /// Show also rows without packets
         #[arg(long)]
         all: bool,
     },
-    /// Show what happened lately: bans, other changes, and a sample of the drops
+    /// Show recent bans, other changes, and a sample of the drops
     Events(EventsArguments),
-    /// Write dropped packets to a file, each with the reason as its comment
+    /// Write dropped packets to a file, each with its reason as a comment
     Capture(CaptureArguments),
-    /// Read the configuration again; a wrong one is refused, and the old one goes on
+    /// Read the configuration again. A wrong one is refused, and the old one stays
     #[command(
         after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload"
     )]
     Reload,
-    /// Try a configuration: unless it is confirmed in time, the one before comes back
+    /// Try a configuration. Unless it is confirmed in time, the one before comes back
     ///
-    /// The file stands in for the configuration file of the daemon, beside its `conf.d`. It is checked, and holds at once. On a
-    /// terminal, Enter keeps it; `rlctl confirm` does from anywhere. If nobody does, or the daemon or this session ends, what
-    /// was before comes back. `rlctl reload` applies a configuration for good.
+    /// The file replaces the configuration file of the daemon, beside its `conf.d`. It is checked, and applies at once. On a
+    /// terminal, Enter keeps it. `rlctl confirm` keeps it from anywhere. If nobody does, or the daemon ends, the configuration
+    /// before comes back. `rlctl reload` applies a configuration without a trial.
     #[command(
         after_help = "Examples:\n  rlctl apply new.toml --confirm 60s\n  rlctl apply /etc/ratelimit/config.toml\n  rlctl confirm"
     )]
     Apply {
-        /// The file
+        /// The configuration to try
         file: PathBuf,
-        /// How long it is tried
+        /// How long the trial lasts
         #[arg(long, value_name = "TIME", default_value = "60s", value_parser = trial_time)]
         confirm: Duration,
     },
-    /// Keep the configuration that `apply` tries
+    /// Keep the configuration on trial
     #[command(after_help = "Examples:\n  rlctl confirm")]
     Confirm,
-    /// Take the configuration back that `apply` tries
+    /// Return from the configuration on trial to the one before
     #[command(after_help = "Examples:\n  rlctl rollback")]
     Rollback,
-    /// Show the addresses that are never banned by accident, and why
+    /// Show the protected addresses, and why they are protected
     #[command(
-        after_help = "Examples:\n  rlctl protected\n\nDetection, lists and CrowdSec never ban them, `rlctl ban` only with --force. Their limits hold."
+        after_help = "Examples:\n  rlctl protected\n\nDetection, lists and CrowdSec never ban them. `rlctl ban` needs --force for them. Their limits hold."
     )]
     Protected,
-    /// Let everything pass, bans and limits notwithstanding, until it is ended
+    /// Let everything pass, in spite of bans and limits
     #[command(
         subcommand,
         after_help = "Examples:\n  rlctl pass-all on --for 10m\n  rlctl pass-all off"
     )]
     PassAll(PassAllVerb),
-    /// Take the program off all interfaces: nothing is dropped any more, bans included
+    /// Remove the program from all interfaces: nothing is dropped, bans included
     #[command(
-        after_help = "Examples:\n  rlctl detach\n\nIt does not ask back. The daemon goes on running; `systemctl restart ratelimitd` attaches again."
+        after_help = "Examples:\n  rlctl detach\n\nIt does not ask for confirmation. The daemon keeps running. `rlctl reload` or a restart attaches the program again."
     )]
     Detach,
     /// Show what a configuration would have dropped of a capture, without a daemon
     Simulate(SimulateArguments),
-    /// Look at a configuration file without a daemon
+    /// Check a configuration file without a daemon
     #[command(
         subcommand,
         after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml"
@@ -186,14 +186,14 @@ pub enum Verb {
 /// What can be done about `pass-all`.
 #[derive(Debug, Subcommand)]
 pub enum PassAllVerb {
-    /// Let everything pass; every command says so until it is over
+    /// Let everything pass. Every command warns about it meanwhile
     #[command(after_help = "Examples:\n  rlctl pass-all on\n  rlctl pass-all on --for 10m")]
     On {
-        /// For how long: 90 (seconds), 10m, 1h30m, or forever, until it is ended
+        /// Lifetime: 90 (seconds), 10m, 1h30m, or forever
         #[arg(long = "for", value_name = "TIME", default_value = "forever")]
         term: Term,
     },
-    /// Judge packets again
+    /// Apply bans and limits again
     #[command(after_help = "Examples:\n  rlctl pass-all off")]
     Off,
 }
@@ -201,19 +201,19 @@ pub enum PassAllVerb {
 /// `suggest [--percentile P] [--headroom N] [--since TIME] [--toml]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n\nOf each limit, what sources had sent in a window: of windows in which they sent anything, found by looking at the tables from time to time. Of a token bucket, what was in use of its burst. A limit measures no more than it admits, and only the packets that it counts: write a generous one for what is to be measured. Of a sliding log, what was in it; of the node, what its CPUs have drawn. What comes while an attack is going on is not measured. Ends with 1 when too little was seen."
+    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n\nFor each limit, table scans measure what sources sent in a window. Windows without packets do not count. Of a token bucket they measure the part of the burst in use, of a sliding log its length, of the node what its CPUs have drawn. A limit measures only packets that it counts and admits, so write a generous one for what is to be measured. Nothing is measured during an attack. Ends with 1 when too little was seen."
 )]
 pub struct SuggestArguments {
-    /// The part of all windows that is to fit, in percent
+    /// Percent of all windows that the limit is to admit
     #[arg(long, value_name = "P", default_value_t = 99.0)]
     pub percentile: f64,
-    /// How many times as much is proposed
+    /// Factor on top of that
     #[arg(long, value_name = "N", default_value_t = 2.0)]
     pub headroom: f64,
-    /// From when on, to the hour; a week is kept
+    /// How far to look back, in hours. A week is kept
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = trial_time)]
     pub since: Duration,
-    /// Print policies to be pasted into the configuration
+    /// Print policies as TOML for the configuration
     #[arg(long)]
     pub toml: bool,
 }
@@ -225,10 +225,10 @@ fn trial_time(text: &str) -> Result<Duration, String> {
 /// Prefixes, in any of the ways to give them.
 #[derive(Args, Debug)]
 pub struct PrefixesArguments {
-    /// Addresses and prefixes; `@FILE` reads them from a file, `-` from stdin
+    /// Addresses and prefixes. `@FILE` reads them from a file, `-` from stdin
     ///
     /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. A file has one on each line,
-    /// and comments behind `#`. If one of them is wrong, nothing is done.
+    /// and comments behind `#`. If one of them is wrong, nothing changes.
     #[arg(value_name = "PREFIX", required = true)]
     pub prefixes: Vec<String>,
 }
@@ -242,16 +242,16 @@ pub struct BanArguments {
     /// Whom.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
-    /// For how long: 90 (seconds), 10m, 1h30m, 1d, or forever
+    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
     #[arg(long = "for", value_name = "TIME", default_value = "forever")]
     pub term: Term,
-    /// Why, for whoever finds the ban later
+    /// Why, shown with the ban
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Ban also what this host needs (`rlctl protected`), and prefixes wider than /8 or, of IPv6, /19
+    /// Ban also protected addresses (`rlctl protected`), and prefixes wider than /8 (IPv6: /19)
     #[arg(long)]
     pub force: bool,
-    /// Ban in the name of a program, whose bans are kept apart from those set by hand and by others
+    /// Ban in the name of a program. Its bans are separate from manual bans and those of others
     #[arg(long, value_name = "NAME", conflicts_with = "force")]
     pub program: Option<String>,
 }
@@ -270,19 +270,19 @@ pub struct UnbanArguments {
 /// `events [--follow] [--count N] [--only KIND] [--source PREFIX]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes and the last 1000 drops of its sample, until it is restarted. Of the drops there are at most 100 a second and CPU: counters have them all (`rlctl stats`). With --json each event is a line. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
+    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). With --json each event is a line. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
 )]
 pub struct EventsArguments {
-    /// Go on with what comes
+    /// Continue with new events
     #[arg(long, short)]
     pub follow: bool,
-    /// How many that are kept, the last ones [default: all, with --follow 10]
+    /// How many of the last events [default: all, with --follow 10]
     #[arg(long, value_name = "N")]
     pub count: Option<u32>,
-    /// Only one kind
+    /// Only events of one kind
     #[arg(long, value_name = "KIND")]
     pub only: Option<EventKind>,
-    /// Only what is about an address or a prefix
+    /// Only events about an address or a prefix
     #[arg(long, value_name = "PREFIX")]
     pub source: Option<String>,
 }
@@ -305,16 +305,16 @@ pub enum AllowVerb {
 /// `allow add PREFIX... [--for TIME] [--reason TEXT]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h --reason 'migration of a customer'\n  rlctl allow add @offices.txt\n\nAt its end an allow is gone, whether or not the daemon runs: a ban that still holds takes effect."
+    after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h --reason 'migration of a customer'\n  rlctl allow add @offices.txt\n\nThe kernel ends an allow, whether or not the daemon runs. A ban that still holds takes effect then."
 )]
 pub struct AllowAddArguments {
     /// Whom.
     #[command(flatten)]
     pub prefixes: PrefixesArguments,
-    /// For how long: 90 (seconds), 10m, 1h30m, 1d, or forever
+    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
     #[arg(long = "for", value_name = "TIME", default_value = "forever")]
     pub term: Term,
-    /// Why, for whoever finds the entry later
+    /// Why, shown with the entry
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 }
@@ -322,12 +322,12 @@ pub struct AllowAddArguments {
 /// What can be done to limits.
 #[derive(Debug, Subcommand)]
 pub enum LimitVerb {
-    /// Give a prefix, or every source without a policy of its own, limits
+    /// Set limits of a prefix, or of all sources without a policy of their own
     Set(LimitSetArguments),
-    /// Take limits set by hand away, so that the configuration holds again
+    /// Remove runtime limits, so that the configuration holds again
     #[command(after_help = "Examples:\n  rlctl limit rm --prefix 203.0.113.0/24\n  rlctl limit rm")]
     Rm {
-        /// Whose [default: the sources without a policy of their own]
+        /// The sources [default: those without a policy of their own]
         #[arg(long, value_name = "PREFIX")]
         prefix: Option<String>,
     },
@@ -343,19 +343,19 @@ pub enum LimitVerb {
     after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --bytes 50MB --per 1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --packets 1000 --per 1s --packets 20 --per 1s --match tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n\nSeveral limits: each `--packets` or `--bytes` belongs to the `--per` behind it, `--algorithm`, `--burst` and `--match` to the limit before them, and a packet passes when all limits have room. Each source of the prefix has the limits for itself. At their end the configuration holds again: the daemon sees to that, and one that was down meanwhile does it first when it starts."
 )]
 pub struct LimitSetArguments {
-    /// Whose [default: the sources without a policy of their own]
+    /// The sources [default: those without a policy of their own]
     #[arg(long, value_name = "PREFIX")]
     pub prefix: Option<String>,
     /// The limits.
     #[command(flatten)]
     pub limits: LimitArguments,
-    /// Count what the limits would drop, and let it pass
+    /// Dry run: count what the limits would drop, and let it pass
     #[arg(long)]
     pub observe: bool,
-    /// For how long: 90 (seconds), 10m, 1h30m, 1d, or forever
+    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
     #[arg(long = "for", value_name = "TIME", default_value = "forever")]
     pub term: Term,
-    /// Why, for whoever finds the limits later
+    /// Why, shown with the limits
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
 }
@@ -363,18 +363,18 @@ pub struct LimitSetArguments {
 /// The lists that there are.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ListKind {
-    /// Who is banned, until when, by whom and why
+    /// Bans, with lifetime, requester and reason
     Bans,
-    /// Who is exempt, until when, by whom and why
+    /// The allow list, with lifetime, requester and reason
     Allows,
-    /// The policies and their limits; of those set by hand until when, by whom and why
+    /// Policies and their limits. Runtime limits with lifetime, requester and reason
     Limits,
 }
 
 /// What can be done to a configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigVerb {
-    /// Say whether a file is a configuration, and if not, where it is wrong
+    /// Check a configuration file, and show where it is wrong
     #[command(after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml")]
     Check {
         /// The file

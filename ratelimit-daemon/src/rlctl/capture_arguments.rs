@@ -10,13 +10,13 @@ use crate::quantity;
 /// What is captured, and where it goes.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl capture -w drops.pcapng --sample 1/100 --for 1m\n  rlctl capture -w drops.pcapng --reason limited --source 203.0.113.0/24 --count 1000\n  rlctl capture -w - | tshark -r - -T fields -e ip.src -e frame.comment\n\nEach packet has its reason as a comment, and those that pass because of a dry run say so. Packets are captured at the most 10000 a second of each CPU and interface; what is more is counted and told. One capture runs at a time, and packets that pass are never looked at. A file that is there is replaced; one that is made is readable for its owner only."
+    after_help = "Examples:\n  rlctl capture -w drops.pcapng --sample 1/100 --for 1m\n  rlctl capture -w drops.pcapng --reason limited --source 203.0.113.0/24 --count 1000\n  rlctl capture -w - | tshark -r - -T fields -e ip.src -e frame.comment\n\nEach packet has its reason as a comment. The comment of a packet that passes by a dry run says so. A capture has at most 10000 packets a second of each CPU and interface, and reports how many it left out. One capture runs at a time. It sees no packets that pass. An existing file is replaced, and only its owner can read it."
 )]
 pub struct CaptureArguments {
-    /// The file, in pcapng; `-` is standard output
+    /// The pcapng file to write. `-` is standard output
     #[arg(long, short, value_name = "FILE")]
     pub write: PathBuf,
-    /// One of how many packets
+    /// Capture one packet of N
     #[arg(long, value_name = "1/N", default_value = "1/1")]
     pub sample: Sample,
     /// End after so many packets
@@ -25,13 +25,13 @@ pub struct CaptureArguments {
     /// End after so long: 90 (seconds), 10m
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     pub time: Option<Duration>,
-    /// Only packets dropped for a reason, as `rlctl stats` names them; may be given several times
+    /// Only packets dropped for a reason of `rlctl stats`. Repeat it for several
     #[arg(long = "reason", value_name = "REASON", value_delimiter = ',')]
     pub reasons: Vec<String>,
     /// Only packets from an address or a prefix
     #[arg(long, value_name = "PREFIX")]
     pub source: Option<String>,
-    /// The bytes of a packet that are kept
+    /// Bytes to keep of each packet
     #[arg(long, short = 's', value_name = "BYTES", default_value_t = SNAP_MAX, value_parser = clap::value_parser!(u32).range(1..=i64::from(SNAP_MAX)))]
     pub snap: u32,
 }

@@ -38,8 +38,8 @@ impl ExitCode {
     const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Refused => "refused: the daemon says why, or none of what was named is there",
-            Self::Usage => "usage: the command line or a list is wrong, nothing was sent",
+            Self::Refused => "refused: the daemon says why, or nothing that was named exists",
+            Self::Usage => "usage: the command line or a list is wrong, and nothing was sent",
             Self::Blocked => "blocked: `check` found that packets of the address are dropped",
             Self::NoDaemon => "no daemon answers on the socket",
             Self::NoPermission => "no permission to talk to the daemon",

@@ -17,37 +17,37 @@ use crate::{api::ExportFormat, lists::Action, rlctl::term::Term};
     reason = "each is a flag of the command line"
 )]
 pub struct ImportArguments {
-    /// The list, in any of the formats; `-` reads stdin
+    /// The list, in any of the formats. `-` reads stdin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Make it the list of this name, in place of what that had
+    /// Replace the list of this name
     #[arg(long, value_name = "NAME", conflicts_with_all = ["ban", "allow"])]
     pub list: Option<String>,
-    /// What is done with the sources on the list
+    /// What happens to the sources on the list
     #[arg(long, value_name = "ACTION", requires = "list", default_value = "ban")]
     pub action: ListAction,
-    /// Ban all of it, as by hand; nothing is unbanned
+    /// Add all of it as manual bans
     #[arg(long, conflicts_with = "allow")]
     pub ban: bool,
-    /// Allow all of it, as by hand; nothing is taken off the allow list
+    /// Add all of it to the allow list
     #[arg(long)]
     pub allow: bool,
-    /// For how long entries hold that say no end of their own
+    /// Lifetime of entries that have no end of their own
     #[arg(long = "for", value_name = "TIME", default_value = "forever")]
     pub term: Term,
-    /// Why, for entries that say no reason of their own
+    /// Reason of entries that have none of their own
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
-    /// Only tell what would be different
+    /// Only show what would change
     #[arg(long)]
     pub dry_run: bool,
-    /// Leave bad lines out; without it a bad line keeps all of it from being taken
+    /// Leave bad lines out. Without this flag a bad line refuses the whole list
     #[arg(long)]
     pub skip_bad: bool,
-    /// Take prefixes wider than /8 (IPv4) and /19 (IPv6), and with --force what was banned with it where the lines were written
+    /// Accept prefixes wider than /8 (IPv6: /19), and keep --force on bans that were exported with it
     #[arg(long)]
     pub force: bool,
-    /// Take a list without entries for no entries
+    /// Accept a list without entries
     #[arg(long)]
     pub allow_empty: bool,
 }
@@ -78,11 +78,11 @@ Examples:
   nft -j list set inet filter blackhole | rlctl import - --list blackhole
   rlctl export | rlctl import -
 
-Without --list, --ban and --allow, lines of `rlctl export` go where they came from, and all
-else is banned. It is taken whole or not at all.";
+Without --list, --ban and --allow, lines of `rlctl export` return to where they came from, and
+all else is banned. A list is applied whole or not at all.";
 
 const FORMATS: &str = "\
-Formats, told by the content:
+Formats, recognized by content:
   an address, a prefix or a range (192.0.2.1-192.0.2.9) a line, comments behind # or ;
   FireHOL netset; Spamhaus DROP, text and JSON
   ipset save; nft list set, nft -j list set, files for nft -f
@@ -92,7 +92,7 @@ Formats, told by the content:
 /// `export [--list NAME | --bans | --allows | --all]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl export > backup.jsonl\n  rlctl export --list spamhaus --format plain\n  rlctl export --bans | jq .prefix\n\nWithout one of them: bans, allows, and lists that were imported; not what comes from files."
+    after_help = "Examples:\n  rlctl export > backup.jsonl\n  rlctl export --list spamhaus --format plain\n  rlctl export --bans | jq .prefix\n\nWithout an option it exports bans, allows and imported lists. Lists from files are left out."
 )]
 pub struct ExportArguments {
     /// The list of this name
@@ -101,13 +101,13 @@ pub struct ExportArguments {
     /// Bans of any origin, without those of lists
     #[arg(long, conflicts_with_all = ["allows", "all"])]
     pub bans: bool,
-    /// The allow list, without what the configuration and lists have
+    /// The allow list, without entries of the configuration and of lists
     #[arg(long, conflicts_with = "all")]
     pub allows: bool,
     /// Bans, allows and all lists
     #[arg(long)]
     pub all: bool,
-    /// How it is written
+    /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     pub format: ExportFormat,
 }
@@ -115,7 +115,7 @@ pub struct ExportArguments {
 /// What can be done with lists.
 #[derive(Debug, Subcommand)]
 pub enum ListsVerb {
-    /// Take a list away that was imported
+    /// Remove an imported list
     #[command(after_help = "Examples:\n  rlctl lists rm spamhaus")]
     Rm {
         /// Its name

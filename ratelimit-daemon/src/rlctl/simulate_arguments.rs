@@ -13,25 +13,24 @@ use crate::quantity;
     after_long_help = format!("{SIMULATE_EXAMPLES}\n\n{SIMULATE_JSON}")
 )]
 pub struct SimulateArguments {
-    /// The capture, pcap or pcapng; `-` reads stdin
+    /// The capture, pcap or pcapng. `-` reads stdin
     ///
-    /// Every packet in it is judged, also those that the host sent: capture with `tcpdump -Q in`. The header of Linux cooked,
-    /// loopback and raw IP captures is replaced by one of Ethernet. A packet that was cut by the capture counts with the bytes
-    /// that it had on the wire.
+    /// Every packet of it counts, also those that the host sent, so capture with `tcpdump -Q in`. Packets of Linux cooked,
+    /// loopback and raw IP captures get an Ethernet header. A packet that the capture cut counts with its length on the wire.
     #[arg(value_name = "CAPTURE")]
     pub capture: PathBuf,
     /// The configuration, as `ratelimitd` reads it, with `conf.d/*.toml` beside it
     ///
-    /// What was set by hand with `rlctl` is no part of it.
+    /// Runtime changes by `rlctl` are no part of it.
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Another configuration to run on the same packets, to show the difference
+    /// Another configuration for the same packets, to show the difference
     #[arg(long, value_name = "OLD")]
     pub compare: Option<PathBuf>,
     /// How many sources to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
-    /// The length of the intervals that are shown [default: what suits the capture]
+    /// Length of the intervals in the timeline [default: by the length of the capture]
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
 }
@@ -43,10 +42,10 @@ Examples:
   rlctl simulate attack.pcapng --config new.toml --interval 1s --json | jq .timeline
   tcpdump -i eth0 -Q in -c 100000 -w - | rlctl simulate - --config new.toml
 
-The packets are judged as the kernel judges them, at the times of the capture. Where there are
-more sources than `[source] capacity`, sources lose their state as in the store that is
-configured, and a note says how often; of `lru` the kernel chooses them nearly so. No source
-has a connection. A capture that is cut is simulated up to there, and ends with 1.";
+The kernel's own code judges the packets, at the times of the capture. Where there are more
+sources than `[source] capacity`, the configured store evicts state, and a note says how often.
+The kernel evicts nearly the same sources from `lru`. No source has a connection. A capture
+that is cut is simulated up to the cut, and ends with 1.";
 
 const SIMULATE_JSON: &str = "\
 With --json:
