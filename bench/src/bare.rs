@@ -5,7 +5,7 @@
 use anyhow::{Context, Result};
 use aya::EbpfLoader;
 use ratelimit_common::layout::SOURCES_DEFAULT;
-use ratelimit_daemon::datapath::IpFamily;
+use ratelimit_core::ip_family::IpFamily;
 
 use crate::{
     catalog::ROOMY,

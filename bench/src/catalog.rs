@@ -2,7 +2,7 @@
 
 mod listed;
 
-use ratelimit_daemon::datapath::IpFamily;
+use ratelimit_core::ip_family::IpFamily;
 
 use crate::{
     goal::Goal,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use ratelimit_daemon::{datapath::IpFamily, prefix::Prefix};
+use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 use ratelimit_tests::Lab;
 
 use crate::{

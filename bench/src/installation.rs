@@ -10,16 +10,18 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, ensure};
 use aya::programs::{ProgramFd, links::FdLink, links::PinnedLink, loaded_programs};
-use ratelimit_daemon::{
+use ratelimit_core::{
     api::{AllowRequest, BanRequest, PrefixesRequest, Refused, StatsRow},
     config,
+    exposition::Format,
+    prefix::Prefix,
+};
+use ratelimit_daemon::{
     control::{self, Controller, Handle, Store, open_kernel},
     daemon,
-    exposition::Format,
     http::{ControlApi, serve_control},
     loader::{Local, Pins},
     metrics,
-    prefix::Prefix,
     protected::Protected,
     recording::Recorder,
 };

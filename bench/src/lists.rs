@@ -3,7 +3,7 @@
 use std::{collections::HashSet, net::IpAddr};
 
 use fastrand::Rng;
-use ratelimit_daemon::{datapath::IpFamily, prefix::Prefix};
+use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
 use crate::traffic::{FIRST, ipv4, ipv6};
 

@@ -9,7 +9,6 @@ mod sender;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use ratelimit_daemon::datapath::IpFamily;
 
 use crate::{
     measure::Effort,
@@ -19,6 +18,7 @@ use crate::{
     traffic::{Sources, Traffic},
 };
 use contender::{Contender, Kind, Limit};
+use ratelimit_core::ip_family::IpFamily;
 use sender::Sender;
 
 /// Who sends, and whether that is over the limit. Of a flood every packet is the first of its source, and has no room after a while.

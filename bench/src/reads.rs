@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use ratelimit_daemon::datapath::IpFamily;
+use ratelimit_core::ip_family::IpFamily;
 use ratelimit_tests::{Lab, cpu, service::Service};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! A scenario: what is installed, and the traffic that is measured on it.
 
-use ratelimit_daemon::prefix::Prefix;
+use ratelimit_core::prefix::Prefix;
 
 use crate::{goal::Goal, store::Store, traffic::Traffic};
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use ratelimit_daemon::datapath::IpFamily;
+use ratelimit_core::ip_family::IpFamily;
 use ratelimit_tests::Frame;
 
 use crate::draw::Draw;

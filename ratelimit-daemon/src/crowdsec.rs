@@ -12,7 +12,6 @@
 //! The protocol is that of `crowdsec`, `pkg/apiserver/controllers/v1/decisions.go`; answers that version 1.4.6 gave are in
 //! `recorded/`.
 
-mod address;
 mod answer;
 mod client;
 mod decisions;
@@ -20,12 +19,11 @@ mod follow;
 mod key;
 
 pub use self::{
-    address::{Address, AddressError},
     answer::{Decision, Ignored},
     client::{Client, PullError},
     decisions::{Decisions, Update, Wanted},
     follow::follow,
-    key::{Key, KeyError, Secret},
+    key::KeyError,
 };
 
 /// The first characters of what others wrote.

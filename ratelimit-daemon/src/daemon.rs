@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
+use ratelimit_core::config::OnStop;
 use tokio::{
     net::UnixSocket,
     runtime::Runtime,
@@ -20,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    config::OnStop,
     control::{self, Controller, Handle, PINS},
     crowdsec, datapath, directories, events,
     http::{self, ControlApi},

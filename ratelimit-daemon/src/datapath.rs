@@ -2,7 +2,6 @@
 //!
 //! [`Kernel`] is the one in BPF maps, [`Shared`] the one in memory that tests look into.
 
-mod atomic_ring;
 mod batch;
 mod class_maps;
 mod compact;
@@ -12,7 +11,6 @@ mod family_maps;
 mod grace;
 mod guard;
 pub(crate) mod interface;
-mod ip_address;
 mod kernel;
 mod link_layer;
 mod logs;
@@ -28,13 +26,10 @@ pub(crate) mod syscall;
 
 use std::{net::IpAddr, ops::Range, sync::Arc};
 
-pub use atomic_ring::AtomicRing;
 pub use batch::Place;
 pub use compact::{HeldTable, TABLES};
 pub use interface::{InterfaceState, XdpMode};
-pub use ip_address::IpAddress;
 pub use kernel::Kernel;
-pub use logs::{LOGS_DEFAULT, LogSize};
 pub use mapped::Mapped;
 pub use memory::{Gate, Memory, Shared, Write};
 use ratelimit_common::{
@@ -47,55 +42,26 @@ use ratelimit_common::{
     layout::{Counter, POLICIES_MAX},
     new_sources::Budget,
 };
+use ratelimit_core::{
+    api::MapStatus,
+    class_tables::{ClassArray, ClassTables},
+    config::Interface,
+    ip_family::IpFamily,
+    log_size::LogSize,
+    prefix::Prefix,
+};
 pub use refused_map::{MAPS as REFUSED_MAPS, refusals_in, words_of_set};
 pub use ring::Ring;
 use serde::{Deserialize, Serialize};
 pub use source_tables::{SETS_AT_ONCE, SourceTables};
 
 use crate::{
-    api::MapStatus,
-    class_tables::{ClassArray, ClassTables},
-    config::Interface,
     links::Sight,
     loader::{Detachment, MapPlan},
-    prefix::Prefix,
 };
 
 /// A ring that is read.
 pub type Events = aya::maps::RingBuf<aya::maps::MapData>;
-
-/// A family of addresses that has tables of its own.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum IpFamily {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
-}
-
-impl IpFamily {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
-
-    /// Its name.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        }
-    }
-
-    /// The family of `address`.
-    #[must_use]
-    pub fn of(address: IpAddr) -> Self {
-        if address.is_ipv4() {
-            Self::V4
-        } else {
-            Self::V6
-        }
-    }
-}
 
 /// What the lists say about a prefix, in each generation.
 pub type Entry = ByGeneration<ListEntry>;

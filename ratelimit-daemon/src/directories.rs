@@ -7,9 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use ratelimit_core::config::Paths;
 use tracing::{info, warn};
 
-use crate::{config::Paths, private, user::User};
+use crate::{private, user::User};
 
 /// What stands in a directory of state, or in one of a socket, that a daemon has used before.
 const USED: [&str; 3] = ["state.db", "control.sock", "ratelimitd.lock"];

@@ -1,38 +1,22 @@
 //! The library behind `ratelimitd` and `rlctl`: configuration, control plane, datapath, metrics.
 
-pub mod api;
-pub mod author;
-pub mod ban;
-pub mod capture;
-pub mod class;
-pub mod class_tables;
 pub mod clock;
-pub mod config;
 pub mod control;
 pub mod cpus;
 pub mod crowdsec;
 pub mod daemon;
 pub mod datapath;
-pub mod detection;
 mod directories;
 pub mod events;
-pub mod exposition;
 pub mod http;
-pub mod limit;
 pub mod links;
-pub mod lists;
 pub mod loader;
 pub mod lock;
 mod memory;
-pub mod memory_tables;
 pub mod metrics;
-pub mod new_sources;
-pub mod origin;
-pub mod prefix;
 mod private;
 pub mod privileges;
 pub mod protected;
-pub mod quantity;
 pub mod recording;
 pub mod rlctl;
 mod rtnetlink;

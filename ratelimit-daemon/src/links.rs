@@ -15,13 +15,13 @@ use std::{
 };
 
 use jiff::Timestamp;
-
-pub use self::watch::{Watch, keep_attached};
-use crate::{
+use ratelimit_core::{
     api::{InterfaceStatus, Unenforced},
     config::{Interface, Mode},
-    datapath::{InterfaceState, XdpMode},
 };
+
+pub use self::watch::{Watch, keep_attached};
+use crate::datapath::{InterfaceState, XdpMode};
 
 /// How long what failed waits until it is tried again, unless something is different.
 const AGAIN: Duration = Duration::from_secs(1);

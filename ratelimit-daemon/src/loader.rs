@@ -25,15 +25,13 @@ pub use local::Local;
 pub use object::OBJECT;
 pub use pins::{Pins, is_shared};
 pub use process::{Process, start};
+use ratelimit_core::config::Mode;
 pub use remote::Remote;
 use serde::{Deserialize, Serialize};
 pub use serve::serve;
 pub use socket::Socket;
 
-use crate::{
-    config::Mode,
-    datapath::{Sizes, XdpMode},
-};
+use crate::datapath::{Sizes, XdpMode};
 
 /// Makes maps, and puts the program on interfaces. What is pinned is taken over wherever it fits.
 pub trait Loader: Send {

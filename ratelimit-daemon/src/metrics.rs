@@ -1,12 +1,12 @@
 //! The metrics that Prometheus scrapes. No label holds an address: their number does not grow with the sources.
 
 use ratelimit_common::{Family as AddressFamily, detected::Detection};
-
-use crate::{
+use ratelimit_core::{
     api::{CrowdsecStatus, ListView, Status},
-    control::{Filling, Kind as TableKind, Reconciliation, Snapshot},
     exposition::{Exposition, Format},
 };
+
+use crate::control::{Filling, Kind as TableKind, Reconciliation, Snapshot};
 
 /// All metrics, as text.
 #[must_use]

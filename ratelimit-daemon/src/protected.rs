@@ -15,13 +15,13 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
+use ratelimit_core::prefix::Prefix;
 use tracing::warn;
 
 pub use self::{
     vetting::{Refusal, Word, widest_by_detection},
     watch::{Watch, keep_current},
 };
-use crate::prefix::Prefix;
 
 /// Why an address is protected.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

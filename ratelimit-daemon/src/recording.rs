@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, io, time::Duration};
 
 use anyhow::Context;
 use axum::body::Bytes;
+use ratelimit_core::api::{CaptureRequest, Refused};
 use tokio::{
     io::unix::AsyncFd,
     sync::{mpsc, oneshot},
@@ -20,11 +21,7 @@ use tracing::info;
 
 pub use self::maps::CaptureMaps;
 use self::pcapng::Writer;
-use crate::{
-    api::{CaptureRequest, Refused},
-    clock,
-    http::StreamWriter,
-};
+use crate::{clock, http::StreamWriter};
 
 /// How long the kernel goes on copying when it is not told to.
 const LEASE: Duration = Duration::from_secs(5);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_common::{Cursor, Instant, parse::LinkLayer, sample::Front};
+use ratelimit_core::detection::{Detector, Rules, Sample, Step};
 use tokio::time::{Instant as Moment, sleep};
 use tokio_util::sync::CancellationToken;
 use zerocopy::FromBytes;
@@ -11,7 +12,6 @@ use crate::{
     clock,
     control::{Controller, Handle},
     datapath::{Events, Ring},
-    detection::{Detector, Rules, Sample, Step},
 };
 
 /// How often the ring is emptied.

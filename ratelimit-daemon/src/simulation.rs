@@ -21,6 +21,7 @@ mod tests;
 use std::time::Duration;
 
 use ratelimit_common::Cursor;
+use ratelimit_core::{capture::Packet, config::Config, lists::Reading};
 
 pub use self::timeline::TooManyIntervals;
 use self::{
@@ -30,12 +31,7 @@ use self::{
     origin::{Masks, Origin},
     side::Side,
 };
-use crate::{
-    capture::Packet,
-    config::Config,
-    control::{CompileError, ListFile},
-    lists::Reading,
-};
+use crate::control::{CompileError, ListFile};
 
 /// A configuration, and what was read of its lists.
 pub struct Configured {

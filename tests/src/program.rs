@@ -28,12 +28,8 @@ use ratelimit_common::{
     policy::LIMITS_MAX,
     source::LogKey,
 };
-use ratelimit_daemon::{
-    class_tables::ClassTables,
-    datapath::{AtomicRing, Mapped},
-    loader::OBJECT,
-    prefix::Prefix,
-};
+use ratelimit_core::{atomic_ring::AtomicRing, class_tables::ClassTables, prefix::Prefix};
+use ratelimit_daemon::{datapath::Mapped, loader::OBJECT};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::family::{FamilyMaps, REFUSED_SETS, mapped, refused_sets, take_map};

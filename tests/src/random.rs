@@ -17,7 +17,7 @@ use ratelimit_common::{
     policy::LIMITS_MAX,
     strikes::WITHIN_MIN,
 };
-use ratelimit_daemon::{class_tables::ClassTables, prefix::Prefix};
+use ratelimit_core::{class_tables::ClassTables, prefix::Prefix};
 
 use crate::{Scene, mutation::choose};
 

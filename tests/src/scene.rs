@@ -8,7 +8,7 @@ use ratelimit_common::{
     aggregate::Aggregates, algorithm::FixedWindow, compact::Region, layout::store,
     new_sources::Budget,
 };
-use ratelimit_daemon::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
+use ratelimit_core::{class_tables::ClassTables, memory_tables::MemoryTables, prefix::Prefix};
 
 use crate::program::{Constants, Program, placed};
 

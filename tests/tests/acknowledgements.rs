@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_daemon::{
+use ratelimit_core::{
     api::{AttackView, Status},
     detection::Kind,
 };

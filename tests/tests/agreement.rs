@@ -19,7 +19,7 @@ use ratelimit_common::{
     neighbour_discovery,
     parse::LinkLayer,
 };
-use ratelimit_daemon::memory_tables::{MemoryCompact, MemoryTables};
+use ratelimit_core::memory_tables::{MemoryCompact, MemoryTables};
 use ratelimit_tests::{
     Program, cpu,
     mutation::mutate,

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use ratelimit_daemon::{
+use ratelimit_core::{
     api::{AttackView, Ban, Check, Status},
     capture::{Capture, CaptureError},
     detection::Kind,

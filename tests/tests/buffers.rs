@@ -9,7 +9,7 @@ use ratelimit_common::{
     ClassSet, DropReason, Instant, ListEntry, PassReason, Settings, Unit, Verdict,
     parse::{LinkLayer, transport::Kind},
 };
-use ratelimit_daemon::class_tables::ClassTables;
+use ratelimit_core::class_tables::ClassTables;
 use ratelimit_tests::{
     Frame, Program, Scene,
     packet::{ACK, ETHERNET_BYTES, SYN, VLAN},

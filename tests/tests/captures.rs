@@ -3,11 +3,11 @@
 
 use std::{fs, path::PathBuf};
 
-use ratelimit_daemon::{
+use ratelimit_core::{
     capture::{Capture, CaptureError, Format},
     config::{self, Config},
-    simulation::{Simulation, answer::Answer},
 };
+use ratelimit_daemon::simulation::{Simulation, answer::Answer};
 use ratelimit_tests::skip;
 
 const SYN_FLOOD: &str = "pkt.TCP.synflood.spoofed.pcap";

@@ -8,10 +8,8 @@ use std::{
 };
 
 use ratelimit_common::{Policy, Settings, Unit, algorithm::TokenBucket, layout};
-use ratelimit_daemon::{
-    api::{ClockStatus, KernelClock, Status},
-    clock,
-};
+use ratelimit_core::api::{ClockStatus, KernelClock, Status};
+use ratelimit_daemon::clock;
 use ratelimit_tests::{
     Frame, Lab, Program, Scene,
     attached::{self, Attached},

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, net::Ipv4Addr};
 
-use ratelimit_daemon::api::{Check, MapStatus, Status, TopSource};
+use ratelimit_core::api::{Check, MapStatus, Status, TopSource};
 use ratelimit_tests::{Frame, Lab, attached::Attached, require_root, service::Service};
 
 const CAPACITY: u32 = 4_096;

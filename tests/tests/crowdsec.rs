@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_daemon::api::{Ban, CrowdsecStatus, Origin, Status};
+use ratelimit_core::api::{Ban, CrowdsecStatus, Origin, Status};
 use ratelimit_tests::{
     Frame, Lab,
     crowdsec::{Crowdsec, KEY, URL},

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_daemon::{
+use ratelimit_core::{
     api::{Ban, Check},
     origin::Origin,
 };

@@ -3,7 +3,7 @@
 use std::{net::Ipv4Addr, thread, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use ratelimit_daemon::api::{Allow, Origin, PolicyView};
+use ratelimit_core::api::{Allow, Origin, PolicyView};
 use ratelimit_tests::{
     Frame, Lab,
     attached::Attached,

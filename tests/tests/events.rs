@@ -9,7 +9,7 @@ use ratelimit_common::{
     Address, DropReason, Family, Instant, Ipv4, ListEntry, Settings, Unit,
     event::{DropEvent, INTERVAL_NS},
 };
-use ratelimit_daemon::prefix::Prefix;
+use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
     program::{Constants, Events, LIMITED},

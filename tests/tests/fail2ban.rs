@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_daemon::api::{Ban, Origin};
+use ratelimit_core::api::{Ban, Origin};
 use ratelimit_tests::{
     Frame, Lab,
     fail2ban::Fail2ban,

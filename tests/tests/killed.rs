@@ -9,7 +9,7 @@ use std::{
 };
 
 use ratelimit_common::list::remembered::STATE;
-use ratelimit_daemon::api::Ban;
+use ratelimit_core::api::Ban;
 use ratelimit_tests::{Lab, require_command, require_root, service::Service};
 
 const TOML: &str = "[policy.default]\nlimits = []\n";

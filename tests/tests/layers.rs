@@ -12,7 +12,7 @@ use ratelimit_common::{
     node,
     parse::transport::Kind,
 };
-use ratelimit_daemon::class_tables::ClassTables;
+use ratelimit_core::class_tables::ClassTables;
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
     program::{Action, CONFORMING, Constants, LIMITED},

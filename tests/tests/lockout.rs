@@ -10,9 +10,8 @@ use std::{
 };
 
 use jiff::Timestamp;
+use ratelimit_core::{api::Origin, config};
 use ratelimit_daemon::{
-    api::Origin,
-    config,
     control::{BanRow, Controller, Edit, FOREVER, Store, open_kernel},
     loader::Local,
     protected::{Protected, Why},

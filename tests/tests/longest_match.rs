@@ -10,8 +10,8 @@ use std::{
 
 use fastrand::Rng;
 use ratelimit_common::{Cursor, DropReason, Instant, ListEntry, PassReason, Policy, Unit, Verdict};
-use ratelimit_daemon::{
-    datapath::{IpAddress, IpFamily},
+use ratelimit_core::{
+    ip_family::{IpAddress, IpFamily},
     memory_tables::MemoryTables,
     prefix::Prefix,
 };

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, fs, path::PathBuf};
 
 use ratelimit_common::{Cursor, Instant, parse::LinkLayer};
-use ratelimit_daemon::{
+use ratelimit_core::{
     capture::{Capture, CaptureError},
     detection::{Attack, Detector, Kind, Rule, Sample},
 };

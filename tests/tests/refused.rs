@@ -10,7 +10,7 @@ use ratelimit_common::{
     algorithm::{Algorithm, SlidingWindow, TokenBucket},
     refused::may_refuse,
 };
-use ratelimit_daemon::prefix::Prefix;
+use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
     program::{CONFORMING, Constants, has_records},

@@ -8,7 +8,7 @@ use std::{
 use ratelimit_common::{
     DropReason, Instant, ListEntry, PassReason, Unit, Verdict, list::remembered::is_kept,
 };
-use ratelimit_daemon::prefix::Prefix;
+use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
     Frame, Program, Scene,
     program::{CONFORMING, Constants},

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_daemon::api::Status;
+use ratelimit_core::api::Status;
 use ratelimit_tests::{
     Lab, require_root,
     service::{Service, binary},

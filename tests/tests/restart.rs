@@ -12,7 +12,7 @@ use std::{
 
 use jiff::Unit;
 use ratelimit_common::layout;
-use ratelimit_daemon::api::Ban;
+use ratelimit_core::api::Ban;
 use ratelimit_tests::{
     Frame, Lab,
     lab::{INTERFACE, Receiver, Sender},

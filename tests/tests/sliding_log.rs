@@ -7,10 +7,8 @@ use std::{
 };
 
 use ratelimit_common::Instant;
-use ratelimit_daemon::{
-    api::{Check, MapStatus, Status},
-    clock,
-};
+use ratelimit_core::api::{Check, MapStatus, Status};
+use ratelimit_daemon::clock;
 use ratelimit_tests::{
     Frame, Lab,
     attached::{self, Attached},

@@ -9,7 +9,7 @@ use ratelimit_common::{
     ClassSet, DropReason, Instant, Limit, ListEntry, PassReason, Settings, Unit, Verdict,
     algorithm::SlidingLog, layout::store, neighbour_discovery, parse::transport::Kind,
 };
-use ratelimit_daemon::class_tables::ClassTables;
+use ratelimit_core::class_tables::ClassTables;
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
     packet::{Extension, Ipv4Options, SYN},

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_daemon::api::Suggested;
+use ratelimit_core::api::Suggested;
 use ratelimit_tests::{Frame, Lab, lab::Sender, require_root, service::Service};
 
 const PATIENCE: Duration = Duration::from_mins(2);

@@ -4,8 +4,8 @@ use std::{fs, net::IpAddr, path::Path};
 
 use aya::maps::{HashMap, Map, MapData};
 use ratelimit_common::{Detected, Ipv4, layout::VERSION};
+use ratelimit_core::config;
 use ratelimit_daemon::{
-    config,
     control::{Store, open_kernel},
     datapath::{Datapath, Kernel},
     loader::Local,

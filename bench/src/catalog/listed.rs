@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, net::IpAddr};
 
-use ratelimit_daemon::{datapath::IpFamily, prefix::Prefix};
+use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
 use super::{CONFORMING, LAYERS, WIDE, goal, policy};
 use crate::{

@@ -119,7 +119,7 @@ fn header_sum(header: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use ratelimit_daemon::datapath::IpFamily;
+    use ratelimit_core::ip_family::IpFamily;
 
     use super::*;
     use crate::traffic::Sources;

@@ -3,13 +3,8 @@
 use std::{io::IsTerminal, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
-use ratelimit_daemon::{
-    config::{self, ConfigError},
-    control::Start,
-    daemon::Daemon,
-    loader,
-    user::User,
-};
+use ratelimit_core::config::{self, ConfigError};
+use ratelimit_daemon::{control::Start, daemon::Daemon, loader, user::User};
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
 

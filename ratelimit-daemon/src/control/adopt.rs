@@ -6,6 +6,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use ratelimit_common::{Instant, ListEntry};
+use ratelimit_core::{
+    lists::{Action, ReasonId, Reasons},
+    origin::Origin,
+    prefix::Prefix,
+};
 use tracing::{info, warn};
 
 use super::{
@@ -15,12 +20,7 @@ use super::{
     renewed,
     store::{AllowRow, BanRow, FOREVER, Found},
 };
-use crate::{
-    clock,
-    lists::{Action, ReasonId, Reasons},
-    origin::Origin,
-    prefix::Prefix,
-};
+use crate::clock;
 
 /// Who is told to have set what is kept.
 const AUTHOR: &str = "ratelimitd";

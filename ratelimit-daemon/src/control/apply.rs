@@ -7,6 +7,10 @@ use std::{
 
 use anyhow::anyhow;
 use jiff::Timestamp;
+use ratelimit_core::{
+    api::{Applied, ApplyRequest, Attempt, Outcome, Refused},
+    config::{self, Config, File},
+};
 use tracing::{info, warn};
 
 use super::{
@@ -15,11 +19,7 @@ use super::{
     kept::Kept,
     trial::{self, Trial},
 };
-use crate::{
-    api::{Applied, ApplyRequest, Attempt, Outcome, Refused},
-    clock,
-    config::{self, Config, File},
-};
+use crate::clock;
 
 /// The shortest and the longest trial, in seconds: time to type a word, and a day.
 const SECONDS: std::ops::RangeInclusive<f64> = 1.0..=86_400.0;

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use ratelimit_common::Standing;
-use tracing::{debug, info, warn};
-
-use super::{compile, controller::Controller, intent::Edit, store::BanRow};
-use crate::{
+use ratelimit_core::{
     api::AttackView,
-    clock,
     detection::{Answer, Attack, Kind, Rules, Step},
     origin::Origin,
     prefix::Prefix,
 };
+use tracing::{debug, info, warn};
+
+use super::{compile, controller::Controller, intent::Edit, store::BanRow};
+use crate::clock;
 
 /// What was found by looking at samples of all packets.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,8 @@
 //! Whether what sources have used is kept when their limits change.
 
+use ratelimit_core::prefix::Prefix;
+
 use super::{policies::DEFAULT, policies::Policies, rules::Rules};
-use crate::prefix::Prefix;
 
 /// What the state of the sources of `prefix` is kept under, or of those without a policy of their own; `None` where nothing
 /// limits them.

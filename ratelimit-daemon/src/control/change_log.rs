@@ -1,6 +1,7 @@
 //! Changes as lines of the log: each is one line, and of many at once one line has their number and the first few.
 
 use ratelimit_common::Instant;
+use ratelimit_core::{author, origin::Origin, prefix::Prefix};
 use tracing::info;
 
 use super::{
@@ -8,7 +9,7 @@ use super::{
     record::Cause,
     store::{FOREVER, LimitRow},
 };
-use crate::{author, clock, origin::Origin, prefix::Prefix};
+use crate::clock;
 
 /// Changes at once that are logged one by one.
 const LINES_MAX: usize = 10;

@@ -4,6 +4,15 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
 use ratelimit_common::{ClassSet, DropReason, Instant, PassReason, Verdict};
+use ratelimit_core::{
+    api::{
+        Ban, Check, ClassVerdict, Covering, Entry, LimitState, NOT_ENFORCED, Refused, WiderLimits,
+    },
+    ip_family::IpFamily,
+    lists::Action,
+    origin::Origin,
+    prefix::Prefix,
+};
 
 use super::{
     controller::Controller,
@@ -13,16 +22,7 @@ use super::{
     store::BanRow,
     views::{ban, unreadable},
 };
-use crate::{
-    api::{
-        Ban, Check, ClassVerdict, Covering, Entry, LimitState, NOT_ENFORCED, Refused, WiderLimits,
-    },
-    clock,
-    datapath::{DatapathError, IpFamily},
-    lists::Action,
-    origin::Origin,
-    prefix::Prefix,
-};
+use crate::{clock, datapath::DatapathError};
 
 impl Controller {
     /// What would happen to a packet of `address`.

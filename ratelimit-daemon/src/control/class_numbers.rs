@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_common::{ClassSet, class::CLASSES_MAX};
-
-use crate::{
+use ratelimit_core::{
     class::{Class, Selected},
     class_tables::ClassTables,
 };

@@ -30,8 +30,7 @@
 use std::time::Duration;
 
 use ratelimit_common::Settings;
-
-use crate::{
+use ratelimit_core::{
     api::{ClockStatus, CoarseError, KernelClock},
     config::ClockWish,
     limit::{Algorithm, LimitSpec},
@@ -115,7 +114,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::limit::LimitUnit;
+    use ratelimit_core::limit::LimitUnit;
 
     const MS: u64 = 1_000_000;
     const SECOND: u64 = 1000 * MS;

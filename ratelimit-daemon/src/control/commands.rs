@@ -2,6 +2,16 @@
 
 use jiff::Timestamp;
 use ratelimit_common::policy::LIMITS_MAX;
+use ratelimit_core::{
+    api::{
+        AllowRequest, BanRequest, Changed, ClockStatus, Detached, Held, LimitRequest, LimitTarget,
+        PrefixesRequest, Refused, Reloaded, What,
+    },
+    config::{self, Config, ConfigError},
+    limit::LimitSpec,
+    origin::Origin,
+    prefix::Prefix,
+};
 use tracing::{info, warn};
 
 use super::{
@@ -15,18 +25,7 @@ use super::{
     term,
     troubles::Loudness,
 };
-use crate::{
-    api::{
-        AllowRequest, BanRequest, Changed, ClockStatus, Detached, Held, LimitRequest, LimitTarget,
-        PrefixesRequest, Refused, Reloaded, What,
-    },
-    clock,
-    config::{self, Config, ConfigError},
-    limit::LimitSpec,
-    origin::Origin,
-    prefix::Prefix,
-    protected::Word,
-};
+use crate::{clock, protected::Word};
 
 impl Controller {
     /// Bans prefixes.

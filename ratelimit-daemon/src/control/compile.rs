@@ -13,6 +13,16 @@ use ratelimit_common::{
     aggregate::{Aggregate, Aggregates},
     new_sources::Budget,
 };
+use ratelimit_core::{
+    ban::BanSpec,
+    class::{Selected, UnknownClass},
+    class_tables::ClassTables,
+    config::{ClockWish, Config, StateStore},
+    ip_family::IpFamily,
+    lists::Reading,
+    memory_tables::MemoryTables,
+    prefix::Prefix,
+};
 
 pub use self::policy::keeps_state;
 use self::policy::{Compiler, select};
@@ -26,17 +36,7 @@ use super::{
     regions::{NoRoom, Regions, is_whole, sources_of, table_sets},
     rules::Rules,
 };
-use crate::{
-    ban::BanSpec,
-    class::{Selected, UnknownClass},
-    class_tables::ClassTables,
-    clock,
-    config::{ClockWish, Config, StateStore},
-    datapath::{HeldTable, IpAddress, IpFamily},
-    lists::Reading,
-    memory_tables::MemoryTables,
-    prefix::Prefix,
-};
+use crate::{clock, datapath::HeldTable};
 
 /// What tags are mixed with in a simulation, which is to say the same each time. The daemon draws others.
 const SEEDS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
@@ -345,10 +345,7 @@ impl Compiled {
     #[must_use]
     pub fn memory_tables(&self) -> MemoryTables {
         let source = &self.config().source;
-        let masks = (
-            IpAddress::source_mask(source),
-            IpAddress::source_mask(source),
-        );
+        let masks = (source.mask(), source.mask());
         let settings = settings(&self.policies, &self.intent);
         let tables = MemoryTables::new(settings, self.policies_in_order(), masks);
         let mut tables = match self.sets {

@@ -4,11 +4,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use ratelimit_core::{api::Refused, config::Config, lists::Reading};
+
 use super::{
     adopt, controller::Controller, intent::Edit, list::Difference, list_files::ListFile,
     lists::told,
 };
-use crate::{api::Refused, config::Config, lists::Reading};
 
 /// The lists of a configuration, by name.
 pub struct ConfiguredLists(BTreeMap<Arc<str>, (ListFile, Reading)>);

@@ -7,6 +7,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow};
 use jiff::Timestamp;
+use ratelimit_core::{
+    api::{Changed, ClockStatus, KernelClock, Refused},
+    config::Config,
+    prefix::Prefix,
+};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -42,13 +47,9 @@ use super::{
     unwritten::Unwritten,
 };
 use crate::{
-    api::{Changed, ClockStatus, KernelClock, Refused},
-    clock,
-    config::Config,
-    cpus,
+    clock, cpus,
     datapath::{Datapath, DatapathError},
     links::Links,
-    prefix::Prefix,
     protected::Protected,
 };
 
@@ -194,7 +195,11 @@ impl Controller {
     }
 
     /// Takes notice of the texts that it started with, and why the files are not taken where they are wrong.
-    pub fn note_start(&mut self, texts: Vec<crate::config::File>, refused: Option<String>) {
+    pub fn note_start(
+        &mut self,
+        texts: Vec<ratelimit_core::config::File>,
+        refused: Option<String>,
+    ) {
         self.trials.started_with(texts);
         self.keep_last_good();
         if let Some(refused) = refused {

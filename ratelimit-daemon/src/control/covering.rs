@@ -3,14 +3,14 @@
 use std::{net::IpAddr, sync::Arc};
 
 use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
-
-use super::{controller::Controller, policies::DEFAULT, term, views};
-use crate::{
+use ratelimit_core::{
     api::{Allow, Ban, Covering, Entry, Event, Origin, What},
-    clock,
     lists::Action,
     prefix::Prefix,
 };
+
+use super::{controller::Controller, policies::DEFAULT, term, views};
+use crate::clock;
 
 /// The drops of a source that are told with it.
 const DROPS_TOLD: usize = 5;

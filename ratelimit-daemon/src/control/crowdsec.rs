@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use ratelimit_core::{api::CrowdsecStatus, config::Crowdsec, origin::Origin, prefix::Prefix};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::{controller::Controller, intent::Edit, store::BanRow};
 use crate::{
-    api::CrowdsecStatus,
-    config::Crowdsec,
     crowdsec::{Ignored, Update, Wanted},
-    origin::Origin,
-    prefix::Prefix,
     protected::Word,
 };
 

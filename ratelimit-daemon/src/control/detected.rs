@@ -13,6 +13,12 @@ use ratelimit_common::{
     Detected, Instant,
     detected::{Detection, Tally},
 };
+use ratelimit_core::{
+    api::{Ban, Refused, StrikesView},
+    ban::BanSpec,
+    origin::Origin,
+    prefix::Prefix,
+};
 use tracing::{info, warn};
 
 use super::{
@@ -22,14 +28,7 @@ use super::{
     store::BanRow,
     views::unreadable,
 };
-use crate::{
-    api::{Ban, Refused, StrikesView},
-    ban::BanSpec,
-    clock,
-    origin::Origin,
-    prefix::Prefix,
-    protected::Word,
-};
+use crate::{clock, protected::Word};
 
 /// How many sources are told of whose bans are lifted.
 const LIFTED_MAX: usize = 1024;

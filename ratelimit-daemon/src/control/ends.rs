@@ -6,12 +6,12 @@
 //! else.
 
 use ratelimit_common::Instant;
+use ratelimit_core::{origin::Origin, prefix::Prefix};
 
 use super::{
     intent::{Edit, Intent},
     store::FOREVER,
 };
-use crate::{origin::Origin, prefix::Prefix};
 
 /// What ends.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

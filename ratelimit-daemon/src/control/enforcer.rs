@@ -12,14 +12,11 @@ use ratelimit_common::{
     generation::{ByGeneration, Generation},
     new_sources::Budget,
 };
+use ratelimit_core::{class_tables::ClassTables, ip_family::IpFamily, prefix::Prefix};
 
 use self::verify::Spare;
 use super::{guards::GuardCounts, progress::Progress};
-use crate::{
-    class_tables::ClassTables,
-    datapath::{Datapath, DatapathError, Entry, IpFamily, Place},
-    prefix::Prefix,
-};
+use crate::datapath::{Datapath, DatapathError, Entry, Place};
 
 /// The owner of the datapath. It knows what the tables hold without asking, so a change costs only what is different.
 pub struct Enforcer {

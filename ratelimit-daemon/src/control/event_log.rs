@@ -10,11 +10,12 @@ use std::{
 
 use anyhow::Context;
 use jiff::{SignedDuration, Timestamp};
+use ratelimit_core::api::Event;
 use rusqlite::{Connection, params};
 use tracing::{info, warn};
 
 use super::reminder::Reminder;
-use crate::{api::Event, private};
+use crate::private;
 
 /// The changes that are kept.
 pub const ROWS_MAX: usize = 1_000;
@@ -174,7 +175,7 @@ fn is_damage(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::What;
+    use ratelimit_core::api::What;
 
     #[test]
     fn the_last_changes_are_found_again_and_no_more() {

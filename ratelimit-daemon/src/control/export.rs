@@ -2,19 +2,20 @@
 
 use std::{borrow::Cow, ops::Bound, sync::Arc};
 
+use ratelimit_core::{
+    api::{ExportFormat, ExportRequest, Exported, Refused},
+    lists::{Action, Line, json_line, plain_line},
+    origin::Origin,
+    prefix::Prefix,
+};
+
 use super::{
     controller::Controller,
     list::{List, ListEntry},
     store::{AllowRow, BanRow},
     term,
 };
-use crate::{
-    api::{ExportFormat, ExportRequest, Exported, Refused},
-    clock,
-    lists::{Action, Line, json_line, plain_line},
-    origin::Origin,
-    prefix::Prefix,
-};
+use crate::clock;
 
 /// Entries that are written at once.
 const PART: usize = 4096;

@@ -7,11 +7,9 @@ use ratelimit_common::{
     Address, Ipv4, Ipv6, ListEntry,
     guard::{Level, Levels, WIDTHS, Widths},
 };
+use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
-use crate::{
-    datapath::{Datapath, IpFamily},
-    prefix::Prefix,
-};
+use crate::datapath::Datapath;
 
 /// How much too wide a level may stay when prefixes go: their number goes up and down.
 const WIDTHS_KEPT: u8 = 2;

@@ -5,6 +5,7 @@
 
 use std::{io, sync::Arc, thread};
 
+use ratelimit_core::api;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -13,7 +14,6 @@ use super::{
     progress::Progress,
     survey::{self, Survey},
 };
-use crate::api;
 
 /// Requests that may wait for their turn.
 const QUEUE: usize = 64;

@@ -19,6 +19,7 @@ use std::{
 use hdrhistogram::Histogram;
 use jiff::Timestamp;
 use ratelimit_common::{Instant, algorithm::Algorithm};
+use ratelimit_core::limit::LimitSpec;
 use tracing::warn;
 
 pub use self::walk::Walk;
@@ -29,7 +30,7 @@ use super::{
     policies::Policies,
     store::Store,
 };
-use crate::{datapath::DatapathError, limit::LimitSpec};
+use crate::datapath::DatapathError;
 
 /// Two digits: a figure is at most 1 % too large (`HdrHistogram`, Gil Tene).
 const DIGITS: u8 = 2;
@@ -128,7 +129,7 @@ impl Measured {
             limit.algorithm().name().label()
         );
         // What is in use of a bucket depends on how fast it fills.
-        if let crate::limit::Algorithm::TokenBucket { .. } = limit.algorithm() {
+        if let ratelimit_core::limit::Algorithm::TokenBucket { .. } = limit.algorithm() {
             measure = format!("{measure} {}", limit.amount());
         }
         if let Some(class) = limit.class() {

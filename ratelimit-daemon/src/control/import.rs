@@ -4,6 +4,12 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{ImportInto, ImportRequest, Imported, ImportedInto, Refused},
+    lists::{Action, Entry, Facts, Reading, Reasons},
+    origin::Origin,
+    prefix::Prefix,
+};
 use tracing::info;
 
 use super::{
@@ -14,14 +20,7 @@ use super::{
     store::{AllowRow, BanRow, FOREVER},
     term,
 };
-use crate::{
-    api::{ImportInto, ImportRequest, Imported, ImportedInto, Refused},
-    clock,
-    lists::{Action, Entry, Facts, Reading, Reasons},
-    origin::Origin,
-    prefix::Prefix,
-    protected::Word,
-};
+use crate::{clock, protected::Word};
 
 /// Where an entry goes.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

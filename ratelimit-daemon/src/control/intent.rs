@@ -7,6 +7,10 @@ use std::{
 };
 
 use ratelimit_common::Instant;
+use ratelimit_core::{
+    ban::BanSpec, config::Config, detection::Answer, ip_family::IpFamily, limit::LimitSpec,
+    lists::Action, log_size::LogSize, origin::Origin, prefix::Prefix,
+};
 
 use super::{
     detected::Offence,
@@ -19,16 +23,6 @@ use super::{
     renewed,
     rules::Statement,
     store::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow, Store},
-};
-use crate::{
-    ban::BanSpec,
-    config::Config,
-    datapath::{IpFamily, LogSize},
-    detection::Answer,
-    limit::LimitSpec,
-    lists::Action,
-    origin::Origin,
-    prefix::Prefix,
 };
 
 /// All of it.

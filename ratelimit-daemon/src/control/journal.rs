@@ -9,10 +9,10 @@ use std::{
 };
 
 use jiff::Timestamp;
+use ratelimit_core::api::{Event, What};
 use tokio::sync::broadcast;
 
 use super::event_log;
-use crate::api::{Event, What};
 
 /// The changes that are kept.
 const CHANGES_KEPT: usize = event_log::ROWS_MAX;
@@ -133,7 +133,7 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Dropped;
+    use ratelimit_core::api::Dropped;
 
     #[test]
     fn drops_push_out_drops_and_no_changes() {

@@ -1,14 +1,18 @@
 //! Opening the datapath in the kernel as a configuration, and what was set by hand before, need it.
 
+use ratelimit_core::{
+    config::{Config, StateStore},
+    log_size::LogSize,
+};
+
 use super::{
     Store, compile,
     intent::{self, Intent},
     regions, trial,
 };
 use crate::{
-    config::{Config, StateStore},
     cpus,
-    datapath::{HeldTable, Kernel, LogSize, Sizes},
+    datapath::{HeldTable, Kernel, Sizes},
     loader::{Loader, MapPlan},
     memory,
 };

@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use ratelimit_core::config::{self, Config, ConfigError, File, Paths};
 use serde::{Deserialize, Serialize};
 
 use super::kept::Kept;
-use crate::config::{self, Config, ConfigError, File, Paths};
 
 /// What is written down.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -37,7 +37,7 @@ impl Start {
     /// # Errors
     ///
     /// What is wrong with the files, where none was in force before.
-    pub fn read(main: &Path) -> Result<(Self, Vec<config::Diagnostic>), ConfigError> {
+    pub fn read(main: &Path) -> Result<(Self, Vec<ratelimit_core::diagnostic::Diagnostic>), ConfigError> {
         let read = config::read(main);
         match read.and_then(|texts| config::parse(&texts).map(|parsed| (texts, parsed))) {
             Ok((texts, (config, warnings))) => {

@@ -9,13 +9,13 @@ use std::{
 };
 
 use ratelimit_common::Instant;
+use ratelimit_core::{api::LimitsLeftOut, prefix::Prefix};
 use tracing::{error, info, warn};
 
 use super::{
     compile::CompileError, controller::Controller, intent::Intent, policies::DEFAULT,
     store::LimitRow,
 };
-use crate::{api::LimitsLeftOut, prefix::Prefix};
 
 /// Whose limits they are; `None` is the default policy.
 type Target = Option<Prefix>;

@@ -6,13 +6,13 @@ use ratelimit_common::{
     Instant, Record,
     algorithm::{Algorithm, SlidingLog},
 };
-
-use super::{policies::Named, preview::ReadOnlyRing};
-use crate::{
+use ratelimit_core::{
     api::LimitState,
-    datapath::{DatapathError, SourceTables},
     limit::{FRAME_BYTES, LimitUnit},
 };
+
+use super::{policies::Named, preview::ReadOnlyRing};
+use crate::datapath::{DatapathError, SourceTables};
 
 /// What is kept of a source under a policy: a word for each limit, and a ring for each sliding log.
 pub struct SourceState<'a> {

@@ -7,6 +7,12 @@
 use std::{collections::BTreeMap, ops::Bound};
 
 use ratelimit_common::policy::LIMITS_MAX;
+use ratelimit_core::{
+    api::Limited,
+    detection::{Answer, Kind, Rule},
+    limit::LimitSpec,
+    prefix::Prefix,
+};
 use tracing::warn;
 
 use super::{
@@ -15,13 +21,7 @@ use super::{
     policies::DEFAULT,
     store::LimitedRow,
 };
-use crate::{
-    api::Limited,
-    clock,
-    detection::{Answer, Kind, Rule},
-    limit::LimitSpec,
-    prefix::Prefix,
-};
+use crate::clock;
 
 /// How the names of such policies begin. No policy of a configuration can have such a name.
 const MARK: &str = "[detected] ";

@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use ratelimit_core::{
+    api::{Unenforced, What},
+    config::Interface,
+};
 use tracing::{info, warn};
 
 use super::{controller::Controller, troubles::Loudness};
-use crate::{
-    api::{Unenforced, What},
-    config::Interface,
-    links::{Standing, Step, standing},
-};
+use crate::links::{Standing, Step, standing};
 
 /// What does not work where pins are gone.
 pub const PINS: &str = "pins";

@@ -11,13 +11,13 @@ use std::{
 };
 
 use jiff::Timestamp;
-
-use super::{import::Ends, intent::Edit, list::List, lists::fill};
-use crate::{
+use ratelimit_core::{
     api::Refused,
     config::ListConfig,
     lists::{self, Acceptance, BYTES_MAX, Reading, Source, Vetting},
 };
+
+use super::{import::Ends, intent::Edit, list::List, lists::fill};
 
 /// A file to be read. That takes a while and needs nothing of the controller.
 #[derive(Clone, Debug)]
@@ -128,12 +128,6 @@ fn read_file(path: &Path) -> io::Result<(Vec<u8>, Timestamp)> {
         return Err(io::Error::other(message));
     }
     Ok((bytes, written))
-}
-
-impl From<lists::NoList> for Refused {
-    fn from(error: lists::NoList) -> Self {
-        Self::because(error.error).hint(error.hint)
-    }
 }
 
 impl ListFiles {

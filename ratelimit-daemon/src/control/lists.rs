@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{Changed, ListTarget, ListView, Listed, Refused, SparedEntries},
+    config::ListConfig,
+    lists::{Action, Entry, Merged, Reading, Reasons, merge},
+    prefix::Prefix,
+};
 use tracing::{info, warn};
 
 use super::{
@@ -15,13 +21,7 @@ use super::{
     list_files::ListFile,
     store::FOREVER,
 };
-use crate::{
-    api::{Changed, ListTarget, ListView, Listed, Refused, SparedEntries},
-    clock,
-    config::ListConfig,
-    lists::{Action, Entry, Merged, Reading, Reasons, merge},
-    prefix::Prefix,
-};
+use crate::clock;
 
 /// The author of what a file says.
 const CONFIGURATION: &str = "config";

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 
 use ratelimit_common::{Address, Ipv4, Ipv6, new_sources::Beyond};
-
-use super::controller::Controller;
-use crate::{
-    api::NewSourcesStatus, config::Source, datapath::IpAddress, new_sources::NewSources,
+use ratelimit_core::{
+    api::NewSourcesStatus, config::Source, ip_family::IpAddress, new_sources::NewSources,
     prefix::Prefix,
 };
+
+use super::controller::Controller;
 
 impl Controller {
     /// The budget; `None` where there is none.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_common::Instant;
+use ratelimit_core::prefix::Prefix;
 
 use super::detected::Offence;
-use crate::prefix::Prefix;
 
 /// Offences, by source and by the time at which they are forgotten.
 #[derive(Clone, Debug, Default)]

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
-use super::controller::Controller;
-use crate::{
+use ratelimit_core::{
     api::{ApplyRequest, Refused},
     config::{self, Config, ConfigError, File},
 };
+
+use super::controller::Controller;
 
 impl Controller {
     /// Refuses a configuration that has the daemon read files, or send a key, for somebody who is not root. What is wrong in it is

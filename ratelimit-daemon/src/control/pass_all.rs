@@ -7,14 +7,12 @@ use std::{path::Path, time::Duration};
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
+use ratelimit_core::api::{PassAllRequest, PassAllStatus, Refused, What};
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
 use super::{controller::Controller, kept::Kept, reminder::Reminder};
-use crate::{
-    api::{PassAllRequest, PassAllStatus, Refused, What},
-    clock,
-};
+use crate::clock;
 
 /// The longest time that is not "until somebody ends it": a year.
 const SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;

@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use ratelimit_common::{Limit, Policy, layout::POLICIES_MAX};
-
-use crate::{ban::BanSpec, class::Selected, datapath::IpFamily, limit::LimitSpec, prefix::Prefix};
+use ratelimit_core::{
+    ban::BanSpec, class::Selected, ip_family::IpFamily, limit::LimitSpec, prefix::Prefix,
+};
 
 /// The name of the policy for sources that no other is for.
 pub const DEFAULT: &str = "default";
@@ -230,7 +231,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::limit::{Algorithm, LimitUnit};
+    use ratelimit_core::limit::{Algorithm, LimitUnit};
 
     #[test]
     fn other_limits_get_another_index_and_the_same_ones_keep_theirs() {

@@ -17,12 +17,10 @@ use ratelimit_common::{
     strikes::Strike,
     tables::{FamilyTables, InsertError},
 };
+use ratelimit_core::{config::Source, ip_family::IpAddress};
 
 use super::{enforcer::Enforcer, rules::Rules};
-use crate::{
-    config::Source,
-    datapath::{IpAddress, IpFamily, SourceTables},
-};
+use crate::datapath::SourceTables;
 
 /// A small frame, as a packet of the source that is asked about.
 const FRAME_BYTES: usize = 64;
@@ -142,16 +140,12 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         Self: 'a;
 
     fn aggregates(&self) -> Aggregates {
-        let family = match A::FAMILY {
-            Family::Ipv6 => IpFamily::V6,
-            Family::Ipv4 | Family::Other => IpFamily::V4,
-        };
         let aggregates = &self.enforcer.held().aggregates;
-        aggregates.get(&family).copied().unwrap_or_default()
+        aggregates.get(&A::IP_FAMILY).copied().unwrap_or_default()
     }
 
     fn source_mask(&self) -> A {
-        A::source_mask(self.source)
+        self.source.mask()
     }
 
     fn listed(&self, address: A, now: Instant) -> Listed {

@@ -2,16 +2,16 @@
 //! shortens those of another.
 
 use jiff::Timestamp;
+use ratelimit_core::{
+    api::{Changed, ProgramBanRequest, ProgramUnbanRequest, Refused},
+    origin::Origin,
+    prefix::Prefix,
+};
 
 use super::{
     commands::require_prefixes, controller::Controller, intent::Edit, store::BanRow, term,
 };
-use crate::{
-    api::{Changed, ProgramBanRequest, ProgramUnbanRequest, Refused},
-    origin::Origin,
-    prefix::Prefix,
-    protected::Word,
-};
+use crate::protected::Word;
 
 /// The longest name of a program, in bytes.
 const NAME_BYTES_MAX: usize = 64;

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use crate::api::Progress as View;
+use ratelimit_core::api::Progress as View;
 
 /// What there is to do and what of it is done. Clones are the same one.
 #[derive(Clone, Debug, Default)]

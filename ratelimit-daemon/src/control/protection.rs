@@ -6,14 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ratelimit_core::{
+    api::{ProtectedView, SparedEntries},
+    prefix::Prefix,
+};
 use tracing::{info, warn};
 
 use super::{controller::Controller, intent::Edit, stopped};
-use crate::{
-    api::{ProtectedView, SparedEntries},
-    prefix::Prefix,
-    protected::{Protected, Refusal, Why, Word},
-};
+use crate::protected::{Protected, Refusal, Why, Word};
 
 /// How long the other end of an SSH session is protected after the last command that came from it. While somebody is logged
 /// in, the sessions of the host say so too; this is for hosts that do not tell.

@@ -8,6 +8,12 @@ use std::{
 
 use jiff::Timestamp;
 use ratelimit_common::{DropReason, Family, Instant, event::DropEvent};
+use ratelimit_core::{
+    api::{BanChange, Dropped, What},
+    ip_family::IpFamily,
+    origin::Origin,
+    prefix::Prefix,
+};
 use tracing::debug;
 
 use super::{
@@ -19,13 +25,7 @@ use super::{
     store::BanRow,
     term, views,
 };
-use crate::{
-    api::{BanChange, Dropped, What},
-    clock,
-    datapath::IpFamily,
-    origin::Origin,
-    prefix::Prefix,
-};
+use crate::clock;
 
 /// The bans of one change that are told one by one; of more, how many of each origin.
 const BANS_TOLD: usize = 100;

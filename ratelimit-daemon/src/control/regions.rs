@@ -9,13 +9,13 @@ use ratelimit_common::{
     Limit, Policy,
     compact::{Region, SLOTS},
 };
+use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
 use super::{
     intent::{Intent, WantedPolicy},
     limited,
     policies::{DEFAULT, Role},
 };
-use crate::{datapath::IpFamily, prefix::Prefix};
 
 /// Slots for eight sources of a large region. With two bytes of the reserve, a source and limit takes 20 bytes.
 const SLOTS_PER_EIGHT: u64 = 9;

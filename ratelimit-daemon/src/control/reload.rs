@@ -1,14 +1,15 @@
 //! What a new configuration changes, and what of it waits for a restart.
 
-use super::compile::keeps_state;
-use crate::{
+use ratelimit_core::{
     ban::BanSpec,
     class::Catalogue,
     config::{Config, Interface, PolicyConfig},
-    datapath::IpFamily,
+    ip_family::IpFamily,
     limit::LimitSpec,
     new_sources::NewSources,
 };
+
+use super::compile::keeps_state;
 
 /// What takes effect only at a restart and is different; `None` when nothing is: the database and the pins stay where they are
 /// while the daemon runs.
@@ -93,7 +94,7 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
             before.unverified_per_minute, after.unverified_per_minute
         ));
     }
-    for kind in crate::detection::Kind::ALL {
+    for kind in ratelimit_core::detection::Kind::ALL {
         let (old, new) = (before.attacks.get(&kind), after.attacks.get(&kind));
         let what = match (old, new) {
             (None, Some(_)) => "looked for",

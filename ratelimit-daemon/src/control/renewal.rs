@@ -1,10 +1,11 @@
 //! Tables of another size, or of other sources, without a restart: they are made and filled while the programs that run keep the old
 //! ones, and then each program is replaced through its link.
 
+use ratelimit_core::config::Config;
 use tracing::error;
 
 use super::{controller::Controller, intent::Edit, kernel, survey::Survey};
-use crate::{config::Config, datapath::HeldTable};
+use crate::datapath::HeldTable;
 
 impl Controller {
     /// Whether the tables that there are do not do for a configuration.

@@ -4,9 +4,9 @@
 //! would end; and a ban by hand not for one of a list, which goes when the list is read again.
 
 use ratelimit_common::Instant;
+use ratelimit_core::origin::Origin;
 
 use super::list::List;
-use crate::origin::Origin;
 
 /// The bit of an end that is set where nothing tells the ban again. The last point of time, which is forever, has it.
 const LASTING: u64 = 1;

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeSet;
 
+use ratelimit_core::{api::Refused, ip_family::IpFamily, origin::Origin, prefix::Prefix};
 use tracing::{info, warn};
 
 use super::{
     controller::Controller,
     intent::{Edit, Intent},
 };
-use crate::{api::Refused, datapath::IpFamily, origin::Origin, prefix::Prefix};
 
 /// One of so many entries is kept for what is set by hand.
 const RESERVED: u64 = 10;

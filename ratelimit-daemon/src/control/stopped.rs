@@ -1,10 +1,11 @@
 //! Which entries of a list meet what is protected: there a ban stops.
 
-use crate::{
+use ratelimit_core::{
     api::{SPARED_TOLD, SparedEntries, SparedEntry},
     prefix::Prefix,
-    protected::{Protected, Why},
 };
+
+use crate::protected::{Protected, Why};
 
 /// Of `entries`, which lie in the order of their prefixes, those that meet what is protected. However many entries there are, for
 /// each that is protected a search for each length is all.

@@ -27,6 +27,7 @@ use std::{
 use anyhow::{Context, ensure};
 use jiff::Timestamp;
 use ratelimit_common::Instant;
+use ratelimit_core::{origin::Origin, prefix::Prefix};
 use rusqlite::{Connection, OptionalExtension, Row};
 use tracing::warn;
 
@@ -50,7 +51,7 @@ use super::{
     progress::Progress,
     timekeeper::{Moment, Note, Reading, Timekeeper},
 };
-use crate::{clock, origin::Origin, prefix::Prefix, private};
+use crate::{clock, private};
 
 const BANS: &str = "SELECT prefix, since_ns, reason, author, origin, until_ns, checksum FROM ban ORDER BY prefix, origin";
 const ALLOWS: &str = "SELECT prefix, since_ns, reason, author, until_ns, checksum FROM allow";

@@ -2,15 +2,15 @@
 
 use jiff::Timestamp;
 use ratelimit_common::algorithm::sliding_log::TIMES_MAX;
+use ratelimit_core::{
+    api::{Refused, SuggestRequest, Suggested, SuggestedLimit},
+    limit::{Algorithm, LimitSpec},
+    quantity,
+};
 
 use super::{
     controller::Controller,
     history::{HOURS_KEPT, Measured, Seen, this_hour},
-};
-use crate::{
-    api::{Refused, SuggestRequest, Suggested, SuggestedLimit},
-    limit::{Algorithm, LimitSpec},
-    quantity,
 };
 
 /// So many windows are to lie beyond a percentile before it says something.
@@ -166,7 +166,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::limit::LimitUnit;
+    use ratelimit_core::limit::LimitUnit;
 
     #[test]
     fn a_proposal_is_the_percentile_with_headroom_in_two_digits() {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
+use ratelimit_core::api::Refused;
 
 use super::store::FOREVER;
-use crate::{api::Refused, clock};
+use crate::clock;
 
 /// The longest time that is not forever: 100 years.
 const TERM_MAX: Duration = Duration::from_hours(100 * 365 * 24);

@@ -8,6 +8,10 @@ mod refused;
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use ratelimit_common::{Instant, Record};
+use ratelimit_core::{
+    api::{Refused, TopSource},
+    prefix::Prefix,
+};
 
 use self::refused::WhoWasRefused;
 use super::{
@@ -19,10 +23,8 @@ use super::{
     views::unreadable,
 };
 use crate::{
-    api::{Refused, TopSource},
     clock,
     datapath::{DatapathError, SourceTables},
-    prefix::Prefix,
 };
 
 /// Sources of whose policies the controller is asked at once: who waits behind that waits for a fraction of a millisecond.

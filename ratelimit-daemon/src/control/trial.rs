@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{Attempt, Outcome},
+    config::{self, Config, File},
+};
 use serde::{Deserialize, Serialize};
 use tracing::{error, warn};
 
 use super::kept::Kept;
-use crate::{
-    api::{Attempt, Outcome},
-    clock,
-    config::{self, Config, File},
-};
+use crate::clock;
 
 /// One trial.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]

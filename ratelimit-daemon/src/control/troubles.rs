@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use ratelimit_core::api::{Trouble, What};
 use tracing::{error, info, warn};
 
 use super::controller::Controller;
-use crate::api::{Trouble, What};
 
 /// How loudly the log tells a trouble.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

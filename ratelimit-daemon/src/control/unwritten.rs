@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ratelimit_core::{api::Refused, origin::Origin, prefix::Prefix};
 use tracing::{error, info, warn};
 
 use super::{
@@ -18,7 +19,7 @@ use super::{
     reminder::Reminder,
     store::Store,
 };
-use crate::{api::Refused, clock, origin::Origin, prefix::Prefix};
+use crate::clock;
 
 /// A try may take so much of the time at most: a million rows of a full disk are written for seconds, and then taken back.
 const TIME_PART: u32 = 4;

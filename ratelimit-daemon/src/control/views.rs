@@ -3,6 +3,16 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use ratelimit_common::detected::Tally;
+use ratelimit_core::{
+    api::{
+        Allow, AppliesTo, Ban, ByHand, ClassView, DamagedDatabase, DatabaseStatus, MapStatus,
+        Origin, PolicyView, Refused, StatsRow, Status,
+    },
+    class::Class,
+    config::OnStop,
+    ip_family::IpFamily,
+    prefix::Prefix,
+};
 
 use super::{
     controller::{Controller, Reloads},
@@ -18,15 +28,8 @@ use super::{
     term,
 };
 use crate::{
-    api::{
-        Allow, AppliesTo, Ban, ByHand, ClassView, DamagedDatabase, DatabaseStatus, MapStatus,
-        Origin, PolicyView, Refused, StatsRow, Status,
-    },
-    class::Class,
     clock,
-    config::OnStop,
-    datapath::{CounterRow, DatapathError, IpFamily, Totals},
-    prefix::Prefix,
+    datapath::{CounterRow, DatapathError, Totals},
 };
 
 /// What the metrics are made of.
@@ -43,9 +46,9 @@ pub struct Snapshot {
     /// The bans that were taken over, by policy.
     pub detections: Detections,
     /// The attacks that were found, by kind.
-    pub attacks: BTreeMap<crate::detection::Kind, u64>,
+    pub attacks: BTreeMap<ratelimit_core::detection::Kind, u64>,
     /// The sources that got a further limit, by the attack.
-    pub limited: BTreeMap<crate::detection::Kind, u64>,
+    pub limited: BTreeMap<ratelimit_core::detection::Kind, u64>,
     /// Sources that have state, and that had to give theirs away.
     pub sources: Sources,
     /// How reloads went.

@@ -3,14 +3,13 @@
 use std::{borrow::Cow, fmt};
 
 use jiff::SignedDuration;
+use ratelimit_core::{
+    prefix::{Prefix, PrefixError},
+    quantity,
+};
 use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
-
-use crate::{
-    prefix::{Prefix, PrefixError},
-    quantity,
 };
 
 /// The most decisions of an answer that are taken.

@@ -10,6 +10,7 @@ use hyper::{
     header::{ACCEPT, CONNECTION, HOST, HeaderValue, USER_AGENT},
 };
 use hyper_util::rt::TokioIo;
+use ratelimit_core::config::crowdsec::{Address, Key};
 use serde::Deserialize;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -19,9 +20,8 @@ use tokio::{
 };
 
 use super::{
-    address::Address,
     cut,
-    key::{Key, KeyError},
+    key::{self, KeyError},
 };
 
 /// How this bouncer calls itself: `cscli bouncers list` shows the two parts as type and version.
@@ -96,7 +96,7 @@ impl Client {
     }
 
     async fn exchange(&self, whole: bool) -> Result<Bytes, PullError> {
-        let key = self.key.read().await?;
+        let key = key::read(&self.key).await?;
         let mut key = HeaderValue::from_str(key.expose()).expect("a key is a word of ASCII");
         key.set_sensitive(true);
         let (host, path) = match &self.address {

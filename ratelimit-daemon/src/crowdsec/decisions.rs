@@ -8,12 +8,12 @@ use std::{
 
 use jiff::SignedDuration;
 use ratelimit_common::Instant;
+use ratelimit_core::prefix::Prefix;
 
 use super::{
     answer::{self, Decision, Ignored, Side},
     cut,
 };
-use crate::prefix::Prefix;
 
 /// The longest ban: 100 years.
 const LASTS_MAX: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ratelimit_core::config::Crowdsec;
 use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep},
@@ -15,7 +16,6 @@ use super::{
 };
 use crate::{
     clock,
-    config::Crowdsec,
     control::{Controller, Handle, Unanswered},
 };
 

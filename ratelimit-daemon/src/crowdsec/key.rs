@@ -1,19 +1,8 @@
-//! The key by which the local API knows this bouncer: `cscli bouncers add NAME` prints it.
+//! Reads the key by which the local API knows this bouncer.
 
-use std::{fmt, io, path::PathBuf};
+use std::{io, path::PathBuf};
 
-/// Where the key is.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Key {
-    /// In the configuration.
-    Given(Secret),
-    /// In a file, which is read for each connection: a new key needs no reload.
-    File(PathBuf),
-}
-
-/// A text that no log shows.
-#[derive(Clone, Eq, PartialEq)]
-pub struct Secret(String);
+use ratelimit_core::config::crowdsec::{Key, Secret};
 
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
@@ -34,61 +23,21 @@ pub enum KeyError {
     },
 }
 
-impl Key {
-    /// The key itself.
-    ///
-    /// # Errors
-    ///
-    /// When the file does not have it.
-    pub async fn read(&self) -> Result<Secret, KeyError> {
-        let path = match self {
-            Self::Given(secret) => return Ok(secret.clone()),
-            Self::File(path) => path,
-        };
-        let text = tokio::fs::read_to_string(path).await;
-        let text = text.map_err(|error| KeyError::Unreadable {
-            path: path.clone(),
-            error,
-        })?;
-        let secret = Secret::new(text.trim());
-        secret.ok_or_else(|| KeyError::NoKey { path: path.clone() })
-    }
-}
-
-impl Secret {
-    /// A key; `None` for what cannot be one, as it has blanks or characters beyond ASCII.
-    #[must_use]
-    pub fn new(text: &str) -> Option<Self> {
-        let is_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        is_word.then(|| Self(text.to_owned()))
-    }
-
-    /// The key, for the one who asks for it.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("***")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_is_a_word_that_no_log_shows() {
-        let key = Secret::new("8f3e4d").unwrap();
-        assert_eq!(
-            (key.expose(), format!("{key:?}").as_str()),
-            ("8f3e4d", "***")
-        );
-        for text in ["", "two words", "schlüssel", "line\nbreak"] {
-            assert_eq!(Secret::new(text), None);
-        }
-    }
+/// The key itself.
+///
+/// # Errors
+///
+/// When its file does not have it.
+pub async fn read(key: &Key) -> Result<Secret, KeyError> {
+    let path = match key {
+        Key::Given(secret) => return Ok(secret.clone()),
+        Key::File(path) => path,
+    };
+    let text = tokio::fs::read_to_string(path).await;
+    let text = text.map_err(|error| KeyError::Unreadable {
+        path: path.clone(),
+        error,
+    })?;
+    let secret = Secret::new(text.trim());
+    secret.ok_or_else(|| KeyError::NoKey { path: path.clone() })
 }

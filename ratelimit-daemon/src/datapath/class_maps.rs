@@ -7,13 +7,13 @@ use std::{
 
 use aya::maps::{Array, MapData};
 use ratelimit_common::ClassSet;
+use ratelimit_core::class_tables::{ClassArray, ClassTables};
 
 use super::{
     DatapathError, batch,
     family_maps::{failed, unreadable},
     maps::Maps,
 };
-use crate::class_tables::{ClassArray, ClassTables};
 
 const BY_KIND: &str = "CLASSES_BY_KIND";
 const FROM_PORT: &str = "CLASSES_FROM_PORT";

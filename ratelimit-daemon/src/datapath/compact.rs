@@ -18,9 +18,10 @@ use ratelimit_common::{
     Address, Instant, Policy, Record,
     compact::{self, Mix, Region, SLOTS, Set, Slots},
 };
+use ratelimit_core::ip_family::IpFamily;
 
 use super::{
-    DatapathError, IpFamily, SlotRow, batch,
+    DatapathError, SlotRow, batch,
     family_maps::{failed, unreadable},
     mapped::Mapped,
     maps::Maps,

@@ -9,17 +9,21 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use aya::{
+    Pod,
+    maps::{Array, HashMap, MapData, PerCpuArray},
+};
 use aya_obj::generated::BPF_NOEXIST;
 use ratelimit_common::{
-    BanBudgets, Detected, Family, Instant, Ipv4, Ipv6, Standing,
+    BanBudgets, Detected, Instant, Ipv4, Ipv6, Standing,
     ban_budget::SLOTS,
     detected::{Filter, Tally},
     layout::DETECTED_MAX,
 };
+use ratelimit_core::{atomic_ring::AtomicRing, ip_family::IpAddress};
 
 use super::{
-    AtomicRing, DatapathError, IpAddress, batch,
+    DatapathError, batch,
     family_maps::{failed, is_present, present, unreadable},
     mapped::Mapped,
     maps::Maps,
@@ -125,13 +129,13 @@ impl DetectedMaps {
 }
 
 /// The bans of a family.
-struct Bans<A: IpAddress> {
+struct Bans<A: IpAddress + Pod> {
     name: &'static str,
     map: HashMap<MapData, A, Detected>,
     descriptor: OwnedFd,
 }
 
-impl<A: IpAddress> Bans<A> {
+impl<A: IpAddress + Pod> Bans<A> {
     fn new(maps: &Maps, name: &'static str) -> anyhow::Result<Self> {
         Ok(Self {
             name,
@@ -181,14 +185,11 @@ impl<A: IpAddress> Bans<A> {
 }
 
 /// Clears the bits of bans that are gone.
-fn clear_bits<A: IpAddress>(
+fn clear_bits<A: IpAddress + Pod>(
     filters: &mut Array<MapData, Filter>,
     bans: &Bans<A>,
 ) -> Result<(), DatapathError> {
-    let family = match A::FAMILY {
-        Family::Ipv6 => 1,
-        Family::Ipv4 | Family::Other => 0,
-    };
+    let family = A::IP_FAMILY as u32;
     let mut written = bans.filter()?;
     loop {
         let answer = filters.set(family, written, 0);

@@ -14,15 +14,15 @@ use ratelimit_common::{
     layout::LISTED_MAX,
     list::{PrefixKey, remembered::STATE},
 };
+use ratelimit_core::{ip_family::IpAddress, prefix::Prefix};
 
 use super::{
-    DatapathError, Entry, IpAddress,
+    DatapathError, Entry,
     batch::{self, Place},
     count::Count,
     guard::Guard,
     maps::Maps,
 };
-use crate::prefix::Prefix;
 
 /// The names of a family's maps.
 pub(super) struct Names {
@@ -48,7 +48,7 @@ pub(super) const V6: Names = Names {
 /// The maps of the family of `A`.
 pub(super) struct FamilyMaps<A>
 where
-    A: IpAddress,
+    A: IpAddress + Pod,
     PrefixKey<A>: Pod,
 {
     names: &'static Names,
@@ -61,7 +61,7 @@ where
 
 impl<A> FamilyMaps<A>
 where
-    A: IpAddress,
+    A: IpAddress + Pod,
     PrefixKey<A>: Pod,
 {
     pub fn new(maps: &Maps, names: &'static Names) -> anyhow::Result<Self> {

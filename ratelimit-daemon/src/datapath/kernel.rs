@@ -21,10 +21,18 @@ use ratelimit_common::{
     layout::{Counter, INTERFACES_MAX, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
     new_sources::Budget,
 };
+use ratelimit_core::{
+    api::MapStatus,
+    class_tables::{ClassArray, ClassTables},
+    config::Interface,
+    ip_family::IpFamily,
+    log_size::LogSize,
+    prefix::Prefix,
+};
 
 use super::{
-    CounterRow, Datapath, DatapathError, Entry, Events, InterfaceState, IpFamily, LogSize, Place,
-    Ring, Sizes, SourceTables, Totals, XdpMode, batch,
+    CounterRow, Datapath, DatapathError, Entry, Events, InterfaceState, Place, Ring, Sizes,
+    SourceTables, Totals, XdpMode, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
     count,
@@ -38,12 +46,8 @@ use super::{
     source_maps::SourceMaps,
 };
 use crate::{
-    api::MapStatus,
-    class_tables::{ClassArray, ClassTables},
-    config::Interface,
     links::{MTU_OF_ONE_BUFFER, Running, Sight},
     loader::{Attachment, Detachment, Held, InterfacePlan, Loader, MapPlan},
-    prefix::Prefix,
     recording::CaptureMaps,
 };
 

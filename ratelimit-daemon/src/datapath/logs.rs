@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use aya_obj::generated::bpf_cmd;
 use ratelimit_common::source::LogKey;
-use serde::{Deserialize, Serialize};
+use ratelimit_core::log_size::LogSize;
 
 use super::{
     DatapathError,
@@ -17,45 +17,9 @@ use super::{
 
 const LOGS: &str = "LOGS";
 
-/// Sliding logs that are remembered unless the configuration says otherwise.
-pub const LOGS_DEFAULT: u32 = 1 << 14;
-
 /// How much of the logs is read in one call, and how many at least.
 const AT_ONCE_BYTES: u32 = 1 << 20;
 const LOGS_MIN: u32 = 16;
-
-/// What the sliding logs can hold.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct LogSize {
-    /// Packets of the largest limit; 0 where no limit is a sliding log.
-    pub times: u32,
-    /// Logs, one for each source and limit.
-    pub logs: u32,
-}
-
-impl LogSize {
-    /// No logs at all.
-    pub const NONE: Self = Self { times: 0, logs: 1 };
-
-    /// The words of a log: its head, and its times.
-    #[must_use]
-    pub const fn words(self) -> u32 {
-        self.times + 1
-    }
-
-    /// The memory of all logs. The kernel takes it when the map is made, and some for its keys and lists besides.
-    #[must_use]
-    pub const fn bytes(self) -> u64 {
-        self.logs as u64 * self.value_bytes() as u64
-    }
-
-    /// The bytes of a log.
-    #[must_use]
-    pub const fn value_bytes(self) -> u32 {
-        self.words() * u64::BITS / u8::BITS
-    }
-}
 
 /// The logs, to read from.
 pub struct Logs {
@@ -104,23 +68,5 @@ impl Logs {
         // SAFETY: there are as many words as a value of the map has.
         let is_there = unsafe { syscall::read(command, map, &key, words.as_mut_ptr()) };
         Ok(is_there.map_err(unreadable(LOGS))?.then_some(words))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn logs_take_eight_bytes_a_packet_and_eight_for_the_head() {
-        assert_eq!(
-            LogSize {
-                times: 5,
-                logs: 1000
-            }
-            .bytes(),
-            48_000
-        );
-        assert_eq!(LogSize::NONE.bytes(), 8);
     }
 }

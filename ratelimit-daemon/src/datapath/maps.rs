@@ -8,9 +8,10 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Map, MapData, MapError};
 use ratelimit_common::{compact::SLOTS, refused::WAYS};
+use ratelimit_core::api::MapStatus;
 
 use super::{compact, count, refused_map};
-use crate::{api::MapStatus, loader};
+use crate::loader;
 
 /// The maps by their names, to be opened by name and type.
 pub struct Maps(BTreeMap<String, OwnedFd>);

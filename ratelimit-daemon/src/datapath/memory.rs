@@ -23,18 +23,23 @@ use ratelimit_common::{
     layout::NODE_POLICIES,
     new_sources::Budget,
 };
-
-use super::{
-    AtomicRing, CounterRow, Datapath, DatapathError, Entry, InterfaceState, IpFamily, LogRow,
-    LogSize, Place, SlotRow, SourceRow, SourceTables, Totals, XdpMode,
-};
-use crate::{
+use ratelimit_core::{
     api::MapStatus,
+    atomic_ring::AtomicRing,
     class_tables::{ClassArray, ClassTables},
     config::Interface,
+    ip_family::IpFamily,
+    log_size::LogSize,
+    prefix::Prefix,
+};
+
+use super::{
+    CounterRow, Datapath, DatapathError, Entry, InterfaceState, LogRow, Place, SlotRow, SourceRow,
+    SourceTables, Totals, XdpMode,
+};
+use crate::{
     links::{Running, Sight},
     loader::{Detachment, MapPlan},
-    prefix::Prefix,
 };
 
 /// The tables, open to look into.

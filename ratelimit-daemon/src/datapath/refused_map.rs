@@ -17,10 +17,11 @@ use ratelimit_common::{
     Address, Ipv6, Refusals,
     refused::{Refused, WAYS, set_of, sets_of_cpu},
 };
+use ratelimit_core::ip_family::IpAddress;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::{
-    DatapathError, IpAddress,
+    DatapathError,
     family_maps::{failed, unreadable},
     mapped::Mapped,
     maps::Maps,
@@ -31,7 +32,7 @@ use crate::cpus;
 pub const MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
 
 /// The map of the family of `A`.
-pub(super) struct RefusedMap<A: IpAddress + Hash>
+pub(super) struct RefusedMap<A: IpAddress + Hash + Pod>
 where
     Refused<A>: Pod,
 {
@@ -41,7 +42,7 @@ where
     sets_of_cpu: u32,
 }
 
-impl<A: IpAddress + Hash> RefusedMap<A>
+impl<A: IpAddress + Hash + Pod> RefusedMap<A>
 where
     Refused<A>: Pod,
 {

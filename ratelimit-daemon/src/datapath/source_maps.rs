@@ -16,9 +16,13 @@ use ratelimit_common::{
     Address, Family, Instant, Ipv4, Ipv6, Policy, Record, Refusals, SourceKey, compact::Region,
     layout::NODE_POLICIES, refused::Refused, source::LogKey,
 };
+use ratelimit_core::{
+    ip_family::{IpAddress, IpFamily},
+    log_size::LogSize,
+};
 
 use super::{
-    DatapathError, IpAddress, IpFamily, LogRow, LogSize, Place, Sizes, SlotRow, SourceRow, batch,
+    DatapathError, LogRow, Place, Sizes, SlotRow, SourceRow, batch,
     compact::CompactTable,
     family_maps::{failed, present, unreadable},
     logs::Logs,
@@ -194,7 +198,7 @@ impl SourceTables for SourceMaps {
 /// The maps of the family of `A`.
 struct FamilySources<A>
 where
-    A: IpAddress + Hash,
+    A: IpAddress + Hash + Pod,
     SourceKey<A>: Pod,
     Refused<A>: Pod,
 {
@@ -206,7 +210,7 @@ where
 
 impl<A> FamilySources<A>
 where
-    A: IpAddress + Hash,
+    A: IpAddress + Hash + Pod,
     SourceKey<A>: Pod,
     Refused<A>: Pod,
 {

@@ -4,8 +4,9 @@
 use std::{net::IpAddr, ops::Range};
 
 use ratelimit_common::{Instant, Policy, Record, Refusals, compact::Region};
+use ratelimit_core::ip_family::IpFamily;
 
-use super::{DatapathError, IpFamily, LogRow, Place, SlotRow, SourceRow};
+use super::{DatapathError, LogRow, Place, SlotRow, SourceRow};
 
 /// Sets of a `compact` table that are read at once: 2 MiB of each family. To map a whole table takes a millisecond and more, in which no
 /// other thread can map what it needs.

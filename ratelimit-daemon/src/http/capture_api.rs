@@ -6,6 +6,7 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
+use ratelimit_core::api::{CaptureRequest, Refused};
 
 use super::{
     control_api::{Body, answer},
@@ -13,7 +14,6 @@ use super::{
     stream::Streams,
 };
 use crate::{
-    api::{CaptureRequest, Refused},
     control::Handle,
     recording::{Recorder, Wanted},
 };

@@ -16,17 +16,19 @@ use axum::{
 };
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
+use ratelimit_core::{
+    api::{
+        APPLY_BYTES_MAX, ApplyRequest, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused,
+        SSH_PEER, SUDO_USER, SuggestRequest, UNENFORCED, UNKEPT, Unenforced,
+    },
+    lists,
+};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use super::{capture_api, event_api, peer::Peer, stream::Streams};
 use crate::{
-    api::{
-        APPLY_BYTES_MAX, ApplyRequest, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused,
-        SSH_PEER, SUDO_USER, SuggestRequest, UNENFORCED, UNKEPT, Unenforced,
-    },
     control::{self, Controller, Handle, Unanswered},
-    lists,
     recording::Recorder,
 };
 

@@ -10,6 +10,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
+use ratelimit_core::{
+    api::{Event, EventFilter, EventKind, Refused, What},
+    prefix::Prefix,
+};
 use serde::Deserialize;
 use tokio::sync::broadcast::{
     Receiver,
@@ -20,11 +24,7 @@ use super::{
     control_api::answer,
     stream::{Streams, Writer},
 };
-use crate::{
-    api::{Event, EventFilter, EventKind, Refused, What},
-    control::Handle,
-    prefix::Prefix,
-};
+use crate::control::Handle;
 
 /// How much is written at a time.
 const PIECE_BYTES: usize = 1 << 16;

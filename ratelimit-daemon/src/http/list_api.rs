@@ -10,17 +10,17 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
+use ratelimit_core::{
+    api::{ExportRequest, ImportInto, ImportRequest, Imported, Progress, Refused},
+    lists::{self, Acceptance, Action, Reading, Source, Vetting},
+};
 
 use super::{
     control_api::{answer, read},
     peer::Peer,
     pieces::{self, Pieces},
 };
-use crate::{
-    api::{ExportRequest, ImportInto, ImportRequest, Imported, Progress, Refused},
-    control::{Controller, Export, Handle},
-    lists::{self, Acceptance, Action, Reading, Source, Vetting},
-};
+use crate::control::{Controller, Export, Handle};
 
 /// The lists.
 pub async fn lists(State(controller): State<Handle>) -> Response {

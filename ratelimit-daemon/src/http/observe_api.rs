@@ -9,11 +9,11 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use ratelimit_core::exposition::Format;
 use tokio::time::timeout;
 
 use crate::{
     control::{self, Controller, Handle, PINS},
-    exposition::Format,
     metrics,
 };
 

@@ -6,11 +6,11 @@ use std::{
     sync::Arc,
 };
 
+use ratelimit_core::author;
 use tokio::net::{UnixStream, unix::UCred};
 use tracing::warn;
 
 use super::names::Names;
-use crate::author;
 
 /// Groups that are asked for at first; few users are in more.
 const GROUPS_USUAL: usize = 32;

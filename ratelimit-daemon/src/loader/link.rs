@@ -13,16 +13,14 @@ use aya::programs::{
     links::{FdLink, PinnedLink},
     xdp,
 };
+use ratelimit_core::config::Mode;
 use tracing::{info, warn};
 
 use super::{
     Attachment, InterfacePlan, foreign,
     pins::{LinkPin, Pins},
 };
-use crate::{
-    config::Mode,
-    datapath::{InterfaceState, XdpMode, interface},
-};
+use crate::datapath::{InterfaceState, XdpMode, interface};
 
 /// How long the kernel may take to let a link go.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(2);

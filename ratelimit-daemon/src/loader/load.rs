@@ -17,16 +17,14 @@ use ratelimit_common::{
     layout::{PROGRAM, PROGRAM_FRAGS, clock, store},
     refused::sets_of_cpu,
 };
+use ratelimit_core::ip_family::IpAddress;
 
 use super::{
     Descriptors, InterfacePlan, MapPlan, OBJECT, compact, logs,
     pins::{self, LinkPin, Pins},
     realtime,
 };
-use crate::{
-    config::Source,
-    datapath::{IpAddress, REFUSED_MAPS, TABLES, interface, syscall},
-};
+use crate::datapath::{REFUSED_MAPS, TABLES, interface, syscall};
 
 /// The maps of the store `lru`.
 pub const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];
@@ -229,12 +227,7 @@ fn load(
     };
     let refused_sets = sets_of_cpu(plan.cpus);
     let interruptible = u32::from(realtime::is_realtime()?);
-    let source = Source {
-        ipv4_prefix: plan.ipv4_prefix,
-        ipv6_prefix: plan.ipv6_prefix,
-        ..Source::default()
-    };
-    let (mask_v4, mask_v6) = (Ipv4::source_mask(&source), Ipv6::source_mask(&source));
+    let (mask_v4, mask_v6) = (Ipv4::mask(plan.ipv4_prefix), Ipv6::mask(plan.ipv6_prefix));
     let mut loader = EbpfLoader::new();
     loader
         .override_global("INTERFACE", &fixed.slot, true)

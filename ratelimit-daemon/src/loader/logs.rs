@@ -3,9 +3,9 @@
 use anyhow::{Context, anyhow, ensure};
 use aya::maps::MapData;
 use aya_obj::{Map, Object};
+use ratelimit_core::log_size::LogSize;
 
 use super::{MapPlan, pins::Pins};
-use crate::datapath::LogSize;
 
 const LOGS: &str = "LOGS";
 const EMPTY_LOG: &str = "EMPTY_LOG";

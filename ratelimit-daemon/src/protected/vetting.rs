@@ -7,8 +7,9 @@
 //! | wider than /24 or, of IPv6, /48 | yes | never | yes | yes |
 //! | meets a protected address | forced | never | all but the address | all but the address |
 
+use ratelimit_core::{api::Refused, ip_family::IpFamily, prefix::Prefix};
+
 use super::{Protected, Why};
-use crate::{api::Refused, datapath::IpFamily, prefix::Prefix};
 
 /// Whose word a ban is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,13 +9,15 @@ use ratelimit_common::{
     capture::{Capture, Head, SNAP_MAX, Tally, WINDOW_NS},
     layout::INTERFACES_MAX,
 };
+use ratelimit_core::{
+    api::{CaptureRequest, Refused},
+    prefix::Prefix,
+};
 use zerocopy::FromBytes;
 
 use crate::{
-    api::{CaptureRequest, Refused},
     clock, cpus,
     datapath::{Events, Ring},
-    prefix::Prefix,
 };
 
 /// The packets that a CPU copies of an interface in a second, at most.

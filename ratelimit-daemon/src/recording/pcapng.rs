@@ -12,8 +12,9 @@ use ratelimit_common::{
     capture::{Head, Tally},
     parse::LinkLayer,
 };
+use ratelimit_core::{api::CaptureRequest, capture::Link};
 
-use crate::{api::CaptureRequest, capture::Link, clock};
+use crate::clock;
 
 /// `if_tsresol`: times are nanoseconds, 10^-9 s.
 const NANOSECONDS: u8 = 9;
@@ -173,7 +174,7 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capture::{Capture, CaptureError};
+    use ratelimit_core::capture::{Capture, CaptureError};
 
     const FRAME: [u8; 61] = [7; 61];
 

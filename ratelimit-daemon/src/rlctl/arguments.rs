@@ -3,18 +3,15 @@
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ratelimit_core::{api::EventKind, quantity};
 
-use crate::{
-    api::EventKind,
-    quantity,
-    rlctl::{
-        capture_arguments::CaptureArguments,
-        exit_code,
-        limit_arguments::LimitArguments,
-        list_arguments::{ExportArguments, ImportArguments, ListsVerb},
-        simulate_arguments::SimulateArguments,
-        term::Term,
-    },
+use crate::rlctl::{
+    capture_arguments::CaptureArguments,
+    exit_code,
+    limit_arguments::LimitArguments,
+    list_arguments::{ExportArguments, ImportArguments, ListsVerb},
+    simulate_arguments::SimulateArguments,
+    term::Term,
 };
 
 /// Controls the rate limiter on this host.

@@ -4,8 +4,7 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::Args;
 use ratelimit_common::capture::SNAP_MAX;
-
-use crate::quantity;
+use ratelimit_core::quantity;
 
 /// What is captured, and where it goes.
 #[derive(Args, Debug)]

@@ -1,10 +1,8 @@
 //! Long lists of prefixes, in as many requests as they need: the daemon reads at most 64 KiB at once.
 
-use crate::{
-    api::Changed,
-    prefix::Prefix,
-    rlctl::{client::Answer, failure::Failure},
-};
+use ratelimit_core::{api::Changed, prefix::Prefix};
+
+use crate::rlctl::{client::Answer, failure::Failure};
 
 /// Prefixes in a request: 1000 of the longest are 46 kB of JSON.
 const PREFIXES_MAX: usize = 1000;

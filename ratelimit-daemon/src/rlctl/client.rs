@@ -17,18 +17,18 @@ use hyper::{
     header::CONTENT_TYPE,
 };
 use hyper_util::rt::TokioIo;
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
-use tokio::net::UnixStream;
-
-use crate::{
+use ratelimit_core::{
     api::{
         APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER, SUDO_USER,
         UNENFORCED, UNKEPT, Unenforced,
     },
     author, quantity,
-    rlctl::{exit_code::ExitCode, failure::Failure, ssh_peer},
 };
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::rlctl::{exit_code::ExitCode, failure::Failure, ssh_peer};
 
 /// How long connecting, asking and reading the answer may take together.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -51,7 +51,7 @@ pub struct Client {
 /// What the daemon answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer<T> {
-    /// In the words of [`crate::api`].
+    /// In the words of [`ratelimit_core::api`].
     pub value: T,
     /// As it came, with whatever a newer daemon adds.
     pub json: Value,

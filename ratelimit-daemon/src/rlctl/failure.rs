@@ -1,6 +1,8 @@
 //! A command that was not carried out: what the user reads, and the number a script reads.
 
-use crate::{api::Refused, rlctl::exit_code::ExitCode};
+use ratelimit_core::api::Refused;
+
+use crate::rlctl::exit_code::ExitCode;
 
 /// Why a command was not carried out.
 #[derive(Clone, Debug, PartialEq)]

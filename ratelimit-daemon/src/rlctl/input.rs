@@ -8,8 +8,9 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressBarIter, ProgressStyle};
+use ratelimit_core::api::Progress;
 
-use crate::{api::Progress, rlctl::failure::Failure};
+use crate::rlctl::failure::Failure;
 
 /// How often a spinner turns where there is no end to be seen.
 const TURN: Duration = Duration::from_millis(100);

@@ -6,8 +6,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-
-use crate::{
+use ratelimit_core::{
     class::Match,
     limit::{AlgorithmName, LimitError, LimitSpec, LimitUnit},
     quantity,

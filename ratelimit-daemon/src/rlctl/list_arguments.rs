@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use ratelimit_core::{api::ExportFormat, lists::Action};
 
-use crate::{api::ExportFormat, lists::Action, rlctl::term::Term};
+use crate::rlctl::term::Term;
 
 /// `import FILE|- [--list NAME | --ban | --allow]`
 #[derive(Args, Debug)]

@@ -3,12 +3,12 @@
 use std::fmt::Display;
 
 use jiff::{Timestamp, Zoned};
-
-use crate::{
+use ratelimit_core::{
     api::{Ban, Origin, SparedEntries, SparedEntry},
     prefix::Prefix,
-    rlctl::{output::printable, term::Term},
 };
+
+use crate::rlctl::{output::printable, term::Term};
 
 /// A moment in local time, with its date when that is not today's: `14:32:07`, `2026-03-02 14:32:07`.
 pub fn moment(moment: Timestamp, now: &Zoned) -> String {

@@ -4,10 +4,9 @@
 
 use std::{collections::HashSet, fs, io};
 
-use crate::{
-    prefix::{Prefix, PrefixError},
-    rlctl::failure::Failure,
-};
+use ratelimit_core::prefix::{Prefix, PrefixError};
+
+use crate::rlctl::failure::Failure;
 
 /// The faults that are named one by one; the others are counted.
 const FAULTS_NAMED: usize = 10;

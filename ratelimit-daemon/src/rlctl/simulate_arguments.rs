@@ -3,8 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-
-use crate::quantity;
+use ratelimit_core::quantity;
 
 /// `simulate CAPTURE --config FILE [--compare FILE]`
 #[derive(Args, Debug)]

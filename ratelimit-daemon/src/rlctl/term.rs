@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::quantity;
+use ratelimit_core::quantity;
 
 /// A time, or forever.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use ratelimit_core::{config::StateStore, prefix::Prefix};
 use serde::Serialize;
 
 pub use super::{clock::Times, tally::Tally};
-use crate::{config::StateStore, prefix::Prefix};
 
 /// All of it.
 #[derive(Clone, Debug, PartialEq)]

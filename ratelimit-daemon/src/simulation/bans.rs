@@ -6,11 +6,9 @@ use std::{
 };
 
 use ratelimit_common::Detected;
+use ratelimit_core::memory_tables::MemoryTables;
 
-use crate::{
-    control::{Compiled, Offence},
-    memory_tables::MemoryTables,
-};
+use crate::control::{Compiled, Offence};
 
 /// What is remembered of the sources that policies banned.
 #[derive(Debug, Default)]

@@ -6,8 +6,7 @@ use ratelimit_common::{
     Address, Cursor, Ipv4, Ipv6,
     parse::{self, LinkLayer, Payload, ipv4, ipv6},
 };
-
-use crate::{config::Source, datapath::IpAddress, prefix::Prefix};
+use ratelimit_core::{config::Source, ip_family::IpAddress, prefix::Prefix};
 
 /// The address of a packet, and the source that it counts as.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -51,8 +50,8 @@ impl Origin {
 impl Masks {
     pub fn new(source: &Source) -> Self {
         Self {
-            ipv4: IpAddress::source_mask(source),
-            ipv6: IpAddress::source_mask(source),
+            ipv4: source.mask(),
+            ipv6: source.mask(),
             source: source.clone(),
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_common::{Cursor, DropReason, Family, Instant, Verdict, charge::Refusal};
+use ratelimit_core::{config::Config, memory_tables::MemoryTables};
 
 use super::{
     Configured,
@@ -13,11 +14,7 @@ use super::{
     sources::{FirstRefusal, SourceTally, Sources, largest},
     timeline::{Timeline, TooManyIntervals},
 };
-use crate::{
-    config::Config,
-    control::{CompileError, Compiled, Named},
-    memory_tables::MemoryTables,
-};
+use crate::control::{CompileError, Compiled, Named};
 
 /// A configuration, its tables, and what it did.
 pub struct Side {

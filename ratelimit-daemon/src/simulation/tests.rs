@@ -4,11 +4,12 @@ mod eviction;
 
 use std::fs;
 
+use ratelimit_core::config;
+
 use super::{
     answer::{Answer, Refused, VerdictRow},
     *,
 };
-use crate::config;
 
 const MS: u64 = 1_000_000;
 /// The time of the first packet.

@@ -8,8 +8,8 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use ratelimit_core::config;
 use ratelimit_daemon::{
-    config,
     control::{Controller, Handle, Store},
     datapath::{Memory, Shared},
     http::{self, ControlApi},

@@ -43,7 +43,7 @@ fn an_import_makes_no_ban_shorter_and_says_so() {
         "note: read as plain\nnote: 2 bans hold longer than the list says, and were left as they were",
     );
     let bans = daemon.rlctl(&["--json", "list", "bans"], "").stdout;
-    let bans: Vec<ratelimit_daemon::api::Ban> = serde_json::from_str(&bans).unwrap();
+    let bans: Vec<ratelimit_core::api::Ban> = serde_json::from_str(&bans).unwrap();
     let left = bans.iter().map(|ban| {
         let until = ban.until?;
         // An end is told in milliseconds, and is counted from when the ban is made.

@@ -1,6 +1,6 @@
 //! The verbs that change something.
 
-use ratelimit_daemon::api::{Changed, Detached, Held, Origin, Reloaded};
+use ratelimit_core::api::{Changed, Detached, Held, Origin, Reloaded};
 
 use crate::{
     Expected, check,

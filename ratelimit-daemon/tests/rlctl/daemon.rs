@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use ratelimit_daemon::api::Refused;
+use ratelimit_core::api::Refused;
 use serde::Serialize;
 use tempfile::TempDir;
 

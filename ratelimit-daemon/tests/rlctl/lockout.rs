@@ -1,6 +1,6 @@
 //! What keeps people from locking themselves out.
 
-use ratelimit_daemon::api::{
+use ratelimit_core::api::{
     Applied, Attempt, Changed, Outcome, PassAllStatus, ProtectedView, Status,
 };
 

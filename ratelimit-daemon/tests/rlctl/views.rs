@@ -7,7 +7,7 @@ mod traffic;
 
 use std::time::Duration;
 
-use ratelimit_daemon::{
+use ratelimit_core::{
     api::{
         AppliesTo, Ban, ClockStatus, CoarseError, DatabaseStatus, InterfaceStatus, KernelClock,
         LimitState, MapStatus, Origin, PolicyView, Status,

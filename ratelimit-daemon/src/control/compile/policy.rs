@@ -1,16 +1,16 @@
 //! From the limits of a policy to what the datapath reads.
 
 use ratelimit_common::{ClassSet, Limit, Policy, node::share_shift};
-
-use crate::{
+use ratelimit_core::{
     class::{Catalogue, Selected, UnknownClass},
-    control::{
-        class_numbers::ClassNumbers,
-        intent::WantedPolicy,
-        node_scope,
-        policies::{Named, Role, scope},
-    },
     limit::{Algorithm, LimitSpec},
+};
+
+use crate::control::{
+    class_numbers::ClassNumbers,
+    intent::WantedPolicy,
+    node_scope,
+    policies::{Named, Role, scope},
 };
 
 /// A share that is what the packet costs, and nothing beyond: no CPU keeps any of the limit to itself.

@@ -44,20 +44,22 @@ use ratelimit_common::{
     Instant, ListEntry,
     generation::{ByGeneration, Generation},
 };
-use tempfile::TempDir;
-
-use super::*;
-use crate::{
+use ratelimit_core::{
     api::{AllowRequest, Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
     class::{Catalogue, Match},
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
         Source, StateStore,
     },
-    control::{Sources, Survey},
-    datapath::{Entry, Memory, Shared},
     detection::Rules,
     limit::{Algorithm, LimitSpec, LimitUnit},
+};
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    control::{Sources, Survey},
+    datapath::{Entry, Memory, Shared},
     protected::Protected,
 };
 

@@ -3,13 +3,12 @@
 use std::ops::Bound;
 
 use ratelimit_common::layout::POLICIES_MAX;
+use ratelimit_core::{class_tables::ClassArray, ip_family::IpFamily, prefix::Prefix};
 
 use super::{Enforcer, Tables};
 use crate::{
-    class_tables::ClassArray,
     control::guards::GuardCounts,
-    datapath::{DatapathError, Entry, IpFamily},
-    prefix::Prefix,
+    datapath::{DatapathError, Entry},
 };
 
 const _: () = assert!(POLICIES_MAX.is_multiple_of(POLICIES_AT_ONCE));

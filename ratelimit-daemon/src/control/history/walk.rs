@@ -7,6 +7,7 @@ use std::{
 };
 
 use ratelimit_common::{algorithm::Algorithm, compact::Region};
+use ratelimit_core::ip_family::IpFamily;
 
 use super::{Look, Measured, counted};
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
         preview::ReadOnlyRing,
         survey::Survey,
     },
-    datapath::{DatapathError, IpFamily, Place, SETS_AT_ONCE, SourceTables},
+    datapath::{DatapathError, Place, SETS_AT_ONCE, SourceTables},
 };
 
 /// After so long a look ends, with what it has begun to read.

@@ -6,8 +6,7 @@ use std::{
 };
 
 use ratelimit_common::Instant;
-
-use crate::prefix::Prefix;
+use ratelimit_core::prefix::Prefix;
 
 /// The protected prefixes, a handful, and the bans that hold for them all the same.
 #[derive(Clone, Debug, Default)]

@@ -1,12 +1,10 @@
 //! The further limits of sources of attacks.
 
+use ratelimit_core::prefix::Prefix;
 use rusqlite::{Connection, Row, params};
 
 use super::{Checksum, LimitedRow, Store, Writer, prefix, time};
-use crate::{
-    control::timekeeper::{Timekeeper, nanos},
-    prefix::Prefix,
-};
+use crate::control::timekeeper::{Timekeeper, nanos};
 
 /// All rows.
 pub const LIMITED: &str =

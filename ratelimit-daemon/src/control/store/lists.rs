@@ -4,16 +4,16 @@
 use std::{net::IpAddr, sync::Arc};
 
 use anyhow::{Context, ensure};
+use ratelimit_core::{
+    lists::{Action, ReasonId, Reasons},
+    prefix::Prefix,
+};
 use rusqlite::{Connection, Row, params};
 
 use super::{Checksum, FOREVER, Store, Writer, time};
-use crate::{
-    control::{
-        list::{List, ListEntry},
-        timekeeper::{Timekeeper, nanos},
-    },
-    lists::{Action, ReasonId, Reasons},
-    prefix::Prefix,
+use crate::control::{
+    list::{List, ListEntry},
+    timekeeper::{Timekeeper, nanos},
 };
 
 /// The tables.

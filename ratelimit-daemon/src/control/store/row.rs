@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
-
-use crate::{detection::Kind, limit::LimitSpec};
+use ratelimit_core::{detection::Kind, limit::LimitSpec};
 
 /// A ban of one origin.
 #[derive(Clone, Debug, PartialEq)]

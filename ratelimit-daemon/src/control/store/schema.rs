@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use jiff::Timestamp;
+use ratelimit_core::{origin::Origin, prefix::Prefix};
 use rusqlite::{Connection, Row};
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
     },
     AllowRow, BanRow, FOREVER, LimitRow, Writer, history, limited, offences, time,
 };
-use crate::{origin::Origin, prefix::Prefix};
 
 /// The version of the tables, in SQLite's `user_version`.
 pub const VERSION: u32 = 3;

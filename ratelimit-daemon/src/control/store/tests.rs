@@ -7,8 +7,9 @@ mod rescue;
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
+use ratelimit_core::limit::{Algorithm, LimitSpec, LimitUnit};
+
 use super::{super::intent::Edit, damage::with_suffix, *};
-use crate::limit::{Algorithm, LimitSpec, LimitUnit};
 
 #[test]
 fn a_prefix_with_bans_of_several_origins_is_no_damage() {

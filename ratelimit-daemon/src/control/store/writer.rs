@@ -1,6 +1,7 @@
 //! A transaction: rows are put and removed.
 
 use ratelimit_common::Instant;
+use ratelimit_core::{origin::Origin, prefix::Prefix};
 use rusqlite::{Connection, params};
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     },
     AllowRow, BanRow, Checksum, FOREVER, LimitRow, target_bytes,
 };
-use crate::{origin::Origin, prefix::Prefix};
 
 /// A transaction.
 pub struct Writer<'a> {

@@ -6,8 +6,9 @@ use std::{
     thread,
 };
 
+use ratelimit_core::config::crowdsec::Secret;
+
 use super::*;
-use crate::crowdsec::Secret;
 
 const ADDED: &str = include_str!("../recorded/added.json");
 

@@ -1,18 +1,16 @@
 //! `rlctl allow add` and `rlctl allow rm`: who is exempt from bans and limits, until when.
 
 use jiff::Zoned;
+use ratelimit_core::api::AllowRequest;
 
-use crate::{
-    api::AllowRequest,
-    rlctl::{
-        arguments::{AllowAddArguments, PrefixesArguments},
-        chunks,
-        client::Client,
-        commands::{ban, removal::Removal},
-        failure::Failure,
-        phrase, prefixes,
-        report::Report,
-    },
+use crate::rlctl::{
+    arguments::{AllowAddArguments, PrefixesArguments},
+    chunks,
+    client::Client,
+    commands::{ban, removal::Removal},
+    failure::Failure,
+    phrase, prefixes,
+    report::Report,
 };
 
 /// Puts the prefixes on the allow list.

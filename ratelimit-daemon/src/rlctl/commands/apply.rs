@@ -8,18 +8,16 @@ use std::{
 };
 
 use jiff::Zoned;
+use ratelimit_core::api::{Applied, ApplyRequest, Attempt, Outcome, Status};
 
 use super::confirm;
-use crate::{
-    api::{Applied, ApplyRequest, Attempt, Outcome, Status},
-    rlctl::{
-        client::{Answer, Client},
-        failure::Failure,
-        keypress::{self, Key},
-        output::{self, printable},
-        phrase,
-        report::Report,
-    },
+use crate::rlctl::{
+    client::{Answer, Client},
+    failure::Failure,
+    keypress::{self, Key},
+    output::{self, printable},
+    phrase,
+    report::Report,
 };
 
 /// How often it is asked whether somebody else has said something.

@@ -1,13 +1,11 @@
 //! `rlctl ban`: whose packets are dropped, until when.
 
 use jiff::Zoned;
+use ratelimit_core::api::{BanRequest, Changed, ProgramBanRequest};
 
-use crate::{
-    api::{BanRequest, Changed, ProgramBanRequest},
-    rlctl::{
-        arguments::BanArguments, chunks, client::Client, failure::Failure, phrase, prefixes,
-        report::Report, term::Term,
-    },
+use crate::rlctl::{
+    arguments::BanArguments, chunks, client::Client, failure::Failure, phrase, prefixes,
+    report::Report, term::Term,
 };
 
 /// Bans the prefixes.

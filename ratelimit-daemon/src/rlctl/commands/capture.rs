@@ -10,15 +10,13 @@ use std::{
 };
 
 use hyper::Method;
+use ratelimit_core::api::CaptureRequest;
 use serde_json::json;
 
 use self::blocks::{Blocks, Tally};
-use crate::{
-    api::CaptureRequest,
-    rlctl::{
-        capture_arguments::CaptureArguments, client::Client, failure::Failure, output::Output,
-        phrase, prefixes, report::Report,
-    },
+use crate::rlctl::{
+    capture_arguments::CaptureArguments, client::Client, failure::Failure, output::Output, phrase,
+    prefixes, report::Report,
 };
 
 const PATH: &str = "/v1/capture";

@@ -8,24 +8,24 @@ mod circumstances;
 use std::{collections::BTreeSet, net::IpAddr};
 
 use jiff::Zoned;
-
-use self::circumstances::{Circumstances, aside};
-use crate::{
+use ratelimit_core::{
     api::{
         Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, NOT_ENFORCED, Origin,
         StrikesView, Unenforced, What, WiderLimits,
     },
     limit::Algorithm,
     lists::Action,
-    rlctl::{
-        client::{Answer, Client},
-        commands::events,
-        exit_code::ExitCode,
-        failure::Failure,
-        output::{BAD, GOOD, WARNING, printable, styled},
-        phrase,
-        report::Report,
-    },
+};
+
+use self::circumstances::{Circumstances, aside};
+use crate::rlctl::{
+    client::{Answer, Client},
+    commands::events,
+    exit_code::ExitCode,
+    failure::Failure,
+    output::{BAD, GOOD, WARNING, printable, styled},
+    phrase,
+    report::Report,
 };
 
 /// Asks about an address. It ends as `Blocked` when its packets are dropped, or those of a class.

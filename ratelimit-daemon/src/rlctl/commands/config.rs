@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
+use ratelimit_core::config::{self, Config};
 use serde_json::json;
 
-use crate::{
-    config::{self, Config},
-    rlctl::{failure::Failure, phrase, report::Report},
-};
+use crate::rlctl::{failure::Failure, phrase, report::Report};
 
 /// Reads `file` as the daemon would.
 pub fn check(file: &Path) -> Result<Report, Failure> {

@@ -1,13 +1,12 @@
 //! `rlctl confirm` and `rlctl rollback`: what becomes of a configuration on trial.
 
-use crate::{
-    api::Attempt,
-    rlctl::{
-        client::{Answer, Client},
-        failure::Failure,
-        output::printable,
-        report::Report,
-    },
+use ratelimit_core::api::Attempt;
+
+use crate::rlctl::{
+    client::{Answer, Client},
+    failure::Failure,
+    output::printable,
+    report::Report,
 };
 
 /// Keeps it.

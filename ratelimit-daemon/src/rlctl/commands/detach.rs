@@ -1,14 +1,13 @@
 //! `rlctl detach`: the program is taken off the interfaces.
 
-use crate::{
-    api::Detached,
-    rlctl::{
-        client::{Answer, Client},
-        failure::Failure,
-        output::printable,
-        phrase,
-        report::Report,
-    },
+use ratelimit_core::api::Detached;
+
+use crate::rlctl::{
+    client::{Answer, Client},
+    failure::Failure,
+    output::printable,
+    phrase,
+    report::Report,
 };
 
 /// Has the daemon take the program off all interfaces.

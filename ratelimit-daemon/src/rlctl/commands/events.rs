@@ -4,22 +4,22 @@ pub mod text;
 
 use hyper::Method;
 use jiff::Zoned;
+use ratelimit_core::{
+    api::{Event, EventKind},
+    prefix::Prefix,
+};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    api::{Event, EventKind},
-    prefix::Prefix,
-    rlctl::{
-        arguments::EventsArguments,
-        client::{self, Client},
-        exit_code::ExitCode,
-        failure::Failure,
-        output::{Output, printable},
-        prefixes,
-        report::Report,
-        stream::Ended,
-    },
+use crate::rlctl::{
+    arguments::EventsArguments,
+    client::{self, Client},
+    exit_code::ExitCode,
+    failure::Failure,
+    output::{Output, printable},
+    prefixes,
+    report::Report,
+    stream::Ended,
 };
 
 /// How many that are kept come first, unless it is said.

@@ -1,18 +1,16 @@
 //! `rlctl export`: bans, allows and lists as lines of text, which are printed as they come.
 
 use hyper::Method;
+use ratelimit_core::api::{ExportRequest, Exported};
 use serde_json::Value;
 
-use crate::{
-    api::{ExportRequest, Exported},
-    rlctl::{
-        client::{self, Client},
-        failure::Failure,
-        list_arguments::ExportArguments,
-        output,
-        report::Report,
-        stream::Ended,
-    },
+use crate::rlctl::{
+    client::{self, Client},
+    failure::Failure,
+    list_arguments::ExportArguments,
+    output,
+    report::Report,
+    stream::Ended,
 };
 
 /// Exports what is asked for; with `--json` too, lines are lines.

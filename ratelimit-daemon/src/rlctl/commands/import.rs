@@ -8,19 +8,19 @@ use std::{
 };
 
 use indicatif::ProgressBar;
-
-use crate::{
+use ratelimit_core::{
     api::{ImportInto, ImportRequest, Imported, ImportedInto, Progress},
     lists::BYTES_MAX,
-    rlctl::{
-        client::{Answer, Client},
-        failure::Failure,
-        input::{self, Input},
-        list_arguments::ImportArguments,
-        output::{printable, printable_lines},
-        phrase,
-        report::Report,
-    },
+};
+
+use crate::rlctl::{
+    client::{Answer, Client},
+    failure::Failure,
+    input::{self, Input},
+    list_arguments::ImportArguments,
+    output::{printable, printable_lines},
+    phrase,
+    report::Report,
 };
 
 /// How often the daemon is asked how far it is.

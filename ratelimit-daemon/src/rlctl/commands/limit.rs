@@ -1,18 +1,18 @@
 //! `rlctl limit set` and `rlctl limit rm`: limits at run time, in place of what the configuration says, until when.
 
 use jiff::Zoned;
-
-use crate::{
+use ratelimit_core::{
     api::{Changed, LimitRequest, LimitTarget},
     prefix::Prefix,
-    rlctl::{
-        arguments::LimitSetArguments,
-        client::{Answer, Client},
-        commands::ban,
-        failure::Failure,
-        phrase, prefixes,
-        report::Report,
-    },
+};
+
+use crate::rlctl::{
+    arguments::LimitSetArguments,
+    client::{Answer, Client},
+    commands::ban,
+    failure::Failure,
+    phrase, prefixes,
+    report::Report,
 };
 
 /// Gives a prefix, or every source without a policy of its own, limits.

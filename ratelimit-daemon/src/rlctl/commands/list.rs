@@ -1,16 +1,14 @@
 //! `rlctl list`: bans, allows and limits as tables. An empty list is an empty table without its head.
 
 use jiff::{Timestamp, Zoned};
+use ratelimit_core::api::{Allow, AppliesTo, Ban, Origin, PolicyView};
 
-use crate::{
-    api::{Allow, AppliesTo, Ban, Origin, PolicyView},
-    rlctl::{
-        client::{Answer, Client},
-        failure::Failure,
-        phrase,
-        report::Report,
-        table::{Table, left},
-    },
+use crate::rlctl::{
+    client::{Answer, Client},
+    failure::Failure,
+    phrase,
+    report::Report,
+    table::{Table, left},
 };
 
 /// Lists who is banned.

@@ -1,18 +1,18 @@
 //! `rlctl lists`: which lists there are, where they come from, and how it goes with their files.
 
 use jiff::Zoned;
-
-use crate::{
+use ratelimit_core::{
     api::{Changed, ListTarget, ListView},
     quantity,
-    rlctl::{
-        client::{Answer, Client},
-        failure::Failure,
-        output::{BAD, printable, printable_lines, styled},
-        phrase,
-        report::Report,
-        table::{Table, left, right},
-    },
+};
+
+use crate::rlctl::{
+    client::{Answer, Client},
+    failure::Failure,
+    output::{BAD, printable, printable_lines, styled},
+    phrase,
+    report::Report,
+    table::{Table, left, right},
 };
 
 /// Shows all lists.

@@ -1,16 +1,14 @@
 //! `rlctl pass-all`: everything passes, or packets are judged again.
 
 use jiff::Zoned;
+use ratelimit_core::api::{PassAllRequest, PassAllStatus};
 
-use crate::{
-    api::{PassAllRequest, PassAllStatus},
-    rlctl::{
-        arguments::PassAllVerb,
-        client::{Answer, Client},
-        failure::Failure,
-        phrase,
-        report::Report,
-    },
+use crate::rlctl::{
+    arguments::PassAllVerb,
+    client::{Answer, Client},
+    failure::Failure,
+    phrase,
+    report::Report,
 };
 
 /// Opens everything, or ends that.

@@ -1,15 +1,14 @@
 //! `rlctl protected`: the addresses without which this host would be cut off, and why.
 
-use crate::{
-    api::ProtectedView,
-    rlctl::{
-        client::{Answer, Client},
-        failure::Failure,
-        output::printable,
-        phrase,
-        report::Report,
-        table::{Table, left},
-    },
+use ratelimit_core::api::ProtectedView;
+
+use crate::rlctl::{
+    client::{Answer, Client},
+    failure::Failure,
+    output::printable,
+    phrase,
+    report::Report,
+    table::{Table, left},
 };
 
 /// Lists what no ban holds for that was not forced.

@@ -1,14 +1,13 @@
 //! `rlctl reload`: the configuration is read again, and what changed is said.
 
-use crate::{
-    api::Reloaded,
-    rlctl::{
-        client::{Answer, Client},
-        failure::Failure,
-        output::{printable, printable_lines},
-        phrase,
-        report::Report,
-    },
+use ratelimit_core::api::Reloaded;
+
+use crate::rlctl::{
+    client::{Answer, Client},
+    failure::Failure,
+    output::{printable, printable_lines},
+    phrase,
+    report::Report,
 };
 
 /// Has the daemon read its configuration again.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
+use ratelimit_core::{
     api::{Changed, Held, Origin, PrefixesRequest},
     prefix::Prefix,
-    rlctl::{
-        arguments::PrefixesArguments, chunks, client::Client, failure::Failure, output::printable,
-        phrase, prefixes, report::Report,
-    },
+};
+
+use crate::rlctl::{
+    arguments::PrefixesArguments, chunks, client::Client, failure::Failure, output::printable,
+    phrase, prefixes, report::Report,
 };
 
 /// Prefixes that are named one by one in a note; the others are counted.

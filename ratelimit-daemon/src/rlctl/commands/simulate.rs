@@ -5,10 +5,13 @@ mod text;
 
 use std::path::Path;
 
-use self::answer::{CaptureJson, ConfigJson, SimulateJson};
-use crate::{
+use ratelimit_core::{
     capture::{Capture, CaptureError},
     config,
+};
+
+use self::answer::{CaptureJson, ConfigJson, SimulateJson};
+use crate::{
     control::ListFile,
     rlctl::{
         commands::config::wrong,

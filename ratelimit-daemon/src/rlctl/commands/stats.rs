@@ -1,13 +1,12 @@
 //! `rlctl stats`: packets and bytes by interface, family, verdict and reason.
 
-use crate::{
-    api::StatsRow,
-    rlctl::{
-        client::{Answer, Client},
-        failure::Failure,
-        report::Report,
-        table::{Table, left, right},
-    },
+use ratelimit_core::api::StatsRow;
+
+use crate::rlctl::{
+    client::{Answer, Client},
+    failure::Failure,
+    report::Report,
+    table::{Table, left, right},
 };
 
 /// Shows the counters; those that are zero only when `all` are wanted.

@@ -1,22 +1,20 @@
 //! `rlctl status`: whether the limiter works, on what, and how full it is.
 
 use jiff::Zoned;
+use ratelimit_core::api::{
+    AttackView, Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock,
+    LimitsLeftOut, ListView, MapStatus, Outcome, Status, Trouble, Unenforced,
+};
 
-use crate::{
-    api::{
-        AttackView, Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus,
-        KernelClock, LimitsLeftOut, ListView, MapStatus, Outcome, Status, Trouble, Unenforced,
-    },
-    rlctl::{
-        client::{Answer, Client},
-        commands::{lists, pass_all},
-        exit_code::ExitCode,
-        failure::Failure,
-        output::{BAD, WARNING, printable, printable_lines, styled},
-        phrase,
-        report::Report,
-        table::{Table, left, right},
-    },
+use crate::rlctl::{
+    client::{Answer, Client},
+    commands::{lists, pass_all},
+    exit_code::ExitCode,
+    failure::Failure,
+    output::{BAD, WARNING, printable, printable_lines, styled},
+    phrase,
+    report::Report,
+    table::{Table, left, right},
 };
 
 /// Shows the state of the daemon and its datapath.

@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 
 use jiff::Zoned;
+use ratelimit_core::api::{
+    AppliesTo, Origin, PolicyView, SuggestRequest, Suggested, SuggestedLimit,
+};
 use serde_json::Value;
 
-use crate::{
-    api::{AppliesTo, Origin, PolicyView, SuggestRequest, Suggested, SuggestedLimit},
-    rlctl::{
-        arguments::SuggestArguments,
-        client::{self, Answer, Client},
-        failure::Failure,
-        phrase,
-        report::Report,
-        table::{Table, left, right},
-    },
+use crate::rlctl::{
+    arguments::SuggestArguments,
+    client::{self, Answer, Client},
+    failure::Failure,
+    phrase,
+    report::Report,
+    table::{Table, left, right},
 };
 
 /// Asks for proposals, and shows them as a table or as TOML.

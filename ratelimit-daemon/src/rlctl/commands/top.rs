@@ -1,13 +1,12 @@
 //! `rlctl top`: the sources that are busy at the moment.
 
-use crate::{
-    api::{LimitState, TopSource},
-    rlctl::{
-        client::{Answer, Client},
-        failure::Failure,
-        report::Report,
-        table::{Table, left, right},
-    },
+use ratelimit_core::api::{LimitState, TopSource};
+
+use crate::rlctl::{
+    client::{Answer, Client},
+    failure::Failure,
+    report::Report,
+    table::{Table, left, right},
 };
 
 /// Lists the `count` busiest sources, in the order of the daemon.

@@ -1,11 +1,10 @@
 //! `rlctl unban`: whose ban ends now.
 
-use crate::{
-    api::ProgramUnbanRequest,
-    rlctl::{
-        arguments::UnbanArguments, chunks, client::Client, commands::removal::Removal,
-        failure::Failure, phrase, prefixes, report::Report,
-    },
+use ratelimit_core::api::ProgramUnbanRequest;
+
+use crate::rlctl::{
+    arguments::UnbanArguments, chunks, client::Client, commands::removal::Removal,
+    failure::Failure, phrase, prefixes, report::Report,
 };
 
 /// Takes the bans of the prefixes away, or those that a program has of them.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ratelimit_daemon::{
+use ratelimit_core::{
     api::{
         Allow, ByHand, Check, ClassVerdict, Covering, Dropped, Entry, Event, LimitState, Origin,
         What, WiderLimits,

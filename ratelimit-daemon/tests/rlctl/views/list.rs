@@ -1,6 +1,6 @@
 //! What `rlctl list` prints.
 
-use ratelimit_daemon::api::{Allow, ByHand, Origin, PolicyView};
+use ratelimit_core::api::{Allow, ByHand, Origin, PolicyView};
 
 use super::{ban, check_view, policies};
 use crate::{Expected, check, daemon::answers, moment};

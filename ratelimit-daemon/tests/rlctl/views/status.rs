@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_daemon::{
+use ratelimit_core::{
     api::{
         ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus, LimitsLeftOut,
         Status,

@@ -1,6 +1,6 @@
 //! What `rlctl top` and `stats` print.
 
-use ratelimit_daemon::api::{LimitState, StatsRow, TopSource};
+use ratelimit_core::api::{LimitState, StatsRow, TopSource};
 
 use super::{check_view, limits};
 use crate::daemon::answers;

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use ratelimit_core::{class::Match, limit::LimitUnit};
+
 use super::*;
-use crate::{class::Match, limit::LimitUnit};
 
 const SECOND: Duration = Duration::from_secs(1);
 

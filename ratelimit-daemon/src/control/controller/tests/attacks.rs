@@ -1,13 +1,13 @@
 //! What becomes of attacks that were found.
 
 use ratelimit_common::Standing;
+use ratelimit_core::{
+    atomic_ring::AtomicRing,
+    detection::{Answer, Attack, Kind, Rule, Step, Subject},
+};
 
 use super::*;
-use crate::{
-    datapath::AtomicRing,
-    detection::{Answer, Attack, Kind, Rule, Step, Subject},
-    protected::Why,
-};
+use crate::protected::Why;
 
 #[test]
 fn an_attack_is_told_while_it_goes_on_and_counted() {
@@ -305,7 +305,7 @@ impl Lab {
     }
 }
 
-fn seen(lab: &Lab, address: &str) -> crate::api::Check {
+fn seen(lab: &Lab, address: &str) -> ratelimit_core::api::Check {
     lab.controller.check(address.parse().unwrap()).unwrap()
 }
 

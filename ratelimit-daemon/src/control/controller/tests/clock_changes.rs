@@ -1,9 +1,10 @@
 //! The clock is chosen again with each change of the limits, and no limit is judged by one that is too coarse for it.
 
 use ratelimit_common::{Policy, Settings};
+use ratelimit_core::api::KernelClock;
 
 use super::*;
-use crate::{api::KernelClock, datapath::Write};
+use crate::datapath::Write;
 
 #[test]
 fn the_clock_follows_the_limits() {

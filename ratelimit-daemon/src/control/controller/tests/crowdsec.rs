@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::*;
-use crate::{
-    config::Crowdsec,
-    crowdsec::{Ignored, Key, Secret, Update, Wanted},
+use ratelimit_core::config::{
+    Crowdsec,
+    crowdsec::{Key, Secret},
 };
+
+use super::*;
+use crate::crowdsec::{Ignored, Update, Wanted};
 
 #[test]
 fn an_answer_with_all_decisions_replaces_what_is_held_of_crowdsec_and_nothing_else() {
@@ -135,7 +137,7 @@ impl Lab {
         banned
     }
 
-    fn link(&self) -> crate::api::CrowdsecStatus {
+    fn link(&self) -> ratelimit_core::api::CrowdsecStatus {
         self.controller.status().crowdsec.unwrap()
     }
 }

@@ -7,16 +7,14 @@ use std::{
 };
 
 use jiff::Timestamp;
+use ratelimit_core::lists::{Action, ReasonId, Reasons};
 use rusqlite::Connection;
 
 use super::*;
-use crate::{
-    control::{
-        detected::Offence,
-        list::{List, ListEntry as Listed},
-        store::{self, Damage, FOREVER, Found, Store},
-    },
-    lists::{Action, ReasonId, Reasons},
+use crate::control::{
+    detected::Offence,
+    list::{List, ListEntry as Listed},
+    store::{self, Damage, FOREVER, Found, Store},
 };
 
 /// The bit or the length of a file that is different.

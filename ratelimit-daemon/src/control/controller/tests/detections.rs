@@ -1,12 +1,10 @@
 //! Bans that policies made in the kernel, and what becomes of them.
 
 use ratelimit_common::{Detected, detected::Detection};
+use ratelimit_core::ban::{BanSpec, Unverified};
 
 use super::*;
-use crate::{
-    ban::{BanSpec, Unverified},
-    protected::Why,
-};
+use crate::protected::Why;
 
 const SOURCE: &str = "192.0.2.1";
 

@@ -1,9 +1,9 @@
 //! What is seen of sources, and what is made of it.
 
 use ratelimit_common::Record;
+use ratelimit_core::api::SuggestRequest;
 
 use super::*;
-use crate::api::SuggestRequest;
 
 /// In the last tenth of [`slow`], with time to look.
 pub(super) const LATE: Duration = Duration::from_secs(220);

@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use ratelimit_core::config;
+
 use super::*;
-use crate::config;
 
 const PLAIN: &str = "[policy.default]\nlimits = [{ packets = 10, per = \"1s\" }]\n";
 const GAMES: &str = "[class.games]\nprotocol = \"udp\"\ndestination_ports = [27015]\n";

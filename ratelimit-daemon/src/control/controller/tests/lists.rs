@@ -2,18 +2,18 @@
 
 use std::{fs, path::PathBuf, process::Command, sync::mpsc};
 
-use rusqlite::Connection;
-
-use super::*;
-use crate::{
+use ratelimit_core::{
     api::{
         AllowRequest, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ListTarget,
         ListView,
     },
     config::ListConfig,
-    datapath::Write,
     lists::{self, Acceptance, Action, Source, Vetting},
 };
+use rusqlite::Connection;
+
+use super::*;
+use crate::datapath::Write;
 
 #[test]
 fn a_list_bans_and_is_replaced_as_a_whole() {
@@ -336,7 +336,7 @@ fn what_has_ended_is_told_nowhere_from_that_moment_on() {
         assert_eq!(check.ban.map(|ban| ban.prefix), expected);
         let decides = check.covering.iter().find(|entry| entry.decides).unwrap();
         assert!(
-            !matches!(decides.entry, crate::api::Entry::Allow(_)),
+            !matches!(decides.entry, ratelimit_core::api::Entry::Allow(_)),
             "{decides:?}"
         );
     }

@@ -227,7 +227,7 @@ fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() 
     assert_eq!(check.rule, Some(prefix("198.51.100.1")));
     assert!(check.until.is_some(), "the ban of the list has no end");
     let deciding = check.covering.iter().find(|entry| entry.decides).unwrap();
-    let crate::api::Entry::Ban(ban) = &deciding.entry else {
+    let ratelimit_core::api::Entry::Ban(ban) = &deciding.entry else {
         panic!("{deciding:?}");
     };
     assert_eq!(ban.origin, Origin::Forced);

@@ -1,9 +1,10 @@
 //! The budget for new sources, as it comes and goes.
 
 use ratelimit_common::new_sources::{Beyond, Budget};
+use ratelimit_core::new_sources::NewSources;
 
 use super::*;
-use crate::{datapath::Write, new_sources::NewSources};
+use crate::datapath::Write;
 
 #[test]
 fn while_the_settings_ask_for_a_budget_there_is_one() {

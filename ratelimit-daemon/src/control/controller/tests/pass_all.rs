@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use ratelimit_core::api::{PassAllRequest, PassAllStatus, What};
+
 use super::*;
-use crate::api::{PassAllRequest, PassAllStatus, What};
 
 #[test]
 fn everything_passes_until_it_is_ended_and_over_restarts() {

@@ -1,7 +1,8 @@
 //! Bans in the name of programs.
 
+use ratelimit_core::api::{ProgramBanRequest, ProgramUnbanRequest};
+
 use super::*;
-use crate::api::{ProgramBanRequest, ProgramUnbanRequest};
 
 #[test]
 fn a_program_changes_and_ends_its_own_bans_only() {

@@ -83,7 +83,7 @@ fn budgets_that_somebody_changed_are_put_right() {
 #[test]
 fn aggregates_that_somebody_took_out_are_put_back() {
     let mut config = config();
-    config.aggregate.ipv4 = vec![crate::config::LevelConfig {
+    config.aggregate.ipv4 = vec![ratelimit_core::config::LevelConfig {
         prefix: 24,
         limits: vec![limit(5)],
     }];
@@ -152,11 +152,9 @@ fn of_a_long_list_what_is_changed_in_place_or_hidden_is_found_when_its_turn_come
             .insert(prefix("10.1.0.1"), Entry::both(entry));
     });
     check_long(&mut lab, turns, |memory| {
-        let word = memory
-            .guards
-            .keys()
-            .copied()
-            .max_by_key(|(family, index)| (*family == crate::datapath::IpFamily::V4, *index));
+        let word = memory.guards.keys().copied().max_by_key(|(family, index)| {
+            (*family == ratelimit_core::ip_family::IpFamily::V4, *index)
+        });
         memory.guards.remove(&word.unwrap());
     });
 }

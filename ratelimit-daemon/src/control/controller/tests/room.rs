@@ -1,5 +1,7 @@
 //! The lists are full.
 
+use ratelimit_core::lists::{Action, ReasonId, Reasons};
+
 use super::*;
 use crate::{
     control::{
@@ -7,7 +9,6 @@ use crate::{
         list::{List, ListEntry},
     },
     datapath::Write,
-    lists::{Action, ReasonId, Reasons},
 };
 
 #[test]

@@ -1,7 +1,9 @@
 //! Limits that are sliding logs: the room for them, and what is told of them.
 
+use ratelimit_core::log_size::LogSize;
+
 use super::*;
-use crate::{control::kernel::sizes, datapath::LogSize};
+use crate::control::kernel::sizes;
 
 #[test]
 fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_by_hand() {

@@ -8,14 +8,10 @@ use std::{env, fmt::Write as _};
 use ratelimit_common::{
     Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, aggregate::Aggregates, new_sources::Budget,
 };
+use ratelimit_core::{class_tables::ClassTables, ip_family::IpFamily, memory_tables::MemoryTables};
 
 use super::*;
-use crate::{
-    class_tables::ClassTables,
-    control::compile::Compiled,
-    datapath::{IpFamily, Write},
-    memory_tables::MemoryTables,
-};
+use crate::{control::compile::Compiled, datapath::Write};
 
 /// Pairs of configurations, where nobody asks for more.
 const PAIRS: u64 = 10;

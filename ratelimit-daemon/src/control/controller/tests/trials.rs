@@ -2,12 +2,13 @@
 
 use std::{fs, path::PathBuf};
 
-use super::*;
-use crate::{
+use ratelimit_core::{
     api::{ApplyRequest, Attempt, Outcome},
     config::{self, File},
-    control::{resume, trial::Trial},
 };
+
+use super::*;
+use crate::control::{resume, trial::Trial};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n";

@@ -8,11 +8,11 @@ use std::{
     },
 };
 
+use ratelimit_core::api::TopSource;
 use tokio::{runtime::Runtime, time::timeout};
 
 use super::*;
 use crate::{
-    api::TopSource,
     control::{self, Handle},
     datapath::Gate,
 };

@@ -6,15 +6,14 @@ use ratelimit_common::{
     ClassSet, Policy, Record, aggregate::Aggregate, class::CLASSES_MAX, layout::NODE_POLICIES,
     parse::transport::Kind,
 };
+use ratelimit_core::{
+    api::AppliesTo, class::Match, class_tables::ClassTables, config, ip_family::IpFamily,
+};
 
 use super::*;
 use crate::{
-    api::AppliesTo,
-    class::Match,
-    class_tables::ClassTables,
-    config,
     control::{intent, reload},
-    datapath::{IpFamily, Write},
+    datapath::Write,
 };
 
 #[test]

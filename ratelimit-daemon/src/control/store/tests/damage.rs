@@ -8,14 +8,13 @@ use std::{
     thread,
 };
 
+use ratelimit_core::lists::{Action, ReasonId, Reasons};
+
 use super::*;
-use crate::{
-    control::{
-        detected::Offence,
-        list::{List, ListEntry},
-        store::damage::is_damage,
-    },
-    lists::{Action, ReasonId, Reasons},
+use crate::control::{
+    detected::Offence,
+    list::{List, ListEntry},
+    store::damage::is_damage,
 };
 
 const FILES: [&str; 3] = ["state.db", "state.db-wal", "state.changes"];

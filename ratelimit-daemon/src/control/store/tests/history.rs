@@ -1,10 +1,9 @@
 //! What sources have sent and which of them are limited: kept over a change of the tables, and saved from a damaged file.
 
+use ratelimit_core::detection::Kind;
+
 use super::*;
-use crate::{
-    control::history::{Measured, Seen},
-    detection::Kind,
-};
+use crate::control::history::{Measured, Seen};
 
 /// The tables that version 2 did not have from its beginning on.
 const LATER: [&str; 3] = ["offence", "limited", "history"];

@@ -1,11 +1,9 @@
 //! What is told of a ban, an allow or limits beside what they say: until when, by whom, since when and why.
 
 use jiff::{Timestamp, Zoned};
+use ratelimit_core::api::{Ban, Entry, Origin};
 
-use crate::{
-    api::{Ban, Entry, Origin},
-    rlctl::{output::printable, phrase},
-};
+use crate::rlctl::{output::printable, phrase};
 
 /// All of it.
 pub struct Circumstances<'a> {

@@ -1,15 +1,15 @@
 //! Events for people.
 
 use jiff::Zoned;
-
-use crate::{
+use ratelimit_core::{
     api::{BanChange, Dropped, Event, What},
     limit::LimitSpec,
     prefix::Prefix,
-    rlctl::{
-        output::{BAD, GOOD, HEAD, WARNING, printable, styled},
-        phrase,
-    },
+};
+
+use crate::rlctl::{
+    output::{BAD, GOOD, HEAD, WARNING, printable, styled},
+    phrase,
 };
 
 /// When it happened, and what.

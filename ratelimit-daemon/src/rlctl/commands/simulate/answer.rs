@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use ratelimit_core::capture::{CaptureError, Format};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    capture::{CaptureError, Format},
-    simulation::answer::{Answer, ComparisonAnswer},
-};
+use crate::simulation::answer::{Answer, ComparisonAnswer};
 
 /// One document.
 pub struct SimulateJson<'a> {

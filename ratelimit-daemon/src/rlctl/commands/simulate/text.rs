@@ -5,10 +5,11 @@ mod notes;
 
 use std::time::Duration;
 
+use ratelimit_core::quantity;
+
 pub use self::notes::notes;
 
 use crate::{
-    quantity,
     rlctl::{
         output::{HEAD, printable, styled},
         phrase,

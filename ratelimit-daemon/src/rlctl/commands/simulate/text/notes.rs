@@ -1,6 +1,8 @@
 //! What is good to know about a simulation.
 
-use crate::{config::StateStore, rlctl::phrase, simulation::answer::Answer};
+use ratelimit_core::config::StateStore;
+
+use crate::{rlctl::phrase, simulation::answer::Answer};
 
 /// What is good to know.
 pub fn notes(answer: &Answer) -> Vec<String> {
@@ -78,7 +80,8 @@ fn evicted(answer: &Answer) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config, simulation::Simulation};
+    use crate::simulation::Simulation;
+    use ratelimit_core::config;
 
     #[test]
     fn sources_that_lost_their_state_are_told_by_store() {

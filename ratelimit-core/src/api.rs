@@ -1,0 +1,614 @@
+//! What `rlctl` and `ratelimitd` say to each other: HTTP and JSON over a Unix socket, version 1.
+//!
+//! | request | body | answer |
+//! |---|---|---|
+//! | `GET /v1/status` | | [`Status`] |
+//! | `GET /v1/bans` | | `[`[`Ban`]`]` |
+//! | `POST /v1/bans` | [`BanRequest`] | [`Changed`] |
+//! | `DELETE /v1/bans` | [`PrefixesRequest`] | [`Changed`] |
+//! | `POST /v1/bans/program` | [`ProgramBanRequest`] | [`Changed`] |
+//! | `DELETE /v1/bans/program` | [`ProgramUnbanRequest`] | [`Changed`] |
+//! | `GET /v1/allows` | | `[`[`Allow`]`]` |
+//! | `POST /v1/allows` | [`AllowRequest`] | [`Changed`] |
+//! | `DELETE /v1/allows` | [`PrefixesRequest`] | [`Changed`] |
+//! | `GET /v1/limits` | | `[`[`PolicyView`]`]` |
+//! | `POST /v1/limits` | [`LimitRequest`] | [`Changed`] |
+//! | `DELETE /v1/limits` | [`LimitTarget`] | [`Changed`] |
+//! | `GET /v1/check/{address}` | | [`Check`] |
+//! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
+//! | `GET /v1/suggest?`[`SuggestRequest`] | | [`Suggested`] |
+//! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
+//! | `GET /v1/events?follow=BOOL&count=N&only=KIND&source=PREFIX` | | lines of JSON, an [`Event`] each |
+//! | `POST /v1/capture` | [`CaptureRequest`] | a pcapng file that grows |
+//! | `DELETE /v1/capture` | | nothing: it ends the file |
+//! | `GET /v1/lists` | | `[`[`ListView`]`]` |
+//! | `DELETE /v1/lists` | [`ListTarget`] | [`Changed`] |
+//! | `POST /v1/import?`[`ImportRequest`] | a list in any format | [`Imported`] |
+//! | `GET /v1/progress` | | [`Progress`] of the import that is going on |
+//! | `GET /v1/export?`[`ExportRequest`] | | lines of text |
+//! | `POST /v1/reload` | | [`Reloaded`] |
+//! | `POST /v1/detach` | | [`Detached`] |
+//! | `GET /v1/protected` | | `[`[`ProtectedView`]`]` |
+//! | `POST /v1/apply` | [`ApplyRequest`] | [`Applied`] |
+//! | `POST /v1/confirm` | | [`Attempt`] |
+//! | `POST /v1/rollback` | | [`Attempt`] |
+//! | `POST /v1/pass-all` | [`PassAllRequest`] | [`PassAllStatus`], or null |
+//!
+//! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
+
+mod attack;
+mod by_hand;
+mod capture;
+mod clock;
+mod covering;
+mod crowdsec;
+mod event;
+mod lists;
+mod lockout;
+mod new_sources;
+mod program;
+mod suggest;
+mod unenforced;
+
+use std::{net::IpAddr, sync::Arc};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use self::{
+    attack::{AttackView, Limited},
+    by_hand::ByHand,
+    capture::CaptureRequest,
+    clock::{ClockStatus, CoarseError, KernelClock},
+    covering::{Covering, Entry},
+    crowdsec::CrowdsecStatus,
+    event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
+    lists::{
+        ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
+        ListTarget, ListView, Listed, Progress, SPARED_TOLD, SparedEntries, SparedEntry,
+    },
+    lockout::{
+        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
+        PassAllStatus, ProtectedView, SSH_PEER, SUDO_USER, UNKEPT,
+    },
+    new_sources::NewSourcesStatus,
+    program::{ProgramBanRequest, ProgramUnbanRequest},
+    suggest::{SuggestRequest, Suggested, SuggestedLimit},
+    unenforced::{NOT_ENFORCED, Trouble, UNENFORCED, Unenforced},
+};
+pub use crate::origin::Origin;
+use crate::{ban::BanSpec, class::Class, limit::LimitSpec, lists::NoList, prefix::Prefix};
+
+/// The largest body of a request, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
+
+/// Why a request was not carried out; nothing of it was.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Refused {
+    /// What was tried, on what, why it failed. No full stop.
+    pub error: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The error with what it quotes of files: for the log, and for those who may read every file.
+    #[serde(skip)]
+    pub quoting: Option<String>,
+}
+
+/// Bans every prefix of a list, or none.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct BanRequest {
+    /// Whom.
+    pub prefixes: Vec<Prefix>,
+    /// For how many seconds; `None` is forever.
+    pub seconds: Option<f64>,
+    /// Why.
+    pub reason: Option<String>,
+    /// Whether what is protected and what is very wide may be banned too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+}
+
+/// Allows every prefix of a list, or none.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowRequest {
+    /// Whom.
+    pub prefixes: Vec<Prefix>,
+    /// For how many seconds; `None` is forever.
+    pub seconds: Option<f64>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Takes every prefix of a list off it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixesRequest {
+    /// Whom.
+    pub prefixes: Vec<Prefix>,
+}
+
+/// Gives a prefix, or every source without a policy of its own, limits in place of what the configuration says.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitRequest {
+    /// Whom; `None` is the default policy.
+    pub prefix: Option<Prefix>,
+    /// The limits.
+    pub limits: Vec<LimitSpec>,
+    /// Whether to count and pass what they would drop.
+    #[serde(default)]
+    pub observe: bool,
+    /// For how many seconds; `None` is forever.
+    pub seconds: Option<f64>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Takes limits set by hand away, so that the configuration holds again.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitTarget {
+    /// Whose; `None` is the default policy.
+    pub prefix: Option<Prefix>,
+}
+
+/// What a change did.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct Changed {
+    /// Entries that were not there before.
+    pub added: usize,
+    /// Entries that were there and are different.
+    pub updated: usize,
+    /// Entries that are gone.
+    pub removed: usize,
+    /// Prefixes that were named for removal and were not there.
+    pub absent: Vec<Prefix>,
+    /// Bans of lists and of wider prefixes that go on holding for prefixes that were unbanned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
+    /// When what was added ends; `None` is never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Whether sources that get other limits have used nothing of them yet, whatever they had used before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub starts_anew: bool,
+}
+
+/// A ban that goes on holding for a prefix.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Held {
+    /// The prefix.
+    pub prefix: Prefix,
+    /// Whose ban it is: the same, or one around it.
+    pub banned: Prefix,
+    /// What the ban is of.
+    pub origin: Origin,
+}
+
+/// A banned prefix.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Ban {
+    /// Whom.
+    pub prefix: Prefix,
+    /// Until when; `None` is forever.
+    pub until: Option<Timestamp>,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why.
+    pub reason: Option<Arc<str>>,
+    /// The user who typed it, or what else decided it.
+    pub author: Arc<str>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// An allowed prefix.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Allow {
+    /// Whom.
+    pub prefix: Prefix,
+    /// Until when; `None` is forever.
+    #[serde(default)]
+    pub until: Option<Timestamp>,
+    /// Since when; `None` for what stands in the configuration.
+    pub since: Option<Timestamp>,
+    /// Why.
+    pub reason: Option<String>,
+    /// The user who typed it.
+    pub author: Option<String>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// A policy, with the prefixes that it is for.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct PolicyView {
+    /// Its name in the configuration, or the prefix whose limits were set by hand.
+    pub name: String,
+    /// The prefixes; empty for the default policy.
+    pub prefixes: Vec<Prefix>,
+    /// Its limits.
+    pub limits: Vec<LimitSpec>,
+    /// Whether what it would drop passes.
+    pub observe: bool,
+    /// When it bans a source; `None` is never.
+    #[serde(default)]
+    pub ban: Option<BanSpec>,
+    /// What shares the limits.
+    #[serde(default)]
+    pub applies_to: AppliesTo,
+    /// Who set the limits by hand, until when and why; nothing of it is there where nobody did.
+    #[serde(flatten)]
+    pub by_hand: Option<ByHand>,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// What shares the limits of a policy.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AppliesTo {
+    /// Each source has them for itself.
+    #[default]
+    Source,
+    /// Each prefix of a length has them, for all of its sources.
+    Prefix,
+    /// They are of everything that arrives.
+    Node,
+}
+
+/// How far a source is from a ban by its policy.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct StrikesView {
+    /// Drops that count.
+    pub strikes: u64,
+    /// When the policy bans.
+    pub ban: BanSpec,
+    /// How often policies have banned the source, as far as that is remembered.
+    pub bans: u32,
+}
+
+/// What would happen to a packet of an address at this moment.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Check {
+    /// The address.
+    pub address: IpAddr,
+    /// The source that it belongs to.
+    pub source: Prefix,
+    /// `pass`, `drop` or `observe`.
+    pub action: String,
+    /// The reason, as in the metrics.
+    pub reason: String,
+    /// Classes of packets that a limit of theirs refuses, where other packets pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassVerdict>,
+    /// The prefix of the rule that decides; `None` when it is the default policy.
+    pub rule: Option<Prefix>,
+    /// When the ban, the allow or the limits by hand that decide end; `None` for what never ends.
+    pub until: Option<Timestamp>,
+    /// The ban that decides, when it is one.
+    pub ban: Option<Ban>,
+    /// Why the address is protected, so that only bans that were forced hold for it; `None` when it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protected: Option<String>,
+    /// The lists that hold the address.
+    #[serde(default)]
+    pub lists: Vec<Listed>,
+    /// The policy that the source is under.
+    pub policy: String,
+    /// Why it has a further limit, where it took part in an attack.
+    #[serde(default)]
+    pub limited: Option<Limited>,
+    /// The state of its limits.
+    pub limits: Vec<LimitState>,
+    /// The limits of the prefixes around the source, the narrowest first, and of the node.
+    #[serde(default)]
+    pub wider: Vec<WiderLimits>,
+    /// All entries that cover the address, what comes before the others first: allows, bans, policies.
+    #[serde(default)]
+    pub covering: Vec<Covering>,
+    /// The last drops of the source in the sample, the last one first.
+    #[serde(default)]
+    pub last_drops: Vec<Event>,
+    /// How far the source is from a ban by its policy; `None` where that does not ban.
+    #[serde(default)]
+    pub strikes: Option<StrikesView>,
+    /// The budget for new sources, where the packet passes if the source is not one too many of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_sources: Option<NewSourcesStatus>,
+    /// Packets of the source that limits refused, as far as they are remembered.
+    pub refused_packets: u64,
+    /// When the last of them came.
+    pub refused_last: Option<Timestamp>,
+    /// Where it is not enforced, and packets pass whatever the answer is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unenforced: Vec<Unenforced>,
+}
+
+/// What happens to packets of a class.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ClassVerdict {
+    /// The class, as the limit names it.
+    pub class: String,
+    /// `drop` or `observe`.
+    pub action: String,
+    /// The reason, as in the metrics.
+    pub reason: String,
+}
+
+/// Limits that a source shares with others.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct WiderLimits {
+    /// The prefix that shares them; `None` for the node.
+    pub prefix: Option<Prefix>,
+    /// Whether what they would drop passes.
+    pub observe: bool,
+    /// Their state. Of the node, what a CPU has drawn and not spent yet counts as used.
+    pub limits: Vec<LimitState>,
+}
+
+/// A class that the configuration names.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ClassView {
+    /// Its name.
+    pub name: String,
+    /// Its packets.
+    #[serde(flatten)]
+    pub class: Class,
+}
+
+/// How much of a limit a source has used.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LimitState {
+    /// The limit.
+    pub limit: LimitSpec,
+    /// What is in use: of the window that is open, of it and the weighted one before, or of the tokens of a full bucket.
+    pub used: u64,
+    /// Seconds until there is room for a packet, of bytes for a full frame, if none comes before; 0 when there is.
+    pub room_in_seconds: f64,
+    /// Seconds until nothing is in use, if no packet comes.
+    pub clears_in_seconds: f64,
+}
+
+/// A source, or a prefix with limits of its own, that is busy at this moment.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct TopSource {
+    /// The source or the prefix.
+    pub source: Prefix,
+    /// The policy that it is under.
+    pub policy: String,
+    /// Its limit with the least room.
+    pub limit: Option<LimitState>,
+    /// Packets that limits refused, as far as they are remembered.
+    pub refused_packets: u64,
+}
+
+/// Packets that had one verdict on one interface.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct StatsRow {
+    /// The interface.
+    pub interface: String,
+    /// `ipv4`, `ipv6` or `other`.
+    pub family: String,
+    /// `pass`, `drop` or `observe`.
+    pub action: String,
+    /// The reason.
+    pub reason: String,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// The state of the daemon and its datapath.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Status {
+    /// The version of the daemon.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Since when it runs.
+    pub started: Timestamp,
+    /// The files that the configuration came from; empty when it came from the command line.
+    pub config_files: Vec<String>,
+    /// When the configuration was last applied.
+    pub config_applied: Timestamp,
+    /// Why the last reload was refused; `None` when it was not.
+    pub config_error: Option<String>,
+    /// Whether everything is a dry run.
+    pub observe: bool,
+    /// The clock that packets are judged by.
+    pub clock: ClockStatus,
+    /// The interfaces.
+    pub interfaces: Vec<InterfaceStatus>,
+    /// The BPF maps.
+    pub maps: Vec<MapStatus>,
+    /// Bans that are in force.
+    pub bans: usize,
+    /// Those of them that detection made.
+    #[serde(default)]
+    pub detected_bans: usize,
+    /// Attacks that are going on, of those that are looked for.
+    #[serde(default)]
+    pub attacks: Vec<AttackView>,
+    /// Sources of attacks that have a further limit for a time.
+    #[serde(default)]
+    pub limited: usize,
+    /// Allows.
+    pub allows: usize,
+    /// Lists, those in files and those that were imported.
+    #[serde(default)]
+    pub lists: Vec<ListView>,
+    /// Policies of sources, the default one included.
+    pub policies: usize,
+    /// The classes that the configuration names.
+    #[serde(default)]
+    pub classes: Vec<ClassView>,
+    /// The lengths of the wider prefixes that have limits: `ipv4/24`.
+    #[serde(default)]
+    pub aggregates: Vec<String>,
+    /// Whether the node has limits.
+    #[serde(default)]
+    pub node: bool,
+    /// The budget for new sources; `None` where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_sources: Option<NewSourcesStatus>,
+    /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crowdsec: Option<CrowdsecStatus>,
+    /// Addresses and prefixes that are protected.
+    #[serde(default)]
+    pub protected: usize,
+    /// Whether everything passes, and since when.
+    #[serde(default)]
+    pub pass_all: Option<PassAllStatus>,
+    /// The last configuration that was tried, where the files say something else or it is not confirmed.
+    #[serde(default)]
+    pub attempt: Option<Attempt>,
+    /// The database.
+    #[serde(default)]
+    pub database: DatabaseStatus,
+    /// What does not work and keeps nothing else from working.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<Trouble>,
+}
+
+/// The state of the database.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct DatabaseStatus {
+    /// The damaged one that was found at the start.
+    pub damaged: Option<DamagedDatabase>,
+    /// How many damaged ones lie beside it, of this start or others before.
+    pub aside: usize,
+    /// Limits by hand that it has and that do not hold, as the configuration has no place for them.
+    pub left_out: Vec<LimitsLeftOut>,
+}
+
+/// Limits by hand that do not hold.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct LimitsLeftOut {
+    /// The policy: a prefix, or `default`.
+    pub policy: String,
+    /// Why they do not.
+    pub error: String,
+}
+
+/// A damaged database, which was put aside.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct DamagedDatabase {
+    /// Where it is.
+    pub file: String,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+/// An interface under protection.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct InterfaceStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether the program is attached to the interface of this name.
+    pub attached: bool,
+    /// The mode that was asked for: `auto`, `native` or `generic`.
+    pub mode_wanted: String,
+    /// The mode that the kernel runs: `native` or `generic`; `None` when detached.
+    pub mode: Option<String>,
+    /// The interface that had its name before, and on which the program goes on until an interface has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renamed_to: Option<String>,
+    /// Why it is not attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// What is to be known about how it is attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+}
+
+/// A BPF map.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct MapStatus {
+    /// Its name.
+    pub name: String,
+    /// Entries in use; `None` where counting them would mean to walk them.
+    pub entries: Option<u64>,
+    /// The most entries.
+    pub capacity: u32,
+    /// Bytes of kernel memory.
+    pub memory_bytes: u64,
+}
+
+/// What a reload changed.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Reloaded {
+    /// The files that were read.
+    pub files: Vec<String>,
+    /// What is different, a line each; empty when nothing is.
+    pub changes: Vec<String>,
+}
+
+/// What a detach left.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Detached {
+    /// The interfaces whose traffic is not looked at any more.
+    pub interfaces: Vec<String>,
+}
+
+impl Refused {
+    /// A refusal without a hint.
+    pub fn because(error: impl Into<String>) -> Self {
+        Self {
+            error: error.into(),
+            hint: None,
+            quoting: None,
+        }
+    }
+
+    /// Says the same with what it quotes of files.
+    #[must_use]
+    pub fn quoting(self, quoting: impl Into<String>) -> Self {
+        Self {
+            quoting: Some(quoting.into()),
+            ..self
+        }
+    }
+
+    /// The error as the log tells it.
+    #[must_use]
+    pub fn in_full(&self) -> &str {
+        self.quoting.as_deref().unwrap_or(&self.error)
+    }
+
+    /// The refusal as those see it who may read every file.
+    #[must_use]
+    pub fn for_root(self) -> Self {
+        Self {
+            error: self.quoting.unwrap_or(self.error),
+            quoting: None,
+            ..self
+        }
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+}
+
+impl From<anyhow::Error> for Refused {
+    fn from(error: anyhow::Error) -> Self {
+        Self::because(format!("{error:#}"))
+    }
+}
+
+impl From<NoList> for Refused {
+    fn from(error: NoList) -> Self {
+        Self::because(error.error).hint(error.hint)
+    }
+}

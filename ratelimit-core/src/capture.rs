@@ -1,0 +1,29 @@
+//! Captures of traffic: pcap and pcapng, read as a stream, packet by packet.
+//!
+//! `pcap-parser` does the parsing (of the libraries for both formats it is the maintained one, streams with a bounded buffer,
+//! and is fuzzed); what a file means is put together here: times, lengths, and frames as a network card would see them.
+
+mod error;
+mod format;
+mod interface;
+mod link;
+mod reader;
+mod section;
+mod whole;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::link::Link;
+pub use self::{error::CaptureError, format::Format, reader::Capture};
+
+/// A packet of a capture.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Packet<'a> {
+    /// Nanoseconds since the Unix epoch; `None` where the capture does not say (Simple Packet Blocks).
+    pub time_ns: Option<u64>,
+    /// An Ethernet frame, or as much of its front as was captured.
+    pub frame: &'a [u8],
+    /// Bytes of the whole frame on the wire.
+    pub frame_bytes: u32,
+}

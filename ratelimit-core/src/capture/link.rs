@@ -1,0 +1,109 @@
+//! The kinds of frames that captures hold, and how they become Ethernet frames, which the program reads.
+//!
+//! Where a capture has no Ethernet header, one is put in front of the network packet: without addresses, and with the
+//! protocol that the capture says.
+
+/// What stands before the network packet. The numbers are those of <https://www.tcpdump.org/linktypes.html>.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Link {
+    /// Ethernet.
+    Ethernet,
+    /// BSD loopback: 4 bytes, the address family as the host or (`LOOP`) the network writes it.
+    Loopback,
+    /// Nothing: IP by its version.
+    RawIp,
+    /// Linux cooked: 16 bytes, the protocol last.
+    Cooked,
+    /// Linux cooked, version 2: 20 bytes, the protocol first.
+    Cooked2,
+    /// Anything else.
+    Unknown(i32),
+}
+
+const ETHERNET_HEADER_BYTES: usize = 14;
+const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+/// Names of link types that are met, and not understood.
+const NAMES: [(i32, &str); 9] = [
+    (9, "PPP"),
+    (50, "PPP_HDLC"),
+    (105, "IEEE802_11"),
+    (127, "IEEE802_11_RADIOTAP"),
+    (189, "USB_LINUX"),
+    (192, "PPI"),
+    (220, "USB_LINUX_MMAPPED"),
+    (239, "NFLOG"),
+    (253, "NETLINK"),
+];
+
+impl Link {
+    /// The kind of a number.
+    #[must_use]
+    pub fn from_number(number: i32) -> Self {
+        match number {
+            0 | 108 => Self::Loopback,
+            1 => Self::Ethernet,
+            101 | 228 | 229 => Self::RawIp,
+            113 => Self::Cooked,
+            276 => Self::Cooked2,
+            _ => Self::Unknown(number),
+        }
+    }
+
+    /// The Ethernet frame of what was captured, and the bytes of the whole of it. `buffer` holds it where it has to be made.
+    ///
+    /// # Errors
+    ///
+    /// The name of a kind that is not understood.
+    pub fn ethernet<'a>(
+        self,
+        data: &'a [u8],
+        wire_bytes: u32,
+        buffer: &'a mut Vec<u8>,
+    ) -> Result<(&'a [u8], u32), String> {
+        let header_bytes = match self {
+            Self::Ethernet => return Ok((data, wire_bytes)),
+            Self::RawIp => 0,
+            Self::Loopback => 4,
+            Self::Cooked => 16,
+            Self::Cooked2 => 20,
+            Self::Unknown(number) => return Err(name(number)),
+        };
+        buffer.clear();
+        // A header that was cut before the protocol makes a frame that is cut before it, too.
+        if let Some((header, packet)) = data.split_at_checked(header_bytes) {
+            buffer.extend([0; 12]);
+            if let Some(protocol) = self.protocol(header, packet) {
+                buffer.extend(protocol);
+                buffer.extend(packet);
+            }
+        }
+        let added = ETHERNET_HEADER_BYTES.wrapping_sub(header_bytes);
+        let wire_bytes = usize::try_from(wire_bytes).unwrap_or(usize::MAX);
+        let frame_bytes = wire_bytes.wrapping_add(added).max(buffer.len());
+        Ok((buffer, u32::try_from(frame_bytes).unwrap_or(u32::MAX)))
+    }
+
+    /// The Ethernet type; `None` where too little was captured to know it.
+    fn protocol(self, header: &[u8], packet: &[u8]) -> Option<[u8; 2]> {
+        match self {
+            Self::Cooked => header.last_chunk().copied(),
+            Self::Cooked2 => header.first_chunk().copied(),
+            Self::Ethernet | Self::Loopback | Self::RawIp | Self::Unknown(_) => {
+                match packet.first()? >> 4 {
+                    4 => Some(IPV4),
+                    6 => Some(IPV6),
+                    _ => Some([0, 0]),
+                }
+            }
+        }
+    }
+}
+
+fn name(number: i32) -> String {
+    let name = NAMES.iter().find(|(known, _)| *known == number);
+    match name {
+        Some((_, name)) => format!("of link type {number} ({name})"),
+        None => format!("of link type {number}"),
+    }
+}

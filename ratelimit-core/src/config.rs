@@ -1,0 +1,392 @@
+//! The configuration: TOML files become a [`Config`] that cannot be wrong, or an error that says where and what to write.
+//!
+//! ```text
+//! file -> syntax -> document (each value read, and located) -> merge -> compile -> Config
+//! ```
+//!
+//! Nothing here looks at the machine beyond the files: whether an interface exists is found out when it is attached to.
+
+mod arguments;
+mod ban;
+mod class;
+mod compile;
+pub mod crowdsec;
+mod detection;
+mod document;
+mod error;
+mod file;
+mod interface;
+mod limit;
+mod list;
+mod new_sources;
+mod policy;
+mod prefixes;
+mod report;
+mod suggestion;
+mod syntax;
+mod table;
+#[cfg(test)]
+mod tests;
+mod warning;
+mod wide;
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ratelimit_common::{Address as _, Ipv6, layout::SOURCES_DEFAULT};
+use serde::{Deserialize, Serialize};
+
+pub use self::file::File;
+pub use self::{
+    arguments::{Arguments, from_command_line},
+    error::ConfigError,
+    list::ListConfig,
+};
+use self::{
+    crowdsec::{Address, Key},
+    document::Document,
+    report::Report,
+};
+use crate::{
+    ban::BanSpec,
+    class::Catalogue,
+    detection::Rules,
+    diagnostic::Diagnostic,
+    ip_family::{IpAddress, IpFamily},
+    limit::LimitSpec,
+    new_sources::NewSources,
+    prefix::Prefix,
+};
+
+/// Reads the file at `path`, and `conf.d/*.toml` beside it.
+///
+/// # Errors
+///
+/// Every problem that could be found.
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    inspect(path).map(|(config, _)| config)
+}
+
+/// Reads what [`load`] reads, and says also what in it is legal and probably not meant.
+///
+/// # Errors
+///
+/// Every problem that could be found.
+pub fn inspect(path: &Path) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
+    parse(&read(path)?)
+}
+
+/// The file at `path` and those of the `conf.d` beside it, as they are.
+///
+/// # Errors
+///
+/// Every file that cannot be read.
+pub fn read(path: &Path) -> Result<Vec<File>, ConfigError> {
+    file::read_all(path).map_err(ConfigError::new)
+}
+
+/// The same with another file in place of the one at `path`.
+///
+/// # Errors
+///
+/// Every file that cannot be read.
+pub fn read_with(main: File, path: &Path) -> Result<Vec<File>, ConfigError> {
+    let mut files = vec![main];
+    files.extend(file::read_dropped_in(path).map_err(ConfigError::new)?);
+    Ok(files)
+}
+
+/// What files say that were read, the first of them `config.toml`; and what in it is legal and probably not meant.
+///
+/// # Errors
+///
+/// Every problem that could be found.
+pub fn parse(files: &[File]) -> Result<(Config, Vec<Diagnostic>), ConfigError> {
+    let mut report = Report::new(files);
+    let document = read_documents(files, &mut report);
+    // What a broken file says is not known: nothing can be said of the whole.
+    let Some(document) = document else {
+        return Err(ConfigError::new(report.into_diagnostics()));
+    };
+    let config = compile::compile(files, &document, &mut report);
+    if !report.is_empty() {
+        return Err(ConfigError::new(report.into_diagnostics()));
+    }
+    let mut warnings = Report::new(files);
+    warning::find(&document, &config.classes, &mut warnings);
+    Ok((config, warnings.into_diagnostics()))
+}
+
+/// What all files say; `None` when one of them is no TOML.
+fn read_documents(files: &[File], report: &mut Report) -> Option<Document> {
+    let tables: Vec<_> = files
+        .iter()
+        .enumerate()
+        .map(|(index, file)| syntax::parse(index, file, report))
+        .collect();
+    let tables: Option<Vec<_>> = tables.into_iter().collect();
+    let mut whole = Document::default();
+    for (index, table) in tables?.into_iter().enumerate() {
+        let document = Document::read(index, table, report);
+        whole = whole.merge(document, report);
+    }
+    Some(whole)
+}
+
+/// What the daemon is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The files it was read from, in their order; empty when it came from the command line.
+    pub files: Vec<PathBuf>,
+    /// Where traffic is limited; at least one.
+    pub interfaces: Vec<Interface>,
+    /// What a source is.
+    pub source: Source,
+    /// How many of them may come anew; `None` is any number.
+    pub new_sources: Option<NewSources>,
+    /// The classes that have names.
+    pub classes: Catalogue,
+    /// The policy for sources that no other is for.
+    pub default_policy: PolicyConfig,
+    /// The other policies, by name.
+    pub policies: BTreeMap<String, PolicyConfig>,
+    /// The limits of the wider prefixes around a source.
+    pub aggregate: AggregateConfig,
+    /// The limits of everything that arrives.
+    pub node: NodeConfig,
+    /// The most bans in a minute of sources that are verified.
+    pub bans_per_minute: NonZeroU32,
+    /// The most bans and further limits in a minute of sources that may be forged.
+    pub unverified_per_minute: NonZeroU32,
+    /// The attacks that the daemon looks for.
+    pub attacks: Rules,
+    /// The allow list, sorted.
+    pub allow: Vec<Prefix>,
+    /// The lists that are read from files, by name.
+    pub lists: BTreeMap<String, ListConfig>,
+    /// Whether everything is a dry run.
+    pub observe: bool,
+    /// The clock that packets are judged by.
+    pub clock: ClockWish,
+    /// What becomes of the datapath when the daemon stops.
+    pub on_stop: OnStop,
+    /// Where the daemon keeps things.
+    pub paths: Paths,
+    /// Where metrics are served; `None` is nowhere.
+    pub metrics: Option<SocketAddr>,
+    /// The local API of `CrowdSec` whose decisions are followed; `None` is none.
+    pub crowdsec: Option<Crowdsec>,
+}
+
+/// An interface to limit traffic on.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// How to attach.
+    pub mode: Mode,
+    /// Whether there may be jumbo frames although the interface's MTU does not say so yet.
+    pub jumbo: bool,
+}
+
+/// Where in the kernel the program runs.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// In the driver if it can, else before the network stack; which one is said loudly.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// Before the network stack.
+    Generic,
+}
+
+/// Where the state of sources is kept.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum StateStore {
+    /// In LRU hash maps: the sources that were not seen for longest are forgotten.
+    #[default]
+    Lru,
+    /// In tables of sets, in which nothing that was used is forgotten.
+    Compact,
+}
+
+/// What a source is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Source {
+    /// Leading bits of an IPv4 address, 1 to 32.
+    pub ipv4_prefix: u8,
+    /// Leading bits of an IPv6 address, 1 to 128.
+    pub ipv6_prefix: u8,
+    /// Where their state is kept.
+    pub store: StateStore,
+    /// Sources of each family that are remembered.
+    pub capacity: u32,
+    /// Sliding logs that are remembered, one for each source and limit of both families.
+    pub logs: u32,
+}
+
+impl Source {
+    /// The bits of an address that make it a source.
+    #[must_use]
+    pub fn mask<A: IpAddress>(&self) -> A {
+        A::mask(match A::IP_FAMILY {
+            IpFamily::V4 => self.ipv4_prefix,
+            IpFamily::V6 => self.ipv6_prefix,
+        })
+    }
+
+    /// The source that an address belongs to.
+    #[must_use]
+    pub fn around(&self, address: IpAddr) -> Prefix {
+        let length = match address {
+            IpAddr::V4(_) => self.ipv4_prefix,
+            // As `Address::source`.
+            IpAddr::V6(address) if Ipv6::from(address).is_link_local() => Ipv6::BITS,
+            IpAddr::V6(_) => self.ipv6_prefix,
+        };
+        Prefix::around(address, length).unwrap_or_else(|| address.into())
+    }
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self {
+            ipv4_prefix: 32,
+            ipv6_prefix: 64,
+            store: StateStore::default(),
+            capacity: SOURCES_DEFAULT,
+            logs: LOGS_DEFAULT,
+        }
+    }
+}
+
+/// A policy.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PolicyConfig {
+    /// The sources that it is for, sorted; empty for the default policy, and only for it.
+    pub sources: Vec<Prefix>,
+    /// Its limits, at most 8; none at all is no restriction, and must be written `limits = []`.
+    pub limits: Vec<LimitSpec>,
+    /// Whether to count and pass what it would drop.
+    pub observe: bool,
+    /// When a source is banned that goes on over them; `None` is never.
+    pub ban: Option<BanSpec>,
+}
+
+/// The limits of the wider prefixes around a source, each of its own length, from the narrowest to the widest.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct AggregateConfig {
+    /// Prefixes of IPv4, wider than a source.
+    pub ipv4: Vec<LevelConfig>,
+    /// Prefixes of IPv6, wider than a source.
+    pub ipv6: Vec<LevelConfig>,
+    /// Whether to count and pass what they would drop.
+    pub observe: bool,
+}
+
+/// The limits that all sources of a prefix share.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LevelConfig {
+    /// The length of the prefix.
+    pub prefix: u8,
+    /// The limits, 1 to 8.
+    pub limits: Vec<LimitSpec>,
+}
+
+impl AggregateConfig {
+    /// The prefixes of a family.
+    #[must_use]
+    pub fn levels(&self, family: IpFamily) -> &[LevelConfig] {
+        match family {
+            IpFamily::V4 => &self.ipv4,
+            IpFamily::V6 => &self.ipv6,
+        }
+    }
+
+    fn levels_mut(&mut self, family: IpFamily) -> &mut Vec<LevelConfig> {
+        match family {
+            IpFamily::V4 => &mut self.ipv4,
+            IpFamily::V6 => &mut self.ipv6,
+        }
+    }
+}
+
+/// The limits of everything that arrives.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct NodeConfig {
+    /// The limits, at most 8.
+    pub limits: Vec<LimitSpec>,
+    /// Whether to count and pass what they would drop.
+    pub observe: bool,
+}
+
+/// The clock that packets are judged by.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockWish {
+    /// The coarse one where every limit stays within its promised error with it.
+    #[default]
+    Auto,
+    /// The precise one.
+    Precise,
+    /// The coarse one.
+    Coarse,
+}
+
+/// What becomes of the datapath when the daemon stops.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnStop {
+    /// It goes on enforcing.
+    #[default]
+    Keep,
+    /// It is detached, and its state is gone.
+    Detach,
+}
+
+/// Where the daemon keeps things.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Paths {
+    /// Pinned maps and links, on a bpffs: `/sys/fs/bpf/ratelimit`.
+    pub pins: PathBuf,
+    /// The database: `/var/lib/ratelimit`.
+    pub state: PathBuf,
+    /// The control socket and the lock: `/run/ratelimit`.
+    pub runtime: PathBuf,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            pins: "/sys/fs/bpf/ratelimit".into(),
+            state: "/var/lib/ratelimit".into(),
+            runtime: "/run/ratelimit".into(),
+        }
+    }
+}
+
+/// A local API of `CrowdSec`.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Crowdsec {
+    /// Where it is.
+    pub address: Address,
+    /// The key that it knows this bouncer by.
+    pub key: Key,
+    /// How often it is asked.
+    pub every: Duration,
+}
+
+/// Sliding logs that are remembered unless the configuration says otherwise.
+const LOGS_DEFAULT: u32 = 1 << 14;
+
+/// Where metrics are served unless the configuration says otherwise.
+fn default_metrics() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 9798).into()
+}

@@ -1,0 +1,103 @@
+//! Whether the classes fit together, and whether limits name those that there are.
+
+use std::collections::{BTreeSet, HashMap};
+
+use ratelimit_common::class::CLASSES_MAX;
+
+use crate::{
+    class::{BUILT_IN, Catalogue, Class, Match, Selected},
+    config::{
+        class::NamedClass,
+        document::Document,
+        report::{Report, Spot},
+        suggestion,
+    },
+    diagnostic::Problem,
+};
+
+/// The classes that have names.
+pub fn compile(document: &Document, report: &mut Report) -> Catalogue {
+    let catalogue = named(&document.classes, report);
+    check_mentions(document, &catalogue, report);
+    check_count(document, &catalogue, report);
+    catalogue
+}
+
+fn named(located: &[NamedClass], report: &mut Report) -> Catalogue {
+    let mut catalogue = Catalogue::default();
+    let mut names: HashMap<&str, &Spot> = HashMap::new();
+    let mut classes: HashMap<&Class, &NamedClass> = HashMap::new();
+    for named in located {
+        if let Some(first) = names.insert(&named.name, &named.spot) {
+            let what = format!("{} is defined twice", named.title);
+            report.add_repeated(
+                &named.spot,
+                first,
+                &what,
+                "make them one, or give one another name",
+            );
+        }
+        let Some(class) = &named.class else { continue };
+        if let Some(first) = classes
+            .insert(class, named)
+            .filter(|first| first.name != named.name)
+        {
+            let what = format!("{} has the same packets as {}", named.title, first.title);
+            report.add_repeated(&named.spot, &first.spot, &what, "keep one of them");
+        }
+        if let Some(name) = built_in(class) {
+            let message = format!(
+                "{} has the same packets as the built-in class `{name}`",
+                named.title
+            );
+            let hint = format!("remove it, and write match = \"{name}\"");
+            report.add(&named.spot, Problem::new(message, hint));
+        }
+        catalogue.insert(named.name.clone(), class.clone());
+    }
+    catalogue
+}
+
+/// The built-in class that says the same.
+fn built_in(class: &Class) -> Option<&'static str> {
+    let catalogue = Catalogue::default();
+    let selected = Ok(Selected::Class(class.clone()));
+    let mut names = BUILT_IN.into_iter();
+    names.find(|name| catalogue.select(&Match::Named((*name).to_owned())) == selected)
+}
+
+fn check_mentions(document: &Document, catalogue: &Catalogue, report: &mut Report) {
+    // A class that is wrong was reported; that it is used is no problem of its own.
+    let defined: Vec<&str> = document
+        .classes
+        .iter()
+        .map(|named| named.name.as_str())
+        .collect();
+    for name in document.mentions() {
+        let known = catalogue.select(&Match::Named(name.value.clone())).is_ok();
+        if known || defined.contains(&name.value.as_str()) {
+            continue;
+        }
+        let names: Vec<&str> = catalogue.names().collect();
+        let hint = suggestion::word(&name.value, &names);
+        let message = format!("there is no class `{}`", name.value);
+        report.add(&name.spot, Problem::new(message, hint));
+    }
+}
+
+fn check_count(document: &Document, catalogue: &Catalogue, report: &mut Report) {
+    let mut used = BTreeSet::new();
+    for group in document.groups() {
+        for limit in group.limits {
+            let selected = limit.value.class().map(|class| catalogue.select(class));
+            let Some(Ok(Selected::Class(class))) = selected else {
+                continue;
+            };
+            if used.insert(class) && used.len() == CLASSES_MAX + 1 {
+                let message = format!("this is the {}. class that limits count", used.len());
+                let hint = format!("keep {CLASSES_MAX}, the most that can be told apart");
+                report.add(&limit.spot, Problem::new(message, hint));
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! An interface: `[[interface]]`.
+
+use ratelimit_common::layout::INTERFACES_MAX;
+
+use super::{
+    Interface, Mode,
+    report::{At, Report},
+    table::Value,
+};
+use crate::diagnostic::Problem;
+
+/// Bytes of an interface's name, without the NUL: `IFNAMSIZ` less 1.
+const NAME_BYTES_MAX: usize = 15;
+
+const MODES: [(&str, Mode); 3] = [
+    ("auto", Mode::Auto),
+    ("native", Mode::Native),
+    ("generic", Mode::Generic),
+];
+
+/// Reads the interfaces of a file; `None` in place of what is wrong, and reported.
+pub fn read_all(value: Value<'_>, report: &mut Report) -> Vec<Option<At<Interface>>> {
+    match value.list("[[interface]], with two brackets", report) {
+        Some(items) => items.into_iter().map(|item| read(item, report)).collect(),
+        None => vec![None],
+    }
+}
+
+fn read(value: Value<'_>, report: &mut Report) -> Option<At<Interface>> {
+    let mut section = value.table("[[interface]]".to_owned(), "[[interface]]", report)?;
+    let name = section.take("name");
+    if name.is_none() {
+        section.lacks("name", "write for example name = \"eth0\"", report);
+    }
+    let name = name.and_then(|value| value.text("name = \"eth0\"", report));
+    let mode = section.take("mode");
+    let mode = mode.and_then(|value| value.choice(&MODES, report));
+    let jumbo = section.take("jumbo");
+    let jumbo = jumbo.and_then(|value| value.boolean(report));
+    section.finish(report);
+    let At { value, spot } = name?;
+    if let Err(problem) = check_name(&value) {
+        report.add(&spot, problem);
+        return None;
+    }
+    let interface = Interface {
+        name: value,
+        mode: mode.map(|mode| mode.value).unwrap_or_default(),
+        jumbo: jumbo.is_some_and(|jumbo| jumbo.value),
+    };
+    Some(At {
+        value: interface,
+        spot,
+    })
+}
+
+/// What Linux allows: `dev_valid_name` in `net/core/dev.c`.
+pub fn check_name(name: &str) -> Result<(), Problem> {
+    let is_odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
+    let message = if name.is_empty() {
+        "the name of the interface is empty".to_owned()
+    } else if name.len() > NAME_BYTES_MAX {
+        let length = name.len();
+        format!("`{name}` has {length} bytes, and names of interfaces at most {NAME_BYTES_MAX}")
+    } else if name == "." || name == ".." || name.contains(is_odd) {
+        format!("`{name}` is no name that an interface can have")
+    } else {
+        return Ok(());
+    };
+    let hint = "write a name that `ip link` shows, such as eth0";
+    Err(Problem::new(message, hint))
+}
+
+/// What is wrong with so many interfaces.
+pub fn check_count(count: usize) -> Result<(), Problem> {
+    if count <= INTERFACES_MAX as usize {
+        return Ok(());
+    }
+    Err(Problem::new(
+        format!("{count} interfaces are too many"),
+        format!("keep {INTERFACES_MAX}, the most that can be counted apart"),
+    ))
+}

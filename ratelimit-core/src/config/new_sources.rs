@@ -1,0 +1,104 @@
+//! `new_sources = { count = 100_000, per = "1s", beyond = "drop" }` in `[source]`.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use ratelimit_common::new_sources::{Beyond, COUNT_MAX, PER_MIN};
+
+use super::{
+    Source,
+    report::{At, Report},
+    table::{Section, Value},
+};
+use crate::{
+    diagnostic::Problem,
+    new_sources::{BEYOND, NewSources},
+    quantity,
+};
+
+const EXAMPLE: &str = "new_sources = { count = 100_000, per = \"1s\", beyond = \"drop\" }";
+const COUNT_EXAMPLE: u32 = 100_000;
+
+/// The longest window: a flood of an hour ago should not keep anybody out.
+const PER_MAX: Duration = Duration::from_hours(1);
+
+/// The prefixes that are charged as one where the budget is spent, of IPv4 and of IPv6.
+const CROWDS: [(&str, u8); 2] = [("ipv4_prefix", 24), ("ipv6_prefix", 48)];
+
+/// Reads the budget.
+pub fn read(value: Value<'_>, source: &Source, report: &mut Report) -> Option<At<NewSources>> {
+    let mut section = value.table("new_sources".to_owned(), EXAMPLE, report)?;
+    let count = match section.take("count") {
+        Some(value) => value.integer_in(1..=COUNT_MAX, COUNT_EXAMPLE, report),
+        None => lacks(&section, "count", "count = 100_000", report),
+    };
+    let per = match section.take("per") {
+        Some(value) => read_per(value, report),
+        None => lacks(&section, "per", "per = \"1s\"", report),
+    };
+    let beyond = if let Some(value) = section.take("beyond") {
+        value.choice(&BEYOND, report)
+    } else {
+        let hint =
+            "beyond = \"drop\", \"pass\" or \"aggregate\": what becomes of packets of more sources";
+        lacks(&section, "beyond", hint, report)
+    };
+    let spot = section.spot.clone();
+    section.finish(report);
+    let beyond = beyond?;
+    check_width(&beyond, source, report);
+    let value = NewSources {
+        count: NonZeroU32::new(count?)?,
+        per: per?,
+        beyond: beyond.value,
+    };
+    Some(At { value, spot })
+}
+
+fn lacks<T>(section: &Section<'_>, key: &str, example: &str, report: &mut Report) -> Option<T> {
+    section.lacks(key, &format!("write {example}"), report);
+    None
+}
+
+fn read_per(value: Value<'_>, report: &mut Report) -> Option<Duration> {
+    let example = match value.digits() {
+        Some(digits) => format!("per = \"{digits}s\""),
+        None => "per = \"1s\"".to_owned(),
+    };
+    let text = value.text(&example, report)?;
+    let per = match quantity::parse_duration(&text.value) {
+        Ok(per) => per,
+        Err(error) => {
+            report.add(&text.spot, error.into());
+            return None;
+        }
+    };
+    if (PER_MIN..=PER_MAX).contains(&per) {
+        return Some(per);
+    }
+    let message = "`per` of new_sources is out of range";
+    report.add(
+        &text.spot,
+        Problem::new(message, "write a time from 66ms to 1h"),
+    );
+    None
+}
+
+/// A source that is as wide as what it would be charged with is charged with nobody.
+fn check_width(beyond: &At<Beyond>, source: &Source, report: &mut Report) {
+    if beyond.value != Beyond::Aggregate {
+        return;
+    }
+    let widths = [source.ipv4_prefix, source.ipv6_prefix];
+    for ((key, crowd), width) in CROWDS.into_iter().zip(widths) {
+        if width <= crowd {
+            let message = format!(
+                "new sources cannot be charged to their /{crowd}: {key} is {width}, and a source is no narrower than that"
+            );
+            let hint = format!(
+                "write beyond = \"drop\" or \"pass\", or {key} = {} or more",
+                crowd + 1
+            );
+            report.add(&beyond.spot, Problem::new(message, hint));
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Lists of prefixes: the sources of a policy, and the allow list.
+
+use std::collections::HashMap;
+
+use super::{
+    report::{At, Report, Spot},
+    table::Value,
+};
+use crate::{diagnostic::Problem, prefix::Prefix};
+
+const EXAMPLE: &str = "sources = [\"192.0.2.0/24\", \"2001:db8::1\"]";
+
+/// Reads a list of prefixes.
+pub fn read(value: Value<'_>, report: &mut Report) -> Vec<At<Prefix>> {
+    let items = value.list(EXAMPLE, report).unwrap_or_default();
+    items
+        .into_iter()
+        .filter_map(|item| read_prefix(item, report))
+        .collect()
+}
+
+fn read_prefix(value: Value<'_>, report: &mut Report) -> Option<At<Prefix>> {
+    let text = value.text(EXAMPLE, report)?;
+    match text.value.parse() {
+        Ok(prefix) => Some(text.map(|_| prefix)),
+        Err(error) => {
+            report.add(&text.spot, Problem::from(error));
+            None
+        }
+    }
+}
+
+/// Prefixes that may stand once, and where they do.
+#[derive(Default)]
+pub struct Places<'d> {
+    places: HashMap<Prefix, (&'d str, &'d Spot)>,
+}
+
+impl<'d> Places<'d> {
+    /// Enters the prefixes of the table `title`, and reports those that were entered before.
+    pub fn enter(&mut self, title: &'d str, list: &'d [At<Prefix>], report: &mut Report) {
+        for At { value, spot } in list {
+            let Some((first_title, first)) = self.places.insert(*value, (title, spot)) else {
+                continue;
+            };
+            let (what, hint) = if first_title == title {
+                (format!("{value} stands twice in {title}"), "remove it")
+            } else {
+                let what = format!("{value} stands in {first_title} and in {title}");
+                (what, "remove it from one of them: a source has one policy")
+            };
+            report.add_repeated(spot, first, &what, hint);
+        }
+    }
+}

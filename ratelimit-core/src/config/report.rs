@@ -1,0 +1,114 @@
+//! The problems of a configuration, gathered while it is read.
+
+use std::ops::Range;
+
+use super::file::File;
+use crate::diagnostic::{Diagnostic, Position, Problem};
+
+/// Problems that are shown; a broken list of a million prefixes is told by its first hundred.
+const PROBLEMS_MAX: usize = 100;
+
+/// Where something stands: the index of a file, and the bytes of it.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Spot {
+    pub file: usize,
+    pub start: usize,
+    pub end: usize,
+}
+
+/// A value, and where it stands.
+#[derive(Clone, Debug)]
+pub struct At<T> {
+    pub value: T,
+    pub spot: Spot,
+}
+
+impl Spot {
+    pub fn new(file: usize, span: &Range<usize>) -> Self {
+        Self {
+            file,
+            start: span.start,
+            end: span.end,
+        }
+    }
+}
+
+impl<T> At<T> {
+    /// Another value at the same place.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> At<U> {
+        At {
+            value: make(self.value),
+            spot: self.spot,
+        }
+    }
+}
+
+/// The problems found so far.
+pub struct Report<'f> {
+    files: &'f [File],
+    problems: Vec<(Spot, Problem)>,
+    absent: Vec<Problem>,
+}
+
+impl<'f> Report<'f> {
+    pub fn new(files: &'f [File]) -> Self {
+        Self {
+            files,
+            problems: vec![],
+            absent: vec![],
+        }
+    }
+
+    /// Notes a problem of what stands at `spot`.
+    pub fn add(&mut self, spot: &Spot, problem: Problem) {
+        if self.has_room() {
+            self.problems.push((spot.clone(), problem));
+        }
+    }
+
+    /// Notes that something is in none of the files.
+    pub fn add_absent(&mut self, problem: Problem) {
+        self.absent.push(problem);
+    }
+
+    /// Notes that what stands at `spot` stood at `first` before.
+    pub fn add_repeated(&mut self, spot: &Spot, first: &Spot, what: &str, hint: &str) {
+        if self.has_room() {
+            let message = format!("{what}, first at {}", self.name(first));
+            self.add(spot, Problem::new(message, hint));
+        }
+    }
+
+    /// Where `spot` is, as a message names it.
+    pub fn name(&self, spot: &Spot) -> String {
+        let File { path, text } = &self.files[spot.file];
+        let position = Position::new(text, &(spot.start..spot.end));
+        format!("{}:{}:{}", path.display(), position.line, position.column)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.problems.is_empty() && self.absent.is_empty()
+    }
+
+    /// The problems in the order of the files; what is absent, at the end.
+    pub fn into_diagnostics(mut self) -> Vec<Diagnostic> {
+        self.problems.sort_by(|a, b| a.0.cmp(&b.0));
+        let located = self.problems.into_iter().map(|(spot, problem)| {
+            let File { path, text } = &self.files[spot.file];
+            Diagnostic {
+                position: Some(Position::new(text, &(spot.start..spot.end))),
+                ..Diagnostic::of_file(path, problem)
+            }
+        });
+        let main = &self.files[0].path;
+        let absent = self
+            .absent
+            .into_iter()
+            .map(|problem| Diagnostic::of_file(main, problem));
+        located.chain(absent).collect()
+    }
+
+    fn has_room(&self) -> bool {
+        self.problems.len() < PROBLEMS_MAX
+    }
+}

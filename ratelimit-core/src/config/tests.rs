@@ -1,0 +1,98 @@
+//! Configurations and what becomes of them, text for text.
+
+mod accepted;
+mod bans;
+mod classes;
+mod command_line;
+mod contrib;
+mod crowdsec;
+mod detection;
+mod files;
+mod limits;
+mod lists;
+mod new_sources;
+mod places;
+mod refused;
+mod sources;
+mod warned;
+mod wide;
+
+use std::{fs, path::Path, time::Duration};
+
+use tempfile::TempDir;
+
+use super::{Config, ConfigError, inspect};
+use crate::diagnostic::Diagnostic;
+
+/// What every file here needs, and no case is about: 7 lines.
+const MINIMAL: &str = "\
+[[interface]]
+name = \"eth0\"
+
+[policy.default]
+limits = []
+
+# --- the case ---
+";
+
+/// Loads `toml` as `config.toml`; `Ok` when it is accepted, else what is said of it.
+#[track_caller]
+fn check(toml: &str, expected: &str) {
+    check_files(&[("config.toml", toml)], expected);
+}
+
+/// Loads `toml` with the minimal file before it, so that it begins with line 8.
+#[track_caller]
+fn check_behind_minimal(toml: &str, expected: &str) {
+    check(&format!("{MINIMAL}{toml}"), expected);
+}
+
+#[track_caller]
+fn check_files(files: &[(&str, &str)], expected: &str) {
+    let (answer, directory) = inspect_files(files);
+    let answer = answer.err().map(|error| error.to_string());
+    assert_eq!(
+        without(&directory, &answer.unwrap_or_default()),
+        expected,
+        "{files:#?}"
+    );
+}
+
+/// What is warned of in `toml`, which is accepted.
+#[track_caller]
+fn check_warnings(toml: &str, expected: &str) {
+    let (answer, directory) = inspect_files(&[("config.toml", toml)]);
+    let (_, warnings) = answer.unwrap_or_else(|error| panic!("{error}"));
+    let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(without(&directory, &warnings.join("\n")), expected);
+}
+
+#[track_caller]
+fn check_warnings_behind_minimal(toml: &str, expected: &str) {
+    check_warnings(&format!("{MINIMAL}{toml}"), expected);
+}
+
+#[track_caller]
+fn load_text(toml: &str) -> Config {
+    let (answer, _directory) = inspect_files(&[("config.toml", toml)]);
+    answer.unwrap_or_else(|error| panic!("{error}\n{toml}")).0
+}
+
+type Answer = Result<(Config, Vec<Diagnostic>), ConfigError>;
+
+/// Loads the first of `files`, with all of them beside it.
+fn inspect_files(files: &[(&str, &str)]) -> (Answer, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    (inspect(&directory.path().join(files[0].0)), directory)
+}
+
+/// The text, with paths as from inside `directory`.
+fn without(directory: &TempDir, text: &str) -> String {
+    let prefix = Path::new(directory.path()).join("");
+    text.replace(prefix.to_str().unwrap(), "")
+}

@@ -1,0 +1,24 @@
+//! What is pure in the control plane: the model, the configuration, lists, the types of the API, tables in memory, captures, detection.
+//!
+//! It knows neither the kernel nor a database nor a network. What needs the time is told it.
+
+pub mod api;
+pub mod atomic_ring;
+pub mod author;
+pub mod ban;
+pub mod capture;
+pub mod class;
+pub mod class_tables;
+pub mod config;
+pub mod detection;
+pub mod diagnostic;
+pub mod exposition;
+pub mod ip_family;
+pub mod limit;
+pub mod lists;
+pub mod log_size;
+pub mod memory_tables;
+pub mod new_sources;
+pub mod origin;
+pub mod prefix;
+pub mod quantity;

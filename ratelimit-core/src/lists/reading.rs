@@ -1,0 +1,89 @@
+//! What came of reading a list.
+
+use std::{collections::BTreeMap, fmt};
+
+use jiff::Timestamp;
+
+use super::{
+    format::Format,
+    own::Facts,
+    reasons::{ReasonId, Reasons},
+};
+use crate::{diagnostic::Diagnostic, prefix::Prefix};
+
+/// A prefix of a list.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Entry {
+    /// Whom.
+    pub prefix: Prefix,
+    /// Until when; `None` is for as long as the list has it.
+    pub until: Option<Timestamp>,
+    /// Why.
+    pub reason: ReasonId,
+    /// What its line says besides: an index into [`Reading::facts`].
+    pub facts: u32,
+}
+
+/// A list that was read.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// How it was written.
+    pub format: Format,
+    /// The entries, in the order of the text.
+    pub entries: Vec<Entry>,
+    /// Why they are there.
+    pub reasons: Reasons,
+    /// What lines say besides. The first says nothing, and is that of all other formats than our own.
+    pub facts: Vec<Facts>,
+    /// The lines that are wrong.
+    pub bad: BadLines,
+    /// How many entries were left out for good reason, by that reason: `captcha, not a ban`.
+    pub skipped: BTreeMap<String, usize>,
+}
+
+/// The lines of a list that are wrong, and how many there are.
+#[derive(Clone, Debug, Default)]
+pub struct BadLines {
+    /// The first of them, each with its text and what to write.
+    pub shown: Vec<Diagnostic>,
+    /// Those behind, a line each: `list:11:1: ...`.
+    pub told: Vec<String>,
+    /// All of them.
+    pub count: usize,
+}
+
+impl BadLines {
+    /// Those that are shown, without anything that is quoted of them, for those who may not read the list.
+    #[must_use]
+    pub fn unquoted(&self) -> String {
+        let mut lines: Vec<_> = self.shown.iter().map(Diagnostic::unquoted).collect();
+        lines.extend(more(self.count - lines.len()));
+        lines.join("\n")
+    }
+
+    /// All that are told. Their [`Display`](fmt::Display) has those that are shown, and a number.
+    #[must_use]
+    pub fn all(&self) -> String {
+        let shown = self.shown.iter().map(ToString::to_string);
+        let mut lines: Vec<_> = shown.chain(self.told.iter().cloned()).collect();
+        lines.extend(more(self.count - lines.len()));
+        lines.join("\n")
+    }
+}
+
+impl fmt::Display for BadLines {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines: Vec<_> = self.shown.iter().map(ToString::to_string).collect();
+        lines.extend(more(self.count - lines.len()));
+        formatter.write_str(&lines.join("\n"))
+    }
+}
+
+/// How many more there are, where there are any.
+fn more(count: usize) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("and 1 more bad line".to_owned()),
+        count => Some(format!("and {count} more bad lines")),
+    }
+}

@@ -1,0 +1,104 @@
+//! Whether an entry may be on a list: the one place that each entry of each format passes.
+
+use super::own::Action;
+use crate::{diagnostic::Problem, prefix::Prefix};
+
+/// The widest prefixes that are taken without force.
+const WIDEST_V4: u8 = 8;
+const WIDEST_V6: u8 = 19;
+
+/// What a list may hold.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Vetting {
+    /// Whether prefixes may be wider than a /8 of IPv4 and a /19 of IPv6.
+    pub force: bool,
+    /// What is done with all entries; `None` where each says so itself.
+    pub action: Option<Action>,
+}
+
+impl Vetting {
+    /// Refuses an entry that says itself what is done with it, and means something else than the whole list is for.
+    ///
+    /// # Errors
+    ///
+    /// When the two differ.
+    pub fn vet_action(&self, said: Option<Action>) -> Result<(), Problem> {
+        let (Some(all), Some(said)) = (self.action, said) else {
+            return Ok(());
+        };
+        if all == said {
+            return Ok(());
+        }
+        let message = format!(
+            "the line says `{}`, and all of the list is to {}",
+            said.label(),
+            all.label()
+        );
+        let hint = match said {
+            Action::Ban => {
+                "write --ban, or action = \"ban\"; a mixed export is imported without a flag"
+            }
+            Action::Allow => {
+                "write --allow, or action = \"allow\"; a mixed export is imported without a flag"
+            }
+        };
+        Err(Problem::new(message, hint))
+    }
+
+    /// Takes a prefix, or says why not and what to do.
+    ///
+    /// # Errors
+    ///
+    /// For a prefix of all addresses; without force, for one that is very wide.
+    pub fn vet(&self, prefix: Prefix) -> Result<(), Problem> {
+        let widest = if prefix.address().is_ipv4() {
+            WIDEST_V4
+        } else {
+            WIDEST_V6
+        };
+        if prefix.is_empty() {
+            let message = format!("`{prefix}` is every address there is");
+            return Err(Problem::new(message, "write the prefixes that are meant"));
+        }
+        if prefix.len() < widest && !self.force {
+            let message = format!("`{prefix}` is wider than /{widest}");
+            let hint = "write narrower prefixes, or say that it is meant: --force, or force = true";
+            return Err(Problem::new(message, hint));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_of_all_addresses_is_never_taken() {
+        check(
+            "0.0.0.0/0",
+            true,
+            Some("`0.0.0.0/0` is every address there is"),
+        );
+        check("::/0", true, Some("`::/0` is every address there is"));
+    }
+
+    #[test]
+    fn a_wide_prefix_is_taken_by_force() {
+        check("224.0.0.0/3", false, Some("`224.0.0.0/3` is wider than /8"));
+        check("224.0.0.0/3", true, None);
+        check("10.0.0.0/8", false, None);
+        check("2000::/18", false, Some("`2000::/18` is wider than /19"));
+        check("2000::/19", false, None);
+    }
+
+    fn check(prefix: &str, force: bool, expected: Option<&str>) {
+        let vetting = Vetting {
+            force,
+            action: None,
+        };
+        let answer = vetting.vet(prefix.parse().unwrap());
+        let message = answer.err().map(|problem| problem.message);
+        assert_eq!(message.as_deref(), expected);
+    }
+}
