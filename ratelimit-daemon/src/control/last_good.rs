@@ -37,7 +37,9 @@ impl Start {
     /// # Errors
     ///
     /// What is wrong with the files, where none was in force before.
-    pub fn read(main: &Path) -> Result<(Self, Vec<ratelimit_core::diagnostic::Diagnostic>), ConfigError> {
+    pub fn read(
+        main: &Path,
+    ) -> Result<(Self, Vec<ratelimit_core::diagnostic::Diagnostic>), ConfigError> {
         let read = config::read(main);
         match read.and_then(|texts| config::parse(&texts).map(|parsed| (texts, parsed))) {
             Ok((texts, (config, warnings))) => {
