@@ -27,7 +27,7 @@ pub(crate) mod syscall;
 use std::{net::IpAddr, ops::Range, sync::Arc};
 
 pub use batch::Place;
-pub use compact::{HeldTable, TABLES};
+pub use compact::{TABLES, read_held};
 pub use interface::{InterfaceState, XdpMode};
 pub use kernel::Kernel;
 pub use mapped::Mapped;

@@ -22,5 +22,4 @@ pub mod rlctl;
 mod rtnetlink;
 pub mod samples;
 mod seccomp;
-pub mod simulation;
 pub mod user;

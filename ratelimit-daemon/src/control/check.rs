@@ -8,18 +8,18 @@ use ratelimit_core::{
     api::{
         Ban, Check, ClassVerdict, Covering, Entry, LimitState, NOT_ENFORCED, Refused, WiderLimits,
     },
+    intent::BanRow,
     ip_family::IpFamily,
     lists::Action,
     origin::Origin,
+    policies::{DEFAULT, NODE, Named},
     prefix::Prefix,
 };
 
 use super::{
     controller::Controller,
     limit_state::SourceState,
-    policies::{DEFAULT, NODE, Named},
     preview,
-    store::BanRow,
     views::{ban, unreadable},
 };
 use crate::{clock, datapath::DatapathError};

@@ -9,9 +9,10 @@ use ratelimit_common::{
 use ratelimit_core::{
     api::LimitState,
     limit::{FRAME_BYTES, LimitUnit},
+    policies::Named,
 };
 
-use super::{policies::Named, preview::ReadOnlyRing};
+use super::preview::ReadOnlyRing;
 use crate::datapath::{DatapathError, SourceTables};
 
 /// What is kept of a source under a policy: a word for each limit, and a ring for each sliding log.

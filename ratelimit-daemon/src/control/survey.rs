@@ -14,9 +14,10 @@ use std::{
 };
 
 use ratelimit_common::compact::Region;
+use ratelimit_core::policies::Policies;
 use tokio::sync::mpsc;
 
-use super::{evictions::Evictions, history::Walk, policies::Policies};
+use super::{evictions::Evictions, history::Walk};
 use crate::datapath::{DatapathError, SlotRow, SourceRow, SourceTables};
 
 /// Walks that may wait for their turn.

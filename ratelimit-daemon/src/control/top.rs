@@ -10,6 +10,7 @@ use std::{collections::HashMap, net::IpAddr, sync::Arc};
 use ratelimit_common::{Instant, Record};
 use ratelimit_core::{
     api::{Refused, TopSource},
+    policies::{DEFAULT, Named, Policies},
     prefix::Prefix,
 };
 
@@ -19,7 +20,6 @@ use super::{
     handle::{Handle, Unanswered},
     limit_state::SourceState,
     new_sources::Telling,
-    policies::{DEFAULT, Named, Policies},
     views::unreadable,
 };
 use crate::{

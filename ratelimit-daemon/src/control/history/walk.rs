@@ -7,17 +7,16 @@ use std::{
 };
 
 use ratelimit_common::{algorithm::Algorithm, compact::Region};
-use ratelimit_core::ip_family::IpFamily;
+use ratelimit_core::{
+    intent::limited,
+    ip_family::IpFamily,
+    policies::{Policies, Role},
+};
 
 use super::{Look, Measured, counted};
 use crate::{
     clock,
-    control::{
-        limited,
-        policies::{Policies, Role},
-        preview::ReadOnlyRing,
-        survey::Survey,
-    },
+    control::{preview::ReadOnlyRing, survey::Survey},
     datapath::{DatapathError, Place, SETS_AT_ONCE, SourceTables},
 };
 

@@ -4,10 +4,11 @@
 use std::collections::{HashMap, HashSet};
 
 use ratelimit_common::policy::LIMITS_MAX;
+use ratelimit_core::policies::Named;
 
 use super::{Busy, Walk};
 use crate::{
-    control::{limit_state::share, policies::Named},
+    control::limit_state::share,
     datapath::{DatapathError, SlotRow},
 };
 

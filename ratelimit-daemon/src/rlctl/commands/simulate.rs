@@ -5,14 +5,16 @@ mod text;
 
 use std::path::Path;
 
+use jiff::Timestamp;
 use ratelimit_core::{
     capture::{Capture, CaptureError},
-    config,
+    config, list_file,
+    simulation::{Configured, Simulation, TooManyIntervals, answer::Answer},
 };
 
 use self::answer::{CaptureJson, ConfigJson, SimulateJson};
 use crate::{
-    control::ListFile,
+    clock,
     rlctl::{
         commands::config::wrong,
         failure::Failure,
@@ -21,7 +23,6 @@ use crate::{
         report::Report,
         simulate_arguments::SimulateArguments,
     },
-    simulation::{Configured, Simulation, TooManyIntervals, answer::Answer},
 };
 
 /// Reads the capture through both configurations. It ends as refused, and with an answer, when the capture ends too early.
@@ -84,19 +85,23 @@ fn load(file: &Path) -> Result<(Configured, Vec<String>), Failure> {
     let mut notes: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let mut lists = Vec::new();
     for (name, list) in &config.lists {
-        let file = ListFile {
-            name: name.as_str().into(),
-            config: list.clone(),
-        };
-        match file.read() {
-            Ok(reading) => lists.push((file, reading)),
+        match list_file::read(list, Timestamp::now()) {
+            Ok(reading) => lists.push((name.clone(), reading)),
             Err(refused) => notes.push(format!(
                 "the list {name} is left out: {}",
                 printable_lines(refused.in_full())
             )),
         }
     }
-    Ok((Configured { config, lists }, notes))
+    let tick = clock::tick();
+    Ok((
+        Configured {
+            config,
+            lists,
+            tick,
+        },
+        notes,
+    ))
 }
 
 fn no_capture(name: &str, error: &CaptureError) -> Failure {

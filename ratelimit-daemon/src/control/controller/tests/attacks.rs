@@ -180,7 +180,7 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
     assert_eq!(snapshot.status.limited, 1);
     lab.restart();
     assert!(seen(&lab, "192.0.2.1").limited.is_some());
-    let mut row = lab.controller.intent.limited[&prefix("192.0.2.1")].clone();
+    let mut row = lab.controller.intent.limited()[&prefix("192.0.2.1")].clone();
     row.until = clock::now();
     let over = Edit::Limited(prefix("192.0.2.1"), Some(row));
     lab.controller.edit(&[over]).unwrap();

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
-use ratelimit_core::capture::{CaptureError, Format};
+use ratelimit_core::{
+    capture::{CaptureError, Format},
+    simulation::answer::{Answer, ComparisonAnswer},
+};
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::simulation::answer::{Answer, ComparisonAnswer};
 
 /// One document.
 pub struct SimulateJson<'a> {

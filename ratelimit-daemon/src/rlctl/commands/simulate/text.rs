@@ -5,18 +5,18 @@ mod notes;
 
 use std::time::Duration;
 
-use ratelimit_core::quantity;
+use ratelimit_core::{
+    quantity,
+    simulation::answer::{Answer, Interval, Refused, RefusedSource},
+};
 
 pub use self::notes::notes;
 
-use crate::{
-    rlctl::{
-        output::{HEAD, printable, styled},
-        phrase,
-        simulate_arguments::SimulateArguments,
-        table::{Table, left, right},
-    },
-    simulation::answer::{Answer, Interval, Refused, RefusedSource},
+use crate::rlctl::{
+    output::{HEAD, printable, styled},
+    phrase,
+    simulate_arguments::SimulateArguments,
+    table::{Table, left, right},
 };
 
 /// All of it, in paragraphs.

@@ -1,12 +1,11 @@
 //! What two configurations make different.
 
+use ratelimit_core::simulation::answer::{ChangedSource, ComparisonAnswer, VerdictName};
+
 use super::{share, why};
-use crate::{
-    rlctl::{
-        phrase,
-        table::{Table, left, right},
-    },
-    simulation::answer::{ChangedSource, ComparisonAnswer, VerdictName},
+use crate::rlctl::{
+    phrase,
+    table::{Table, left, right},
 };
 
 /// What both configurations said of the packets.

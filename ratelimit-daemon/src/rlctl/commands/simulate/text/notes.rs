@@ -1,8 +1,8 @@
 //! What is good to know about a simulation.
 
-use ratelimit_core::config::StateStore;
+use ratelimit_core::{config::StateStore, simulation::answer::Answer};
 
-use crate::{rlctl::phrase, simulation::answer::Answer};
+use crate::rlctl::phrase;
 
 /// What is good to know.
 pub fn notes(answer: &Answer) -> Vec<String> {
@@ -79,9 +79,14 @@ fn evicted(answer: &Answer) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use ratelimit_core::{
+        config,
+        simulation::{Configured, Simulation},
+    };
+
     use super::*;
-    use crate::simulation::Simulation;
-    use ratelimit_core::config;
 
     #[test]
     fn sources_that_lost_their_state_are_told_by_store() {
@@ -131,8 +136,11 @@ mod tests {
         let path = directory.path().join("config.toml");
         let interface = "[[interface]]\nname = \"eth0\"";
         std::fs::write(&path, format!("{interface}\n{text}\n")).unwrap();
-        Simulation::new(config::load(&path).unwrap(), None, None)
-            .unwrap()
-            .answer(1)
+        let configured = Configured {
+            config: config::load(&path).unwrap(),
+            lists: Vec::new(),
+            tick: Duration::from_millis(4),
+        };
+        Simulation::new(configured, None, None).unwrap().answer(1)
     }
 }

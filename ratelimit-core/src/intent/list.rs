@@ -4,12 +4,12 @@ use std::{cmp::Ordering, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
-use ratelimit_core::{
+
+use super::FOREVER;
+use crate::{
     lists::{Action, ReasonId, Reasons},
     prefix::Prefix,
 };
-
-use super::store::FOREVER;
 
 /// Ends that are no further apart are the same: they were told in seconds, or on two clocks.
 const SAME_END_NANOS: u64 = 1_000_000_000;

@@ -1,11 +1,43 @@
 //! What is remembered of sources that policies banned, and which of it is to be forgotten next.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use ratelimit_common::Instant;
-use ratelimit_core::prefix::Prefix;
+use ratelimit_common::{Detected, Instant};
 
-use super::detected::Offence;
+use super::renewed::later;
+use crate::{ban::BanSpec, prefix::Prefix};
+
+/// What is remembered of a source that was banned by a policy: its next ban is longer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Offence {
+    /// How often it was banned.
+    pub bans: u32,
+    /// When this is forgotten, on the clock of the kernel.
+    pub forget: Instant,
+}
+
+impl Offence {
+    /// Until when a source is banned that a policy has just banned, and what is remembered of it then. `before` is what was
+    /// remembered, `spec` the rule of the policy; `None` where that has gone: then the ban is as long as the kernel made it.
+    #[must_use]
+    pub fn next(before: Option<Self>, ban: &Detected, spec: Option<BanSpec>) -> (Instant, Self) {
+        let since = Instant::from_nanos(ban.at_ns);
+        let before = before.filter(|offence| since < offence.forget);
+        let before = before.map_or(0, |offence| offence.bans);
+        let made = Duration::from_nanos(ban.until_ns.saturating_sub(ban.at_ns));
+        let length = spec.map_or(made, |spec| spec.length(before));
+        let until = later(since, length);
+        let quiet = spec.map_or(made, |spec| spec.forgotten_after());
+        let offence = Self {
+            bans: before.saturating_add(1),
+            forget: later(until, quiet),
+        };
+        (until, offence)
+    }
+}
 
 /// Offences, by source and by the time at which they are forgotten.
 #[derive(Clone, Debug, Default)]

@@ -1,42 +1,49 @@
 //! From what is intended to what the datapath holds: policies, classes, list entries, settings.
 
+pub mod carried;
+pub mod class_numbers;
+pub mod clock_choice;
+mod node_scope;
 mod policy;
+pub mod regions;
+mod tables;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    time::Duration,
+    sync::Arc,
 };
 
+use jiff::Timestamp;
 use ratelimit_common::{
     BanBudget, BanBudgets, Instant, Policy, Settings,
     aggregate::{Aggregate, Aggregates},
     new_sources::Budget,
 };
-use ratelimit_core::{
+
+use self::{
+    class_numbers::{ClassNumbers, TooManyClasses},
+    policy::{Compiler, select},
+    regions::{NoRoom, Regions, is_whole, sources_of, table_sets},
+};
+pub use self::{policy::keeps_state, tables::Tables};
+use crate::{
     ban::BanSpec,
     class::{Selected, UnknownClass},
     class_tables::ClassTables,
-    config::{ClockWish, Config, StateStore},
+    config::{ClockWish, Config, ListConfig, StateStore},
+    intent::{
+        Edit, FOREVER, Intent, Target, WantedPolicy,
+        list::{List, ListEntry},
+        policy_name,
+    },
     ip_family::IpFamily,
-    lists::Reading,
+    lists::{Reading, merge},
     memory_tables::MemoryTables,
-    prefix::Prefix,
-};
-
-pub use self::policy::keeps_state;
-use self::policy::{Compiler, select};
-use super::{
-    class_numbers::{ClassNumbers, TooManyClasses},
-    detected::policy_of,
-    enforcer::Tables,
-    intent::{Intent, WantedPolicy},
-    list_files::ListFile,
     policies::{DEFAULT, NODE, Named, Policies, Role, TooManyPolicies},
-    regions::{NoRoom, Regions, is_whole, sources_of, table_sets},
+    prefix::Prefix,
     rules::Rules,
 };
-use crate::{clock, datapath::HeldTable};
 
 /// What tags are mixed with in a simulation, which is to say the same each time. The daemon draws others.
 const SEEDS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
@@ -63,6 +70,33 @@ pub enum CompileError {
         /// The name of the class.
         class: String,
     },
+}
+
+impl CompileError {
+    /// Those of `candidates`, limits by hand, because of which it came: the youngest, where no single ones are to blame.
+    #[must_use]
+    pub fn to_leave_out(&self, intent: &Intent, candidates: &BTreeSet<Target>) -> Option<Target> {
+        let mut candidates = candidates
+            .iter()
+            .filter_map(|target| Some((target, intent.limits_of(*target)?)));
+        let found = match self {
+            Self::UnknownClass { policy, .. } => {
+                candidates.find(|(target, _)| policy_name(**target) == *policy)
+            }
+            Self::TooManyPolicies(_) | Self::TooManyClasses(_) | Self::NoRoom(_) => {
+                candidates.max_by_key(|(_, row)| row.since)
+            }
+        };
+        found.map(|(target, _)| *target)
+    }
+}
+
+/// A table that is pinned: its sets, and the policies that have regions in it.
+pub struct HeldTable {
+    /// Of each family.
+    pub sets: u32,
+    /// By index.
+    pub policies: BTreeMap<u32, Policy>,
 }
 
 /// What the datapath holds so far.
@@ -267,6 +301,23 @@ fn aggregates(policies: &Policies, family: IpFamily) -> Aggregates {
     Aggregates::new(&levels).expect("the configuration refuses more prefixes")
 }
 
+/// The list that was read from a file, with entries that never end.
+fn lasting(config: &ListConfig, reading: Reading) -> List {
+    let mut entries = reading.entries;
+    for entry in &mut entries {
+        entry.until = None;
+    }
+    merge(&mut entries);
+    let entries = entries.into_iter().map(|entry| ListEntry {
+        prefix: entry.prefix,
+        until: FOREVER,
+        reason: entry.reason,
+    });
+    let file = Some(config.file.clone());
+    List::new(config.action, file, Timestamp::UNIX_EPOCH, "config".into())
+        .with_entries(entries.collect(), reading.reasons)
+}
+
 /// What a configuration puts into the datapath where nothing was set by hand: what `rlctl simulate` runs on.
 pub struct Compiled {
     intent: Intent,
@@ -284,10 +335,13 @@ impl Compiled {
     /// # Errors
     ///
     /// When it has more policies than the datapath holds.
-    pub fn new(config: Config, lists: Vec<(ListFile, Reading)>) -> Result<Self, CompileError> {
+    pub fn new(config: Config, lists: Vec<(String, Reading)>) -> Result<Self, CompileError> {
         let mut intent = Intent::new(config);
-        for (file, reading) in lists {
-            intent.edit(file.forever(reading));
+        for (name, reading) in lists {
+            if let Some(list) = intent.config.lists.get(&name) {
+                let list = Some(Arc::new(lasting(list, reading)));
+                intent.edit(Edit::List(name.into(), list, [].into()));
+            }
         }
         let mut policies = Policies::default();
         let mut classes = ClassNumbers::default();
@@ -314,14 +368,16 @@ impl Compiled {
     /// When the policy whose state is in this scope bans.
     #[must_use]
     pub fn ban_of(&self, scope: u32) -> Option<BanSpec> {
-        policy_of(&self.policies, scope).and_then(|(_, named)| named.ban)
+        self.policies
+            .banning(scope)
+            .and_then(|(_, named)| named.ban)
     }
 
-    /// How far the clock of packets goes at a time, where the configuration asks for the coarse one of this machine. With the one that
-    /// is chosen by itself no limit is off by more than what it promises.
+    /// Whether the configuration asks for the coarse clock. With the one that is chosen by itself no limit is off by more than what it
+    /// promises.
     #[must_use]
-    pub fn tick(&self) -> Option<Duration> {
-        (self.config().clock == ClockWish::Coarse).then(clock::tick)
+    pub fn has_coarse_clock(&self) -> bool {
+        self.config().clock == ClockWish::Coarse
     }
 
     /// What was compiled.

@@ -3,10 +3,12 @@
 //! The last bit of an end says so: it is a nanosecond. What came from a list must not be taken for a ban by hand, which nobody else
 //! would end; and a ban by hand not for one of a list, which goes when the list is read again.
 
+use std::time::Duration;
+
 use ratelimit_common::Instant;
-use ratelimit_core::origin::Origin;
 
 use super::list::List;
+use crate::origin::Origin;
 
 /// The bit of an end that is set where nothing tells the ban again. The last point of time, which is forever, has it.
 const LASTING: u64 = 1;
@@ -33,6 +35,15 @@ fn end(until: Instant, is_renewed: bool) -> Instant {
     } else {
         until | LASTING
     })
+}
+
+/// The end of what begins at `since` and lasts for `duration`, where nothing tells it again.
+#[must_use]
+pub fn later(since: Instant, duration: Duration) -> Instant {
+    let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    // The last point stands for "forever".
+    let last = u64::MAX - 2;
+    Instant::from_nanos(since.as_nanos().saturating_add(nanos).min(last) | LASTING)
 }
 
 /// Whether a ban that ends in the kernel at `until` is told again by what it comes from.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ratelimit_core::{config::StateStore, prefix::Prefix};
 use serde::Serialize;
+
+use crate::{config::StateStore, prefix::Prefix};
 
 pub use super::{clock::Times, tally::Tally};
 

@@ -6,9 +6,8 @@ use std::{
 };
 
 use ratelimit_common::Detected;
-use ratelimit_core::memory_tables::MemoryTables;
 
-use crate::control::{Compiled, Offence};
+use crate::{compile::Compiled, intent::Offence, memory_tables::MemoryTables};
 
 /// What is remembered of the sources that policies banned.
 #[derive(Debug, Default)]

@@ -21,7 +21,6 @@ mod tests;
 use std::time::Duration;
 
 use ratelimit_common::Cursor;
-use ratelimit_core::{capture::Packet, config::Config, lists::Reading};
 
 pub use self::timeline::TooManyIntervals;
 use self::{
@@ -31,23 +30,16 @@ use self::{
     origin::{Masks, Origin},
     side::Side,
 };
-use crate::control::{CompileError, ListFile};
+use crate::{capture::Packet, compile::CompileError, config::Config, lists::Reading};
 
 /// A configuration, and what was read of its lists.
 pub struct Configured {
     /// The configuration.
     pub config: Config,
-    /// The lists that could be read.
-    pub lists: Vec<(ListFile, Reading)>,
-}
-
-impl From<Config> for Configured {
-    fn from(config: Config) -> Self {
-        Self {
-            config,
-            lists: Vec::new(),
-        }
-    }
+    /// The lists that could be read, by name.
+    pub lists: Vec<(String, Reading)>,
+    /// How far the coarse clock of the machine goes at a time.
+    pub tick: Duration,
 }
 
 /// A configuration, or two, at work on the packets of a capture. Memory is bounded by the number of sources.
@@ -70,11 +62,10 @@ impl Simulation {
     ///
     /// When a configuration has more policies than the datapath holds.
     pub fn new(
-        new: impl Into<Configured>,
+        new: Configured,
         old: Option<Configured>,
         interval: Option<Duration>,
     ) -> Result<Self, CompileError> {
-        let new = new.into();
         let masks = Masks::new(&new.config.source);
         let old = old.map(|old| Side::new(old, interval)).transpose()?;
         Ok(Self {

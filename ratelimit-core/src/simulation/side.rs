@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use ratelimit_common::{Cursor, DropReason, Family, Instant, Verdict, charge::Refusal};
-use ratelimit_core::{config::Config, memory_tables::MemoryTables};
 
 use super::{
     Configured,
@@ -14,7 +13,12 @@ use super::{
     sources::{FirstRefusal, SourceTally, Sources, largest},
     timeline::{Timeline, TooManyIntervals},
 };
-use crate::control::{CompileError, Compiled, Named};
+use crate::{
+    compile::{CompileError, Compiled},
+    config::Config,
+    memory_tables::MemoryTables,
+    policies::Named,
+};
 
 /// A configuration, its tables, and what it did.
 pub struct Side {
@@ -23,19 +27,27 @@ pub struct Side {
     timeline: Timeline,
     sources: Sources,
     bans: Bans,
+    /// How far the clock goes at a time, where it is the coarse one.
+    tick: Option<Duration>,
     tick_ns: u64,
 }
 
 impl Side {
     pub fn new(
-        Configured { config, lists }: Configured,
+        Configured {
+            config,
+            lists,
+            tick,
+        }: Configured,
         interval: Option<Duration>,
     ) -> Result<Self, CompileError> {
         let compiled = Compiled::new(config, lists)?;
-        let tick = compiled.tick().unwrap_or_default().as_nanos();
+        let tick = compiled.has_coarse_clock().then_some(tick);
+        let tick_ns = tick.unwrap_or_default().as_nanos();
         Ok(Self {
             bans: Bans::default(),
-            tick_ns: u64::try_from(tick).unwrap_or_default().max(1),
+            tick,
+            tick_ns: u64::try_from(tick_ns).unwrap_or_default().max(1),
             tables: compiled.memory_tables(),
             compiled,
             timeline: Timeline::new(interval),
@@ -88,7 +100,7 @@ impl Side {
 
     /// How far the clock goes at a time, where it is the coarse one.
     pub fn tick(&self) -> Option<Duration> {
-        self.compiled.tick()
+        self.tick
     }
 
     pub fn sources(&self) -> &Sources {

@@ -1,15 +1,12 @@
 //! From the limits of a policy to what the datapath reads.
 
 use ratelimit_common::{ClassSet, Limit, Policy, node::share_shift};
-use ratelimit_core::{
-    class::{Catalogue, Selected, UnknownClass},
-    limit::{Algorithm, LimitSpec},
-};
 
-use crate::control::{
-    class_numbers::ClassNumbers,
+use crate::{
+    class::{Catalogue, Selected, UnknownClass},
+    compile::{class_numbers::ClassNumbers, node_scope},
     intent::WantedPolicy,
-    node_scope,
+    limit::{Algorithm, LimitSpec},
     policies::{Named, Role, scope},
 };
 

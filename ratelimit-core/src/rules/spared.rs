@@ -6,7 +6,8 @@ use std::{
 };
 
 use ratelimit_common::Instant;
-use ratelimit_core::prefix::Prefix;
+
+use crate::prefix::Prefix;
 
 /// The protected prefixes, a handful, and the bans that hold for them all the same.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
-use ratelimit_core::{detection::Kind, limit::LimitSpec};
+
+use crate::{detection::Kind, limit::LimitSpec};
 
 /// A ban of one origin.
 #[derive(Clone, Debug, PartialEq)]

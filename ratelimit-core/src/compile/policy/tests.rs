@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ratelimit_core::{class::Match, limit::LimitUnit};
+use crate::{class::Match, limit::LimitUnit};
 
 use super::*;
 

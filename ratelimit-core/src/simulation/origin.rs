@@ -6,7 +6,8 @@ use ratelimit_common::{
     Address, Cursor, Ipv4, Ipv6,
     parse::{self, LinkLayer, Payload, ipv4, ipv6},
 };
-use ratelimit_core::{config::Source, ip_family::IpAddress, prefix::Prefix};
+
+use crate::{config::Source, ip_family::IpAddress, prefix::Prefix};
 
 /// The address of a packet, and the source that it counts as.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

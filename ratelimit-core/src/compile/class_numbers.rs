@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ratelimit_common::{ClassSet, class::CLASSES_MAX};
-use ratelimit_core::{
+
+use crate::{
     class::{Class, Selected},
     class_tables::ClassTables,
 };

@@ -30,7 +30,8 @@
 use std::time::Duration;
 
 use ratelimit_common::Settings;
-use ratelimit_core::{
+
+use crate::{
     api::{ClockStatus, CoarseError, KernelClock},
     config::ClockWish,
     limit::{Algorithm, LimitSpec},
@@ -114,7 +115,7 @@ mod tests {
     };
 
     use super::*;
-    use ratelimit_core::limit::LimitUnit;
+    use crate::limit::LimitUnit;
 
     const MS: u64 = 1_000_000;
     const SECOND: u64 = 1000 * MS;

@@ -8,11 +8,11 @@ use std::{
 };
 
 use ratelimit_common::{Instant, ListEntry};
-use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
 use self::spared::Spared;
 #[cfg(test)]
-use super::store::FOREVER;
+use crate::intent::FOREVER;
+use crate::{ip_family::IpFamily, prefix::Prefix};
 
 /// What is said about the addresses of a prefix by its own name.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

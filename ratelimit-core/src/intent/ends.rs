@@ -5,13 +5,12 @@
 //! without a daemon. Limits end when the daemon says so: one that starts later ends them before it tells the kernel anything
 //! else.
 
-use ratelimit_common::Instant;
-use ratelimit_core::{origin::Origin, prefix::Prefix};
+use std::collections::BTreeSet;
 
-use super::{
-    intent::{Edit, Intent},
-    store::FOREVER,
-};
+use ratelimit_common::Instant;
+
+use super::{Edit, FOREVER, Intent};
+use crate::{ip_family::IpFamily, origin::Origin, prefix::Prefix};
 
 /// What ends.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -28,7 +27,8 @@ pub enum Ending {
 
 impl Edit {
     /// What it puts there that ends, and when. Entries of lists and offences are forgotten in ways of their own.
-    pub(super) fn ending(&self) -> Option<(Instant, Ending)> {
+    #[must_use]
+    pub fn ending(&self) -> Option<(Instant, Ending)> {
         let (until, what) = match self {
             Self::Ban(prefix, _, Some(row)) => (row.until, Ending::Ban(*prefix)),
             Self::Allow(prefix, Some(row)) => (row.until, Ending::Allow(*prefix)),
@@ -84,6 +84,23 @@ impl Intent {
             Ending::Allow(_) | Ending::Limits(_) | Ending::Limited(_) => None,
         });
         bans.flatten()
+    }
+
+    /// The ends of the bans of prefixes about which nothing but automatic bans says anything, the soonest first.
+    pub fn automatic_only<'a>(
+        &'a self,
+        family: IpFamily,
+        but: &'a BTreeSet<Prefix>,
+    ) -> impl Iterator<Item = Edit> + 'a {
+        let ends = self.ending_bans().filter(move |(prefix, origin)| {
+            IpFamily::of(prefix.address()) == family
+                && origin.is_automatic()
+                && !but.contains(prefix)
+                && self.bans_of(*prefix).count() == 1
+                && !self.is_allowed(*prefix)
+                && self.policy_name(*prefix).is_none()
+        });
+        ends.map(|(prefix, origin)| Edit::Ban(prefix, origin.clone(), None))
     }
 
     /// Whether a ban of another origin ends at the same time.

@@ -9,12 +9,12 @@ use ratelimit_common::{
     Limit, Policy,
     compact::{Region, SLOTS},
 };
-use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
-use super::{
-    intent::{Intent, WantedPolicy},
-    limited,
+use crate::{
+    intent::{Intent, WantedPolicy, limited},
+    ip_family::IpFamily,
     policies::{DEFAULT, Role},
+    prefix::Prefix,
 };
 
 /// Slots for eight sources of a large region. With two bytes of the reserve, a source and limit takes 20 bytes.

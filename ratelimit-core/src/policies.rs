@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use ratelimit_common::{Limit, Policy, layout::POLICIES_MAX};
-use ratelimit_core::{
-    ban::BanSpec, class::Selected, ip_family::IpFamily, limit::LimitSpec, prefix::Prefix,
-};
+
+use crate::{ban::BanSpec, class::Selected, ip_family::IpFamily, limit::LimitSpec, prefix::Prefix};
 
 /// The name of the policy for sources that no other is for.
 pub const DEFAULT: &str = "default";
@@ -128,6 +127,13 @@ impl Policies {
         self.iter().find(|(_, named)| named.index == index)
     }
 
+    /// The name and policy whose bans have this scope.
+    #[must_use]
+    pub fn banning(&self, scope: u32) -> Option<(&str, &Named)> {
+        let mut policies = self.iter();
+        policies.find(|(_, named)| named.policy.scope() == scope && named.ban.is_some())
+    }
+
     /// All of them, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Named)> {
         self.by_name
@@ -231,7 +237,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use ratelimit_core::limit::{Algorithm, LimitUnit};
+    use crate::limit::{Algorithm, LimitUnit};
 
     #[test]
     fn other_limits_get_another_index_and_the_same_ones_keep_theirs() {

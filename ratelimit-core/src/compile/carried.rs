@@ -1,8 +1,10 @@
 //! Whether what sources have used is kept when their limits change.
 
-use ratelimit_core::prefix::Prefix;
-
-use super::{policies::DEFAULT, policies::Policies, rules::Rules};
+use crate::{
+    policies::{DEFAULT, Policies},
+    prefix::Prefix,
+    rules::Rules,
+};
 
 /// What the state of the sources of `prefix` is kept under, or of those without a policy of their own; `None` where nothing
 /// limits them.

@@ -1,5 +1,13 @@
 //! What is intended: the configuration, bans of every origin, and what was set by hand.
 
+mod ends;
+mod left_out;
+pub mod limited;
+pub mod list;
+mod offences;
+pub mod renewed;
+mod rows;
+
 use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
@@ -7,22 +15,26 @@ use std::{
 };
 
 use ratelimit_common::Instant;
-use ratelimit_core::{
-    ban::BanSpec, config::Config, detection::Answer, ip_family::IpFamily, limit::LimitSpec,
-    lists::Action, log_size::LogSize, origin::Origin, prefix::Prefix,
-};
 
-use super::{
-    detected::Offence,
+pub use self::{
     ends::Ending,
-    left_out::LeftOut,
-    limited,
-    list::List,
-    offences::Offences,
+    left_out::{LeftOut, Target, policy_name},
+    offences::Offence,
+    rows::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
+};
+use self::{list::List, offences::Offences};
+use crate::{
+    ban::BanSpec,
+    config::Config,
+    detection::Answer,
+    ip_family::IpFamily,
+    limit::LimitSpec,
+    lists::Action,
+    log_size::LogSize,
+    origin::Origin,
     policies::{DEFAULT, NODE, Role, aggregate_name},
-    renewed,
+    prefix::Prefix,
     rules::Statement,
-    store::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow, Store},
 };
 
 /// All of it.
@@ -33,14 +45,14 @@ pub struct Intent {
     allows: BTreeMap<Prefix, AllowRow>,
     limits: BTreeMap<Option<Prefix>, LimitRow>,
     /// Those of them that do not hold.
-    pub(super) left_out: BTreeMap<Option<Prefix>, LeftOut>,
+    pub left_out: BTreeMap<Option<Prefix>, LeftOut>,
     lists: BTreeMap<Arc<str>, Arc<List>>,
     offences: Offences,
-    pub(super) limited: BTreeMap<Prefix, LimitedRow>,
+    limited: BTreeMap<Prefix, LimitedRow>,
     /// How many bans are of detection.
     detected: usize,
     /// What ends, the soonest first.
-    pub(super) ends: BTreeSet<(Instant, Ending)>,
+    ends: BTreeSet<(Instant, Ending)>,
 }
 
 /// A change: a row to be, or to be gone.
@@ -79,6 +91,29 @@ impl Edit {
     pub fn is_of_policy(&self) -> bool {
         matches!(self, Self::Limits(..) | Self::Limited(..))
     }
+
+    /// Whether something is to be there.
+    #[must_use]
+    pub fn adds(&self) -> bool {
+        match self {
+            Self::Ban(_, _, row) => row.is_some(),
+            Self::Allow(_, row) => row.is_some(),
+            Self::List(_, list, _) => list.is_some(),
+            Self::Limits(_, row) => row.is_some(),
+            Self::Limited(_, row) => row.is_some(),
+            Self::Offence(..) => false,
+        }
+    }
+
+    /// Whether somebody set it by hand.
+    #[must_use]
+    pub fn is_by_hand(&self) -> bool {
+        match self {
+            Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
+            Self::List(..) | Self::Limited(..) | Self::Offence(..) => false,
+            Self::Allow(..) | Self::Limits(..) => true,
+        }
+    }
 }
 
 /// A policy that is to be.
@@ -113,44 +148,8 @@ impl Intent {
         }
     }
 
-    /// The intent of a configuration, with what the database has.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
-    pub fn restore(config: Config, store: &Store) -> anyhow::Result<Self> {
-        let mut intent = Self::restore_policies(config, store)?;
-        intent.take_bans(store.bans()?);
-        for (prefix, row) in store.allows()? {
-            intent.edit(Edit::Allow(prefix, Some(row)));
-        }
-        for (name, list) in store.lists()? {
-            intent.lists.insert(name, Arc::new(list));
-        }
-        for (source, offence) in store.offences()? {
-            intent.edit(Edit::Offence(source, Some(offence)));
-        }
-        Ok(intent)
-    }
-
-    /// The same of policies alone, with neither bans nor allows nor lists.
-    ///
-    /// # Errors
-    ///
-    /// When the database cannot be read.
-    pub fn restore_policies(config: Config, store: &Store) -> anyhow::Result<Self> {
-        let mut intent = Self::new(config);
-        for (target, row) in store.limits()? {
-            intent.edit(Edit::Limits(target, Some(row)));
-        }
-        for (prefix, row) in store.limited()? {
-            intent.edit(Edit::Limited(prefix, Some(row)));
-        }
-        Ok(intent)
-    }
-
     /// Takes all bans at once: trees that are made of what is in order are made faster, and are full.
-    fn take_bans(&mut self, bans: Vec<(Prefix, Origin, BanRow)>) {
+    pub fn take_bans(&mut self, bans: Vec<(Prefix, Origin, BanRow)>) {
         let ending = bans.iter().filter(|(_, _, row)| row.until != FOREVER);
         let ends = ending.map(|(prefix, _, row)| (row.until, Ending::Ban(*prefix)));
         let others = std::mem::replace(&mut self.ends, ends.collect());
@@ -360,7 +359,7 @@ impl Intent {
     }
 
     /// The same as it would be without a further limit of just this prefix.
-    pub(super) fn lasting_policy_name(&self, prefix: Prefix) -> Option<String> {
+    fn lasting_policy_name(&self, prefix: Prefix) -> Option<String> {
         if self.limits_of(Some(prefix)).is_some() {
             return Some(prefix.to_string());
         }
