@@ -24,7 +24,7 @@ use ratelimit_common::{
 use self::{
     class_numbers::{ClassNumbers, TooManyClasses},
     policy::{Compiler, select},
-    regions::{NoRoom, Regions, is_whole, sources_of, table_sets},
+    regions::{NoRoom, Regions, is_whole, limited_sources, sources_of, table_sets},
 };
 pub use self::{policy::keeps_state, tables::Tables};
 use crate::{
@@ -130,7 +130,7 @@ pub fn compile_policies(
     let wanted = intent.policies();
     let mut counted = BTreeSet::new();
     for policy in &wanted {
-        for limit in policy.limits.iter() {
+        for limit in policy.all_limits() {
             let selected = select(limit, &intent.config.classes);
             let unknown = |UnknownClass { name }| CompileError::UnknownClass {
                 policy: policy.name.clone(),
@@ -175,12 +175,13 @@ fn place(
     let scopes = compiled.iter().map(|named| named.policy.scope()).collect();
     let mut regions = Regions::held(sets, held.policies.values(), &scopes);
     for (policy, named) in wanted.iter().zip(compiled) {
-        if policy.role != Role::Node {
-            let sources = sources_of(policy, intent);
-            named.policy = regions.place(&policy.name, &named.policy, sources)?;
-            if held.moving.contains(&named.policy.scope()) {
-                named.policy = regions.enlarge(&named.policy, sources);
-            }
+        let sources = sources_of(policy, intent);
+        let parts = [
+            (policy.role != Role::Node).then_some((&mut named.policy, sources)),
+            (named.further.as_mut()).map(|it| (&mut it.policy, limited_sources(intent))),
+        ];
+        for (part, sources) in parts.into_iter().flatten() {
+            *part = regions.place(&policy.name, part, sources, &held.moving)?;
         }
     }
     Ok(regions.into_small())
@@ -202,8 +203,12 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
     let is_whole = intent.policies().iter().all(|wanted| {
         wanted.role == Role::Node
             || policies.get(&wanted.name).is_none_or(|named| {
-                kept.contains(&named.policy.scope())
-                    || is_whole(&named.policy, sources_of(wanted, intent))
+                let is_whole = |policy: &Policy, sources| {
+                    kept.contains(&policy.scope()) || is_whole(policy, sources)
+                };
+                let further = named.further.as_ref();
+                is_whole(&named.policy, sources_of(wanted, intent))
+                    && further.is_none_or(|it| is_whole(&it.policy, limited_sources(intent)))
             })
     });
     if answer.is_ok() && is_whole && held.sets / 2 <= wanted {

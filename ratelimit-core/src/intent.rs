@@ -32,7 +32,7 @@ use crate::{
     lists::Action,
     log_size::LogSize,
     origin::Origin,
-    policies::{DEFAULT, NODE, Role, aggregate_name},
+    policies::{DEFAULT, NODE, Role, aggregate_name, is_detected},
     prefix::Prefix,
     rules::Statement,
 };
@@ -121,14 +121,38 @@ impl Edit {
 pub struct WantedPolicy<'a> {
     /// Its name: in the configuration, or the prefix whose limits were set by hand.
     pub name: String,
+    /// The policy whose limits and state it has; `None` where they are its own.
+    pub base: Option<String>,
     /// Its limits.
     pub limits: Cow<'a, [LimitSpec]>,
+    /// Further limits beside them, which have state of their own.
+    pub further: Vec<LimitSpec>,
     /// Whether what they would drop passes.
     pub observe: bool,
     /// Whose limits they are.
     pub role: Role,
     /// When a source is banned that goes on over them.
     pub ban: Option<BanSpec>,
+}
+
+impl<'a> WantedPolicy<'a> {
+    /// A policy of these limits, which bans nobody.
+    pub fn new(name: String, limits: &'a [LimitSpec], observe: bool, role: Role) -> Self {
+        Self {
+            name,
+            base: None,
+            limits: limits.into(),
+            further: Vec::new(),
+            observe,
+            role,
+            ban: None,
+        }
+    }
+
+    /// All limits, the further ones last.
+    pub fn all_limits(&self) -> impl Iterator<Item = &LimitSpec> {
+        self.limits.iter().chain(&self.further)
+    }
 }
 
 impl Intent {
@@ -374,7 +398,7 @@ impl Intent {
     pub fn prefixes_of(&self, policy: &str) -> Vec<Prefix> {
         match self.config.policies.get(policy) {
             Some(policy) => policy.sources.clone(),
-            None if limited::is_name(policy) => self.limited_under(policy),
+            None if is_detected(policy) => self.limited_under(policy),
             None => policy.parse().into_iter().collect(),
         }
     }
@@ -428,43 +452,24 @@ impl Intent {
     /// Every policy that is to be: the default one first, those of wider prefixes and of the node last.
     pub fn policies(&self) -> Vec<WantedPolicy<'_>> {
         let default = &self.config.default_policy;
-        let mut wanted = vec![match self.limits_of(None) {
-            Some(row) => WantedPolicy {
-                name: DEFAULT.into(),
-                limits: (&row.limits).into(),
-                observe: row.observe,
-                role: Role::Sources,
-                ban: default.ban,
-            },
-            None => WantedPolicy {
-                name: DEFAULT.into(),
-                limits: (&default.limits).into(),
-                observe: default.observe,
-                role: Role::Sources,
-                ban: default.ban,
-            },
+        let (limits, observe) = match self.limits_of(None) {
+            Some(row) => (&row.limits, row.observe),
+            None => (&default.limits, default.observe),
+        };
+        let of_sources =
+            |name: String, limits, observe| WantedPolicy::new(name, limits, observe, Role::Sources);
+        let mut wanted = vec![WantedPolicy {
+            ban: default.ban,
+            ..of_sources(DEFAULT.to_owned(), limits, observe)
         }];
-        wanted.extend(
-            self.config
-                .policies
-                .iter()
-                .map(|(name, policy)| WantedPolicy {
-                    name: name.clone(),
-                    limits: (&policy.limits).into(),
-                    observe: policy.observe,
-                    role: Role::Sources,
-                    ban: policy.ban,
-                }),
-        );
+        let configured = self.config.policies.iter();
+        wanted.extend(configured.map(|(name, policy)| WantedPolicy {
+            ban: policy.ban,
+            ..of_sources(name.clone(), &policy.limits, policy.observe)
+        }));
         wanted.extend(self.limits_in_force().filter_map(|(target, row)| {
             let name = (*target)?.to_string();
-            Some(WantedPolicy {
-                name,
-                limits: (&row.limits).into(),
-                observe: row.observe,
-                role: Role::Sources,
-                ban: None,
-            })
+            Some(of_sources(name, &row.limits, row.observe))
         }));
         let limited = self.limited_policies(&wanted);
         wanted.extend(limited);
@@ -476,22 +481,15 @@ impl Intent {
         let aggregate = &self.config.aggregate;
         let levels = IpFamily::ALL.into_iter().flat_map(move |family| {
             let levels = aggregate.levels(family).iter();
-            levels.map(move |level| WantedPolicy {
-                name: aggregate_name(family, level.prefix),
-                limits: (&level.limits).into(),
-                observe: aggregate.observe,
-                role: Role::Prefixes(family, level.prefix),
-                ban: None,
+            levels.map(move |level| {
+                let name = aggregate_name(family, level.prefix);
+                let role = Role::Prefixes(family, level.prefix);
+                WantedPolicy::new(name, &level.limits, aggregate.observe, role)
             })
         });
         let node = &self.config.node;
-        let node = (!node.limits.is_empty()).then(|| WantedPolicy {
-            name: NODE.to_owned(),
-            limits: (&node.limits).into(),
-            observe: node.observe,
-            role: Role::Node,
-            ban: None,
-        });
+        let node = (!node.limits.is_empty())
+            .then(|| WantedPolicy::new(NODE.to_owned(), &node.limits, node.observe, Role::Node));
         levels.chain(node)
     }
 }

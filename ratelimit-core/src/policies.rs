@@ -1,6 +1,9 @@
 //! The policies by name, and the indices under which the datapath knows them.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use ratelimit_common::{Limit, Policy, layout::POLICIES_MAX};
 
@@ -12,6 +15,9 @@ pub const DEFAULT: &str = "default";
 /// The name of the policy of the node. No policy of a configuration can have it.
 pub const NODE: &str = "[node]";
 
+/// How the names of policies begin whose sources have part in an attack. No policy of a configuration can have such a name.
+pub const DETECTED: &str = "[detected] ";
+
 /// A policy under its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
@@ -21,10 +27,52 @@ pub struct Named {
     pub role: Role,
     /// What the datapath reads.
     pub policy: Policy,
-    /// Its limits as people say them.
+    /// Its limits as people say them, and behind them the further ones.
     pub limits: Vec<LimitSpec>,
     /// When it bans, as people say it.
     pub ban: Option<BanSpec>,
+    /// The further limits, where it has some: a policy beside it.
+    pub further: Option<Further>,
+}
+
+/// A policy of further limits, beside another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Further {
+    /// Its index in the datapath.
+    pub index: u32,
+    /// What the datapath reads.
+    pub policy: Policy,
+}
+
+/// Limits that have state together.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// What the datapath reads.
+    pub policy: &'a Policy,
+    /// The limits as people say them.
+    pub limits: &'a [LimitSpec],
+}
+
+impl Named {
+    /// Its limits, and the further ones.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let (own, further) = self.limits.split_at(self.policy.len());
+        let own = Part {
+            policy: &self.policy,
+            limits: own,
+        };
+        let further = self.further.as_ref().map(|it| Part {
+            policy: &it.policy,
+            limits: further,
+        });
+        std::iter::once(own).chain(further)
+    }
+}
+
+/// Whether a policy is that of sources that have part in an attack.
+#[must_use]
+pub fn is_detected(name: &str) -> bool {
+    name.starts_with(DETECTED)
 }
 
 /// Whose limits a policy has.
@@ -69,6 +117,8 @@ pub struct Policies {
     by_name: BTreeMap<String, Named>,
     /// Where the search for a free index begins, so that an index is used again as late as possible.
     next: u32,
+    /// An index that is given, and not yet by name.
+    reserved: Option<u32>,
 }
 
 /// More policies than the datapath holds.
@@ -92,21 +142,38 @@ impl Policies {
         wanted: Named,
         used: &BTreeMap<u32, Policy>,
     ) -> Result<u32, TooManyPolicies> {
-        let same = |named: &&mut Named| named.policy == wanted.policy;
-        if let Some(named) = self.by_name.get_mut(name).filter(same) {
-            *named = Named {
-                index: named.index,
-                ..wanted
-            };
-            return Ok(named.index);
+        let mut wanted = wanted;
+        if let Some(further) = &mut wanted.further {
+            let held = self.get(name).and_then(|named| named.further);
+            let held = held.map(|held| (held.index, held.policy));
+            further.index = self.index_for(&further.policy, held, used)?;
+            self.reserved = Some(further.index);
+            wanted.policy = wanted.policy.with_further(further.index);
         }
-        let index = match self.adoptable(&wanted.policy, used) {
+        let held = self.get(name).map(|named| (named.index, named.policy));
+        let index = self.index_for(&wanted.policy, held, used);
+        self.reserved = None;
+        let index = index?;
+        wanted.index = index;
+        self.by_name.insert(name.to_owned(), wanted);
+        Ok(index)
+    }
+
+    /// The index of a policy: the one that it has when it is the same as the one that is `held`, else a free one.
+    fn index_for(
+        &mut self,
+        wanted: &Policy,
+        held: Option<(u32, Policy)>,
+        used: &BTreeMap<u32, Policy>,
+    ) -> Result<u32, TooManyPolicies> {
+        if let Some((index, _)) = held.filter(|(_, policy)| policy == wanted) {
+            return Ok(index);
+        }
+        let index = match self.adoptable(wanted, used) {
             Some(index) => index,
             None => self.free(used)?,
         };
         self.next = (index + 1) % POLICIES_MAX;
-        self.by_name
-            .insert(name.to_owned(), Named { index, ..wanted });
         Ok(index)
     }
 
@@ -130,7 +197,8 @@ impl Policies {
     /// The name and policy whose bans have this scope.
     #[must_use]
     pub fn banning(&self, scope: u32) -> Option<(&str, &Named)> {
-        let mut policies = self.iter();
+        // Sources that have part in an attack are banned as their policy says.
+        let mut policies = self.iter().filter(|(name, _)| !is_detected(name));
         policies.find(|(_, named)| named.policy.scope() == scope && named.ban.is_some())
     }
 
@@ -163,10 +231,28 @@ impl Policies {
     /// What the datapath is to hold, by index.
     #[must_use]
     pub fn by_index(&self) -> BTreeMap<u32, Policy> {
-        self.by_name
-            .values()
-            .map(|named| (named.index, named.policy))
-            .collect()
+        let named = self.by_name.values();
+        let all = named.flat_map(|named| {
+            let further = named.further.map(|it| (it.index, it.policy));
+            std::iter::once((named.index, named.policy)).chain(further)
+        });
+        all.collect()
+    }
+
+    /// What has state, by its scope, with the name of the policy: sources that have part in an attack have that of their policy, and
+    /// further limits besides.
+    #[must_use]
+    pub fn parts(&self) -> BTreeMap<u32, (&str, Role, Part<'_>)> {
+        let (detected, lasting): (Vec<_>, Vec<_>) =
+            self.iter().partition(|(name, _)| is_detected(name));
+        let mut parts = BTreeMap::new();
+        for (name, named) in lasting.into_iter().chain(detected) {
+            for part in named.parts() {
+                let scope = part.policy.scope();
+                parts.entry(scope).or_insert((name, named.role, part));
+            }
+        }
+        parts
     }
 
     fn adoptable(&self, policy: &Policy, used: &BTreeMap<u32, Policy>) -> Option<u32> {
@@ -174,16 +260,27 @@ impl Policies {
             .iter()
             .filter(|(_, used)| *used == policy)
             .map(|(index, _)| *index);
-        same.into_iter().find(|index| self.at(*index).is_none())
+        let mut same = same.peekable();
+        same.peek()?;
+        let taken = self.taken();
+        same.find(|index| !taken.contains(index))
     }
 
     fn free(&self, used: &BTreeMap<u32, Policy>) -> Result<u32, TooManyPolicies> {
-        let taken: std::collections::BTreeSet<u32> =
-            self.by_name.values().map(|named| named.index).collect();
+        let taken = self.taken();
         (0..POLICIES_MAX)
             .map(|step| (self.next + step) % POLICIES_MAX)
             .find(|index| !taken.contains(index) && !used.contains_key(index))
             .ok_or(TooManyPolicies)
+    }
+
+    fn taken(&self) -> BTreeSet<u32> {
+        let named = self.by_name.values();
+        let indices = named.flat_map(|named| {
+            let further = named.further.map(|further| further.index);
+            std::iter::once(named.index).chain(further)
+        });
+        indices.chain(self.reserved).collect()
     }
 }
 
@@ -284,6 +381,7 @@ mod tests {
             policy: Policy::new(&compiled, scope, false).unwrap(),
             limits: vec![limit],
             ban: None,
+            further: None,
         }
     }
 

@@ -7,11 +7,14 @@ use crate::{
     compile::{class_numbers::ClassNumbers, node_scope},
     intent::WantedPolicy,
     limit::{Algorithm, LimitSpec},
-    policies::{Named, Role, scope},
+    policies::{Further, Named, Role, scope},
 };
 
 /// A share that is what the packet costs, and nothing beyond: no CPU keeps any of the limit to itself.
 const NO_SHARES: u8 = 63;
+
+/// What the state of further limits is kept under: it is that of a source, whichever its policy is.
+const FURTHER: &str = "[further]";
 
 /// What the compilation of a policy depends on besides the policy.
 pub struct Compiler<'a> {
@@ -24,39 +27,20 @@ pub struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// The policy as the datapath reads it; its index is not known yet.
+    /// The policy as the datapath reads it; its indices are not known yet.
     pub fn compile(&self, wanted: &WantedPolicy<'_>) -> Named {
         let shift = match wanted.role {
             Role::Node => Some(self.share_shift(&wanted.limits)),
             Role::Sources | Role::Prefixes(..) => None,
         };
-        let selected = wanted.limits.iter();
-        let selected: Vec<Option<Selected>> = selected
-            .map(|limit| select(limit, self.catalogue).expect("it was selected before"))
-            .collect();
-        let counted = self.numbers.counted(selected.iter().flatten());
-        let limits: Vec<(Limit, Option<Selected>)> = wanted
-            .limits
-            .iter()
-            .zip(selected)
-            .map(|(limit, selected)| {
-                let classes = selected
-                    .as_ref()
-                    .map_or(ClassSet::ALL, |it| self.numbers.set_of(it, counted));
-                (self.limit(limit, shift).for_classes(classes), selected)
-            })
-            .collect();
-        let named = scope(
-            &wanted.name,
-            limits.iter().map(|(limit, class)| (limit, class.as_ref())),
-        );
+        let name = wanted.base.as_deref().unwrap_or(&wanted.name);
+        let counted = self.counted(wanted.limits.iter());
+        let (limits, named) = self.limits(name, &wanted.limits, counted, shift);
         let scope = match wanted.role {
             Role::Node => node_scope::of(named, self.held_node),
             Role::Sources | Role::Prefixes(..) => named,
         };
-        let limits: Vec<Limit> = limits.into_iter().map(|(limit, _)| limit).collect();
-        let policy = Policy::new(&limits, scope, wanted.observe)
-            .expect("the configuration refuses more limits");
+        let policy = policy(&limits, scope, wanted.observe);
         let policy = match &wanted.ban {
             Some(ban) => policy.with_ban(ban.compile()),
             None => policy,
@@ -65,13 +49,56 @@ impl Compiler<'_> {
             Role::Prefixes(..) => policy.for_prefixes(),
             Role::Sources | Role::Node => policy,
         };
+        let further = (!wanted.further.is_empty()).then(|| {
+            let counted = self.counted(wanted.all_limits());
+            let (limits, scope) = self.limits(FURTHER, &wanted.further, counted, None);
+            Further {
+                index: 0,
+                policy: self::policy(&limits, scope, false),
+            }
+        });
         Named {
             index: 0,
             role: wanted.role,
             policy: shift.map_or(policy, |shift| policy.in_shares(shift)),
-            limits: wanted.limits.to_vec(),
+            limits: wanted.all_limits().cloned().collect(),
             ban: wanted.ban,
+            further,
         }
+    }
+
+    /// The classes that limits count: `other` is none of them.
+    fn counted<'a>(&self, limits: impl Iterator<Item = &'a LimitSpec>) -> ClassSet {
+        let selected: Vec<Selected> = limits.filter_map(|limit| self.selected(limit)).collect();
+        self.numbers.counted(selected.iter())
+    }
+
+    fn selected(&self, limit: &LimitSpec) -> Option<Selected> {
+        select(limit, self.catalogue).expect("it was selected before")
+    }
+
+    /// The limits of a policy as the datapath reads them, and what their state is kept under.
+    fn limits(
+        &self,
+        name: &str,
+        limits: &[LimitSpec],
+        counted: ClassSet,
+        shift: Option<u8>,
+    ) -> (Vec<Limit>, u32) {
+        let compiled = limits.iter().map(|spec| {
+            let selected = self.selected(spec);
+            let classes = selected.as_ref().map_or(ClassSet::ALL, |selected| {
+                self.numbers.set_of(selected, counted)
+            });
+            (self.limit(spec, shift).for_classes(classes), selected)
+        });
+        let compiled: Vec<(Limit, Option<Selected>)> = compiled.collect();
+        let scope = scope(
+            name,
+            compiled.iter().map(|(limit, class)| (limit, class.as_ref())),
+        );
+        let limits = compiled.into_iter().map(|(limit, _)| limit);
+        (limits.collect(), scope)
     }
 
     /// The limit as the datapath reads it, drawn in shares where there is a `shift`.
@@ -107,6 +134,10 @@ impl Compiler<'_> {
         };
         LimitSpec::new(spec.amount(), spec.unit(), spec.window(), algorithm).ok()
     }
+}
+
+fn policy(limits: &[Limit], scope: u32, observe: bool) -> Policy {
+    Policy::new(limits, scope, observe).expect("the configuration refuses more limits")
 }
 
 /// Whether the limit is a token bucket.

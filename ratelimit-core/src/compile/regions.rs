@@ -11,7 +11,7 @@ use ratelimit_common::{
 };
 
 use crate::{
-    intent::{Intent, WantedPolicy, limited},
+    intent::{Intent, WantedPolicy},
     ip_family::IpFamily,
     policies::{DEFAULT, Role},
     prefix::Prefix,
@@ -35,8 +35,8 @@ const HALVES_MAX: u32 = 5;
 /// The same where other limits retire with the change: once they have, the region is moved to where it has its full size.
 const HALVES_MAX_MEANWHILE: u32 = 10;
 
-/// Sources of attacks that a policy with a further limit has room for: how many there will be is not known.
-const LIMITED_SOURCES: f64 = 8192.0;
+/// Sources of attacks that a further limit has room for: how many there will be is not known.
+const LIMITED_SOURCES: u64 = 8192;
 
 /// The table has no room for the region of a limit.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -53,6 +53,8 @@ pub struct NoRoom {
 #[derive(Clone, Debug)]
 pub struct Regions {
     by_scope: BTreeMap<u32, Vec<Region>>,
+    /// Those scopes whose regions are where they are to be.
+    placed: BTreeSet<u32>,
     /// The sets that are free, by the first of them.
     free: BTreeMap<u32, u32>,
     /// Whether some of those that are taken will be free after the change.
@@ -69,6 +71,7 @@ impl Regions {
     ) -> Self {
         let mut regions = Self {
             by_scope: BTreeMap::new(),
+            placed: BTreeSet::new(),
             free: BTreeMap::from([(0, sets)]),
             retiring: false,
             small: BTreeSet::new(),
@@ -94,14 +97,31 @@ impl Regions {
         self.small
     }
 
-    /// The policy `name` with regions for the limits of `sources` sources: those that its scope has, else new ones.
+    /// The policy `name` with regions for the limits of `sources` sources: those that its scope has, else new ones. Where its scope is
+    /// to be moved, it gets regions of full size, if there is room for them.
     ///
     /// # Errors
     ///
     /// When there is no room.
-    pub fn place(&mut self, name: &str, policy: &Policy, sources: u64) -> Result<Policy, NoRoom> {
-        if let Some(held) = self.by_scope.get(&policy.scope()) {
-            return Ok(policy.in_regions(held));
+    pub fn place(
+        &mut self,
+        name: &str,
+        policy: &Policy,
+        sources: u64,
+        moving: &BTreeSet<u32>,
+    ) -> Result<Policy, NoRoom> {
+        let scope = policy.scope();
+        let is_placed = !self.placed.insert(scope);
+        if self.by_scope.contains_key(&scope) {
+            let larger = if moving.contains(&scope) && !is_placed {
+                self.find(policy, sets_for(sources), 0)
+            } else {
+                None
+            };
+            if let Some(larger) = larger {
+                self.by_scope.insert(scope, larger);
+            }
+            return Ok(policy.in_regions(&self.by_scope[&scope]));
         }
         let wanted = sets_for(sources);
         let halves_max = if self.retiring {
@@ -122,14 +142,6 @@ impl Regions {
         }
         self.by_scope.insert(policy.scope(), placed);
         Ok(policy)
-    }
-
-    /// The policy with regions of full size where there is room for them, in place of those that it has.
-    pub fn enlarge(&mut self, policy: &Policy, sources: u64) -> Policy {
-        match self.find(policy, sets_for(sources), 0) {
-            Some(placed) => policy.in_regions(&placed),
-            None => *policy,
-        }
     }
 
     /// A region for each limit, all halved as often as it takes, or none.
@@ -181,18 +193,28 @@ impl Regions {
 /// The sets of a table with room for all that is intended, and a reserve.
 pub fn table_sets(intent: &Intent) -> u32 {
     let regions = intent.policies().into_iter().map(|policy| {
-        let words = policy
-            .limits
-            .iter()
-            .filter(|limit| !limit.compile().is_log());
-        words.count() as u64 * u64::from(sets_for(sources_of(&policy, intent)))
+        let own = policy.limits.iter().filter(|_| policy.base.is_none());
+        let own = own.map(|limit| (limit, sources_of(&policy, intent)));
+        let further = policy.further.iter();
+        let further = further.map(|limit| (limit, limited_sources(intent)));
+        let words = own
+            .chain(further)
+            .filter(|(limit, _)| !limit.compile().is_log());
+        words
+            .map(|(_, sources)| u64::from(sets_for(sources)))
+            .sum::<u64>()
     });
     let reserve = u64::from(intent.config.source.capacity) / RESERVE_PART / SLOTS as u64;
     let sets = regions.sum::<u64>() + reserve.max(RESERVE_SETS_MIN);
     u32::try_from(sets).unwrap_or(u32::MAX)
 }
 
-/// The most sources that a policy has state of.
+/// How many sources of attacks there is room for under a further limit.
+pub fn limited_sources(intent: &Intent) -> u64 {
+    LIMITED_SOURCES.min(intent.config.source.capacity.into())
+}
+
+/// The most sources that a policy has state of under its own limits.
 pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
     let source = &intent.config.source;
     let capacity = u64::from(source.capacity);
@@ -203,12 +225,12 @@ pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
         };
         2f64.powi(i32::from(bits.saturating_sub(prefix.len())))
     };
+    let name = policy.base.as_deref().unwrap_or(&policy.name);
     let most = match policy.role {
         Role::Node => 0.0,
         Role::Prefixes(_, length) => 2f64.powi(length.into()),
-        Role::Sources if policy.name == DEFAULT => f64::INFINITY,
-        Role::Sources if limited::is_name(&policy.name) => LIMITED_SOURCES,
-        Role::Sources => intent.prefixes_of(&policy.name).iter().map(within).sum(),
+        Role::Sources if name == DEFAULT => f64::INFINITY,
+        Role::Sources => intent.prefixes_of(name).iter().map(within).sum(),
     };
     #[expect(
         clippy::cast_possible_truncation,
@@ -243,13 +265,15 @@ mod tests {
 
     use super::*;
 
+    const NONE: BTreeSet<u32> = BTreeSet::new();
+
     #[test]
     fn regions_do_not_overlap_and_are_found_again() {
         let mut regions = empty(10_000);
         let policies: Vec<Policy> = (1..=5)
             .map(|scope| {
                 regions
-                    .place("", &policy(scope, 2), 1_000 * u64::from(scope))
+                    .place("", &policy(scope, 2), 1_000 * u64::from(scope), &NONE)
                     .unwrap()
             })
             .collect();
@@ -267,9 +291,9 @@ mod tests {
         );
         let mut adopted = Regions::held(10_000, policies.iter(), &(1..=5).collect());
         for held in &policies {
-            assert_eq!(adopted.place("", &policy(held.scope(), 2), 7), Ok(*held));
+            assert_eq!(adopted.place("", &policy(held.scope(), 2), 7, &NONE), Ok(*held));
         }
-        let other = adopted.place("", &policy(9, 1), 8).unwrap();
+        let other = adopted.place("", &policy(9, 1), 8, &NONE).unwrap();
         let other = other.limit(0).unwrap().region();
         assert!(
             taken.iter().all(
@@ -280,11 +304,11 @@ mod tests {
 
     #[test]
     fn what_retires_is_free_for_the_next() {
-        let first = empty(100).place("", &policy(1, 1), 400).unwrap();
+        let first = empty(100).place("", &policy(1, 1), 400, &NONE).unwrap();
         let mut full = Regions::held(100, [first].iter(), &BTreeSet::from([1]));
-        assert!(full.place("", &policy(2, 1), 400).is_err());
+        assert!(full.place("", &policy(2, 1), 400, &NONE).is_err());
         let mut empty = empty(100);
-        let second = empty.place("", &policy(2, 1), 400).unwrap();
+        let second = empty.place("", &policy(2, 1), 400, &NONE).unwrap();
         assert_eq!(
             second.limit(0).unwrap().region(),
             first.limit(0).unwrap().region()
@@ -294,7 +318,7 @@ mod tests {
     #[test]
     fn a_table_without_room_says_how_much_is_wanted_and_how_much_is_free() {
         let mut regions = empty(10);
-        let error = regions.place("partner", &policy(1, 1), 10_000).unwrap_err();
+        let error = regions.place("partner", &policy(1, 1), 10_000, &NONE).unwrap_err();
         let expected = "the compact store has no room for the limits of partner: 1407 sets of 8 slots are wanted, and 10 lie free together; after a restart of ratelimitd there is room for all";
         assert_eq!(error.to_string(), expected);
     }
@@ -302,19 +326,21 @@ mod tests {
     #[test]
     fn a_region_that_does_not_fit_is_smaller_and_not_refused() {
         let mut regions = empty(400);
-        let placed = regions.place("", &policy(1, 1), 10_000).unwrap();
+        let placed = regions.place("", &policy(1, 1), 10_000, &NONE).unwrap();
         assert_eq!(placed.limit(0).unwrap().region(), Region::new(0, 352));
     }
 
     #[test]
     fn what_takes_the_place_of_another_is_small_until_that_is_gone() {
-        let first = empty(1_500).place("", &policy(1, 1), 10_000).unwrap();
+        let first = empty(1_500).place("", &policy(1, 1), 10_000, &NONE).unwrap();
         let mut beside = Regions::held(1_500, [first].iter(), &BTreeSet::from([2]));
-        let second = beside.place("", &policy(2, 1), 10_000).unwrap();
+        let second = beside.place("", &policy(2, 1), 10_000, &NONE).unwrap();
         assert!(!is_whole(&second, 10_000));
         assert_eq!(beside.into_small(), BTreeSet::from([2]));
         let mut alone = Regions::held(1_500, [second].iter(), &BTreeSet::from([2]));
-        let third = alone.enlarge(&second, 10_000);
+        let third = alone
+            .place("", &policy(2, 1), 10_000, &BTreeSet::from([2]))
+            .unwrap();
         assert!(is_whole(&third, 10_000));
         assert_eq!(third.limit(0).unwrap().region().first_set(), 0);
     }
@@ -323,7 +349,7 @@ mod tests {
     fn a_sliding_log_takes_no_region() {
         let log = SlidingLog::new(5, Duration::from_secs(1)).unwrap();
         let logs = Policy::new(&[Limit::new(log, Unit::Packets)], 3, false).unwrap();
-        let placed = empty(1).place("", &logs, 1 << 20).unwrap();
+        let placed = empty(1).place("", &logs, 1 << 20, &NONE).unwrap();
         assert_eq!(placed, logs);
     }
 

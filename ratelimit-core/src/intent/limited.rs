@@ -1,18 +1,20 @@
 //! Sources of attacks that get a further limit for a time, beside those of their policy.
 //!
-//! A source that is limited is under a policy of its own name, which has all that its policy has and the further limit. So it
-//! is never looser than what the source had before, also when that changes meanwhile. All sources with the same policy and
-//! the same further limits share it. A prefix inside with a policy of its own stays under that.
+//! A source that is limited is under a policy of its own name: its policy, with the same state, and a policy of the further limits
+//! beside it, with state of its own. So it is never looser than what the source had before, also when that changes meanwhile. It gives
+//! back nothing of what was used. All sources with the same policy and the same further limits share it. A prefix inside with a
+//! policy of its own stays under that.
 
 use std::{collections::BTreeMap, ops::Bound};
 
 use ratelimit_common::policy::LIMITS_MAX;
 
 use super::{Edit, Intent, LimitedRow, WantedPolicy};
-use crate::{limit::LimitSpec, policies::DEFAULT, prefix::Prefix};
-
-/// How the names of such policies begin. No policy of a configuration can have such a name.
-const MARK: &str = "[detected] ";
+use crate::{
+    limit::LimitSpec,
+    policies::{DEFAULT, DETECTED},
+    prefix::Prefix,
+};
 
 /// The policy of a prefix that is limited.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -23,18 +25,12 @@ pub struct LimitedPolicy {
     further: Vec<LimitSpec>,
 }
 
-/// Whether a policy is one of those.
-#[must_use]
-pub fn is_name(name: &str) -> bool {
-    name.starts_with(MARK)
-}
-
 impl LimitedPolicy {
     /// Its name: `[detected] default + 10 packets per 1s`.
     #[must_use]
     pub fn name(&self) -> String {
         let further = self.further.iter().map(|limit| format!(" + {limit}"));
-        format!("{MARK}{}{}", self.base, further.collect::<String>())
+        format!("{DETECTED}{}{}", self.base, further.collect::<String>())
     }
 }
 
@@ -72,8 +68,7 @@ impl Intent {
 
     /// Those policies, made of what is `wanted` without them.
     ///
-    /// The limits of a dry run are no limits: beside the further one there is nothing then. Where there is no room for one, it
-    /// is left out.
+    /// The limits of a dry run are no limits: beside the further one there is nothing then.
     pub(super) fn limited_policies<'a>(
         &self,
         wanted: &[WantedPolicy<'a>],
@@ -85,19 +80,18 @@ impl Intent {
             .collect();
         let compiled = policies.into_iter().filter_map(|(name, policy)| {
             let base = wanted.iter().find(|base| base.name == policy.base)?;
-            let mut limits = if base.observe {
+            let limits = if base.observe {
                 Vec::new()
             } else {
                 base.limits.to_vec()
             };
-            for limit in policy.further {
-                if limits.len() < LIMITS_MAX && !limits.contains(&limit) {
-                    limits.push(limit);
-                }
-            }
+            let mut further = policy.further;
+            further.truncate(LIMITS_MAX);
             Some(WantedPolicy {
                 name,
+                base: Some(policy.base),
                 limits: limits.into(),
+                further,
                 observe: false,
                 role: base.role,
                 ban: base.ban.filter(|_| !base.observe),

@@ -10,9 +10,9 @@ use ratelimit_core::{
     },
     class::Class,
     config::OnStop,
-    intent::{self, AllowRow, BanRow, Edit, LimitRow},
+    intent::{AllowRow, BanRow, Edit, LimitRow},
     ip_family::IpFamily,
-    policies::{DEFAULT, NODE, Named, Role},
+    policies::{DEFAULT, NODE, Named, Role, is_detected},
     prefix::Prefix,
 };
 
@@ -272,14 +272,14 @@ impl Controller {
                 let manual = by_hand.is_some();
                 let configured = self.intent.config.policies.get(&policy.name);
                 let own = policy.name.parse().ok().filter(|_| manual);
-                let detected = intent::limited::is_name(&policy.name);
+                let detected = is_detected(&policy.name);
                 PolicyView {
                     prefixes: match configured {
                         Some(policy) => policy.sources.clone(),
                         None if detected => self.intent.limited_under(&policy.name),
                         None => own.into_iter().collect(),
                     },
-                    limits: policy.limits.to_vec(),
+                    limits: policy.all_limits().cloned().collect(),
                     observe: policy.observe,
                     ban: policy.ban,
                     applies_to: applies_to(policy.role),

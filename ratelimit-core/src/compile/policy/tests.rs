@@ -83,13 +83,7 @@ fn node(cpus: u32, burst: u64) -> Policy {
         held_node: None,
         cpus,
     };
-    let wanted = WantedPolicy {
-        name: "[node]".to_owned(),
-        limits: (&limits).into(),
-        observe: false,
-        role: Role::Node,
-        ban: None,
-    };
+    let wanted = WantedPolicy::new("[node]".to_owned(), &limits, false, Role::Node);
     compiler.compile(&wanted).policy
 }
 
