@@ -9,7 +9,7 @@ use ratelimit_common::{
     compact::Region,
     layout::store,
 };
-use ratelimit_daemon::memory_tables::MemoryTables;
+use ratelimit_core::memory_tables::MemoryTables;
 use ratelimit_tests::{
     Frame, Program, Scene, cpu,
     program::{CONFORMING, Constants, LIMITED},
@@ -43,7 +43,7 @@ fn what_a_source_has_used_stays_used_when_a_further_limit_comes_and_goes() {
 fn run(judge: &mut impl Under) {
     for source in SOURCES {
         let frame = frame(source.parse().unwrap());
-        let mut check = |judge: &mut dyn Judge, expected: Verdict| {
+        let check = |judge: &mut dyn Judge, expected: Verdict| {
             let verdict = judge.judge(&frame, at(0));
             assert_eq!(verdict, expected, "{} {source}", judge.name());
         };
