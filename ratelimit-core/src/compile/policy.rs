@@ -95,7 +95,9 @@ impl Compiler<'_> {
         let compiled: Vec<(Limit, Option<Selected>)> = compiled.collect();
         let scope = scope(
             name,
-            compiled.iter().map(|(limit, class)| (limit, class.as_ref())),
+            compiled
+                .iter()
+                .map(|(limit, class)| (limit, class.as_ref())),
         );
         let limits = compiled.into_iter().map(|(limit, _)| limit);
         (limits.collect(), scope)

@@ -291,7 +291,10 @@ mod tests {
         );
         let mut adopted = Regions::held(10_000, policies.iter(), &(1..=5).collect());
         for held in &policies {
-            assert_eq!(adopted.place("", &policy(held.scope(), 2), 7, &NONE), Ok(*held));
+            assert_eq!(
+                adopted.place("", &policy(held.scope(), 2), 7, &NONE),
+                Ok(*held)
+            );
         }
         let other = adopted.place("", &policy(9, 1), 8, &NONE).unwrap();
         let other = other.limit(0).unwrap().region();
@@ -318,7 +321,9 @@ mod tests {
     #[test]
     fn a_table_without_room_says_how_much_is_wanted_and_how_much_is_free() {
         let mut regions = empty(10);
-        let error = regions.place("partner", &policy(1, 1), 10_000, &NONE).unwrap_err();
+        let error = regions
+            .place("partner", &policy(1, 1), 10_000, &NONE)
+            .unwrap_err();
         let expected = "the compact store has no room for the limits of partner: 1407 sets of 8 slots are wanted, and 10 lie free together; after a restart of ratelimitd there is room for all";
         assert_eq!(error.to_string(), expected);
     }
@@ -332,7 +337,9 @@ mod tests {
 
     #[test]
     fn what_takes_the_place_of_another_is_small_until_that_is_gone() {
-        let first = empty(1_500).place("", &policy(1, 1), 10_000, &NONE).unwrap();
+        let first = empty(1_500)
+            .place("", &policy(1, 1), 10_000, &NONE)
+            .unwrap();
         let mut beside = Regions::held(1_500, [first].iter(), &BTreeSet::from([2]));
         let second = beside.place("", &policy(2, 1), 10_000, &NONE).unwrap();
         assert!(!is_whole(&second, 10_000));

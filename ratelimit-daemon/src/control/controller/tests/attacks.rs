@@ -321,7 +321,8 @@ fn what_is_limited_further_keeps_the_state_of_its_policy() {
         lab.restart_with(config);
         assert_eq!(lab.check_beside(before), beside);
         let writes = &lab.memory.lock().unwrap().writes;
-        let is_of_region = |write: &Write| matches!(write, Write::Region(_) | Write::CopiedRegion(..));
+        let is_of_region =
+            |write: &Write| matches!(write, Write::Region(_) | Write::CopiedRegion(..));
         assert!(!writes.iter().any(is_of_region), "{writes:?}");
     }
 }
@@ -344,7 +345,11 @@ fn a_ban_of_who_is_limited_is_told_by_the_name_of_the_policy() {
     let mut lab = Lab::new(config);
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
-    let (_, named) = lab.controller.policies.at(lab.policy_index("192.0.2.1")).unwrap();
+    let (_, named) = lab
+        .controller
+        .policies
+        .at(lab.policy_index("192.0.2.1"))
+        .unwrap();
     let scope = named.policy.scope();
     let found = lab.controller.policies.banning(scope);
     assert_eq!(found.map(|(name, _)| name), Some("default"));
