@@ -141,6 +141,7 @@ fn offered(node: usize, nodes: usize) -> BTreeMap<Key, u64> {
 }
 
 /// The bytes of a report, and what it costs a node to read and divide those of all others.
+#[expect(clippy::disallowed_methods, reason = "it measures work")]
 fn one_node(nodes: usize) -> (usize, f64) {
     let mut reader = start(0, nodes);
     let mut kernel = Kernel {
