@@ -13,6 +13,7 @@ mod check;
 mod demo;
 mod exactness;
 mod floods;
+mod fuzz;
 mod kernels;
 mod process;
 mod setup;
@@ -34,6 +35,7 @@ enum Command {
     Kernels(kernels::Arguments),
     Exactness(exactness::Arguments),
     Floods(floods::Arguments),
+    Fuzz(fuzz::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -54,5 +56,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Kernels(arguments) => kernels::run(arguments),
         Command::Exactness(arguments) => exactness::run(arguments),
         Command::Floods(arguments) => floods::run(arguments),
+        Command::Fuzz(arguments) => fuzz::run(arguments),
     }
 }

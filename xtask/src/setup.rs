@@ -41,6 +41,11 @@ pub fn kernels() -> Result<()> {
     packages::install(packages::FOR_KERNELS)
 }
 
+/// What fuzzing needs.
+pub fn fuzz() -> Result<()> {
+    packages::install(packages::FOR_FUZZ)
+}
+
 /// What building needs.
 pub fn build() -> Result<()> {
     rust_src::install()?;

@@ -5,15 +5,13 @@ use std::collections::BTreeMap;
 use ratelimit_common::Standing;
 use ratelimit_core::{
     api::AttackView,
-    compile,
     detection::{Answer, Attack, Kind, Rules, Step},
-    intent::{BanRow, Edit, renewed::later},
     origin::Origin,
     prefix::Prefix,
 };
 use tracing::{debug, info, warn};
 
-use super::controller::Controller;
+use super::{compile, controller::Controller, intent::Edit, store::BanRow};
 use crate::clock;
 
 /// What was found by looking at samples of all packets.
@@ -86,7 +84,7 @@ impl Controller {
                 break;
             }
             let row = BanRow {
-                until: later(clock::now(), rule.length),
+                until: super::detected::later(clock::now(), rule.length),
                 since: clock::to_wall(clock::now()),
                 reason: Some(kind.label().into()),
                 author: "detection".into(),

@@ -8,18 +8,18 @@ use ratelimit_core::{
     api::{
         Ban, Check, ClassVerdict, Covering, Entry, LimitState, NOT_ENFORCED, Refused, WiderLimits,
     },
-    intent::BanRow,
     ip_family::IpFamily,
     lists::Action,
     origin::Origin,
-    policies::{DEFAULT, NODE, Named},
     prefix::Prefix,
 };
 
 use super::{
     controller::Controller,
     limit_state::SourceState,
+    policies::{DEFAULT, NODE, Named},
     preview,
+    store::BanRow,
     views::{ban, unreadable},
 };
 use crate::{clock, datapath::DatapathError};
@@ -108,8 +108,7 @@ impl Controller {
         }
         let mut classes: BTreeMap<String, ClassSet> = BTreeMap::new();
         for (_, named) in self.policies.iter() {
-            let parts = named.parts();
-            for (limit, written) in parts.flat_map(|part| part.policy.limits().zip(part.limits)) {
+            for (limit, written) in named.policy.limits().zip(&named.limits) {
                 // Packets of no class are those that were asked about.
                 let set = limit.classes();
                 if let Some(class) = written.class().filter(|_| !set.is_none_of()) {
@@ -215,19 +214,16 @@ impl Controller {
             });
         }
         if let Some(node) = self.policies.get(NODE) {
-            // The node has no logs that a source would be asked for, and no further limits.
-            let record = tables.node_record(node.policy.scope())?;
-            let states = node.parts().map(|part| SourceState {
+            // The node has no logs that a source would be asked for.
+            let state = SourceState {
                 tables: &*tables,
                 source: source.address(),
-                part,
-                record,
-            });
-            let limits = states.map(|state| state.limits(now));
+                record: tables.node_record(node.policy.scope())?,
+            };
             wider.push(WiderLimits {
                 prefix: None,
                 observe: node.policy.observe(),
-                limits: limits.collect::<Result<Vec<_>, _>>()?.concat(),
+                limits: state.limits(node, now)?,
             });
         }
         Ok(wider)
@@ -240,17 +236,13 @@ impl Controller {
         now: Instant,
     ) -> Result<Vec<LimitState>, DatapathError> {
         let tables = self.enforcer.datapath().sources();
-        let limits = named.parts().map(|part| {
-            let record = tables.record(source.address(), part.policy, now)?;
-            let state = SourceState {
-                tables: &*tables,
-                source: source.address(),
-                part,
-                record: record.unwrap_or_default(),
-            };
-            state.limits(now)
-        });
-        Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
+        let record = tables.record(source.address(), &named.policy, now)?;
+        let state = SourceState {
+            tables: &*tables,
+            source: source.address(),
+            record: record.unwrap_or_default(),
+        };
+        state.limits(named, now)
     }
 }
 

@@ -4,16 +4,17 @@ use std::{borrow::Cow, ops::Bound, sync::Arc};
 
 use ratelimit_core::{
     api::{ExportFormat, ExportRequest, Exported, Refused},
-    intent::{
-        AllowRow, BanRow,
-        list::{List, ListEntry},
-    },
     lists::{Action, Line, json_line, plain_line},
     origin::Origin,
     prefix::Prefix,
 };
 
-use super::{controller::Controller, term};
+use super::{
+    controller::Controller,
+    list::{List, ListEntry},
+    store::{AllowRow, BanRow},
+    term,
+};
 use crate::clock;
 
 /// Entries that are written at once.

@@ -23,6 +23,9 @@ pub const FOR_BENCH: &[Program] = &[
     Program::new("nft", "nftables"),
 ];
 
+/// What compiles libFuzzer, which is C++.
+pub const FOR_FUZZ: &[Program] = &[Program::new("c++", "g++")];
+
 /// What the tests on other kernels run.
 pub const FOR_KERNELS: &[Program] = &[
     Program::new("busybox", "busybox-static"),

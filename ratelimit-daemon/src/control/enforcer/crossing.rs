@@ -7,11 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ratelimit_core::compile::Tables;
-
 use super::{
     ByGeneration, Changes, DatapathError, Enforcer, Entry, Generation, IpFamily, ListEntry, Prefix,
-    Region, Undo,
+    Region, Tables, Undo,
 };
 
 /// Whether one of the prefixes that come or go lies within another one that changes: then a packet has more than one entry

@@ -7,15 +7,17 @@ use std::{
 };
 
 use ratelimit_common::{algorithm::Algorithm, compact::Region};
-use ratelimit_core::{
-    ip_family::IpFamily,
-    policies::{Policies, Role, is_detected},
-};
+use ratelimit_core::ip_family::IpFamily;
 
 use super::{Look, Measured, counted};
 use crate::{
     clock,
-    control::{preview::ReadOnlyRing, survey::Survey},
+    control::{
+        limited,
+        policies::{Policies, Role},
+        preview::ReadOnlyRing,
+        survey::Survey,
+    },
     datapath::{DatapathError, Place, SETS_AT_ONCE, SourceTables},
 };
 
@@ -138,7 +140,7 @@ impl Survey {
 fn measured_limits(policies: &Policies) -> BTreeMap<Key, Limit> {
     let mut limits = BTreeMap::new();
     for (name, named) in policies.iter() {
-        if named.role == Role::Node || is_detected(name) {
+        if named.role == Role::Node || limited::is_name(name) {
             continue;
         }
         let mut seen: Vec<Measured> = Vec::new();

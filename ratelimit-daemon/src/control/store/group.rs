@@ -2,9 +2,8 @@
 //! are kept by one commit.
 
 use anyhow::{Context, ensure};
-use ratelimit_core::intent::Edit;
 
-use super::{Store, Writer};
+use super::{super::intent::Edit, Store, Writer};
 
 /// Where a group stands.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -1,16 +1,15 @@
 //! A transaction: rows are put and removed.
 
 use ratelimit_common::Instant;
-use ratelimit_core::{
-    intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow},
-    origin::Origin,
-    prefix::Prefix,
-};
+use ratelimit_core::{origin::Origin, prefix::Prefix};
 use rusqlite::{Connection, params};
 
 use super::{
-    super::timekeeper::{Note, Timekeeper, nanos},
-    Checksum, target_bytes,
+    super::{
+        intent::Edit,
+        timekeeper::{Note, Timekeeper, nanos},
+    },
+    AllowRow, BanRow, Checksum, FOREVER, LimitRow, target_bytes,
 };
 
 /// A transaction.

@@ -1,8 +1,7 @@
 //! What sources have used, when their limits change by hand.
 
-use ratelimit_core::compile::carried::scope_of;
-
 use super::*;
+use crate::control::carried::scope_of;
 
 const NET: Option<&str> = Some("192.0.2.0/24");
 

@@ -1,0 +1,102 @@
+//! No damage of the database keeps the daemon from starting: a damaged file is put aside, and what is sound of it is kept.
+//!
+//! The input damages a good database: each five bytes choose a file, a place in it and what comes there. A file may also be cut.
+
+#![no_main]
+
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex, OnceLock},
+};
+
+use libfuzzer_sys::fuzz_target;
+use ratelimit_core::{
+    api::BanRequest,
+    config::{self, Arguments},
+};
+use ratelimit_daemon::{
+    control::{Controller, Store},
+    datapath::{Memory, Shared},
+    protected::Protected,
+};
+use tempfile::TempDir;
+
+/// Files there cost no disk.
+const MEMORY: &str = "/dev/shm";
+const FILES: [&str; 3] = ["state.db", "state.db-wal", "state.changes"];
+
+fuzz_target!(|damage: &[u8]| {
+    let directory = TempDir::new_in(MEMORY).expect("memory");
+    for (name, bytes) in good() {
+        let mut bytes = bytes.clone();
+        for edit in damage.chunks_exact(5) {
+            apply(name, &mut bytes, edit);
+        }
+        fs::write(directory.path().join(name), bytes).expect("a file in memory");
+    }
+    check(directory.path());
+    // What the first start left behind is sound.
+    check(directory.path());
+});
+
+fn check(directory: &Path) {
+    let store = Store::open(directory).expect("any damage is put aside");
+    store.bans().expect("bans");
+    store.allows().expect("allows");
+    store.limits().expect("limits");
+}
+
+fn apply(name: &str, bytes: &mut Vec<u8>, edit: &[u8]) {
+    let [file, high, middle, low, value] = edit else {
+        return;
+    };
+    let file_of = FILES[usize::from(file & 0x7f) % FILES.len()];
+    if file_of != name || bytes.is_empty() {
+        return;
+    }
+    let place =
+        (usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low)) % bytes.len();
+    if *file == 0xff {
+        bytes.truncate(place);
+    } else {
+        bytes[place] = *value;
+    }
+}
+
+/// The files of a database that a daemon made, with rows of each kind, and did not close.
+fn good() -> &'static Vec<(&'static str, Vec<u8>)> {
+    static GOOD: OnceLock<Vec<(&str, Vec<u8>)>> = OnceLock::new();
+    GOOD.get_or_init(|| {
+        let directory = TempDir::new_in(MEMORY).expect("memory");
+        let mut config = config::from_command_line(&Arguments {
+            interfaces: vec!["lo".to_owned()],
+            packets: Some(1000),
+            per: Some("1s".to_owned()),
+            ..Arguments::default()
+        })
+        .expect("a configuration");
+        config.paths.state = directory.path().into();
+        let store = Store::open(directory.path()).expect("a new database");
+        let tables: Shared = (&Arc::<Mutex<Memory>>::default()).into();
+        let mut controller = Controller::new(config, store, Box::new(tables), Protected::default())
+            .expect("a controller");
+        for number in 0..20 {
+            let request = BanRequest {
+                prefixes: vec![format!("192.0.2.{number}").parse().expect("a prefix")],
+                seconds: (number % 2 == 0).then_some(3600.0),
+                reason: Some("seed".to_owned()),
+                force: false,
+            };
+            controller.ban(request, "root").expect("a ban");
+        }
+        let files = FILES.map(|name| {
+            (
+                name,
+                fs::read(directory.path().join(name)).unwrap_or_default(),
+            )
+        });
+        assert!(files.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() > 4096);
+        files.into()
+    })
+}
