@@ -149,10 +149,7 @@ fn name(node: usize) -> NodeName {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long it takes is printed"
-)]
+#[expect(clippy::disallowed_methods, reason = "how long it takes is printed")]
 fn ten_thousand_bans_are_on_three_nodes_within_a_second() {
     let mut nodes = Nodes::new(3);
     let begun = Instant::now();
