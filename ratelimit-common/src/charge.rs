@@ -218,6 +218,21 @@ impl Outcome {
         }
     }
 
+    /// The same where `limits` others are told before those of the policy.
+    #[must_use]
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "both are at most LIMITS_MAX"
+    )]
+    pub const fn behind(self, limits: usize) -> Self {
+        if self.is_refused() {
+            Self(self.0.wrapping_add(limits as u32))
+        } else {
+            self
+        }
+    }
+
     /// The same refusal by the limit at `index`.
     #[must_use]
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! The limits of a source, of the wider prefixes around it, and of the node: all must have room, then all are charged.
 //!
-//! A packet meets them from the narrowest to the widest. One that a dry run would refuse is charged to no limit of that policy,
+//! A packet meets them from the narrowest to the widest, and right after those of its source the further ones, if the source's policy
+//! has a policy beside it: they can refuse more, and change nothing of what the source has used. One that a dry run would refuse is charged to no limit of that policy,
 //! as when it is enforced: so a dry run counts what would be dropped. To the limits around it is charged all the same, as it
 //! passes; if one of those refuses it, that is its verdict.
 
@@ -9,8 +10,11 @@ use crate::{
     new_sources, node::Node, tables::FamilyTables,
 };
 
-/// The source, and the prefixes around it.
-const LAYERS: usize = 1 + LEVELS_MAX;
+/// Behind the source come its further limits.
+const FURTHER: usize = 1;
+/// From here on the prefixes around it.
+const AROUND: usize = 2;
+const LAYERS: usize = AROUND + LEVELS_MAX;
 /// Behind them the node.
 const NODE: usize = LAYERS;
 
@@ -25,18 +29,22 @@ where
         .settings()
         .node_policy()
         .and_then(|index| tables.policy(index));
+    let has_further = policy.is_some_and(Policy::has_further);
+    let is_none = |layer| layer == FURTHER && !has_further;
     let mut walk = Walk::new();
-    let _ = (0..LAYERS)
-        .all(|layer| walk.check(layer, tables.check_layer(layer, source, policy, arrival)))
-        && walk.check(NODE, tables.node().check(node_policy, arrival))
+    let _ = (0..LAYERS).all(|layer| {
+        is_none(layer) || walk.check(layer, tables.check_layer(layer, source, policy, arrival))
+    }) && walk.check(NODE, tables.node().check(node_policy, arrival))
         && (0..LAYERS).all(|layer| {
-            walk.is_full(layer) || walk.go(tables.charge_layer(layer, source, policy, arrival))
+            is_none(layer)
+                || walk.is_full(layer)
+                || walk.go(tables.charge_layer(layer, source, policy, arrival))
         })
         && (walk.is_full(NODE) || walk.go(tables.node().charge(node_policy, arrival)));
     walk.outcome
 }
 
-/// Asks a layer whether it has room: the source, whose policy is `policy`, or from 1 on a prefix around it.
+/// Asks a layer whether it has room: the source, whose policy is `policy`, its further limits, or a prefix around it.
 #[inline(always)]
 pub fn check_layer<A, T>(
     layer: usize,
@@ -50,9 +58,8 @@ where
     T: Tables + FamilyTables<A>,
 {
     let layer = Layer::new(layer, source, policy, tables);
-    tables
-        .check(&layer.address, layer.policy, arrival)
-        .by(layer.reason)
+    let outcome = tables.check(&layer.address, layer.policy, arrival);
+    outcome.by(layer.reason).behind(layer.limits_before)
 }
 
 /// Charges a layer.
@@ -69,7 +76,8 @@ where
     T: Tables + FamilyTables<A>,
 {
     let layer = Layer::new(layer, source, policy, tables);
-    new_sources::charge(layer.address, layer.policy, arrival, tables).by(layer.reason)
+    let outcome = new_sources::charge(layer.address, layer.policy, arrival, tables);
+    outcome.by(layer.reason).behind(layer.limits_before)
 }
 
 /// The way of a packet through its limits.
@@ -117,21 +125,23 @@ impl Walk {
 }
 
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "there are four layers")]
+#[expect(clippy::cast_possible_truncation, reason = "there are five layers")]
 const fn bit(layer: usize) -> u32 {
     1u32.wrapping_shl(layer as u32)
 }
 
-/// The limits of a source, or of a prefix around it.
+/// The limits of a source, its further ones, or those of a prefix around it.
 struct Layer<'a, A: Address> {
     policy: Option<&'a Policy>,
     address: A,
     /// What a refusal by one of them is called.
     reason: DropReason,
+    /// Further limits are told as those that come after the source's own.
+    limits_before: usize,
 }
 
 impl<'a, A: Address> Layer<'a, A> {
-    /// The source, or the prefix around it at `layer`, from 1 on.
+    /// The one at `layer`.
     #[inline(always)]
     fn new<T: Tables + FamilyTables<A>>(
         layer: usize,
@@ -139,11 +149,15 @@ impl<'a, A: Address> Layer<'a, A> {
         policy: Option<&'a Policy>,
         tables: &'a T,
     ) -> Self {
-        let Some(level) = layer.checked_sub(1) else {
+        let Some(level) = layer.checked_sub(AROUND) else {
+            let further = policy.filter(|_| layer == FURTHER);
+            let own = policy.filter(|_| layer != FURTHER);
+            let beside = further.and_then(Policy::further);
             return Self {
-                policy,
+                policy: beside.and_then(|index| tables.policy(index)).or(own),
                 address: *source,
                 reason: DropReason::Limited,
+                limits_before: further.map_or(0, Policy::len),
             };
         };
         let aggregate = if tables.settings().has_aggregates() {
@@ -155,6 +169,7 @@ impl<'a, A: Address> Layer<'a, A> {
             policy: aggregate.and_then(|aggregate| tables.policy(aggregate.policy.into())),
             address: source.prefix(aggregate.map_or(0, |aggregate| aggregate.prefix)),
             reason: DropReason::AggregateLimited,
+            limits_before: 0,
         }
     }
 }

@@ -148,8 +148,8 @@ pub struct Policy {
     flags: u8,
     scope: u32,
     classes: ClassSet,
-    /// Always zero.
-    reserved: u32,
+    /// The index of the policy beside it, plus one; 0 for none.
+    further: u32,
     limits: [Limit; LIMITS_MAX],
     ban: BanRule,
     filling: u64,
@@ -216,6 +216,33 @@ impl Policy {
     #[inline(always)]
     pub const fn is_of_prefixes(&self) -> bool {
         self.flags & OF_PREFIXES != 0
+    }
+
+    /// The same with the policy at `index` beside it: a packet must have room under both, and each has state of its own.
+    #[must_use]
+    pub const fn with_further(self, index: u32) -> Self {
+        Self {
+            further: index.wrapping_add(1),
+            ..self
+        }
+    }
+
+    /// The index of the policy beside it; `None` where there is none.
+    #[must_use]
+    #[inline(always)]
+    pub const fn further(&self) -> Option<u32> {
+        if self.has_further() {
+            Some(self.further.wrapping_sub(1))
+        } else {
+            None
+        }
+    }
+
+    /// Whether there is a policy beside it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_further(&self) -> bool {
+        self.further != 0
     }
 
     /// The same with a rule for sources that go on over its limits.

@@ -4,6 +4,7 @@ use std::{fs, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use ratelimit_common::Instant;
+use ratelimit_core::intent::renewed::later;
 
 /// The time of the kernel's monotonic clock, which `bpf_ktime_get_ns` reads. It stands still while the machine sleeps.
 #[must_use]
@@ -45,9 +46,7 @@ pub fn tick() -> Duration {
 /// The point on the monotonic clock that lies `duration` after now.
 #[must_use]
 pub fn after(duration: Duration) -> Instant {
-    let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    // The last point stands for "forever". An odd end is one that nothing tells again (`control/renewed.rs`).
-    Instant::from_nanos(now().as_nanos().saturating_add(nanos).min(u64::MAX - 2) | 1)
+    later(now(), duration)
 }
 
 /// What the wall clock shows, or will show, at a point on the monotonic clock, to the millisecond: asked twice, it answers

@@ -16,6 +16,7 @@ mod link_layer;
 mod logs;
 mod mapped;
 mod maps;
+#[cfg(any(test, feature = "memory"))]
 mod memory;
 mod refused_map;
 mod ring;
@@ -27,10 +28,11 @@ pub(crate) mod syscall;
 use std::{net::IpAddr, ops::Range, sync::Arc};
 
 pub use batch::Place;
-pub use compact::{HeldTable, TABLES};
+pub use compact::{TABLES, read_held};
 pub use interface::{InterfaceState, XdpMode};
 pub use kernel::Kernel;
 pub use mapped::Mapped;
+#[cfg(any(test, feature = "memory"))]
 pub use memory::{Gate, Memory, Shared, Write};
 use ratelimit_common::{
     BanBudgets, ClassSet, Detected, Family, Instant, ListEntry, Policy, Record, Settings, Standing,

@@ -1,4 +1,4 @@
-//! The library behind `ratelimitd` and `rlctl`: configuration, control plane, datapath, metrics.
+//! The library behind `ratelimitd`: control plane, datapath, loader, servers, metrics.
 
 pub mod clock;
 pub mod control;
@@ -18,9 +18,7 @@ mod private;
 pub mod privileges;
 pub mod protected;
 pub mod recording;
-pub mod rlctl;
 mod rtnetlink;
 pub mod samples;
 mod seccomp;
-pub mod simulation;
 pub mod user;

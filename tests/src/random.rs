@@ -175,6 +175,11 @@ fn policy(rng: &mut Rng) -> Policy {
     } else {
         policy
     };
+    let policy = if rng.u8(..4) == 0 {
+        policy.with_further(policy_index(rng))
+    } else {
+        policy
+    };
     if rng.bool() {
         policy.with_ban(ban_rule(rng))
     } else {

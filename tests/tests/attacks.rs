@@ -16,6 +16,7 @@ use ratelimit_core::{
 };
 use ratelimit_tests::{
     Frame, Lab,
+    attached::Attached,
     lab::Sender,
     packet::{ACK, SYN},
     require_root,
@@ -123,6 +124,51 @@ fn a_source_that_floods_is_limited_where_the_rule_says_so() {
         .rlctl_ok(&["limit", "rm", "--prefix", &address])
         .unwrap();
     assert_eq!(check_of(&service, &address).limited, None);
+}
+
+/// Of what a source may send in an hour, the answer gives nothing back: not when it comes, is there or goes.
+#[test]
+fn a_further_limit_gives_nothing_back_of_what_a_source_has_used() {
+    const AN_HOUR: usize = 1_000;
+    require_root!();
+    for store in ["lru", "compact"] {
+        let lab = Lab::new().unwrap();
+        let limited = |amount: usize| {
+            format!(
+                "[source]\nstore = \"{store}\"\n[policy.default]\nlimits = [{{ packets = {amount}, per = \"1h\" }}]\n\
+                 [detection.syn_flood]\nanswer = \"limit\"\nlimit = {{ packets = 5, per = \"1h\" }}\n"
+            )
+        };
+        let mut service = Service::started(&lab, &limited(AN_HOUR)).unwrap();
+        let (address, frame) = (client(7).to_string(), request(7));
+        let sender = Sender::new(&lab.far).unwrap();
+        for _ in 0..50_000 {
+            sender.send(&frame).unwrap();
+        }
+        let start = Instant::now();
+        while check_of(&service, &address).limited.is_none() {
+            assert!(start.elapsed() < PATIENCE, "{}", service.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+        let passed = |service: &Service| {
+            let program = Attached::of(service).unwrap();
+            program.passed(&frame, 20).unwrap()
+        };
+        assert_eq!(passed(&service), 0, "{store}: all of an hour is used");
+        service.configure(&limited(AN_HOUR + 2)).unwrap();
+        service.rlctl_ok(&["reload"]).unwrap();
+        assert_eq!(passed(&service), 2, "{store}: two more are allowed");
+        service.configure(&limited(AN_HOUR + 9)).unwrap();
+        service.rlctl_ok(&["reload"]).unwrap();
+        assert_eq!(passed(&service), 3, "{store}: the further limit is full");
+        service.stop("-KILL").unwrap();
+        service.start().unwrap();
+        assert_eq!(passed(&service), 0, "{store}: a restart gives nothing back");
+        service
+            .rlctl_ok(&["limit", "rm", "--prefix", &address])
+            .unwrap();
+        assert_eq!(passed(&service), 4, "{store}: what was left of the hour");
+    }
 }
 
 fn check_of(service: &Service, address: &str) -> Check {

@@ -1,13 +1,13 @@
 //! Captures of real attacks, read and simulated: of the `DDoS` Packet Capture Collection (`StopDDoS/packet-captures`), of which
 //! four files stand beside the repository where the tests run whole.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
 
 use ratelimit_core::{
     capture::{Capture, CaptureError, Format},
     config::{self, Config},
+    simulation::{Configured, Simulation, answer::Answer},
 };
-use ratelimit_daemon::simulation::{Simulation, answer::Answer};
 use ratelimit_tests::skip;
 
 const SYN_FLOOD: &str = "pkt.TCP.synflood.spoofed.pcap";
@@ -60,7 +60,12 @@ fn a_real_capture_that_is_cut_is_read_up_to_there() {
 }
 
 fn simulate(bytes: &[u8], packets_per_second: u64) -> (Format, Answer, Result<(), CaptureError>) {
-    let mut simulation = Simulation::new(config(packets_per_second), None, None).unwrap();
+    let configured = Configured {
+        config: config(packets_per_second),
+        lists: Vec::new(),
+        tick: Duration::ZERO,
+    };
+    let mut simulation = Simulation::new(configured, None, None).unwrap();
     let mut capture = Capture::open(bytes).unwrap();
     let ended = capture.read(|packet| {
         simulation.packet(packet).unwrap();

@@ -10,9 +10,13 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ratelimit_core::{api::Origin, config};
+use ratelimit_core::{
+    api::Origin,
+    config,
+    intent::{BanRow, Edit, FOREVER},
+};
 use ratelimit_daemon::{
-    control::{BanRow, Controller, Edit, FOREVER, Store, open_kernel},
+    control::{Controller, Store, open_kernel},
     loader::Local,
     protected::{Protected, Why},
 };

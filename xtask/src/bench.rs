@@ -31,7 +31,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut build = process::cargo();
     build.args(["build", "--release", "--package", "ratelimit-bench"]);
     // It watches the daemon too.
-    build.args(["--package", "ratelimit-daemon"]);
+    build.args(["--package", "ratelimit-daemon", "--package", "rlctl"]);
     process::run(&mut build)?;
     let bench = workspace::target_dir().join("release/ratelimit-bench");
     let mut bench = process::as_root(&bench.to_string_lossy())?;

@@ -19,7 +19,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let profile = if arguments.release { "release" } else { "dev" };
     process::run(
         process::cargo()
-            .args(["build", "--package", "ratelimit-daemon", "--bins"])
+            .args([
+                "build",
+                "--package",
+                "ratelimit-daemon",
+                "--package",
+                "rlctl",
+                "--bins",
+            ])
             .args(["--profile", profile]),
     )?;
     let directory = if arguments.release {

@@ -82,7 +82,14 @@ fn build() -> Result<()> {
     eprintln!(
         "demo: building ratelimitd and rlctl; the BPF program is optimized, the rest for a short build"
     );
-    process::run(process::cargo().args(["build", "--package", "ratelimit-daemon", "--bins"]))
+    process::run(process::cargo().args([
+        "build",
+        "--package",
+        "ratelimit-daemon",
+        "--package",
+        "rlctl",
+        "--bins",
+    ]))
 }
 
 /// Namespaces and BPF are for root; building was not.

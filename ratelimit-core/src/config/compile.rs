@@ -42,9 +42,6 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     let aggregate = document.aggregate.as_ref();
     let node = document.node.as_ref();
     let detection = document.detection.as_ref();
-    if let Some(detection) = detection {
-        detection.value.check_room(&document.policies, report);
-    }
     let metrics = document.metrics.as_ref().map(|metrics| metrics.value);
     Config {
         files: files.iter().map(|file| file.path.clone()).collect(),

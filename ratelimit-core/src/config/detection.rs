@@ -3,11 +3,10 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use ratelimit_common::{policy::LIMITS_MAX, strikes::AFTER_MAX};
+use ratelimit_common::strikes::AFTER_MAX;
 
 use super::{
     ban, limit,
-    policy::Policy,
     report::{At, Report},
     table::Section,
 };
@@ -46,26 +45,6 @@ pub struct Detection {
     pub limits: Vec<At<LimitSpec>>,
     /// The names of classes that those mention.
     pub mentions: Vec<At<String>>,
-}
-
-impl Detection {
-    /// Reports limits of `policies` beside which none of detection has room.
-    pub fn check_room(&self, policies: &[Policy], report: &mut Report) {
-        let is_full = |policy: &&Policy| policy.limits.len() >= LIMITS_MAX;
-        let full = policies.iter().find(is_full);
-        let limits = self
-            .attacks
-            .values()
-            .any(|rule| rule.answer == Answer::Limit);
-        if let Some(policy) = full.filter(|_| limits) {
-            let message = format!(
-                "{} has {LIMITS_MAX} limits: beside them detection has no room for one",
-                policy.title
-            );
-            let hint = "remove one of them, or answer = \"limit\" below [detection]";
-            report.add(&policy.spot, Problem::new(message, hint));
-        }
-    }
 }
 
 /// Reads `[detection]`.

@@ -7,19 +7,18 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use ratelimit_common::{Instant, ListEntry};
 use ratelimit_core::{
+    intent::{
+        AllowRow, BanRow, Edit, FOREVER,
+        list::{self, List},
+        renewed,
+    },
     lists::{Action, ReasonId, Reasons},
     origin::Origin,
     prefix::Prefix,
 };
 use tracing::{info, warn};
 
-use super::{
-    controller::Controller,
-    intent::Edit,
-    list::{self, List},
-    renewed,
-    store::{AllowRow, BanRow, FOREVER, Found},
-};
+use super::{controller::Controller, store::Found};
 use crate::clock;
 
 /// Who is told to have set what is kept.

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use ratelimit_common::Standing;
 use ratelimit_core::{
     api::AttackView,
+    compile,
     detection::{Answer, Attack, Kind, Rules, Step},
+    intent::{BanRow, Edit, renewed::later},
     origin::Origin,
     prefix::Prefix,
 };
 use tracing::{debug, info, warn};
 
-use super::{compile, controller::Controller, intent::Edit, store::BanRow};
+use super::controller::Controller;
 use crate::clock;
 
 /// What was found by looking at samples of all packets.
@@ -84,7 +86,7 @@ impl Controller {
                 break;
             }
             let row = BanRow {
-                until: super::detected::later(clock::now(), rule.length),
+                until: later(clock::now(), rule.length),
                 since: clock::to_wall(clock::now()),
                 reason: Some(kind.label().into()),
                 author: "detection".into(),

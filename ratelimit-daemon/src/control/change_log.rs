@@ -1,14 +1,15 @@
 //! Changes as lines of the log: each is one line, and of many at once one line has their number and the first few.
 
 use ratelimit_common::Instant;
-use ratelimit_core::{author, origin::Origin, prefix::Prefix};
+use ratelimit_core::{
+    author,
+    intent::{Edit, FOREVER, LimitRow},
+    origin::Origin,
+    prefix::Prefix,
+};
 use tracing::info;
 
-use super::{
-    intent::Edit,
-    record::Cause,
-    store::{FOREVER, LimitRow},
-};
+use super::record::Cause;
 use crate::clock;
 
 /// Changes at once that are logged one by one.
@@ -204,7 +205,7 @@ fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::store::BanRow;
+    use ratelimit_core::intent::BanRow;
 
     #[test]
     fn of_many_changes_one_line_has_their_number_and_the_first() {

@@ -8,18 +8,18 @@ use ratelimit_core::{
     api::{
         Ban, Check, ClassVerdict, Covering, Entry, LimitState, NOT_ENFORCED, Refused, WiderLimits,
     },
+    intent::BanRow,
     ip_family::IpFamily,
     lists::Action,
     origin::Origin,
+    policies::{DEFAULT, NODE, Named},
     prefix::Prefix,
 };
 
 use super::{
     controller::Controller,
     limit_state::SourceState,
-    policies::{DEFAULT, NODE, Named},
     preview,
-    store::BanRow,
     views::{ban, unreadable},
 };
 use crate::{clock, datapath::DatapathError};
@@ -108,7 +108,8 @@ impl Controller {
         }
         let mut classes: BTreeMap<String, ClassSet> = BTreeMap::new();
         for (_, named) in self.policies.iter() {
-            for (limit, written) in named.policy.limits().zip(&named.limits) {
+            let parts = named.parts();
+            for (limit, written) in parts.flat_map(|part| part.policy.limits().zip(part.limits)) {
                 // Packets of no class are those that were asked about.
                 let set = limit.classes();
                 if let Some(class) = written.class().filter(|_| !set.is_none_of()) {
@@ -214,16 +215,19 @@ impl Controller {
             });
         }
         if let Some(node) = self.policies.get(NODE) {
-            // The node has no logs that a source would be asked for.
-            let state = SourceState {
+            // The node has no logs that a source would be asked for, and no further limits.
+            let record = tables.node_record(node.policy.scope())?;
+            let states = node.parts().map(|part| SourceState {
                 tables: &*tables,
                 source: source.address(),
-                record: tables.node_record(node.policy.scope())?,
-            };
+                part,
+                record,
+            });
+            let limits = states.map(|state| state.limits(now));
             wider.push(WiderLimits {
                 prefix: None,
                 observe: node.policy.observe(),
-                limits: state.limits(node, now)?,
+                limits: limits.collect::<Result<Vec<_>, _>>()?.concat(),
             });
         }
         Ok(wider)
@@ -236,13 +240,17 @@ impl Controller {
         now: Instant,
     ) -> Result<Vec<LimitState>, DatapathError> {
         let tables = self.enforcer.datapath().sources();
-        let record = tables.record(source.address(), &named.policy, now)?;
-        let state = SourceState {
-            tables: &*tables,
-            source: source.address(),
-            record: record.unwrap_or_default(),
-        };
-        state.limits(named, now)
+        let limits = named.parts().map(|part| {
+            let record = tables.record(source.address(), part.policy, now)?;
+            let state = SourceState {
+                tables: &*tables,
+                source: source.address(),
+                part,
+                record: record.unwrap_or_default(),
+            };
+            state.limits(now)
+        });
+        Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
     }
 }
 

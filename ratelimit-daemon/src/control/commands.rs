@@ -7,7 +7,9 @@ use ratelimit_core::{
         AllowRequest, BanRequest, Changed, ClockStatus, Detached, Held, LimitRequest, LimitTarget,
         PrefixesRequest, Refused, Reloaded, What,
     },
+    compile::carried,
     config::{self, Config, ConfigError},
+    intent::{self, AllowRow, BanRow, Edit, Intent, LimitRow},
     limit::LimitSpec,
     origin::Origin,
     prefix::Prefix,
@@ -15,14 +17,10 @@ use ratelimit_core::{
 use tracing::{info, warn};
 
 use super::{
-    carried,
     configured_lists::ConfiguredLists,
     controller::{CONFIGURATION, Controller, Reloads},
-    intent::{self, Edit, Intent},
     record::Cause,
-    reload,
-    store::{AllowRow, BanRow, LimitRow},
-    term,
+    reload, term,
     troubles::Loudness,
 };
 use crate::{clock, protected::Word};
@@ -220,7 +218,7 @@ impl Controller {
     ) -> Result<Changed, Refused> {
         let further = request
             .prefix
-            .filter(|prefix| self.intent.limited.contains_key(prefix));
+            .filter(|prefix| self.intent.limited().contains_key(prefix));
         let by_hand = self.intent.limits().contains_key(&request.prefix);
         if !by_hand && further.is_none() {
             return Err(Refused::because(format!(

@@ -4,12 +4,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ratelimit_core::{api::Refused, config::Config, lists::Reading};
-
-use super::{
-    adopt, controller::Controller, intent::Edit, list::Difference, list_files::ListFile,
-    lists::told,
+use ratelimit_core::{
+    api::Refused,
+    config::Config,
+    intent::{Edit, list::Difference},
+    lists::Reading,
 };
+
+use super::{adopt, controller::Controller, list_files::ListFile, lists::told};
 
 /// The lists of a configuration, by name.
 pub struct ConfiguredLists(BTreeMap<Arc<str>, (ListFile, Reading)>);

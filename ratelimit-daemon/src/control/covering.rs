@@ -6,10 +6,11 @@ use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 use ratelimit_core::{
     api::{Allow, Ban, Covering, Entry, Event, Origin, What},
     lists::Action,
+    policies::DEFAULT,
     prefix::Prefix,
 };
 
-use super::{controller::Controller, policies::DEFAULT, term, views};
+use super::{controller::Controller, term, views};
 use crate::clock;
 
 /// The drops of a source that are told with it.

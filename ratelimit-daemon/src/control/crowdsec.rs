@@ -3,11 +3,17 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use ratelimit_core::{api::CrowdsecStatus, config::Crowdsec, origin::Origin, prefix::Prefix};
+use ratelimit_core::{
+    api::CrowdsecStatus,
+    config::Crowdsec,
+    intent::{BanRow, Edit},
+    origin::Origin,
+    prefix::Prefix,
+};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::{controller::Controller, intent::Edit, store::BanRow};
+use super::controller::Controller;
 use crate::{
     crowdsec::{Ignored, Update, Wanted},
     protected::Word,

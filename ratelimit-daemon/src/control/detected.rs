@@ -15,19 +15,14 @@ use ratelimit_common::{
 };
 use ratelimit_core::{
     api::{Ban, Refused, StrikesView},
-    ban::BanSpec,
+    intent::{BanRow, Edit, Offence},
     origin::Origin,
+    policies::Named,
     prefix::Prefix,
 };
 use tracing::{info, warn};
 
-use super::{
-    controller::Controller,
-    intent::Edit,
-    policies::{Named, Policies},
-    store::BanRow,
-    views::unreadable,
-};
+use super::{controller::Controller, views::unreadable};
 use crate::{clock, protected::Word};
 
 /// How many sources are told of whose bans are lifted.
@@ -36,35 +31,6 @@ const LIFTED_MAX: usize = 1024;
 /// How often it is told that a dry run would have banned a source, and of how many sources.
 const WOULD_BE_EVERY: Duration = Duration::from_hours(1);
 const WOULD_BE_MAX: usize = 4096;
-
-/// What is remembered of a source that was banned by a policy: its next ban is longer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Offence {
-    /// How often it was banned.
-    pub bans: u32,
-    /// When this is forgotten, on the clock of the kernel.
-    pub forget: Instant,
-}
-
-impl Offence {
-    /// Until when a source is banned that a policy has just banned, and what is remembered of it then. `before` is what was
-    /// remembered, `spec` the rule of the policy; `None` where that has gone: then the ban is as long as the kernel made it.
-    #[must_use]
-    pub fn next(before: Option<Self>, ban: &Detected, spec: Option<BanSpec>) -> (Instant, Self) {
-        let since = Instant::from_nanos(ban.at_ns);
-        let before = before.filter(|offence| since < offence.forget);
-        let before = before.map_or(0, |offence| offence.bans);
-        let made = Duration::from_nanos(ban.until_ns.saturating_sub(ban.at_ns));
-        let length = spec.map_or(made, |spec| spec.length(before));
-        let until = later(since, length);
-        let quiet = spec.map_or(made, |spec| spec.forgotten_after());
-        let offence = Self {
-            bans: before.saturating_add(1),
-            forget: later(until, quiet),
-        };
-        (until, offence)
-    }
-}
 
 /// What the controller knows of the bans that it took over.
 #[derive(Clone, Debug, Default)]
@@ -192,7 +158,7 @@ impl Controller {
 
     /// What a source gets that a policy banned.
     fn sentence(&self, source: Prefix, ban: &Detected) -> Sentence {
-        let found = policy_of(&self.policies, ban.scope);
+        let found = self.policies.banning(ban.scope);
         let spec = found.and_then(|(_, named)| named.ban);
         let (until, Offence { bans, forget }) =
             Offence::next(self.intent.offence(source), ban, spec);
@@ -283,20 +249,8 @@ impl Sentence {
     }
 }
 
-/// The policy whose bans these are.
-pub(super) fn policy_of(policies: &Policies, scope: u32) -> Option<(&str, &Named)> {
-    let mut policies = policies.iter();
-    policies.find(|(_, named)| named.policy.scope() == scope && named.ban.is_some())
-}
-
 fn banned(tally: &Tally) -> u64 {
     tally.detections[Detection::Banned as usize]
-}
-
-pub(super) fn later(instant: Instant, duration: Duration) -> Instant {
-    let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    // The last point stands for "forever".
-    Instant::from_nanos(instant.as_nanos().saturating_add(nanos).min(u64::MAX - 2) | 1)
 }
 
 fn wall(instant: Instant) -> Timestamp {

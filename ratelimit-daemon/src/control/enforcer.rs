@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use ratelimit_common::{
     BanBudgets, Instant, Limit, ListEntry, Policy, Settings,
-    aggregate::Aggregates,
     compact::Region,
     generation::{ByGeneration, Generation},
-    new_sources::Budget,
 };
-use ratelimit_core::{class_tables::ClassTables, ip_family::IpFamily, prefix::Prefix};
+use ratelimit_core::{
+    class_tables::ClassTables, compile::Tables, ip_family::IpFamily, prefix::Prefix,
+};
 
 use self::verify::Spare;
 use super::{guards::GuardCounts, progress::Progress};
@@ -39,25 +39,6 @@ pub struct Enforcer {
     is_in_doubt: bool,
     /// Is told of entries that were put.
     pub progress: Progress,
-}
-
-/// What the tables hold, or are to hold, besides the entries.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tables {
-    /// The policies that are not empty, by index.
-    pub policies: BTreeMap<u32, Policy>,
-    /// The arrays by which classes are looked up.
-    pub classes: ClassTables,
-    /// The wider prefixes that have limits.
-    pub aggregates: BTreeMap<IpFamily, Aggregates>,
-    /// The end of a time in which everything passes, where the settings say that there is one.
-    pub pass_all_until: Instant,
-    /// How many bans policies may make.
-    pub detection_limit: BanBudgets,
-    /// How many sources may get state on one CPU.
-    pub new_sources: Budget,
-    /// What holds for all packets, in whichever generation.
-    pub settings: Settings,
 }
 
 /// Entries of many after which it is told how far they are: as many as all threads write at once.

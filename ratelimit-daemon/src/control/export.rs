@@ -4,17 +4,16 @@ use std::{borrow::Cow, ops::Bound, sync::Arc};
 
 use ratelimit_core::{
     api::{ExportFormat, ExportRequest, Exported, Refused},
+    intent::{
+        AllowRow, BanRow,
+        list::{List, ListEntry},
+    },
     lists::{Action, Line, json_line, plain_line},
     origin::Origin,
     prefix::Prefix,
 };
 
-use super::{
-    controller::Controller,
-    list::{List, ListEntry},
-    store::{AllowRow, BanRow},
-    term,
-};
+use super::{controller::Controller, term};
 use crate::clock;
 
 /// Entries that are written at once.

@@ -19,7 +19,7 @@ use std::{
 use hdrhistogram::Histogram;
 use jiff::Timestamp;
 use ratelimit_common::{Instant, algorithm::Algorithm};
-use ratelimit_core::limit::LimitSpec;
+use ratelimit_core::{limit::LimitSpec, policies::Policies};
 use tracing::warn;
 
 pub use self::walk::Walk;
@@ -27,7 +27,6 @@ use self::walk::Windows;
 use super::{
     controller::Controller,
     handle::{Handle, Unanswered},
-    policies::Policies,
     store::Store,
 };
 use crate::datapath::DatapathError;

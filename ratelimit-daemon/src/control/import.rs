@@ -6,20 +6,17 @@ use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{ImportInto, ImportRequest, Imported, ImportedInto, Refused},
+    intent::{
+        AllowRow, BanRow, Edit, FOREVER,
+        list::{Difference, List},
+    },
     lists::{Action, Entry, Facts, Reading, Reasons},
     origin::Origin,
     prefix::Prefix,
 };
 use tracing::info;
 
-use super::{
-    controller::Controller,
-    intent::Edit,
-    list::{Difference, List},
-    lists::fill,
-    store::{AllowRow, BanRow, FOREVER},
-    term,
-};
+use super::{controller::Controller, lists::fill, term};
 use crate::{clock, protected::Word};
 
 /// Where an entry goes.

@@ -1,18 +1,16 @@
 //! Opening the datapath in the kernel as a configuration, and what was set by hand before, need it.
 
 use ratelimit_core::{
+    compile::{self, HeldTable, regions},
     config::{Config, StateStore},
+    intent::{self, Intent},
     log_size::LogSize,
 };
 
-use super::{
-    Store, compile,
-    intent::{self, Intent},
-    regions, trial,
-};
+use super::{Store, trial};
 use crate::{
     cpus,
-    datapath::{HeldTable, Kernel, Sizes},
+    datapath::{Kernel, Sizes, read_held},
     loader::{Loader, MapPlan},
     memory,
 };
@@ -28,7 +26,7 @@ pub fn open_kernel(
     mut loader: Box<dyn Loader>,
 ) -> anyhow::Result<Kernel> {
     let held = loader.open(&config.paths.pins)?;
-    let table = held.table.as_ref().map(HeldTable::read).transpose()?;
+    let table = held.table.as_ref().map(read_held).transpose()?;
     let plan = plan(config, sizes(config, store, table.as_ref())?)?;
     Kernel::open(loader, &held, &plan)
 }
@@ -61,7 +59,7 @@ pub(super) fn sizes(
     store: &Store,
     held: Option<&HeldTable>,
 ) -> anyhow::Result<Sizes> {
-    let intent = Intent::restore_policies(config.clone(), store)?;
+    let intent = store.restore_policies(config.clone())?;
     let before = trial::before(&config.paths.state);
     let logs = intent.log_size();
     let times = before.as_ref().map_or(0, intent::log_times);

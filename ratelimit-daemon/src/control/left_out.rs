@@ -8,85 +8,13 @@ use std::{
     sync::Arc,
 };
 
-use ratelimit_common::Instant;
-use ratelimit_core::{api::LimitsLeftOut, prefix::Prefix};
+use ratelimit_core::{
+    compile::CompileError,
+    intent::{LeftOut, Target, policy_name},
+};
 use tracing::{error, info, warn};
 
-use super::{
-    compile::CompileError, controller::Controller, intent::Intent, policies::DEFAULT,
-    store::LimitRow,
-};
-
-/// Whose limits they are; `None` is the default policy.
-type Target = Option<Prefix>;
-
-/// Limits that are left out.
-#[derive(Clone, Debug)]
-pub struct LeftOut {
-    /// As they are: others of the same target hold.
-    row: LimitRow,
-    why: String,
-}
-
-impl LeftOut {
-    /// When they end.
-    pub(super) const fn until_mut(&mut self) -> &mut Instant {
-        &mut self.row.until
-    }
-}
-
-impl Intent {
-    /// The limits by hand that hold.
-    pub(super) fn limits_in_force(&self) -> impl Iterator<Item = (&Target, &LimitRow)> {
-        let limits = self.limits().iter();
-        limits.filter(|(target, row)| !self.is_left_out(**target, row))
-    }
-
-    /// Those of one target.
-    pub(super) fn limits_of(&self, target: Target) -> Option<&LimitRow> {
-        let row = self.limits().get(&target)?;
-        (!self.is_left_out(target, row)).then_some(row)
-    }
-
-    /// Those that do not hold.
-    pub(super) fn limits_left_out(&self) -> Vec<LimitsLeftOut> {
-        let limits = self.limits().iter();
-        let left_out = limits.filter(|(target, row)| self.is_left_out(**target, row));
-        left_out
-            .map(|(target, _)| LimitsLeftOut {
-                policy: name(*target),
-                error: self.left_out[target].why.clone(),
-            })
-            .collect()
-    }
-
-    fn is_left_out(&self, target: Target, row: &LimitRow) -> bool {
-        let left_out = self.left_out.get(&target);
-        left_out.is_some_and(|left_out| left_out.row == *row)
-    }
-
-    fn leave_out(&mut self, target: Target, why: String) {
-        if let Some(row) = self.limits().get(&target).cloned() {
-            self.left_out.insert(target, LeftOut { row, why });
-        }
-    }
-
-    /// The one of `candidates` because of which `error` came: the youngest, where no single one is to blame.
-    fn to_leave_out(&self, error: &CompileError, candidates: &BTreeSet<Target>) -> Option<Target> {
-        let mut candidates = candidates
-            .iter()
-            .filter_map(|target| Some((target, self.limits_of(*target)?)));
-        let found = match error {
-            CompileError::UnknownClass { policy, .. } => {
-                candidates.find(|(target, _)| name(**target) == *policy)
-            }
-            CompileError::TooManyPolicies(_)
-            | CompileError::TooManyClasses(_)
-            | CompileError::NoRoom(_) => candidates.max_by_key(|(_, row)| row.since),
-        };
-        found.map(|(target, _)| *target)
-    }
-}
+use super::controller::Controller;
 
 impl Controller {
     /// Compiles what is intended, where it is not possible without some of the limits by hand.
@@ -119,7 +47,7 @@ impl Controller {
         for (target, _) in before {
             if self.intent.limits_of(target).is_some() {
                 info!(
-                    policy = name(target),
+                    policy = policy_name(target),
                     "limits that were set by hand hold again"
                 );
             }
@@ -150,7 +78,7 @@ impl Controller {
         let mut left_out = Vec::new();
         while let Err(error) = self.compile_all() {
             let compiling = error.downcast_ref::<CompileError>();
-            let target = compiling.and_then(|error| self.intent.to_leave_out(error, &candidates));
+            let target = compiling.and_then(|error| error.to_leave_out(&self.intent, &candidates));
             let Some(target) = target else {
                 return Err(error);
             };
@@ -162,15 +90,11 @@ impl Controller {
         left_out.retain(|(target, _)| !before.contains_key(target));
         for (target, why) in left_out {
             error!(
-                policy = name(target),
+                policy = policy_name(target),
                 error = why.to_string(),
                 "limits that were set by hand do not hold: the configuration has no place for them"
             );
         }
         Ok(())
     }
-}
-
-fn name(target: Target) -> String {
-    target.map_or_else(|| DEFAULT.to_owned(), |prefix| prefix.to_string())
 }

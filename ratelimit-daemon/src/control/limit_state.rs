@@ -9,30 +9,33 @@ use ratelimit_common::{
 use ratelimit_core::{
     api::LimitState,
     limit::{FRAME_BYTES, LimitUnit},
+    policies::Part,
 };
 
-use super::{policies::Named, preview::ReadOnlyRing};
+use super::preview::ReadOnlyRing;
 use crate::datapath::{DatapathError, SourceTables};
 
-/// What is kept of a source under a policy: a word for each limit, and a ring for each sliding log.
+/// What is kept of a source under limits that have state together: a word for each limit, and a ring for each sliding log.
 pub struct SourceState<'a> {
     /// Where the rings are.
     pub tables: &'a dyn SourceTables,
     /// The source, cut to the configured prefix.
     pub source: IpAddr,
+    /// The limits.
+    pub part: Part<'a>,
     /// The words.
     pub record: Record,
 }
 
 impl SourceState<'_> {
-    /// The state of each limit of its policy.
+    /// The state of each limit.
     ///
     /// # Errors
     ///
     /// When a ring cannot be read.
-    pub fn limits(&self, named: &Named, now: Instant) -> Result<Vec<LimitState>, DatapathError> {
-        (0..named.limits.len())
-            .map(|index| self.limit(named, index, now))
+    pub fn limits(&self, now: Instant) -> Result<Vec<LimitState>, DatapathError> {
+        (0..self.part.limits.len())
+            .map(|index| self.limit(index, now))
             .collect()
     }
 
@@ -41,13 +44,8 @@ impl SourceState<'_> {
     /// # Errors
     ///
     /// When its ring cannot be read.
-    pub fn limit(
-        &self,
-        named: &Named,
-        index: usize,
-        now: Instant,
-    ) -> Result<LimitState, DatapathError> {
-        let spec = named.limits[index].clone();
+    pub fn limit(&self, index: usize, now: Instant) -> Result<LimitState, DatapathError> {
+        let spec = self.part.limits[index].clone();
         let word = self.record.words[index];
         let packet = match spec.unit() {
             LimitUnit::Packets => 1,
@@ -55,7 +53,7 @@ impl SourceState<'_> {
         };
         let (used, room_in_ns, clears_in_ns) = match spec.compile().algorithm() {
             Algorithm::SlidingLog(log) => {
-                let ring = self.ring(named, index)?;
+                let ring = self.ring(index)?;
                 let in_ns = (log.room_in_ns(&ring, now), log.clears_in_ns(&ring, now));
                 (log.used(&ring, now), in_ns.0, in_ns.1)
             }
@@ -79,15 +77,11 @@ impl SourceState<'_> {
     /// # Errors
     ///
     /// When a ring cannot be read.
-    pub fn fullest(
-        &self,
-        named: &Named,
-        now: Instant,
-    ) -> Result<Option<(f64, usize)>, DatapathError> {
+    pub fn fullest(&self, now: Instant) -> Result<Option<(f64, usize)>, DatapathError> {
         let mut fullest: Option<(f64, usize)> = None;
-        for (index, limit) in named.policy.limits().enumerate() {
+        for (index, limit) in self.part.policy.limits().enumerate() {
             let used = match limit.algorithm() {
-                Algorithm::SlidingLog(log) => self.logged(named, index, &log, now)?,
+                Algorithm::SlidingLog(log) => self.logged(index, &log, now)?,
                 algorithm => algorithm.used(self.record.words[index], now),
             };
             let fill = share(used, limit.capacity());
@@ -98,20 +92,15 @@ impl SourceState<'_> {
         Ok(fullest)
     }
 
-    fn logged(
-        &self,
-        named: &Named,
-        index: usize,
-        log: &SlidingLog,
-        now: Instant,
-    ) -> Result<u64, DatapathError> {
-        Ok(log.used(&self.ring(named, index)?, now))
+    fn logged(&self, index: usize, log: &SlidingLog, now: Instant) -> Result<u64, DatapathError> {
+        Ok(log.used(&self.ring(index)?, now))
     }
 
     /// The ring of the limit at `index`; an empty one when nothing was logged.
-    fn ring(&self, named: &Named, index: usize) -> Result<ReadOnlyRing, DatapathError> {
+    fn ring(&self, index: usize) -> Result<ReadOnlyRing, DatapathError> {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
-        let words = self.tables.log(self.source, named.policy.scope(), index)?;
+        let scope = self.part.policy.scope();
+        let words = self.tables.log(self.source, scope, index)?;
         Ok(ReadOnlyRing(words.unwrap_or_default()))
     }
 }

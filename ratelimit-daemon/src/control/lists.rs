@@ -7,20 +7,16 @@ use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{Changed, ListTarget, ListView, Listed, Refused, SparedEntries},
     config::ListConfig,
+    intent::{
+        Edit, FOREVER,
+        list::{Difference, List, ListEntry},
+    },
     lists::{Action, Entry, Merged, Reading, Reasons, merge},
     prefix::Prefix,
 };
 use tracing::{info, warn};
 
-use super::{
-    adopt,
-    controller::Controller,
-    import::Ends,
-    intent::Edit,
-    list::{Difference, List, ListEntry},
-    list_files::ListFile,
-    store::FOREVER,
-};
+use super::{adopt, controller::Controller, import::Ends, list_files::ListFile};
 use crate::clock;
 
 /// The author of what a file says.

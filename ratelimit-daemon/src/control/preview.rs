@@ -17,9 +17,9 @@ use ratelimit_common::{
     strikes::Strike,
     tables::{FamilyTables, InsertError},
 };
-use ratelimit_core::{config::Source, ip_family::IpAddress};
+use ratelimit_core::{config::Source, ip_family::IpAddress, rules::Rules};
 
-use super::{enforcer::Enforcer, rules::Rules};
+use super::enforcer::Enforcer;
 use crate::datapath::SourceTables;
 
 /// A small frame, as a packet of the source that is asked about.

@@ -4,13 +4,12 @@
 use jiff::Timestamp;
 use ratelimit_core::{
     api::{Changed, ProgramBanRequest, ProgramUnbanRequest, Refused},
+    intent::{BanRow, Edit},
     origin::Origin,
     prefix::Prefix,
 };
 
-use super::{
-    commands::require_prefixes, controller::Controller, intent::Edit, store::BanRow, term,
-};
+use super::{commands::require_prefixes, controller::Controller, term};
 use crate::protected::Word;
 
 /// The longest name of a program, in bytes.

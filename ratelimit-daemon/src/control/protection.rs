@@ -8,11 +8,12 @@ use std::{
 
 use ratelimit_core::{
     api::{ProtectedView, SparedEntries},
+    intent::Edit,
     prefix::Prefix,
 };
 use tracing::{info, warn};
 
-use super::{controller::Controller, intent::Edit, stopped};
+use super::{controller::Controller, stopped};
 use crate::protected::{Protected, Refusal, Why, Word};
 
 /// How long the other end of an SSH session is protected after the last command that came from it. While somebody is logged

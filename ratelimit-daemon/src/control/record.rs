@@ -10,21 +10,15 @@ use jiff::Timestamp;
 use ratelimit_common::{DropReason, Family, Instant, event::DropEvent};
 use ratelimit_core::{
     api::{BanChange, Dropped, What},
+    intent::{BanRow, Edit},
     ip_family::IpFamily,
     origin::Origin,
+    policies::{DEFAULT, NODE, Named},
     prefix::Prefix,
 };
 use tracing::debug;
 
-use super::{
-    change_log,
-    controller::Controller,
-    intent::Edit,
-    journal::Journal,
-    policies::{DEFAULT, NODE, Named},
-    store::BanRow,
-    term, views,
-};
+use super::{change_log, controller::Controller, journal::Journal, term, views};
 use crate::clock;
 
 /// The bans of one change that are told one by one; of more, how many of each origin.

@@ -3,13 +3,12 @@
 use ratelimit_core::{
     ban::BanSpec,
     class::Catalogue,
+    compile::keeps_state,
     config::{Config, Interface, PolicyConfig},
     ip_family::IpFamily,
     limit::LimitSpec,
     new_sources::NewSources,
 };
-
-use super::compile::keeps_state;
 
 /// What takes effect only at a restart and is different; `None` when nothing is: the database and the pins stay where they are
 /// while the daemon runs.

@@ -1,16 +1,15 @@
 //! Tables of another size, or of other sources, without a restart: they are made and filled while the programs that run keep the old
 //! ones, and then each program is replaced through its link.
 
-use ratelimit_core::config::Config;
+use ratelimit_core::{compile::HeldTable, config::Config, intent::Edit};
 use tracing::error;
 
-use super::{controller::Controller, intent::Edit, kernel, survey::Survey};
-use crate::datapath::HeldTable;
+use super::{controller::Controller, kernel, survey::Survey};
 
 impl Controller {
     /// Whether the tables that there are do not do for a configuration.
     pub(super) fn needs_other_tables(&self, config: &Config) -> bool {
-        let times = super::intent::log_times(config);
+        let times = ratelimit_core::intent::log_times(config);
         config.source != self.intent.config.source
             || times > self.enforcer.datapath().log_size().times
     }

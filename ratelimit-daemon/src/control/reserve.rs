@@ -5,13 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use ratelimit_core::{api::Refused, ip_family::IpFamily, origin::Origin, prefix::Prefix};
+use ratelimit_core::{api::Refused, intent::Edit, ip_family::IpFamily, prefix::Prefix};
 use tracing::{info, warn};
 
-use super::{
-    controller::Controller,
-    intent::{Edit, Intent},
-};
+use super::controller::Controller;
 
 /// One of so many entries is kept for what is set by hand.
 const RESERVED: u64 = 10;
@@ -143,46 +140,5 @@ impl Controller {
             }
             *before = nearly_full;
         }
-    }
-}
-
-impl Edit {
-    /// Whether something is to be there.
-    fn adds(&self) -> bool {
-        match self {
-            Self::Ban(_, _, row) => row.is_some(),
-            Self::Allow(_, row) => row.is_some(),
-            Self::List(_, list, _) => list.is_some(),
-            Self::Limits(_, row) => row.is_some(),
-            Self::Limited(_, row) => row.is_some(),
-            Self::Offence(..) => false,
-        }
-    }
-
-    fn is_by_hand(&self) -> bool {
-        match self {
-            Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
-            Self::List(..) | Self::Limited(..) | Self::Offence(..) => false,
-            Self::Allow(..) | Self::Limits(..) => true,
-        }
-    }
-}
-
-impl Intent {
-    /// The ends of the bans of prefixes about which nothing but automatic bans says anything, the soonest first.
-    fn automatic_only<'a>(
-        &'a self,
-        family: IpFamily,
-        but: &'a BTreeSet<Prefix>,
-    ) -> impl Iterator<Item = Edit> + 'a {
-        let ends = self.ending_bans().filter(move |(prefix, origin)| {
-            IpFamily::of(prefix.address()) == family
-                && origin.is_automatic()
-                && !but.contains(prefix)
-                && self.bans_of(*prefix).count() == 1
-                && !self.is_allowed(*prefix)
-                && self.policy_name(*prefix).is_none()
-        });
-        ends.map(|(prefix, origin)| Edit::Ban(prefix, origin.clone(), None))
     }
 }

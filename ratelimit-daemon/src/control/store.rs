@@ -12,7 +12,7 @@ mod moving;
 mod offences;
 mod patience;
 mod rescue;
-mod row;
+mod restore;
 mod schema;
 mod text;
 mod wal;
@@ -27,7 +27,11 @@ use std::{
 use anyhow::{Context, ensure};
 use jiff::Timestamp;
 use ratelimit_common::Instant;
-use ratelimit_core::{origin::Origin, prefix::Prefix};
+use ratelimit_core::{
+    intent::{AllowRow, BanRow, FOREVER, LimitRow},
+    origin::Origin,
+    prefix::Prefix,
+};
 use rusqlite::{Connection, OptionalExtension, Row};
 use tracing::warn;
 
@@ -42,11 +46,7 @@ use self::{
     witness::Witness,
     writer::{allow_sum, ban_sum, changes_sum, limits_sum, note_sum},
 };
-pub use self::{
-    damage::Damage,
-    row::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
-    writer::Writer,
-};
+pub use self::{damage::Damage, writer::Writer};
 use super::{
     progress::Progress,
     timekeeper::{Moment, Note, Reading, Timekeeper},

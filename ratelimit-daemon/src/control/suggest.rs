@@ -5,6 +5,7 @@ use ratelimit_common::algorithm::sliding_log::TIMES_MAX;
 use ratelimit_core::{
     api::{Refused, SuggestRequest, Suggested, SuggestedLimit},
     limit::{Algorithm, LimitSpec},
+    policies::is_detected,
     quantity,
 };
 
@@ -36,7 +37,7 @@ impl Controller {
         let mut limits = Vec::new();
         for view in self.limits() {
             let is_measured = self.policies.get(&view.name).is_some();
-            if !is_measured || super::limited::is_name(&view.name) {
+            if !is_measured || is_detected(&view.name) {
                 continue;
             }
             for limit in &view.limits {

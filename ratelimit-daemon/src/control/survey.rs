@@ -14,9 +14,10 @@ use std::{
 };
 
 use ratelimit_common::compact::Region;
+use ratelimit_core::policies::Policies;
 use tokio::sync::mpsc;
 
-use super::{evictions::Evictions, history::Walk, policies::Policies};
+use super::{evictions::Evictions, history::Walk};
 use crate::datapath::{DatapathError, SlotRow, SourceRow, SourceTables};
 
 /// Walks that may wait for their turn.
@@ -107,10 +108,10 @@ impl Survey {
         if !self.tables.is_compact() {
             return false;
         }
-        let policies = policies.iter().map(|(_, named)| &named.policy);
-        let regions = policies.flat_map(|policy| {
-            let limits = policy.limits();
-            limits.map(|limit| (policy.scope(), limit.region()))
+        let parts = policies.parts();
+        let regions = parts.iter().flat_map(|(scope, (_, _, part))| {
+            let limits = part.policy.limits();
+            limits.map(|limit| (*scope, limit.region()))
         });
         let before = self.regions.replace(regions.collect());
         before.is_some_and(|before| Some(before) != self.regions)
@@ -123,8 +124,8 @@ impl Survey {
     /// When the table cannot be read.
     pub fn count_slots(&self, policies: &Policies) -> Result<[u64; 2], DatapathError> {
         let mut slots = [0; 2];
-        let limits = policies.iter();
-        for limit in limits.flat_map(|(_, named)| named.policy.limits()) {
+        let parts = policies.parts();
+        for limit in parts.values().flat_map(|(_, _, part)| part.policy.limits()) {
             let count = &mut |row: SlotRow| slots[row.family as usize] += 1;
             self.tables.for_each_slot(limit.region(), count)?;
         }

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
-use ratelimit_core::api::Refused;
+use ratelimit_core::{api::Refused, intent::FOREVER};
 
-use super::store::FOREVER;
 use crate::clock;
 
 /// The longest time that is not forever: 100 years.

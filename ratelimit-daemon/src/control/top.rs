@@ -5,11 +5,12 @@
 mod compact;
 mod refused;
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use ratelimit_common::{Instant, Record};
 use ratelimit_core::{
     api::{Refused, TopSource},
+    policies::{DEFAULT, Part, Policies, Role},
     prefix::Prefix,
 };
 
@@ -19,7 +20,6 @@ use super::{
     handle::{Handle, Unanswered},
     limit_state::SourceState,
     new_sources::Telling,
-    policies::{DEFAULT, Named, Policies},
     views::unreadable,
 };
 use crate::{
@@ -80,7 +80,10 @@ async fn find(
 }
 
 fn is_same(name: &str, before: &Policies, after: &Policies) -> bool {
-    let policy = |policies: &Policies| policies.get(name).map(|named| named.policy);
+    let policy = |policies: &Policies| {
+        let named = policies.get(name)?;
+        Some((named.policy, named.further))
+    };
     policy(before) == policy(after)
 }
 
@@ -125,7 +128,7 @@ struct Busy<'a> {
     fill: f64,
     source: Prefix,
     policy: &'a str,
-    named: &'a Named,
+    part: Part<'a>,
     /// The index of the limit with the least room.
     limit: usize,
     /// The address that its state is found by, and the state, where it was read already.
@@ -149,31 +152,28 @@ impl<'a> Walk<'a> {
     fn told(&self, busy: &Busy<'_>) -> Result<TopSource, DatapathError> {
         let record = match busy.record {
             Some(record) => record,
-            None => self.record(busy.address, busy.named)?,
+            None => self.record(busy.address, busy.part)?,
         };
-        let state = self.state(busy.address, record);
+        let state = self.state(busy.address, busy.part, record);
         Ok(TopSource {
             source: busy.source,
             policy: busy.policy.to_owned(),
-            limit: Some(state.limit(busy.named, busy.limit, self.now)?),
+            limit: Some(state.limit(busy.limit, self.now)?),
             refused_packets: busy.refused_packets,
         })
     }
 
     /// The busiest of the sources that have a record, and perhaps some others.
     fn busiest_records(&self, count: usize) -> Result<Vec<Busy<'a>>, DatapathError> {
-        let policies = self.view.policies.iter();
-        let by_scope: HashMap<u32, (&str, &Named)> = policies
-            .map(|(name, named)| (named.policy.scope(), (name, named)))
-            .collect();
+        let by_scope = self.view.policies.parts();
         let mut busy: Vec<Busy<'a>> = Vec::new();
         let mut unread = None;
         self.tables.for_each_source(&mut |row| {
             let Some(policy) = by_scope.get(&row.scope) else {
                 return;
             };
-            let state = self.state(row.source, row.record);
-            match state.fullest(policy.1, self.now) {
+            let state = self.state(row.source, policy.2, row.record);
+            match state.fullest(self.now) {
                 Ok(Some(place)) => busy.push(Busy {
                     record: Some(row.record),
                     ..self.busy(row.source, *policy, place)
@@ -194,17 +194,17 @@ impl<'a> Walk<'a> {
     fn busy(
         &self,
         address: IpAddr,
-        (policy, named): (&'a str, &'a Named),
+        (policy, role, part): (&'a str, Role, Part<'a>),
         (fill, limit): (f64, usize),
     ) -> Busy<'a> {
-        let prefix = named.role.prefix_around(address);
+        let prefix = role.prefix_around(address);
         // The refusals of wider prefixes are not remembered.
         let refused = self.refused.all.get(&address).filter(|_| prefix.is_none());
         Busy {
             fill,
             source: prefix.unwrap_or_else(|| self.view.telling.told_as(address)),
             policy,
-            named,
+            part,
             limit,
             address,
             record: None,
@@ -212,15 +212,16 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn record(&self, source: IpAddr, named: &Named) -> Result<Record, DatapathError> {
-        let record = self.tables.record(source, &named.policy, self.now)?;
+    fn record(&self, source: IpAddr, part: Part<'_>) -> Result<Record, DatapathError> {
+        let record = self.tables.record(source, part.policy, self.now)?;
         Ok(record.unwrap_or_default())
     }
 
-    const fn state(&self, source: IpAddr, record: Record) -> SourceState<'a> {
+    const fn state(&self, source: IpAddr, part: Part<'a>, record: Record) -> SourceState<'a> {
         SourceState {
             tables: self.tables,
             source,
+            part,
             record,
         }
     }

@@ -9,16 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_core::{api::Refused, origin::Origin, prefix::Prefix};
+use ratelimit_core::{
+    api::Refused,
+    intent::{Edit, Intent},
+    origin::Origin,
+    prefix::Prefix,
+};
 use tracing::{error, info, warn};
 
-use super::{
-    controller::Controller,
-    intent::{Edit, Intent},
-    record::Cause,
-    reminder::Reminder,
-    store::Store,
-};
+use super::{controller::Controller, record::Cause, reminder::Reminder, store::Store};
 use crate::clock;
 
 /// A try may take so much of the time at most: a million rows of a full disk are written for seconds, and then taken back.
@@ -61,7 +60,7 @@ impl Key {
                 Edit::List(Arc::clone(name), list, [].into())
             }
             Self::Offence(source) => Edit::Offence(*source, intent.offence(*source)),
-            Self::Limited(prefix) => Edit::Limited(*prefix, intent.limited.get(prefix).cloned()),
+            Self::Limited(prefix) => Edit::Limited(*prefix, intent.limited().get(prefix).cloned()),
         }
     }
 }

@@ -10,7 +10,9 @@ use ratelimit_core::{
     },
     class::Class,
     config::OnStop,
+    intent::{AllowRow, BanRow, Edit, LimitRow},
     ip_family::IpFamily,
+    policies::{DEFAULT, NODE, Named, Role, is_detected},
     prefix::Prefix,
 };
 
@@ -18,12 +20,9 @@ use super::{
     controller::{Controller, Reloads},
     detected::Detections,
     handle::{Handle, Unanswered},
-    intent::Edit,
-    limited,
-    policies::{DEFAULT, NODE, Named, Role},
     reconcile::Reconciliation,
     reserve::Filling,
-    store::{AllowRow, BanRow, Found, LimitRow},
+    store::Found,
     survey::Sources,
     term,
 };
@@ -157,7 +156,7 @@ impl Controller {
             bans: self.count_bans(),
             detected_bans: self.intent.detected(),
             attacks: self.attack_views(),
-            limited: self.intent.limited.len(),
+            limited: self.intent.limited().len(),
             allows: self.allows().len(),
             lists: self.lists(),
             policies: self.policies.of_sources(),
@@ -273,14 +272,14 @@ impl Controller {
                 let manual = by_hand.is_some();
                 let configured = self.intent.config.policies.get(&policy.name);
                 let own = policy.name.parse().ok().filter(|_| manual);
-                let detected = limited::is_name(&policy.name);
+                let detected = is_detected(&policy.name);
                 PolicyView {
                     prefixes: match configured {
                         Some(policy) => policy.sources.clone(),
                         None if detected => self.intent.limited_under(&policy.name),
                         None => own.into_iter().collect(),
                     },
-                    limits: policy.limits.to_vec(),
+                    limits: policy.all_limits().cloned().collect(),
                     observe: policy.observe,
                     ban: policy.ban,
                     applies_to: applies_to(policy.role),

@@ -18,7 +18,7 @@ use ratelimit_common::{
     Address, Instant, Policy, Record,
     compact::{self, Mix, Region, SLOTS, Set, Slots},
 };
-use ratelimit_core::ip_family::IpFamily;
+use ratelimit_core::{compile::HeldTable, ip_family::IpFamily};
 
 use super::{
     DatapathError, SlotRow, batch,
@@ -227,31 +227,21 @@ fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region) {
     }
 }
 
-/// A table that is pinned: its sets, and the policies that have regions in it.
-pub struct HeldTable {
-    /// Of each family.
-    pub sets: u32,
-    /// By index.
-    pub policies: BTreeMap<u32, Policy>,
-}
-
-impl HeldTable {
-    /// What the loader found.
-    ///
-    /// # Errors
-    ///
-    /// When the policies cannot be read.
-    pub fn read(held: &loader::HeldTable) -> anyhow::Result<Self> {
-        let mut policies = BTreeMap::new();
-        batch::for_each(held.policies.as_fd(), |index: u32, policy: Policy| {
-            if policy != Policy::default() {
-                policies.insert(index, policy);
-            }
-        })
-        .context("reading the pinned policies")?;
-        let sets = held.sets;
-        Ok(Self { sets, policies })
-    }
+/// The table that the loader found.
+///
+/// # Errors
+///
+/// When the policies cannot be read.
+pub fn read_held(held: &loader::HeldTable) -> anyhow::Result<HeldTable> {
+    let mut policies = BTreeMap::new();
+    batch::for_each(held.policies.as_fd(), |index: u32, policy: Policy| {
+        if policy != Policy::default() {
+            policies.insert(index, policy);
+        }
+    })
+    .context("reading the pinned policies")?;
+    let sets = held.sets;
+    Ok(HeldTable { sets, policies })
 }
 
 #[cfg(test)]

@@ -65,19 +65,3 @@ config.toml:9:44: there is no class `udpp`
   |                                            ^^^^^^ did you mean "udp"?"#,
     );
 }
-
-#[test]
-fn a_policy_without_room_for_a_limit_of_detection_is_refused() {
-    let limits: Vec<String> = (1..=8)
-        .map(|seconds| format!("{{ packets = {}, per = \"{seconds}s\" }}", 9 + seconds))
-        .collect();
-    check_behind_minimal(
-        &format!(
-            "[detection.syn_flood]\nanswer = \"limit\"\n[policy.full]\nsources = [\"192.0.2.1\"]\nlimits = [{}]\n",
-            limits.join(", ")
-        ),
-        r#"config.toml:10:1: [policy.full] has 8 limits: beside them detection has no room for one
-10 | [policy.full]
-   | ^^^^^^^^^^^^^ remove one of them, or answer = "limit" below [detection]"#,
-    );
-}

@@ -7,9 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ratelimit_core::compile::Tables;
+
 use super::{
     ByGeneration, Changes, DatapathError, Enforcer, Entry, Generation, IpFamily, ListEntry, Prefix,
-    Region, Tables, Undo,
+    Region, Undo,
 };
 
 /// Whether one of the prefixes that come or go lies within another one that changes: then a packet has more than one entry

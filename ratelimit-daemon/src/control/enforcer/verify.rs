@@ -3,9 +3,11 @@
 use std::ops::Bound;
 
 use ratelimit_common::layout::POLICIES_MAX;
-use ratelimit_core::{class_tables::ClassArray, ip_family::IpFamily, prefix::Prefix};
+use ratelimit_core::{
+    class_tables::ClassArray, compile::Tables, ip_family::IpFamily, prefix::Prefix,
+};
 
-use super::{Enforcer, Tables};
+use super::Enforcer;
 use crate::{
     control::guards::GuardCounts,
     datapath::{DatapathError, Entry},

@@ -7,17 +7,15 @@ use std::{
 };
 
 use ratelimit_common::{algorithm::Algorithm, compact::Region};
-use ratelimit_core::ip_family::IpFamily;
+use ratelimit_core::{
+    ip_family::IpFamily,
+    policies::{Policies, Role, is_detected},
+};
 
 use super::{Look, Measured, counted};
 use crate::{
     clock,
-    control::{
-        limited,
-        policies::{Policies, Role},
-        preview::ReadOnlyRing,
-        survey::Survey,
-    },
+    control::{preview::ReadOnlyRing, survey::Survey},
     datapath::{DatapathError, Place, SETS_AT_ONCE, SourceTables},
 };
 
@@ -140,7 +138,7 @@ impl Survey {
 fn measured_limits(policies: &Policies) -> BTreeMap<Key, Limit> {
     let mut limits = BTreeMap::new();
     for (name, named) in policies.iter() {
-        if named.role == Role::Node || limited::is_name(name) {
+        if named.role == Role::Node || is_detected(name) {
             continue;
         }
         let mut seen: Vec<Measured> = Vec::new();

@@ -7,12 +7,12 @@ use std::{
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
+use ratelimit_core::intent::Edit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi::SQLITE_IOERR_SHORT_READ};
 use serde::{Deserialize, Serialize};
 use tracing::error;
 
 use super::{
-    super::intent::Edit,
     Store,
     history::{HISTORY, read_history},
     limited::{LIMITED, read_limited},

@@ -2,8 +2,9 @@
 //! are kept by one commit.
 
 use anyhow::{Context, ensure};
+use ratelimit_core::intent::Edit;
 
-use super::{super::intent::Edit, Store, Writer};
+use super::{Store, Writer};
 
 /// Where a group stands.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -1,9 +1,9 @@
 //! The further limits of sources of attacks.
 
-use ratelimit_core::prefix::Prefix;
+use ratelimit_core::{intent::LimitedRow, prefix::Prefix};
 use rusqlite::{Connection, Row, params};
 
-use super::{Checksum, LimitedRow, Store, Writer, prefix, time};
+use super::{Checksum, Store, Writer, prefix, time};
 use crate::control::timekeeper::{Timekeeper, nanos};
 
 /// All rows.

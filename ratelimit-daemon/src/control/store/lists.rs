@@ -5,16 +5,17 @@ use std::{net::IpAddr, sync::Arc};
 
 use anyhow::{Context, ensure};
 use ratelimit_core::{
+    intent::{
+        FOREVER,
+        list::{List, ListEntry},
+    },
     lists::{Action, ReasonId, Reasons},
     prefix::Prefix,
 };
 use rusqlite::{Connection, Row, params};
 
-use super::{Checksum, FOREVER, Store, Writer, time};
-use crate::control::{
-    list::{List, ListEntry},
-    timekeeper::{Timekeeper, nanos},
-};
+use super::{Checksum, Store, Writer, time};
+use crate::control::timekeeper::{Timekeeper, nanos};
 
 /// The tables.
 pub const TABLES: &str = "

@@ -1,10 +1,10 @@
 //! How often sources were banned by policies.
 
-use ratelimit_core::prefix::Prefix;
+use ratelimit_core::{intent::Offence, prefix::Prefix};
 use rusqlite::{Connection, Row, params};
 
 use super::{Checksum, Store, Writer, prefix};
-use crate::control::{detected::Offence, timekeeper::Timekeeper};
+use crate::control::timekeeper::Timekeeper;
 
 /// All rows.
 pub const OFFENCES: &str = "SELECT prefix, bans, forget_ns, checksum FROM offence";

@@ -6,15 +6,16 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use jiff::Timestamp;
-use ratelimit_core::{origin::Origin, prefix::Prefix};
+use ratelimit_core::{
+    intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow},
+    origin::Origin,
+    prefix::Prefix,
+};
 use rusqlite::{Connection, Row};
 
 use super::{
-    super::{
-        intent::Edit,
-        timekeeper::{Reading, Timekeeper},
-    },
-    AllowRow, BanRow, FOREVER, LimitRow, Writer, history, limited, offences, time,
+    super::timekeeper::{Reading, Timekeeper},
+    Writer, history, limited, offences, time,
 };
 
 /// The version of the tables, in SQLite's `user_version`.

@@ -7,9 +7,12 @@ mod rescue;
 
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
-use ratelimit_core::limit::{Algorithm, LimitSpec, LimitUnit};
+use ratelimit_core::{
+    intent::Edit,
+    limit::{Algorithm, LimitSpec, LimitUnit},
+};
 
-use super::{super::intent::Edit, damage::with_suffix, *};
+use super::{damage::with_suffix, *};
 
 #[test]
 fn a_prefix_with_bans_of_several_origins_is_no_damage() {

@@ -1,15 +1,16 @@
 //! A transaction: rows are put and removed.
 
 use ratelimit_common::Instant;
-use ratelimit_core::{origin::Origin, prefix::Prefix};
+use ratelimit_core::{
+    intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow},
+    origin::Origin,
+    prefix::Prefix,
+};
 use rusqlite::{Connection, params};
 
 use super::{
-    super::{
-        intent::Edit,
-        timekeeper::{Note, Timekeeper, nanos},
-    },
-    AllowRow, BanRow, Checksum, FOREVER, LimitRow, target_bytes,
+    super::timekeeper::{Note, Timekeeper, nanos},
+    Checksum, target_bytes,
 };
 
 /// A transaction.

@@ -4,10 +4,11 @@
 use std::collections::{HashMap, HashSet};
 
 use ratelimit_common::policy::LIMITS_MAX;
+use ratelimit_core::policies::{Named, Part, Role};
 
 use super::{Busy, Walk};
 use crate::{
-    control::{limit_state::share, policies::Named},
+    control::limit_state::share,
     datapath::{DatapathError, SlotRow},
 };
 
@@ -15,7 +16,7 @@ use crate::{
 struct Full<'a> {
     fill: f64,
     row: SlotRow,
-    policy: (&'a str, &'a Named),
+    policy: (&'a str, Role, Part<'a>),
     limit: usize,
 }
 
@@ -26,7 +27,7 @@ impl<'a> Walk<'a> {
         let mut seen = HashSet::new();
         for full in self.fullest_slots(count)? {
             let source = self.tables.source_of_tag(full.row.family, full.row.tag);
-            if seen.insert((source, full.policy.0)) {
+            if seen.insert((source, full.policy.2.policy.scope())) {
                 busy.push(self.busy(source, full.policy, (full.fill, full.limit)));
             }
         }
@@ -38,11 +39,14 @@ impl<'a> Walk<'a> {
             let Some(policy) = index.and_then(|index| by_index.get(&index)) else {
                 continue;
             };
-            let state = self.state(*source, self.record(*source, policy.1)?);
-            if let Some(place) = state.fullest(policy.1, self.now)?
-                && seen.insert((*source, policy.0))
-            {
-                busy.push(self.busy(*source, *policy, place));
+            let (name, named) = *policy;
+            for part in named.parts() {
+                let state = self.state(*source, part, self.record(*source, part)?);
+                if let Some(place) = state.fullest(self.now)?
+                    && seen.insert((*source, part.policy.scope()))
+                {
+                    busy.push(self.busy(*source, (name, named.role, part), place));
+                }
             }
         }
         Ok(busy)
@@ -53,8 +57,8 @@ impl<'a> Walk<'a> {
         let kept = count.max(1) * LIMITS_MAX;
         let mut fullest: Vec<Full<'a>> = Vec::with_capacity(2 * kept);
         let mut least = 0.0;
-        for policy in self.view.policies.iter() {
-            for (index, limit) in policy.1.policy.limits().enumerate() {
+        for policy in self.view.policies.parts().into_values() {
+            for (index, limit) in policy.2.policy.limits().enumerate() {
                 let (algorithm, capacity) = (limit.algorithm(), limit.capacity());
                 self.tables.for_each_slot(limit.region(), &mut |row| {
                     let fill = share(algorithm.used(row.word, self.now), capacity);

@@ -1,13 +1,13 @@
 //! What becomes of attacks that were found.
 
-use ratelimit_common::Standing;
+use ratelimit_common::{Policy, Standing};
 use ratelimit_core::{
     atomic_ring::AtomicRing,
     detection::{Answer, Attack, Kind, Rule, Step, Subject},
 };
 
 use super::*;
-use crate::protected::Why;
+use crate::{datapath::Write, protected::Why};
 
 #[test]
 fn an_attack_is_told_while_it_goes_on_and_counted() {
@@ -180,7 +180,7 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
     assert_eq!(snapshot.status.limited, 1);
     lab.restart();
     assert!(seen(&lab, "192.0.2.1").limited.is_some());
-    let mut row = lab.controller.intent.limited[&prefix("192.0.2.1")].clone();
+    let mut row = lab.controller.intent.limited()[&prefix("192.0.2.1")].clone();
     row.until = clock::now();
     let over = Edit::Limited(prefix("192.0.2.1"), Some(row));
     lab.controller.edit(&[over]).unwrap();
@@ -295,7 +295,90 @@ fn sources_that_are_limited_alike_share_a_policy() {
     assert_eq!(detected[0].prefixes, ["192.0.2.1", "192.0.2.2"].map(prefix));
 }
 
+/// The store is what it is while a limit comes, the configuration and the daemon change, and it ends.
+#[test]
+fn what_is_limited_further_keeps_the_state_of_its_policy() {
+    for sets in [None, Some(200_000)] {
+        let mut config = answering(Answer::Limit);
+        if sets.is_some() {
+            config.source.store = StateStore::Compact;
+        }
+        let memory = Memory {
+            table_sets: sets,
+            ..Memory::default()
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let mut lab = Lab::over(memory, directory, config.clone(), Protected::default());
+        let before = lab.policy_of("192.0.2.2");
+        lab.controller
+            .note_attacks(&blaming(&["192.0.2.1", "203.0.113.0/24"]), vec![]);
+        let beside = lab.check_beside(before);
+        config.default_policy.limits[0] = limit(9);
+        lab.memory.lock().unwrap().writes.clear();
+        lab.replace(config.clone()).unwrap();
+        assert_eq!(lab.policy_amount("192.0.2.1"), 9);
+        assert_eq!(lab.check_beside(before), beside);
+        lab.restart_with(config);
+        assert_eq!(lab.check_beside(before), beside);
+        let writes = &lab.memory.lock().unwrap().writes;
+        let is_of_region =
+            |write: &Write| matches!(write, Write::Region(_) | Write::CopiedRegion(..));
+        assert!(!writes.iter().any(is_of_region), "{writes:?}");
+    }
+}
+
+#[test]
+fn a_policy_with_as_many_limits_as_may_be_has_room_for_a_further_one() {
+    let mut config = answering(Answer::Limit);
+    config.default_policy.limits = (1..=8).map(limit).collect();
+    let mut lab = Lab::new(config);
+    lab.controller
+        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    let told = texts(&lab, "192.0.2.1");
+    assert_eq!((told.len(), told[8].as_str()), (9, "5 packets per 1s"));
+}
+
+#[test]
+fn a_ban_of_who_is_limited_is_told_by_the_name_of_the_policy() {
+    let mut config = answering(Answer::Limit);
+    config.default_policy.ban = detections::banning().default_policy.ban;
+    let mut lab = Lab::new(config);
+    lab.controller
+        .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
+    let (_, named) = lab
+        .controller
+        .policies
+        .at(lab.policy_index("192.0.2.1"))
+        .unwrap();
+    let scope = named.policy.scope();
+    let found = lab.controller.policies.banning(scope);
+    assert_eq!(found.map(|(name, _)| name), Some("default"));
+}
+
 impl Lab {
+    /// The policy of an address, as it is in the kernel.
+    fn policy_of(&self, address: &str) -> Policy {
+        let index = self.policy_index(address);
+        self.memory.lock().unwrap().policies[&index]
+    }
+
+    /// Those that are limited have the state of a policy, and one of their own that they share, which is answered.
+    fn check_beside(&self, policy: Policy) -> Policy {
+        let state = |policy: &Policy| -> (u32, Vec<_>) {
+            let regions = policy.limits().map(ratelimit_common::Limit::region);
+            (policy.scope(), regions.collect())
+        };
+        let further = ["192.0.2.1", "203.0.113.9"].map(|address| {
+            let own = self.policy_of(address);
+            assert_eq!(state(&own), state(&policy), "{address}");
+            self.memory.lock().unwrap().policies[&own.further().unwrap()]
+        });
+        assert_eq!(further[0], further[1]);
+        assert_ne!(further[0].scope(), policy.scope());
+        assert_eq!(self.policy_of("192.0.2.2").further(), None);
+        further[0]
+    }
+
     /// Takes a ban of this minute as the kernel does, by the budget that it was given.
     fn take_ban(&self, standing: Standing) -> bool {
         let memory = self.memory.lock().unwrap();

@@ -1,7 +1,8 @@
 //! What sources have used, when their limits change by hand.
 
+use ratelimit_core::compile::carried::scope_of;
+
 use super::*;
-use crate::control::carried::scope_of;
 
 const NET: Option<&str> = Some("192.0.2.0/24");
 

@@ -7,15 +7,17 @@ use std::{
 };
 
 use jiff::Timestamp;
-use ratelimit_core::lists::{Action, ReasonId, Reasons};
+use ratelimit_core::{
+    intent::{
+        FOREVER, Offence,
+        list::{List, ListEntry as Listed},
+    },
+    lists::{Action, ReasonId, Reasons},
+};
 use rusqlite::Connection;
 
 use super::*;
-use crate::control::{
-    detected::Offence,
-    list::{List, ListEntry as Listed},
-    store::{self, Damage, FOREVER, Found, Store},
-};
+use crate::control::store::{self, Damage, Found, Store};
 
 /// The bit or the length of a file that is different.
 #[derive(Clone, Copy, Debug)]

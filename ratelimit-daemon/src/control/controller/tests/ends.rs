@@ -1,11 +1,13 @@
 //! Allows and limits set by hand end as bans do.
 
 use proptest::prelude::*;
-use ratelimit_core::api::{Allow, ByHand, Entry, What};
+use ratelimit_core::{
+    api::{Allow, ByHand, Entry, What},
+    intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow, Offence},
+};
 use rusqlite::Connection;
 
 use super::*;
-use crate::control::{AllowRow, BanRow, Edit, FOREVER, LimitRow, Offence};
 
 const SOON: f64 = 0.01;
 const LATER: f64 = 600.0;

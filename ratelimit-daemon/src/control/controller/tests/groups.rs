@@ -1,9 +1,10 @@
 //! Changes that share a transaction.
 
+use ratelimit_core::intent::{BanRow, FOREVER};
 use rusqlite::Connection;
 
 use super::*;
-use crate::control::{BanRow, FOREVER, Handle, Unanswered};
+use crate::control::{Handle, Unanswered};
 
 #[test]
 fn changes_of_a_group_are_kept_by_one_commit() {

@@ -1,10 +1,9 @@
 //! Every way to lock oneself out, with everything that is protected: who may, who is refused, and whose ban stops there.
 
+use ratelimit_core::intent::{BanRow, FOREVER};
+
 use super::*;
-use crate::{
-    control::{BanRow, FOREVER},
-    protected::{Why, Word},
-};
+use crate::protected::{Why, Word};
 
 /// The protected addresses, a kind each, in both families.
 const PROTECTED: [(&str, &str); 10] = [

@@ -1,9 +1,11 @@
 //! Bans of several origins for one prefix.
 
-use ratelimit_core::api::Held;
+use ratelimit_core::{
+    api::Held,
+    intent::{BanRow, FOREVER},
+};
 
 use super::*;
-use crate::control::{BanRow, FOREVER};
 
 #[test]
 fn the_longest_ban_of_a_prefix_is_enforced_whoever_it_is_of() {

@@ -1,15 +1,15 @@
 //! The lists are full.
 
-use ratelimit_core::lists::{Action, ReasonId, Reasons};
-
-use super::*;
-use crate::{
-    control::{
+use ratelimit_core::{
+    intent::{
         BanRow, FOREVER,
         list::{List, ListEntry},
     },
-    datapath::Write,
+    lists::{Action, ReasonId, Reasons},
 };
+
+use super::*;
+use crate::datapath::Write;
 
 #[test]
 fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {

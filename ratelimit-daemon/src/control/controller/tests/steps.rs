@@ -8,10 +8,12 @@ use std::{env, fmt::Write as _};
 use ratelimit_common::{
     Cursor, Ipv4, Ipv6, Policy, Settings, Verdict, aggregate::Aggregates, new_sources::Budget,
 };
-use ratelimit_core::{class_tables::ClassTables, ip_family::IpFamily, memory_tables::MemoryTables};
+use ratelimit_core::{
+    class_tables::ClassTables, compile::Compiled, ip_family::IpFamily, memory_tables::MemoryTables,
+};
 
 use super::*;
-use crate::{control::compile::Compiled, datapath::Write};
+use crate::datapath::Write;
 
 /// Pairs of configurations, where nobody asks for more.
 const PAIRS: u64 = 10;

@@ -1,7 +1,9 @@
 //! The machine sleeps, and ends of bans, allows and limits move on the kernel's clock.
 
+use ratelimit_core::intent::{AllowRow, LimitRow};
+
 use super::*;
-use crate::control::{AllowRow, LimitRow, timekeeper::Reading};
+use crate::control::timekeeper::Reading;
 
 const HOUR: Duration = Duration::from_hours(1);
 

@@ -1,10 +1,12 @@
 //! What is recorded, and what `check` tells of it.
 
 use ratelimit_common::{DropReason, Family, event::DropEvent};
-use ratelimit_core::api::{AllowRequest, BanChange, Entry, What};
+use ratelimit_core::{
+    api::{AllowRequest, BanChange, Entry, What},
+    intent::BanRow,
+};
 
 use super::*;
-use crate::control::BanRow;
 
 #[test]
 fn of_all_that_covers_an_address_one_decides_and_the_rest_lies_beneath() {

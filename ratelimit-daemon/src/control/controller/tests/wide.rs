@@ -7,14 +7,11 @@ use ratelimit_common::{
     parse::transport::Kind,
 };
 use ratelimit_core::{
-    api::AppliesTo, class::Match, class_tables::ClassTables, config, ip_family::IpFamily,
+    api::AppliesTo, class::Match, class_tables::ClassTables, config, intent, ip_family::IpFamily,
 };
 
 use super::*;
-use crate::{
-    control::{intent, reload},
-    datapath::Write,
-};
+use crate::{control::reload, datapath::Write};
 
 #[test]
 fn a_packet_sees_what_was_or_what_will_be() {

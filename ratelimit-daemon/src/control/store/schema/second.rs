@@ -1,18 +1,16 @@
 //! Version 2: allows and limits set by hand had no end, and limits no reason.
 
 use anyhow::{Context, ensure};
+use ratelimit_core::intent::{AllowRow, Edit, FOREVER, LimitRow};
 use rusqlite::{Connection, Row};
 
 use super::{
-    super::{AllowRow, Checksum, FOREVER, LimitRow, Writer, prefix, read_clock, read_target, time},
+    super::{Checksum, Writer, prefix, read_clock, read_target, time},
     TABLES_BY_HAND,
 };
 use crate::{
     clock,
-    control::{
-        intent::Edit,
-        timekeeper::{Reading, Timekeeper},
-    },
+    control::timekeeper::{Reading, Timekeeper},
 };
 
 /// Its allows.

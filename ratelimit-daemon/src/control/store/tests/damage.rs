@@ -8,14 +8,16 @@ use std::{
     thread,
 };
 
-use ratelimit_core::lists::{Action, ReasonId, Reasons};
+use ratelimit_core::{
+    intent::{
+        Offence,
+        list::{List, ListEntry},
+    },
+    lists::{Action, ReasonId, Reasons},
+};
 
 use super::*;
-use crate::control::{
-    detected::Offence,
-    list::{List, ListEntry},
-    store::damage::is_damage,
-};
+use crate::control::store::damage::is_damage;
 
 const FILES: [&str; 3] = ["state.db", "state.db-wal", "state.changes"];
 /// One of so many is opened as the daemon does it, which puts it aside: that takes longer than to tell that it is damaged.

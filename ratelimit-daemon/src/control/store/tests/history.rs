@@ -1,6 +1,6 @@
 //! What sources have sent and which of them are limited: kept over a change of the tables, and saved from a damaged file.
 
-use ratelimit_core::detection::Kind;
+use ratelimit_core::{detection::Kind, intent::LimitedRow};
 
 use super::*;
 use crate::control::history::{Measured, Seen};

@@ -1,0 +1,458 @@
+//! From what is intended to what the datapath holds: policies, classes, list entries, settings.
+
+pub mod carried;
+pub mod class_numbers;
+pub mod clock_choice;
+mod node_scope;
+mod policy;
+pub mod regions;
+mod tables;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use ratelimit_common::{
+    BanBudget, BanBudgets, Instant, Policy, Settings,
+    aggregate::{Aggregate, Aggregates},
+    new_sources::Budget,
+};
+
+use self::{
+    class_numbers::{ClassNumbers, TooManyClasses},
+    policy::{Compiler, select},
+    regions::{NoRoom, Regions, is_whole, limited_sources, sources_of, table_sets},
+};
+pub use self::{policy::keeps_state, tables::Tables};
+use crate::{
+    ban::BanSpec,
+    class::{Selected, UnknownClass},
+    class_tables::ClassTables,
+    config::{ClockWish, Config, ListConfig, StateStore},
+    intent::{
+        Edit, FOREVER, Intent, Target, WantedPolicy,
+        list::{List, ListEntry},
+        policy_name,
+    },
+    ip_family::IpFamily,
+    lists::{Reading, merge},
+    memory_tables::MemoryTables,
+    policies::{DEFAULT, NODE, Named, Policies, Role, TooManyPolicies},
+    prefix::Prefix,
+    rules::Rules,
+};
+
+/// What tags are mixed with in a simulation, which is to say the same each time. The daemon draws others.
+const SEEDS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
+
+/// Why the datapath cannot hold what is intended.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum CompileError {
+    /// There are too many policies.
+    #[error(transparent)]
+    TooManyPolicies(#[from] TooManyPolicies),
+    /// There are too many classes.
+    #[error(transparent)]
+    TooManyClasses(#[from] TooManyClasses),
+    /// The compact store has no room.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
+    /// A limit, which was set by hand, counts a class that is not there.
+    #[error(
+        "the limits of {policy} that were set by hand count the class `{class}`, which the configuration does not have: write [class.{class}] there, or take the limits away first"
+    )]
+    UnknownClass {
+        /// The name of the policy.
+        policy: String,
+        /// The name of the class.
+        class: String,
+    },
+}
+
+impl CompileError {
+    /// Those of `candidates`, limits by hand, because of which it came: the youngest, where no single ones are to blame.
+    #[must_use]
+    pub fn to_leave_out(&self, intent: &Intent, candidates: &BTreeSet<Target>) -> Option<Target> {
+        let mut candidates = candidates
+            .iter()
+            .filter_map(|target| Some((target, intent.limits_of(*target)?)));
+        let found = match self {
+            Self::UnknownClass { policy, .. } => {
+                candidates.find(|(target, _)| policy_name(**target) == *policy)
+            }
+            Self::TooManyPolicies(_) | Self::TooManyClasses(_) | Self::NoRoom(_) => {
+                candidates.max_by_key(|(_, row)| row.since)
+            }
+        };
+        found.map(|(target, _)| *target)
+    }
+}
+
+/// A table that is pinned: its sets, and the policies that have regions in it.
+pub struct HeldTable {
+    /// Of each family.
+    pub sets: u32,
+    /// By index.
+    pub policies: BTreeMap<u32, Policy>,
+}
+
+/// What the datapath holds so far.
+pub struct Held<'a> {
+    /// The policies by index.
+    pub policies: &'a BTreeMap<u32, Policy>,
+    /// The arrays by which classes are looked up.
+    pub classes: &'a ClassTables,
+    /// What holds for all packets.
+    pub settings: Settings,
+    /// The sets of the table, where the store is `compact`.
+    pub sets: Option<u32>,
+    /// The scopes that are to be moved to larger regions of it.
+    pub moving: BTreeSet<u32>,
+}
+
+/// Gives every policy that is to be its index and every class its number, and forgets the others. `cpus` share the limits
+/// of the node.
+/// Answers the scopes that have small regions in a `compact` table until others have retired.
+///
+/// # Errors
+///
+/// When no index or number is free, there is no room, or a limit counts a class that there is not.
+pub fn compile_policies(
+    policies: &mut Policies,
+    classes: &mut ClassNumbers,
+    intent: &Intent,
+    held: &Held<'_>,
+    cpus: u32,
+) -> Result<BTreeSet<u32>, CompileError> {
+    let wanted = intent.policies();
+    let mut counted = BTreeSet::new();
+    for policy in &wanted {
+        for limit in policy.all_limits() {
+            let selected = select(limit, &intent.config.classes);
+            let unknown = |UnknownClass { name }| CompileError::UnknownClass {
+                policy: policy.name.clone(),
+                class: name,
+            };
+            if let Some(Selected::Class(class)) = selected.map_err(unknown)? {
+                counted.insert(class);
+            }
+        }
+    }
+    classes.assign(counted, held.classes)?;
+    let held_node = held.settings.node_policy();
+    let compiler = Compiler {
+        catalogue: &intent.config.classes,
+        numbers: classes,
+        held_node: held_node.and_then(|index| held.policies.get(&index)),
+        cpus,
+    };
+    let mut compiled: Vec<Named> = wanted
+        .iter()
+        .map(|policy| compiler.compile(policy))
+        .collect();
+    let small = match held.sets {
+        None => BTreeSet::new(),
+        Some(sets) => place(sets, held, &wanted, &mut compiled, intent)?,
+    };
+    for (policy, named) in wanted.iter().zip(compiled) {
+        policies.assign(&policy.name, named, held.policies)?;
+    }
+    policies.retain(|name| wanted.iter().any(|policy| policy.name == name));
+    Ok(small)
+}
+
+/// Gives the limits of all policies but the node's their regions, and answers the scopes that are to be moved to larger ones.
+fn place(
+    sets: u32,
+    held: &Held<'_>,
+    wanted: &[WantedPolicy<'_>],
+    compiled: &mut [Named],
+    intent: &Intent,
+) -> Result<BTreeSet<u32>, NoRoom> {
+    let scopes = compiled.iter().map(|named| named.policy.scope()).collect();
+    let mut regions = Regions::held(sets, held.policies.values(), &scopes);
+    for (policy, named) in wanted.iter().zip(compiled) {
+        let sources = sources_of(policy, intent);
+        let parts = [
+            (policy.role != Role::Node).then_some((&mut named.policy, sources)),
+            (named.further.as_mut()).map(|it| (&mut it.policy, limited_sources(intent))),
+        ];
+        for (part, sources) in parts.into_iter().flatten() {
+            *part = regions.place(&policy.name, part, sources, &held.moving)?;
+        }
+    }
+    Ok(regions.into_small())
+}
+
+/// The sets that a table is to have where `wanted` would do, and `held` is there from before: its own, if all that is intended
+/// fits into it and it is not far too large. A table of another size begins empty.
+pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
+    let beside = Held {
+        policies: &held.policies,
+        classes: &ClassTables::default(),
+        settings: Settings::default(),
+        sets: Some(held.sets),
+        moving: BTreeSet::new(),
+    };
+    let (mut policies, mut classes) = Default::default();
+    let answer = compile_policies(&mut policies, &mut classes, intent, &beside, 1);
+    let kept: BTreeSet<u32> = held.policies.values().map(Policy::scope).collect();
+    let is_whole = intent.policies().iter().all(|wanted| {
+        wanted.role == Role::Node
+            || policies.get(&wanted.name).is_none_or(|named| {
+                let is_whole = |policy: &Policy, sources| {
+                    kept.contains(&policy.scope()) || is_whole(policy, sources)
+                };
+                let further = named.further.as_ref();
+                is_whole(&named.policy, sources_of(wanted, intent))
+                    && further.is_none_or(|it| is_whole(&it.policy, limited_sources(intent)))
+            })
+    });
+    if answer.is_ok() && is_whole && held.sets / 2 <= wanted {
+        held.sets
+    } else {
+        // A table of the same size would be taken over.
+        wanted + u32::from(wanted == held.sets)
+    }
+}
+
+/// The rules of every prefix that something is said about.
+pub fn compile_rules(policies: &Policies, intent: &Intent) -> Rules {
+    let index = |name: &str| Some(policies.get(name)?.index);
+    let mut rules = Rules::of(intent.statements(index));
+    for (prefix, until) in intent.forced() {
+        rules.set_forced_ban(prefix, Some(until));
+    }
+    rules
+}
+
+/// Brings the rules of one prefix to what is intended.
+pub fn compile_prefix(rules: &mut Rules, policies: &Policies, intent: &Intent, prefix: Prefix) {
+    let policy = intent.policy_name(prefix);
+    let policy = policy
+        .and_then(|name| policies.get(&name))
+        .map(|named| named.index);
+    let (allowed_until, banned_until) = (intent.allowed_until(prefix), intent.banned_until(prefix));
+    rules.set(prefix, allowed_until, banned_until, policy);
+    rules.set_forced_ban(prefix, intent.forced_until(prefix));
+}
+
+/// The settings of an intent whose policies are compiled.
+pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
+    let default = policies.get(DEFAULT).map(|named| named.index);
+    let mut settings = Settings::new(default.unwrap_or_default(), intent.config.observe);
+    let mut limits = policies.iter().flat_map(|(_, named)| &named.limits);
+    if limits.any(|limit| limit.class().is_some()) {
+        settings = settings.with_classes();
+    }
+    let mut families = IpFamily::ALL.into_iter();
+    if families.any(|family| !policies.of_prefixes(family).is_empty()) {
+        settings = settings.with_aggregates();
+    }
+    if policies.iter().any(|(_, named)| named.ban.is_some()) {
+        settings = settings.with_detection();
+    }
+    if !intent.config.attacks.is_empty() {
+        settings = settings.with_samples();
+    }
+    if let Some(new_sources) = &intent.config.new_sources {
+        settings = settings.with_new_sources(new_sources.beyond);
+    }
+    match policies.get(NODE) {
+        Some(node) => settings.with_node(node.index),
+        None => settings,
+    }
+}
+
+/// What the tables besides the lists are to hold, on a machine on which packets arrive at `cpus` CPUs.
+pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus: u32) -> Tables {
+    Tables {
+        policies: policies.by_index(),
+        classes: classes.tables(),
+        aggregates: IpFamily::ALL
+            .map(|family| (family, aggregates(policies, family)))
+            .into(),
+        pass_all_until: Instant::default(),
+        detection_limit: detection_limit(&intent.config),
+        new_sources: new_sources(&intent.config, cpus),
+        settings: settings(policies, intent),
+    }
+}
+
+/// How many bans detection may make in a minute.
+pub const fn detection_limit(config: &Config) -> BanBudgets {
+    BanBudgets {
+        verified: BanBudget::per_minute(config.bans_per_minute),
+        unverified: BanBudget::per_minute(config.unverified_per_minute),
+    }
+}
+
+fn new_sources(config: &Config, cpus: u32) -> Budget {
+    let new_sources = config.new_sources.as_ref();
+    new_sources.map_or_else(Budget::default, |budget| budget.compile(cpus))
+}
+
+fn aggregates(policies: &Policies, family: IpFamily) -> Aggregates {
+    let levels = policies.of_prefixes(family).into_iter();
+    let levels: Vec<Aggregate> = levels
+        .map(|(prefix, _, named)| Aggregate {
+            prefix,
+            policy: u16::try_from(named.index).expect("below POLICIES_MAX"),
+        })
+        .collect();
+    Aggregates::new(&levels).expect("the configuration refuses more prefixes")
+}
+
+/// The list that was read from a file, with entries that never end.
+fn lasting(config: &ListConfig, reading: Reading) -> List {
+    let mut entries = reading.entries;
+    for entry in &mut entries {
+        entry.until = None;
+    }
+    merge(&mut entries);
+    let entries = entries.into_iter().map(|entry| ListEntry {
+        prefix: entry.prefix,
+        until: FOREVER,
+        reason: entry.reason,
+    });
+    let file = Some(config.file.clone());
+    List::new(config.action, file, Timestamp::UNIX_EPOCH, "config".into())
+        .with_entries(entries.collect(), reading.reasons)
+}
+
+/// What a configuration puts into the datapath where nothing was set by hand: what `rlctl simulate` runs on.
+pub struct Compiled {
+    intent: Intent,
+    policies: Policies,
+    classes: ClassNumbers,
+    rules: Rules,
+    /// The sets of the table, where the store is `compact`.
+    sets: Option<u32>,
+}
+
+impl Compiled {
+    /// Compiles a configuration, with what was read of its lists, as the daemon does, for a machine with one CPU. The entries of
+    /// lists hold for all of the time.
+    ///
+    /// # Errors
+    ///
+    /// When it has more policies than the datapath holds.
+    pub fn new(config: Config, lists: Vec<(String, Reading)>) -> Result<Self, CompileError> {
+        let mut intent = Intent::new(config);
+        for (name, reading) in lists {
+            if let Some(list) = intent.config.lists.get(&name) {
+                let list = Some(Arc::new(lasting(list, reading)));
+                intent.edit(Edit::List(name.into(), list, [].into()));
+            }
+        }
+        let mut policies = Policies::default();
+        let mut classes = ClassNumbers::default();
+        let is_compact = intent.config.source.store == StateStore::Compact;
+        let sets = is_compact.then(|| table_sets(&intent));
+        let nothing = Held {
+            policies: &BTreeMap::new(),
+            classes: &ClassTables::default(),
+            settings: Settings::default(),
+            sets,
+            moving: BTreeSet::new(),
+        };
+        compile_policies(&mut policies, &mut classes, &intent, &nothing, 1)?;
+        let rules = compile_rules(&policies, &intent);
+        Ok(Self {
+            intent,
+            policies,
+            classes,
+            rules,
+            sets,
+        })
+    }
+
+    /// When the policy whose state is in this scope bans.
+    #[must_use]
+    pub fn ban_of(&self, scope: u32) -> Option<BanSpec> {
+        self.policies
+            .banning(scope)
+            .and_then(|(_, named)| named.ban)
+    }
+
+    /// Whether the configuration asks for the coarse clock. With the one that is chosen by itself no limit is off by more than what it
+    /// promises.
+    #[must_use]
+    pub fn has_coarse_clock(&self) -> bool {
+        self.config().clock == ClockWish::Coarse
+    }
+
+    /// What was compiled.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.intent.config
+    }
+
+    /// Whether a policy bans sources with connections alone.
+    #[must_use]
+    pub fn bans_connected(&self) -> bool {
+        let mut policies = self.policies.iter();
+        policies.any(|(_, named)| {
+            named
+                .ban
+                .is_some_and(|ban| !ban.compile().bans_unverified())
+        })
+    }
+
+    /// The tables, in memory, of which no source is known yet.
+    #[must_use]
+    pub fn memory_tables(&self) -> MemoryTables {
+        let source = &self.config().source;
+        let masks = (source.mask(), source.mask());
+        let settings = settings(&self.policies, &self.intent);
+        let tables = MemoryTables::new(settings, self.policies_in_order(), masks);
+        let mut tables = match self.sets {
+            Some(sets) => tables.compact(sets, SEEDS),
+            None => tables.lru(source.capacity),
+        };
+        tables.set_classes(self.classes.tables());
+        let [ipv4, ipv6] = IpFamily::ALL.map(|family| aggregates(&self.policies, family));
+        tables.set_aggregates(ipv4, ipv6);
+        tables.set_detection_limit(detection_limit(self.config()));
+        tables.set_new_sources(new_sources(self.config(), 1));
+        for (prefix, entry) in self.rules.entries() {
+            tables.set_list_entry(prefix, entry);
+        }
+        tables
+    }
+
+    /// The name and limits of the policy that packets of `address` are judged by.
+    #[must_use]
+    pub fn policy_of(&self, address: IpAddr) -> Option<(&str, &Named)> {
+        let entry = self.rules.longest_match(address);
+        let index = entry.and_then(|(_, entry)| entry.policy());
+        let default = settings(&self.policies, &self.intent).default_policy();
+        self.policies.at(index.unwrap_or(default))
+    }
+
+    /// The policies of the prefixes around `address`, the narrowest first, with those prefixes.
+    pub fn prefixes_around(&self, address: IpAddr) -> impl Iterator<Item = (Prefix, &str, &Named)> {
+        let levels = self.policies.of_prefixes(IpFamily::of(address)).into_iter();
+        levels.filter_map(move |(_, name, named)| {
+            Some((named.role.prefix_around(address)?, name, named))
+        })
+    }
+
+    /// The name and limits of the policy of the node.
+    #[must_use]
+    pub fn node_policy(&self) -> Option<(&str, &Named)> {
+        Some((NODE, self.policies.get(NODE)?))
+    }
+
+    /// The policies at their indices; empty ones between them.
+    fn policies_in_order(&self) -> Vec<Policy> {
+        let by_index = self.policies.by_index();
+        let count = by_index.last_key_value().map_or(0, |(index, _)| index + 1);
+        (0..count)
+            .map(|index| by_index.get(&index).copied().unwrap_or_default())
+            .collect()
+    }
+}

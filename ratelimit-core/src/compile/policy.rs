@@ -1,0 +1,174 @@
+//! From the limits of a policy to what the datapath reads.
+
+use ratelimit_common::{ClassSet, Limit, Policy, node::share_shift};
+
+use crate::{
+    class::{Catalogue, Selected, UnknownClass},
+    compile::{class_numbers::ClassNumbers, node_scope},
+    intent::WantedPolicy,
+    limit::{Algorithm, LimitSpec},
+    policies::{Further, Named, Role, scope},
+};
+
+/// A share that is what the packet costs, and nothing beyond: no CPU keeps any of the limit to itself.
+const NO_SHARES: u8 = 63;
+
+/// What the state of further limits is kept under: it is that of a source, whichever its policy is.
+const FURTHER: &str = "[further]";
+
+/// What the compilation of a policy depends on besides the policy.
+pub struct Compiler<'a> {
+    pub catalogue: &'a Catalogue,
+    pub numbers: &'a ClassNumbers,
+    /// The policy of the node that is in force.
+    pub held_node: Option<&'a Policy>,
+    /// How many share the limits of the node.
+    pub cpus: u32,
+}
+
+impl Compiler<'_> {
+    /// The policy as the datapath reads it; its indices are not known yet.
+    pub fn compile(&self, wanted: &WantedPolicy<'_>) -> Named {
+        let shift = match wanted.role {
+            Role::Node => Some(self.share_shift(&wanted.limits)),
+            Role::Sources | Role::Prefixes(..) => None,
+        };
+        let name = wanted.base.as_deref().unwrap_or(&wanted.name);
+        let counted = self.counted(wanted.limits.iter());
+        let (limits, named) = self.limits(name, &wanted.limits, counted, shift);
+        let scope = match wanted.role {
+            Role::Node => node_scope::of(named, self.held_node),
+            Role::Sources | Role::Prefixes(..) => named,
+        };
+        let policy = policy(&limits, scope, wanted.observe);
+        let policy = match &wanted.ban {
+            Some(ban) => policy.with_ban(ban.compile()),
+            None => policy,
+        };
+        let policy = match wanted.role {
+            Role::Prefixes(..) => policy.for_prefixes(),
+            Role::Sources | Role::Node => policy,
+        };
+        let further = (!wanted.further.is_empty()).then(|| {
+            let counted = self.counted(wanted.all_limits());
+            let (limits, scope) = self.limits(FURTHER, &wanted.further, counted, None);
+            Further {
+                index: 0,
+                policy: self::policy(&limits, scope, false),
+            }
+        });
+        Named {
+            index: 0,
+            role: wanted.role,
+            policy: shift.map_or(policy, |shift| policy.in_shares(shift)),
+            limits: wanted.all_limits().cloned().collect(),
+            ban: wanted.ban,
+            further,
+        }
+    }
+
+    /// The classes that limits count: `other` is none of them.
+    fn counted<'a>(&self, limits: impl Iterator<Item = &'a LimitSpec>) -> ClassSet {
+        let selected: Vec<Selected> = limits.filter_map(|limit| self.selected(limit)).collect();
+        self.numbers.counted(selected.iter())
+    }
+
+    fn selected(&self, limit: &LimitSpec) -> Option<Selected> {
+        select(limit, self.catalogue).expect("it was selected before")
+    }
+
+    /// The limits of a policy as the datapath reads them, and what their state is kept under.
+    fn limits(
+        &self,
+        name: &str,
+        limits: &[LimitSpec],
+        counted: ClassSet,
+        shift: Option<u8>,
+    ) -> (Vec<Limit>, u32) {
+        let compiled = limits.iter().map(|spec| {
+            let selected = self.selected(spec);
+            let classes = selected.as_ref().map_or(ClassSet::ALL, |selected| {
+                self.numbers.set_of(selected, counted)
+            });
+            (self.limit(spec, shift).for_classes(classes), selected)
+        });
+        let compiled: Vec<(Limit, Option<Selected>)> = compiled.collect();
+        let scope = scope(
+            name,
+            compiled
+                .iter()
+                .map(|(limit, class)| (limit, class.as_ref())),
+        );
+        let limits = compiled.into_iter().map(|(limit, _)| limit);
+        (limits.collect(), scope)
+    }
+
+    /// The limit as the datapath reads it, drawn in shares where there is a `shift`.
+    fn limit(&self, spec: &LimitSpec, shift: Option<u8>) -> Limit {
+        let in_shares = shift.and_then(|shift| self.without_shares(spec, shift));
+        in_shares.as_ref().unwrap_or(spec).compile()
+    }
+
+    /// The power of two by which limits of the node are divided into shares. None are made where a bucket less its shares
+    /// is one that a word cannot keep.
+    fn share_shift(&self, limits: &[LimitSpec]) -> u8 {
+        let shift = share_shift(self.cpus);
+        let can_be_kept =
+            |spec: &LimitSpec| !has_burst(spec) || self.without_shares(spec, shift).is_some();
+        if limits.iter().all(can_be_kept) {
+            shift
+        } else {
+            NO_SHARES
+        }
+    }
+
+    /// A token bucket whose burst is less by what the shares of all CPUs can hold: a share does not end, so what the CPUs
+    /// have drawn would come on top of a full bucket.
+    fn without_shares(&self, spec: &LimitSpec, shift: u8) -> Option<LimitSpec> {
+        let Algorithm::TokenBucket { burst } = spec.algorithm() else {
+            return None;
+        };
+        let in_shares = burst
+            .checked_shr(shift.into())?
+            .saturating_mul(self.cpus.into());
+        let algorithm = Algorithm::TokenBucket {
+            burst: burst.saturating_sub(in_shares),
+        };
+        LimitSpec::new(spec.amount(), spec.unit(), spec.window(), algorithm).ok()
+    }
+}
+
+fn policy(limits: &[Limit], scope: u32, observe: bool) -> Policy {
+    Policy::new(limits, scope, observe).expect("the configuration refuses more limits")
+}
+
+/// Whether the limit is a token bucket.
+fn has_burst(spec: &LimitSpec) -> bool {
+    matches!(spec.algorithm(), Algorithm::TokenBucket { .. })
+}
+
+/// The packets that a limit counts; `None` for all.
+pub fn select(spec: &LimitSpec, catalogue: &Catalogue) -> Result<Option<Selected>, UnknownClass> {
+    spec.class()
+        .map(|class| catalogue.select(class))
+        .transpose()
+}
+
+/// Whether what is used is kept when limits change from `before` to `after`, each with the classes of its configuration.
+#[must_use]
+pub fn keeps_state(before: (&[LimitSpec], &Catalogue), after: (&[LimitSpec], &Catalogue)) -> bool {
+    let scope = |(limits, catalogue): (&[LimitSpec], &Catalogue)| {
+        let limits: Vec<_> = limits
+            .iter()
+            .map(|limit| (limit.compile(), select(limit, catalogue).ok().flatten()))
+            .collect();
+        scope(
+            "",
+            limits.iter().map(|(limit, class)| (limit, class.as_ref())),
+        )
+    };
+    scope(before) == scope(after)
+}
+
+#[cfg(test)]
+mod tests;

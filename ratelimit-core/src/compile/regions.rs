@@ -1,0 +1,384 @@
+//! Which sets of the `compact` table belong to which limit.
+//!
+//! The policies in the kernel say which sets are taken, so nothing else has to be remembered: a daemon that starts finds the
+//! regions, and what sources have used in them, where they were.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ratelimit_common::{
+    Limit, Policy,
+    compact::{Region, SLOTS},
+};
+
+use crate::{
+    intent::{Intent, WantedPolicy},
+    ip_family::IpFamily,
+    policies::{DEFAULT, Role},
+    prefix::Prefix,
+};
+
+/// Slots for eight sources of a large region. With two bytes of the reserve, a source and limit takes 20 bytes.
+const SLOTS_PER_EIGHT: u64 = 9;
+
+/// Up to so many sets, a region has two slots for each source: small ones cost little.
+const ROOMY_SETS: u64 = 1024;
+
+/// Of the default policy's sources, one in so many has room beside it for limits that come while the daemon runs.
+const RESERVE_PART: u64 = 8;
+
+/// The least reserve, in sets.
+const RESERVE_SETS_MIN: u64 = 512;
+
+/// A region that comes while the daemon runs may be smaller than it should be by so many halves: its sources share more.
+const HALVES_MAX: u32 = 5;
+
+/// The same where other limits retire with the change: once they have, the region is moved to where it has its full size.
+const HALVES_MAX_MEANWHILE: u32 = 10;
+
+/// Sources of attacks that a further limit has room for: how many there will be is not known.
+const LIMITED_SOURCES: u64 = 8192;
+
+/// The table has no room for the region of a limit.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "the compact store has no room for the limits of {policy}: {wanted} sets of {SLOTS} slots are wanted, and {free} lie free together; after a restart of ratelimitd there is room for all"
+)]
+pub struct NoRoom {
+    policy: String,
+    wanted: u32,
+    free: u32,
+}
+
+/// The regions of the table: those of each scope, and those that are free.
+#[derive(Clone, Debug)]
+pub struct Regions {
+    by_scope: BTreeMap<u32, Vec<Region>>,
+    /// Those scopes whose regions are where they are to be.
+    placed: BTreeSet<u32>,
+    /// The sets that are free, by the first of them.
+    free: BTreeMap<u32, u32>,
+    /// Whether some of those that are taken will be free after the change.
+    retiring: bool,
+    small: BTreeSet<u32>,
+}
+
+impl Regions {
+    /// The regions that `policies` have in a table of `sets` sets, before a change after which there are those of `scopes`.
+    pub fn held<'a>(
+        sets: u32,
+        policies: impl Iterator<Item = &'a Policy>,
+        scopes: &BTreeSet<u32>,
+    ) -> Self {
+        let mut regions = Self {
+            by_scope: BTreeMap::new(),
+            placed: BTreeSet::new(),
+            free: BTreeMap::from([(0, sets)]),
+            retiring: false,
+            small: BTreeSet::new(),
+        };
+        for policy in policies {
+            let held: Vec<Region> = policy.limits().map(Limit::region).collect();
+            let is_placed = |(limit, region): (&Limit, &Region)| {
+                limit.is_log() || (region.sets() > 0 && region.end() <= sets)
+            };
+            if !held.is_empty() && policy.limits().zip(&held).all(is_placed) {
+                for region in &held {
+                    regions.take(*region);
+                }
+                regions.retiring |= !scopes.contains(&policy.scope());
+                regions.by_scope.insert(policy.scope(), held);
+            }
+        }
+        regions
+    }
+
+    /// The scopes that got smaller regions than they should have, because others have not retired yet.
+    pub fn into_small(self) -> BTreeSet<u32> {
+        self.small
+    }
+
+    /// The policy `name` with regions for the limits of `sources` sources: those that its scope has, else new ones. Where its scope is
+    /// to be moved, it gets regions of full size, if there is room for them.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room.
+    pub fn place(
+        &mut self,
+        name: &str,
+        policy: &Policy,
+        sources: u64,
+        moving: &BTreeSet<u32>,
+    ) -> Result<Policy, NoRoom> {
+        let scope = policy.scope();
+        let is_placed = !self.placed.insert(scope);
+        if self.by_scope.contains_key(&scope) {
+            let larger = if moving.contains(&scope) && !is_placed {
+                self.find(policy, sets_for(sources), 0)
+            } else {
+                None
+            };
+            if let Some(larger) = larger {
+                self.by_scope.insert(scope, larger);
+            }
+            return Ok(policy.in_regions(&self.by_scope[&scope]));
+        }
+        let wanted = sets_for(sources);
+        let halves_max = if self.retiring {
+            HALVES_MAX_MEANWHILE
+        } else {
+            HALVES_MAX
+        };
+        let placed = self
+            .find(policy, wanted, halves_max)
+            .ok_or_else(|| NoRoom {
+                policy: name.to_owned(),
+                wanted,
+                free: self.free.values().copied().max().unwrap_or_default(),
+            })?;
+        let policy = policy.in_regions(&placed);
+        if self.retiring && !is_whole(&policy, sources) {
+            self.small.insert(policy.scope());
+        }
+        self.by_scope.insert(policy.scope(), placed);
+        Ok(policy)
+    }
+
+    /// A region for each limit, all halved as often as it takes, or none.
+    fn find(&mut self, policy: &Policy, wanted: u32, halves_max: u32) -> Option<Vec<Region>> {
+        (0..=halves_max).find_map(|halves| {
+            let before = self.free.clone();
+            let regions: Option<Vec<Region>> = policy
+                .limits()
+                .map(|limit| {
+                    if limit.is_log() {
+                        Some(Region::default())
+                    } else {
+                        self.first_fit(wanted.div_ceil(1 << halves))
+                    }
+                })
+                .collect();
+            if regions.is_none() {
+                self.free = before;
+            }
+            regions
+        })
+    }
+
+    fn first_fit(&mut self, sets: u32) -> Option<Region> {
+        let (first, _) = self.free.iter().find(|(_, free)| **free >= sets)?;
+        let region = Region::new(*first, sets);
+        self.take(region);
+        Some(region)
+    }
+
+    /// Takes a region out of what is free.
+    fn take(&mut self, region: Region) {
+        let Some((first, sets)) = self.free.range(..=region.first_set()).next_back() else {
+            return;
+        };
+        let (first, end) = (*first, *first + *sets);
+        if region.sets() == 0 || region.end() > end {
+            return;
+        }
+        self.free.remove(&first);
+        for (first, end) in [(first, region.first_set()), (region.end(), end)] {
+            if first < end {
+                self.free.insert(first, end - first);
+            }
+        }
+    }
+}
+
+/// The sets of a table with room for all that is intended, and a reserve.
+pub fn table_sets(intent: &Intent) -> u32 {
+    let regions = intent.policies().into_iter().map(|policy| {
+        let own = policy.limits.iter().filter(|_| policy.base.is_none());
+        let own = own.map(|limit| (limit, sources_of(&policy, intent)));
+        let further = policy.further.iter();
+        let further = further.map(|limit| (limit, limited_sources(intent)));
+        let words = own
+            .chain(further)
+            .filter(|(limit, _)| !limit.compile().is_log());
+        words
+            .map(|(_, sources)| u64::from(sets_for(sources)))
+            .sum::<u64>()
+    });
+    let reserve = u64::from(intent.config.source.capacity) / RESERVE_PART / SLOTS as u64;
+    let sets = regions.sum::<u64>() + reserve.max(RESERVE_SETS_MIN);
+    u32::try_from(sets).unwrap_or(u32::MAX)
+}
+
+/// How many sources of attacks there is room for under a further limit.
+pub fn limited_sources(intent: &Intent) -> u64 {
+    LIMITED_SOURCES.min(intent.config.source.capacity.into())
+}
+
+/// The most sources that a policy has state of under its own limits.
+pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
+    let source = &intent.config.source;
+    let capacity = u64::from(source.capacity);
+    let within = |prefix: &Prefix| {
+        let bits = match IpFamily::of(prefix.address()) {
+            IpFamily::V4 => source.ipv4_prefix,
+            IpFamily::V6 => source.ipv6_prefix,
+        };
+        2f64.powi(i32::from(bits.saturating_sub(prefix.len())))
+    };
+    let name = policy.base.as_deref().unwrap_or(&policy.name);
+    let most = match policy.role {
+        Role::Node => 0.0,
+        Role::Prefixes(_, length) => 2f64.powi(length.into()),
+        Role::Sources if name == DEFAULT => f64::INFINITY,
+        Role::Sources => intent.prefixes_of(name).iter().map(within).sum(),
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count, cut off at the capacity"
+    )]
+    let most = most.ceil() as u64;
+    most.min(capacity)
+}
+
+/// Whether the regions of a policy are as large as those of so many sources should be.
+pub fn is_whole(policy: &Policy, sources: u64) -> bool {
+    let mut limits = policy.limits();
+    limits.all(|limit| limit.is_log() || limit.region().sets() >= sets_for(sources))
+}
+
+fn sets_for(sources: u64) -> u32 {
+    let slots = SLOTS as u64;
+    let tight = (sources * SLOTS_PER_EIGHT).div_ceil(8 * slots);
+    let roomy = (sources * 2).div_ceil(slots).min(ROOMY_SETS);
+    u32::try_from(tight.max(roomy).max(1)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratelimit_common::{
+        Unit,
+        algorithm::{FixedWindow, SlidingLog},
+    };
+
+    use super::*;
+
+    const NONE: BTreeSet<u32> = BTreeSet::new();
+
+    #[test]
+    fn regions_do_not_overlap_and_are_found_again() {
+        let mut regions = empty(10_000);
+        let policies: Vec<Policy> = (1..=5)
+            .map(|scope| {
+                regions
+                    .place("", &policy(scope, 2), 1_000 * u64::from(scope), &NONE)
+                    .unwrap()
+            })
+            .collect();
+        let mut taken: Vec<Region> = policies
+            .iter()
+            .flat_map(Policy::limits)
+            .map(Limit::region)
+            .collect();
+        taken.sort_by_key(|region| region.first_set());
+        assert!(
+            taken
+                .windows(2)
+                .all(|pair| pair[0].end() <= pair[1].first_set()),
+            "{taken:?}"
+        );
+        let mut adopted = Regions::held(10_000, policies.iter(), &(1..=5).collect());
+        for held in &policies {
+            assert_eq!(
+                adopted.place("", &policy(held.scope(), 2), 7, &NONE),
+                Ok(*held)
+            );
+        }
+        let other = adopted.place("", &policy(9, 1), 8, &NONE).unwrap();
+        let other = other.limit(0).unwrap().region();
+        assert!(
+            taken.iter().all(
+                |region| other.end() <= region.first_set() || region.end() <= other.first_set()
+            )
+        );
+    }
+
+    #[test]
+    fn what_retires_is_free_for_the_next() {
+        let first = empty(100).place("", &policy(1, 1), 400, &NONE).unwrap();
+        let mut full = Regions::held(100, [first].iter(), &BTreeSet::from([1]));
+        assert!(full.place("", &policy(2, 1), 400, &NONE).is_err());
+        let mut empty = empty(100);
+        let second = empty.place("", &policy(2, 1), 400, &NONE).unwrap();
+        assert_eq!(
+            second.limit(0).unwrap().region(),
+            first.limit(0).unwrap().region()
+        );
+    }
+
+    #[test]
+    fn a_table_without_room_says_how_much_is_wanted_and_how_much_is_free() {
+        let mut regions = empty(10);
+        let error = regions
+            .place("partner", &policy(1, 1), 10_000, &NONE)
+            .unwrap_err();
+        let expected = "the compact store has no room for the limits of partner: 1407 sets of 8 slots are wanted, and 10 lie free together; after a restart of ratelimitd there is room for all";
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn a_region_that_does_not_fit_is_smaller_and_not_refused() {
+        let mut regions = empty(400);
+        let placed = regions.place("", &policy(1, 1), 10_000, &NONE).unwrap();
+        assert_eq!(placed.limit(0).unwrap().region(), Region::new(0, 352));
+    }
+
+    #[test]
+    fn what_takes_the_place_of_another_is_small_until_that_is_gone() {
+        let first = empty(1_500)
+            .place("", &policy(1, 1), 10_000, &NONE)
+            .unwrap();
+        let mut beside = Regions::held(1_500, [first].iter(), &BTreeSet::from([2]));
+        let second = beside.place("", &policy(2, 1), 10_000, &NONE).unwrap();
+        assert!(!is_whole(&second, 10_000));
+        assert_eq!(beside.into_small(), BTreeSet::from([2]));
+        let mut alone = Regions::held(1_500, [second].iter(), &BTreeSet::from([2]));
+        let third = alone
+            .place("", &policy(2, 1), 10_000, &BTreeSet::from([2]))
+            .unwrap();
+        assert!(is_whole(&third, 10_000));
+        assert_eq!(third.limit(0).unwrap().region().first_set(), 0);
+    }
+
+    #[test]
+    fn a_sliding_log_takes_no_region() {
+        let log = SlidingLog::new(5, Duration::from_secs(1)).unwrap();
+        let logs = Policy::new(&[Limit::new(log, Unit::Packets)], 3, false).unwrap();
+        let placed = empty(1).place("", &logs, 1 << 20, &NONE).unwrap();
+        assert_eq!(placed, logs);
+    }
+
+    #[test]
+    fn a_source_and_limit_takes_at_most_20_bytes() {
+        for sources in [1u64 << 18, 1_000_000, 1 << 27] {
+            let sets = u64::from(sets_for(sources)) + (sources / 64).max(RESERVE_SETS_MIN);
+            assert!(sets * 128 <= 20 * sources, "{sets} for {sources}");
+        }
+    }
+
+    fn empty(sets: u32) -> Regions {
+        Regions::held(sets, [].iter(), &BTreeSet::new())
+    }
+
+    fn policy(scope: u32, limits: usize) -> Policy {
+        let window = FixedWindow::new(10, Duration::from_secs(1)).unwrap();
+        Policy::new(
+            &vec![Limit::new(window, Unit::Packets); limits],
+            scope,
+            false,
+        )
+        .unwrap()
+    }
+}

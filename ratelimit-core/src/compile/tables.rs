@@ -1,0 +1,28 @@
+//! What the tables hold, or are to hold, besides the entries.
+
+use std::collections::BTreeMap;
+
+use ratelimit_common::{
+    BanBudgets, Instant, Policy, Settings, aggregate::Aggregates, new_sources::Budget,
+};
+
+use crate::{class_tables::ClassTables, ip_family::IpFamily};
+
+/// What the tables hold, or are to hold, besides the entries.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tables {
+    /// The policies that are not empty, by index.
+    pub policies: BTreeMap<u32, Policy>,
+    /// The arrays by which classes are looked up.
+    pub classes: ClassTables,
+    /// The wider prefixes that have limits.
+    pub aggregates: BTreeMap<IpFamily, Aggregates>,
+    /// The end of a time in which everything passes, where the settings say that there is one.
+    pub pass_all_until: Instant,
+    /// How many bans policies may make.
+    pub detection_limit: BanBudgets,
+    /// How many sources may get state on one CPU.
+    pub new_sources: Budget,
+    /// What holds for all packets, in whichever generation.
+    pub settings: Settings,
+}

@@ -1,0 +1,527 @@
+//! What is intended: the configuration, bans of every origin, and what was set by hand.
+
+mod ends;
+mod left_out;
+pub mod limited;
+pub mod list;
+mod offences;
+pub mod renewed;
+mod rows;
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use ratelimit_common::Instant;
+
+pub use self::{
+    ends::Ending,
+    left_out::{LeftOut, Target, policy_name},
+    offences::Offence,
+    rows::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
+};
+use self::{list::List, offences::Offences};
+use crate::{
+    ban::BanSpec,
+    config::Config,
+    detection::Answer,
+    ip_family::IpFamily,
+    limit::LimitSpec,
+    lists::Action,
+    log_size::LogSize,
+    origin::Origin,
+    policies::{DEFAULT, NODE, Role, aggregate_name, is_detected},
+    prefix::Prefix,
+    rules::Statement,
+};
+
+/// All of it.
+pub struct Intent {
+    /// What the files say.
+    pub config: Config,
+    bans: BTreeMap<(Prefix, Origin), BanRow>,
+    allows: BTreeMap<Prefix, AllowRow>,
+    limits: BTreeMap<Option<Prefix>, LimitRow>,
+    /// Those of them that do not hold.
+    pub left_out: BTreeMap<Option<Prefix>, LeftOut>,
+    lists: BTreeMap<Arc<str>, Arc<List>>,
+    offences: Offences,
+    limited: BTreeMap<Prefix, LimitedRow>,
+    /// How many bans are of detection.
+    detected: usize,
+    /// What ends, the soonest first.
+    ends: BTreeSet<(Instant, Ending)>,
+}
+
+/// A change: a row to be, or to be gone.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edit {
+    /// The ban of a prefix that is of this origin.
+    Ban(Prefix, Origin, Option<BanRow>),
+    /// An allow of a prefix.
+    Allow(Prefix, Option<AllowRow>),
+    /// A list as a whole, and the prefixes of which it says something else than the one before it.
+    List(Arc<str>, Option<Arc<List>>, Arc<[Prefix]>),
+    /// Limits of a prefix, or of the default policy.
+    Limits(Option<Prefix>, Option<LimitRow>),
+    /// What is remembered of a source that policies banned.
+    Offence(Prefix, Option<Offence>),
+    /// A further limit of a prefix that has part in an attack.
+    Limited(Prefix, Option<LimitedRow>),
+}
+
+impl Edit {
+    /// The prefixes whose list entries it may change; none for the default policy.
+    pub fn prefixes(&self) -> impl Iterator<Item = Prefix> {
+        let (one, many) = match self {
+            Self::Ban(prefix, ..) | Self::Allow(prefix, _) | Self::Limited(prefix, _) => {
+                (Some(*prefix), &[][..])
+            }
+            Self::Limits(target, _) => (*target, &[][..]),
+            Self::List(_, _, touched) => (None, &touched[..]),
+            Self::Offence(..) => (None, &[][..]),
+        };
+        one.into_iter().chain(many.iter().copied())
+    }
+
+    /// Whether it changes a policy.
+    #[must_use]
+    pub fn is_of_policy(&self) -> bool {
+        matches!(self, Self::Limits(..) | Self::Limited(..))
+    }
+
+    /// Whether something is to be there.
+    #[must_use]
+    pub fn adds(&self) -> bool {
+        match self {
+            Self::Ban(_, _, row) => row.is_some(),
+            Self::Allow(_, row) => row.is_some(),
+            Self::List(_, list, _) => list.is_some(),
+            Self::Limits(_, row) => row.is_some(),
+            Self::Limited(_, row) => row.is_some(),
+            Self::Offence(..) => false,
+        }
+    }
+
+    /// Whether somebody set it by hand.
+    #[must_use]
+    pub fn is_by_hand(&self) -> bool {
+        match self {
+            Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
+            Self::List(..) | Self::Limited(..) | Self::Offence(..) => false,
+            Self::Allow(..) | Self::Limits(..) => true,
+        }
+    }
+}
+
+/// A policy that is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WantedPolicy<'a> {
+    /// Its name: in the configuration, or the prefix whose limits were set by hand.
+    pub name: String,
+    /// The policy whose limits and state it has; `None` where they are its own.
+    pub base: Option<String>,
+    /// Its limits.
+    pub limits: Cow<'a, [LimitSpec]>,
+    /// Further limits beside them, which have state of their own.
+    pub further: Vec<LimitSpec>,
+    /// Whether what they would drop passes.
+    pub observe: bool,
+    /// Whose limits they are.
+    pub role: Role,
+    /// When a source is banned that goes on over them.
+    pub ban: Option<BanSpec>,
+}
+
+impl<'a> WantedPolicy<'a> {
+    /// A policy of these limits, which bans nobody.
+    pub fn new(name: String, limits: &'a [LimitSpec], observe: bool, role: Role) -> Self {
+        Self {
+            name,
+            base: None,
+            limits: limits.into(),
+            further: Vec::new(),
+            observe,
+            role,
+            ban: None,
+        }
+    }
+
+    /// All limits, the further ones last.
+    pub fn all_limits(&self) -> impl Iterator<Item = &LimitSpec> {
+        self.limits.iter().chain(&self.further)
+    }
+}
+
+impl Intent {
+    /// The intent of a configuration, with nothing set by hand.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            bans: BTreeMap::new(),
+            allows: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            offences: Offences::default(),
+            limited: BTreeMap::new(),
+            detected: 0,
+            ends: BTreeSet::new(),
+        }
+    }
+
+    /// Takes all bans at once: trees that are made of what is in order are made faster, and are full.
+    pub fn take_bans(&mut self, bans: Vec<(Prefix, Origin, BanRow)>) {
+        let ending = bans.iter().filter(|(_, _, row)| row.until != FOREVER);
+        let ends = ending.map(|(prefix, _, row)| (row.until, Ending::Ban(*prefix)));
+        let others = std::mem::replace(&mut self.ends, ends.collect());
+        self.ends.extend(others);
+        let detected = bans
+            .iter()
+            .filter(|(_, origin, _)| *origin == Origin::Detected);
+        self.detected = detected.count();
+        let bans = bans.into_iter();
+        self.bans = bans
+            .map(|(prefix, origin, row)| ((prefix, origin), row))
+            .collect();
+    }
+
+    /// What the sliding logs must hold: the times of the largest limit that the configuration has or that was set by hand.
+    pub fn log_size(&self) -> LogSize {
+        let by_hand = self.limits.values().flat_map(|row| &row.limits);
+        let of_attacks = self.limited.values().map(|row| &row.limit);
+        let times = log_times(&self.config).max(longest(by_hand.chain(of_attacks)));
+        if times == 0 {
+            return LogSize::NONE;
+        }
+        LogSize {
+            times,
+            logs: self.config.source.logs,
+        }
+    }
+
+    /// Makes a change, and answers the one that takes it back.
+    pub fn edit(&mut self, edit: Edit) -> Edit {
+        let come = edit.ending();
+        let reverse = self.put(edit);
+        self.note_ends(reverse.ending(), come);
+        reverse
+    }
+
+    /// Has all that ends do so at other points on the kernel's clock.
+    pub fn move_ends(&mut self, moved: impl Fn(Instant) -> Instant) {
+        let bans = self.bans.values_mut().map(|row| &mut row.until);
+        let allows = self.allows.values_mut().map(|row| &mut row.until);
+        let limits = self.limits.values_mut().map(|row| &mut row.until);
+        let left_out = self.left_out.values_mut().map(LeftOut::until_mut);
+        let limited = self.limited.values_mut().map(|row| &mut row.until);
+        let rows = bans.chain(allows).chain(limits).chain(left_out);
+        for until in rows.chain(limited) {
+            *until = moved(*until);
+        }
+        for list in self.lists.values_mut() {
+            *list = Arc::new(list.with_ends(&moved));
+        }
+        self.offences.move_ends(&moved);
+        let ends = std::mem::take(&mut self.ends).into_iter();
+        self.ends = ends.map(|(until, what)| (moved(until), what)).collect();
+    }
+
+    fn put(&mut self, edit: Edit) -> Edit {
+        match edit {
+            Edit::Ban(prefix, origin, row) => {
+                let before = self.put_ban(prefix, &origin, row);
+                Edit::Ban(prefix, origin, before)
+            }
+            Edit::Allow(prefix, row) => Edit::Allow(prefix, put(&mut self.allows, prefix, row)),
+            Edit::Limits(target, row) => Edit::Limits(target, put(&mut self.limits, target, row)),
+            Edit::List(name, list, touched) => {
+                let before = put(&mut self.lists, Arc::clone(&name), list);
+                Edit::List(name, before, touched)
+            }
+            Edit::Limited(prefix, row) => {
+                Edit::Limited(prefix, put(&mut self.limited, prefix, row))
+            }
+            Edit::Offence(source, row) => Edit::Offence(source, self.offences.put(source, row)),
+        }
+    }
+
+    fn put_ban(&mut self, prefix: Prefix, origin: &Origin, row: Option<BanRow>) -> Option<BanRow> {
+        let is_there = row.is_some();
+        let before = put(&mut self.bans, (prefix, origin.clone()), row);
+        if *origin == Origin::Detected {
+            self.detected += usize::from(is_there);
+            self.detected -= usize::from(before.is_some());
+        }
+        before
+    }
+
+    /// All bans.
+    pub fn bans(&self) -> &BTreeMap<(Prefix, Origin), BanRow> {
+        &self.bans
+    }
+
+    /// How many bans are of detection.
+    pub fn detected(&self) -> usize {
+        self.detected
+    }
+
+    /// What is remembered of a source that policies banned.
+    pub fn offence(&self, source: Prefix) -> Option<Offence> {
+        self.offences.get(source)
+    }
+
+    /// The sources that were quiet for long enough at `now`.
+    pub fn forgotten(&self, now: Instant) -> Vec<Prefix> {
+        self.offences.over(now).collect()
+    }
+
+    /// The ban of a prefix that is of this origin.
+    pub fn ban_of(&self, prefix: Prefix, origin: &Origin) -> Option<&BanRow> {
+        self.bans.get(&(prefix, origin.clone()))
+    }
+
+    /// The bans of a prefix, by their origins.
+    pub fn bans_of(&self, prefix: Prefix) -> impl Iterator<Item = (&Origin, &BanRow)> {
+        let from_here = self.bans.range((prefix, Origin::FIRST)..);
+        from_here
+            .take_while(move |((other, _), _)| *other == prefix)
+            .map(|((_, origin), row)| (origin, row))
+    }
+
+    /// The bans of a prefix and of those around it, but for those of lists.
+    pub fn bans_around(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, &Origin, &BanRow)> {
+        prefix.supernets().flat_map(|outer| {
+            let bans = self.bans_of(outer);
+            bans.map(move |(origin, row)| (outer, origin, row))
+        })
+    }
+
+    /// The same that hold at `now`, and of each list the widest.
+    pub fn bans_that_hold(
+        &self,
+        prefix: Prefix,
+        now: Instant,
+    ) -> impl Iterator<Item = (Prefix, Origin)> {
+        let bans = self.bans_around(prefix);
+        let bans = bans.filter(move |(_, _, row)| row.until > now);
+        let listed = self.lists_for(Action::Ban).filter_map(move |(name, list)| {
+            let mut around = list.around(prefix, now);
+            let entry = around.find(|entry| entry.until > now)?;
+            Some((entry.prefix, Origin::List(Arc::clone(name))))
+        });
+        bans.map(|(banned, origin, _)| (banned, origin.clone()))
+            .chain(listed)
+    }
+
+    /// All lists, by name.
+    pub fn lists(&self) -> &BTreeMap<Arc<str>, Arc<List>> {
+        &self.lists
+    }
+
+    /// The lists with an action.
+    pub fn lists_for(&self, action: Action) -> impl Iterator<Item = (&Arc<str>, &Arc<List>)> {
+        let lists = self.lists.iter();
+        lists.filter(move |(_, list)| list.action == action)
+    }
+
+    /// The allows that were set by hand.
+    pub fn allows(&self) -> &BTreeMap<Prefix, AllowRow> {
+        &self.allows
+    }
+
+    /// The limits that were set by hand.
+    pub fn limits(&self) -> &BTreeMap<Option<Prefix>, LimitRow> {
+        &self.limits
+    }
+
+    /// Until when a prefix is on the allow list: the longest of its allows holds.
+    pub fn allowed_until(&self, prefix: Prefix) -> Option<Instant> {
+        let by_hand = self.allows.get(&prefix).map(|allow| allow.until);
+        let configured = self.config.allow.binary_search(&prefix).ok();
+        let listed = self.listed_until(Action::Allow, prefix);
+        by_hand.max(configured.map(|_| FOREVER)).max(listed)
+    }
+
+    /// Whether a prefix is on the allow list.
+    pub fn is_allowed(&self, prefix: Prefix) -> bool {
+        self.allowed_until(prefix).is_some()
+    }
+
+    /// Until when a prefix is banned: the longest of its bans holds.
+    pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
+        let bans = self.bans_of(prefix);
+        let bans = bans.map(|(origin, ban)| renewed::end_of_ban(origin, ban.until));
+        let lists = self.lists_for(Action::Ban);
+        let listed = lists.filter_map(|(_, list)| {
+            let entry = list.get(prefix)?;
+            Some(renewed::end_in_list(list, entry.until))
+        });
+        bans.chain(listed).max()
+    }
+
+    fn listed_until(&self, action: Action, prefix: Prefix) -> Option<Instant> {
+        let lists = self.lists_for(action);
+        let entries = lists.filter_map(|(_, list)| list.get(prefix));
+        entries.map(|entry| entry.until).max()
+    }
+
+    /// Until when a prefix is banned by somebody who insisted.
+    pub fn forced_until(&self, prefix: Prefix) -> Option<Instant> {
+        let forced = self.bans.get(&(prefix, Origin::Forced))?;
+        Some(renewed::end_of_ban(&Origin::Forced, forced.until))
+    }
+
+    /// The name of the policy of a prefix: that of a further limit, of limits set by hand, or the one of the configuration.
+    pub fn policy_name(&self, prefix: Prefix) -> Option<String> {
+        if self.limited.contains_key(&prefix) {
+            return Some(self.limited_policy(prefix).name());
+        }
+        self.lasting_policy_name(prefix)
+    }
+
+    /// The same as it would be without a further limit of just this prefix.
+    fn lasting_policy_name(&self, prefix: Prefix) -> Option<String> {
+        if self.limits_of(Some(prefix)).is_some() {
+            return Some(prefix.to_string());
+        }
+        let policies = self.config.policies.iter();
+        policies
+            .into_iter()
+            .find(|(_, policy)| policy.sources.binary_search(&prefix).is_ok())
+            .map(|(name, _)| name.clone())
+    }
+
+    /// The prefixes whose sources a policy is for.
+    pub fn prefixes_of(&self, policy: &str) -> Vec<Prefix> {
+        match self.config.policies.get(policy) {
+            Some(policy) => policy.sources.clone(),
+            None if is_detected(policy) => self.limited_under(policy),
+            None => policy.parse().into_iter().collect(),
+        }
+    }
+
+    /// Everything that is said about prefixes; limits set by hand come before those of the configuration. `index` is that of
+    /// the policy of a name.
+    pub fn statements(&self, index: impl Fn(&str) -> Option<u32>) -> Vec<(Prefix, Statement)> {
+        let lists = self.lists.values().map(|list| list.entries().len());
+        let mut all = Vec::with_capacity(self.bans.len() + lists.sum::<usize>());
+        let bans = self.bans.iter();
+        all.extend(bans.map(|((prefix, origin), ban)| {
+            let until = renewed::end_of_ban(origin, ban.until);
+            (*prefix, Statement::Banned(until))
+        }));
+        for list in self.lists.values() {
+            let entries = list.entries().iter();
+            all.extend(entries.map(|entry| {
+                let statement = match list.action {
+                    Action::Ban => Statement::Banned(renewed::end_in_list(list, entry.until)),
+                    Action::Allow => Statement::Allowed(entry.until),
+                };
+                (entry.prefix, statement)
+            }));
+        }
+        let allows = self.allows.iter().map(|(prefix, row)| (*prefix, row.until));
+        let allows = allows.chain(self.config.allow.iter().map(|prefix| (*prefix, FOREVER)));
+        all.extend(allows.map(|(prefix, until)| (prefix, Statement::Allowed(until))));
+        for prefix in self.limited.keys() {
+            let index = index(&self.limited_policy(*prefix).name());
+            all.extend(index.map(|index| (*prefix, Statement::Policy(index))));
+        }
+        for prefix in self.limits_in_force().filter_map(|(target, _)| *target) {
+            let index = index(&prefix.to_string());
+            all.extend(index.map(|index| (prefix, Statement::Policy(index))));
+        }
+        for (name, policy) in &self.config.policies {
+            let index = index(name);
+            let sources = policy.sources.iter();
+            all.extend(sources.filter_map(|prefix| Some((*prefix, Statement::Policy(index?)))));
+        }
+        all
+    }
+
+    /// The bans that somebody insisted on.
+    pub fn forced(&self) -> impl Iterator<Item = (Prefix, Instant)> {
+        let forced = self.bans.iter();
+        let forced = forced.filter(|((_, origin), _)| *origin == Origin::Forced);
+        forced.map(|((prefix, _), ban)| (*prefix, ban.until))
+    }
+
+    /// Every policy that is to be: the default one first, those of wider prefixes and of the node last.
+    pub fn policies(&self) -> Vec<WantedPolicy<'_>> {
+        let default = &self.config.default_policy;
+        let (limits, observe) = match self.limits_of(None) {
+            Some(row) => (&row.limits, row.observe),
+            None => (&default.limits, default.observe),
+        };
+        let of_sources =
+            |name: String, limits, observe| WantedPolicy::new(name, limits, observe, Role::Sources);
+        let mut wanted = vec![WantedPolicy {
+            ban: default.ban,
+            ..of_sources(DEFAULT.to_owned(), limits, observe)
+        }];
+        let configured = self.config.policies.iter();
+        wanted.extend(configured.map(|(name, policy)| WantedPolicy {
+            ban: policy.ban,
+            ..of_sources(name.clone(), &policy.limits, policy.observe)
+        }));
+        wanted.extend(self.limits_in_force().filter_map(|(target, row)| {
+            let name = (*target)?.to_string();
+            Some(of_sources(name, &row.limits, row.observe))
+        }));
+        let limited = self.limited_policies(&wanted);
+        wanted.extend(limited);
+        wanted.extend(self.wide_policies());
+        wanted
+    }
+
+    fn wide_policies(&self) -> impl Iterator<Item = WantedPolicy<'_>> {
+        let aggregate = &self.config.aggregate;
+        let levels = IpFamily::ALL.into_iter().flat_map(move |family| {
+            let levels = aggregate.levels(family).iter();
+            levels.map(move |level| {
+                let name = aggregate_name(family, level.prefix);
+                let role = Role::Prefixes(family, level.prefix);
+                WantedPolicy::new(name, &level.limits, aggregate.observe, role)
+            })
+        });
+        let node = &self.config.node;
+        let node = (!node.limits.is_empty())
+            .then(|| WantedPolicy::new(NODE.to_owned(), &node.limits, node.observe, Role::Node));
+        levels.chain(node)
+    }
+}
+
+/// The times that the logs of a configuration keep.
+pub fn log_times(config: &Config) -> u32 {
+    let policies = [&config.default_policy]
+        .into_iter()
+        .chain(config.policies.values());
+    let levels = IpFamily::ALL
+        .into_iter()
+        .flat_map(|family| config.aggregate.levels(family));
+    let of_sources = policies.flat_map(|policy| &policy.limits);
+    let of_attacks = config.attacks.values();
+    let of_attacks = of_attacks.filter(|rule| rule.answer == Answer::Limit);
+    let of_attacks = of_attacks.map(|rule| &rule.limit);
+    let of_prefixes = levels.flat_map(|level| &level.limits);
+    longest(of_sources.chain(of_prefixes).chain(of_attacks))
+}
+
+/// The times that the longest log of `limits` keeps; 0 where there is none.
+pub fn longest<'a>(limits: impl IntoIterator<Item = &'a LimitSpec>) -> u32 {
+    limits
+        .into_iter()
+        .map(LimitSpec::log_times)
+        .max()
+        .unwrap_or_default()
+}
+
+fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> Option<V> {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    }
+}

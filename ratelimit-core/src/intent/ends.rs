@@ -1,0 +1,123 @@
+//! What ends by itself, and when: bans, allows, limits set by hand, further limits of attackers. One index has all of their ends.
+//!
+//! An end is on the kernel's clock as long as the daemon runs, and on its own in the database (`timekeeper.rs`), so that neither
+//! a step of the wall clock nor a suspend nor a reboot moves it. Bans and allows end in the kernel by themselves, with or
+//! without a daemon. Limits end when the daemon says so: one that starts later ends them before it tells the kernel anything
+//! else.
+
+use std::collections::BTreeSet;
+
+use ratelimit_common::Instant;
+
+use super::{Edit, FOREVER, Intent};
+use crate::{ip_family::IpFamily, origin::Origin, prefix::Prefix};
+
+/// What ends.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Ending {
+    /// Bans of a prefix, of any origin.
+    Ban(Prefix),
+    /// An allow.
+    Allow(Prefix),
+    /// Limits set by hand; `None` is the default policy.
+    Limits(Option<Prefix>),
+    /// A further limit.
+    Limited(Prefix),
+}
+
+impl Edit {
+    /// What it puts there that ends, and when. Entries of lists and offences are forgotten in ways of their own.
+    #[must_use]
+    pub fn ending(&self) -> Option<(Instant, Ending)> {
+        let (until, what) = match self {
+            Self::Ban(prefix, _, Some(row)) => (row.until, Ending::Ban(*prefix)),
+            Self::Allow(prefix, Some(row)) => (row.until, Ending::Allow(*prefix)),
+            Self::Limits(target, Some(row)) => (row.until, Ending::Limits(*target)),
+            Self::Limited(prefix, Some(row)) => (row.until, Ending::Limited(*prefix)),
+            Self::Ban(..)
+            | Self::Allow(..)
+            | Self::Limits(..)
+            | Self::Limited(..)
+            | Self::List(..)
+            | Self::Offence(..) => return None,
+        };
+        (until != FOREVER).then_some((until, what))
+    }
+}
+
+impl Intent {
+    /// Notes the end of what came, in place of that of what went.
+    pub(super) fn note_ends(
+        &mut self,
+        gone: Option<(Instant, Ending)>,
+        come: Option<(Instant, Ending)>,
+    ) {
+        if let Some((until, what)) = gone.filter(|_| gone != come)
+            && !self.is_shared(until, what)
+        {
+            self.ends.remove(&(until, what));
+        }
+        self.ends.extend(come);
+    }
+
+    /// What has ended at `now`, the soonest first, as the edits that take it away.
+    pub fn ended(&self, now: Instant) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        for (until, what) in self.ends.iter().take_while(|(until, _)| *until <= now) {
+            match *what {
+                Ending::Ban(prefix) => {
+                    let bans = self.bans_ending_at(*until, prefix);
+                    edits.extend(bans.map(|(_, origin)| Edit::Ban(prefix, origin.clone(), None)));
+                }
+                Ending::Allow(prefix) => edits.push(Edit::Allow(prefix, None)),
+                Ending::Limits(target) => edits.push(Edit::Limits(target, None)),
+                Ending::Limited(prefix) => edits.push(Edit::Limited(prefix, None)),
+            }
+        }
+        edits
+    }
+
+    /// The bans that end, the soonest first.
+    pub fn ending_bans(&self) -> impl Iterator<Item = (Prefix, &Origin)> {
+        let bans = self.ends.iter().filter_map(|(until, what)| match what {
+            Ending::Ban(prefix) => Some(self.bans_ending_at(*until, *prefix)),
+            Ending::Allow(_) | Ending::Limits(_) | Ending::Limited(_) => None,
+        });
+        bans.flatten()
+    }
+
+    /// The ends of the bans of prefixes about which nothing but automatic bans says anything, the soonest first.
+    pub fn automatic_only<'a>(
+        &'a self,
+        family: IpFamily,
+        but: &'a BTreeSet<Prefix>,
+    ) -> impl Iterator<Item = Edit> + 'a {
+        let ends = self.ending_bans().filter(move |(prefix, origin)| {
+            IpFamily::of(prefix.address()) == family
+                && origin.is_automatic()
+                && !but.contains(prefix)
+                && self.bans_of(*prefix).count() == 1
+                && !self.is_allowed(*prefix)
+                && self.policy_name(*prefix).is_none()
+        });
+        ends.map(|(prefix, origin)| Edit::Ban(prefix, origin.clone(), None))
+    }
+
+    /// Whether a ban of another origin ends at the same time.
+    fn is_shared(&self, until: Instant, what: Ending) -> bool {
+        match what {
+            Ending::Ban(prefix) => self.bans_ending_at(until, prefix).next().is_some(),
+            Ending::Allow(_) | Ending::Limits(_) | Ending::Limited(_) => false,
+        }
+    }
+
+    fn bans_ending_at(
+        &self,
+        until: Instant,
+        prefix: Prefix,
+    ) -> impl Iterator<Item = (Prefix, &Origin)> {
+        let bans = self.bans_of(prefix);
+        let ending = bans.filter(move |(_, row)| row.until == until);
+        ending.map(move |(origin, _)| (prefix, origin))
+    }
+}

@@ -1,0 +1,129 @@
+//! Sources of attacks that get a further limit for a time, beside those of their policy.
+//!
+//! A source that is limited is under a policy of its own name: its policy, with the same state, and a policy of the further limits
+//! beside it, with state of its own. So it is never looser than what the source had before, also when that changes meanwhile. It gives
+//! back nothing of what was used. All sources with the same policy and the same further limits share it. A prefix inside with a
+//! policy of its own stays under that.
+
+use std::{collections::BTreeMap, ops::Bound};
+
+use ratelimit_common::policy::LIMITS_MAX;
+
+use super::{Edit, Intent, LimitedRow, WantedPolicy};
+use crate::{
+    limit::LimitSpec,
+    policies::{DEFAULT, DETECTED},
+    prefix::Prefix,
+};
+
+/// The policy of a prefix that is limited.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct LimitedPolicy {
+    /// The policy that it would be under.
+    base: String,
+    /// The further limits: those of the prefixes around it too, the widest first.
+    further: Vec<LimitSpec>,
+}
+
+impl LimitedPolicy {
+    /// Its name: `[detected] default + 10 packets per 1s`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let further = self.further.iter().map(|limit| format!(" + {limit}"));
+        format!("{DETECTED}{}{}", self.base, further.collect::<String>())
+    }
+}
+
+impl Intent {
+    /// The policy of a prefix that is limited.
+    pub(super) fn limited_policy(&self, prefix: Prefix) -> LimitedPolicy {
+        let mut narrower = prefix.supernets().rev();
+        let base = narrower.find_map(|outer| self.lasting_policy_name(outer));
+        let mut further = Vec::new();
+        for row in prefix
+            .supernets()
+            .filter_map(|outer| self.limited.get(&outer))
+        {
+            // A class may have gone from the configuration.
+            let select = |class| self.config.classes.select(class);
+            let is_known = row.limit.class().is_none_or(|class| select(class).is_ok());
+            if is_known && !further.contains(&row.limit) {
+                further.push(row.limit.clone());
+            }
+        }
+        LimitedPolicy {
+            base: base.unwrap_or_else(|| DEFAULT.to_owned()),
+            further,
+        }
+    }
+
+    /// The prefixes that are under such a policy.
+    #[must_use]
+    pub fn limited_under(&self, name: &str) -> Vec<Prefix> {
+        let prefixes = self.limited.keys().copied();
+        prefixes
+            .filter(|prefix| self.limited_policy(*prefix).name() == name)
+            .collect()
+    }
+
+    /// Those policies, made of what is `wanted` without them.
+    ///
+    /// The limits of a dry run are no limits: beside the further one there is nothing then.
+    pub(super) fn limited_policies<'a>(
+        &self,
+        wanted: &[WantedPolicy<'a>],
+    ) -> Vec<WantedPolicy<'a>> {
+        let prefixes = self.limited.keys();
+        let policies: BTreeMap<String, LimitedPolicy> = prefixes
+            .map(|prefix| self.limited_policy(*prefix))
+            .map(|policy| (policy.name(), policy))
+            .collect();
+        let compiled = policies.into_iter().filter_map(|(name, policy)| {
+            let base = wanted.iter().find(|base| base.name == policy.base)?;
+            let limits = if base.observe {
+                Vec::new()
+            } else {
+                base.limits.to_vec()
+            };
+            let mut further = policy.further;
+            further.truncate(LIMITS_MAX);
+            Some(WantedPolicy {
+                name,
+                base: Some(policy.base),
+                limits: limits.into(),
+                further,
+                observe: false,
+                role: base.role,
+                ban: base.ban.filter(|_| !base.observe),
+            })
+        });
+        compiled.collect()
+    }
+
+    /// The prefixes that are limited and whose policies depend on what `edit` changes.
+    #[must_use]
+    pub fn limited_by(&self, edit: &Edit) -> Vec<Prefix> {
+        let within = |prefix: Prefix| {
+            let from_here = (Bound::Included(prefix), Bound::Unbounded);
+            let within = self.limited.range(from_here).map(|(inner, _)| *inner);
+            within.take_while(move |inner| prefix.covers(*inner))
+        };
+        match edit {
+            Edit::Limits(None, _) => self.limited.keys().copied().collect(),
+            Edit::Limits(Some(prefix), _) | Edit::Limited(prefix, _) => within(*prefix).collect(),
+            Edit::Ban(..) | Edit::Allow(..) | Edit::List(..) | Edit::Offence(..) => vec![],
+        }
+    }
+
+    /// The sources that have a further limit.
+    #[must_use]
+    pub const fn limited(&self) -> &BTreeMap<Prefix, LimitedRow> {
+        &self.limited
+    }
+
+    /// Whether a source has a further limit already, its own or this one of a prefix around it.
+    #[must_use]
+    pub fn has_further(&self, source: Prefix, limit: &LimitSpec) -> bool {
+        self.limited.contains_key(&source) || self.limited_policy(source).further.contains(limit)
+    }
+}

@@ -1,0 +1,67 @@
+//! What is kept of each entry.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ratelimit_common::Instant;
+
+use crate::{detection::Kind, limit::LimitSpec};
+
+/// A ban of one origin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BanRow {
+    /// Until when, on the clock of the kernel; the last point of time is forever.
+    pub until: Instant,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why.
+    pub reason: Option<Arc<str>>,
+    /// Who did it.
+    pub author: Arc<str>,
+}
+
+/// An allow that was set by hand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AllowRow {
+    /// Until when, on the clock of the kernel; the last point of time is forever.
+    pub until: Instant,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why.
+    pub reason: Option<String>,
+    /// Who did it.
+    pub author: String,
+}
+
+/// Limits that were set by hand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitRow {
+    /// The limits.
+    pub limits: Vec<LimitSpec>,
+    /// Whether what they would drop passes.
+    pub observe: bool,
+    /// Until when, on the clock of the kernel; the last point of time is forever.
+    pub until: Instant,
+    /// Since when.
+    pub since: Timestamp,
+    /// Why.
+    pub reason: Option<String>,
+    /// Who did it.
+    pub author: String,
+}
+
+/// A further limit of what sources of an attack may send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitedRow {
+    /// Until when, on the clock of the kernel.
+    pub until: Instant,
+    /// Since when.
+    pub since: Timestamp,
+    /// The attack.
+    pub kind: Kind,
+    /// The limit.
+    pub limit: LimitSpec,
+}
+
+/// The end of what has none.
+pub const FOREVER: Instant = Instant::from_nanos(u64::MAX);

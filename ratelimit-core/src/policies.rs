@@ -1,0 +1,397 @@
+//! The policies by name, and the indices under which the datapath knows them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use ratelimit_common::{Limit, Policy, layout::POLICIES_MAX};
+
+use crate::{ban::BanSpec, class::Selected, ip_family::IpFamily, limit::LimitSpec, prefix::Prefix};
+
+/// The name of the policy for sources that no other is for.
+pub const DEFAULT: &str = "default";
+
+/// The name of the policy of the node. No policy of a configuration can have it.
+pub const NODE: &str = "[node]";
+
+/// How the names of policies begin whose sources have part in an attack. No policy of a configuration can have such a name.
+pub const DETECTED: &str = "[detected] ";
+
+/// A policy under its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    /// Its index in the datapath.
+    pub index: u32,
+    /// Whose limits they are.
+    pub role: Role,
+    /// What the datapath reads.
+    pub policy: Policy,
+    /// Its limits as people say them, and behind them the further ones.
+    pub limits: Vec<LimitSpec>,
+    /// When it bans, as people say it.
+    pub ban: Option<BanSpec>,
+    /// The further limits, where it has some: a policy beside it.
+    pub further: Option<Further>,
+}
+
+/// A policy of further limits, beside another one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Further {
+    /// Its index in the datapath.
+    pub index: u32,
+    /// What the datapath reads.
+    pub policy: Policy,
+}
+
+/// Limits that have state together.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// What the datapath reads.
+    pub policy: &'a Policy,
+    /// The limits as people say them.
+    pub limits: &'a [LimitSpec],
+}
+
+impl Named {
+    /// Its limits, and the further ones.
+    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+        let (own, further) = self.limits.split_at(self.policy.len());
+        let own = Part {
+            policy: &self.policy,
+            limits: own,
+        };
+        let further = self.further.as_ref().map(|it| Part {
+            policy: &it.policy,
+            limits: further,
+        });
+        std::iter::once(own).chain(further)
+    }
+}
+
+/// Whether a policy is that of sources that have part in an attack.
+#[must_use]
+pub fn is_detected(name: &str) -> bool {
+    name.starts_with(DETECTED)
+}
+
+/// Whose limits a policy has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Role {
+    /// Those of each of its sources.
+    Sources,
+    /// Those of each prefix of a length.
+    Prefixes(IpFamily, u8),
+    /// Those of the node.
+    Node,
+}
+
+impl Role {
+    /// The prefix around `address` whose limits they are; `None` where they are of no wider prefix.
+    #[must_use]
+    pub fn prefix_around(self, address: IpAddr) -> Option<Prefix> {
+        match self {
+            Self::Prefixes(family, length) if family == IpFamily::of(address) => {
+                Prefix::around(address, length)
+            }
+            Self::Prefixes(..) | Self::Sources | Self::Node => None,
+        }
+    }
+}
+
+/// The name of the policy for prefixes of a length. No policy of a configuration can have it.
+#[must_use]
+pub fn aggregate_name(family: IpFamily, length: u8) -> String {
+    match family {
+        IpFamily::V4 => format!("[aggregate] ipv4/{length}"),
+        IpFamily::V6 => format!("[aggregate] ipv6/{length}"),
+    }
+}
+
+/// The policies that are in force, or are to be.
+///
+/// A policy is never changed in place: packets that are judged by it at this moment would see a mix. One with other limits
+/// gets another index, and then the entries that name it are changed, each at once.
+#[derive(Clone, Debug, Default)]
+pub struct Policies {
+    by_name: BTreeMap<String, Named>,
+    /// Where the search for a free index begins, so that an index is used again as late as possible.
+    next: u32,
+    /// An index that is given, and not yet by name.
+    reserved: Option<u32>,
+}
+
+/// More policies than the datapath holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("there are more than {POLICIES_MAX} policies")]
+pub struct TooManyPolicies;
+
+impl Policies {
+    /// Puts `wanted`, whose index does not matter, under a name: at the index that the name has when the policies are the
+    /// same, else at a free one.
+    ///
+    /// `used` are the policies in the datapath. A free index is one that none of them has, except that a policy which is there
+    /// already, from before a restart, is taken over.
+    ///
+    /// # Errors
+    ///
+    /// When no index is free.
+    pub fn assign(
+        &mut self,
+        name: &str,
+        wanted: Named,
+        used: &BTreeMap<u32, Policy>,
+    ) -> Result<u32, TooManyPolicies> {
+        let mut wanted = wanted;
+        if let Some(further) = &mut wanted.further {
+            let held = self.get(name).and_then(|named| named.further);
+            let held = held.map(|held| (held.index, held.policy));
+            further.index = self.index_for(&further.policy, held, used)?;
+            self.reserved = Some(further.index);
+            wanted.policy = wanted.policy.with_further(further.index);
+        }
+        let held = self.get(name).map(|named| (named.index, named.policy));
+        let index = self.index_for(&wanted.policy, held, used);
+        self.reserved = None;
+        let index = index?;
+        wanted.index = index;
+        self.by_name.insert(name.to_owned(), wanted);
+        Ok(index)
+    }
+
+    /// The index of a policy: the one that it has when it is the same as the one that is `held`, else a free one.
+    fn index_for(
+        &mut self,
+        wanted: &Policy,
+        held: Option<(u32, Policy)>,
+        used: &BTreeMap<u32, Policy>,
+    ) -> Result<u32, TooManyPolicies> {
+        if let Some((index, _)) = held.filter(|(_, policy)| policy == wanted) {
+            return Ok(index);
+        }
+        let index = match self.adoptable(wanted, used) {
+            Some(index) => index,
+            None => self.free(used)?,
+        };
+        self.next = (index + 1) % POLICIES_MAX;
+        Ok(index)
+    }
+
+    /// Keeps the names that `keep` says, and forgets the others.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.by_name.retain(|name, _| keep(name));
+    }
+
+    /// The policy of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Named> {
+        self.by_name.get(name)
+    }
+
+    /// The name and policy at an index.
+    #[must_use]
+    pub fn at(&self, index: u32) -> Option<(&str, &Named)> {
+        self.iter().find(|(_, named)| named.index == index)
+    }
+
+    /// The name and policy whose bans have this scope.
+    #[must_use]
+    pub fn banning(&self, scope: u32) -> Option<(&str, &Named)> {
+        // Sources that have part in an attack are banned as their policy says.
+        let mut policies = self.iter().filter(|(name, _)| !is_detected(name));
+        policies.find(|(_, named)| named.policy.scope() == scope && named.ban.is_some())
+    }
+
+    /// All of them, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Named)> {
+        self.by_name
+            .iter()
+            .map(|(name, named)| (name.as_str(), named))
+    }
+
+    /// How many there are for sources.
+    #[must_use]
+    pub fn of_sources(&self) -> usize {
+        let named = self.by_name.values();
+        named.filter(|named| named.role == Role::Sources).count()
+    }
+
+    /// The limits of prefixes of a family, the narrowest first, by name.
+    #[must_use]
+    pub fn of_prefixes(&self, wanted: IpFamily) -> Vec<(u8, &str, &Named)> {
+        let all = self.iter().filter_map(|(name, named)| match named.role {
+            Role::Prefixes(family, length) if family == wanted => Some((length, name, named)),
+            _ => None,
+        });
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|(length, ..)| std::cmp::Reverse(*length));
+        all
+    }
+
+    /// What the datapath is to hold, by index.
+    #[must_use]
+    pub fn by_index(&self) -> BTreeMap<u32, Policy> {
+        let named = self.by_name.values();
+        let all = named.flat_map(|named| {
+            let further = named.further.map(|it| (it.index, it.policy));
+            std::iter::once((named.index, named.policy)).chain(further)
+        });
+        all.collect()
+    }
+
+    /// What has state, by its scope, with the name of the policy: sources that have part in an attack have that of their policy, and
+    /// further limits besides.
+    #[must_use]
+    pub fn parts(&self) -> BTreeMap<u32, (&str, Role, Part<'_>)> {
+        let (detected, lasting): (Vec<_>, Vec<_>) =
+            self.iter().partition(|(name, _)| is_detected(name));
+        let mut parts = BTreeMap::new();
+        for (name, named) in lasting.into_iter().chain(detected) {
+            for part in named.parts() {
+                let scope = part.policy.scope();
+                parts.entry(scope).or_insert((name, named.role, part));
+            }
+        }
+        parts
+    }
+
+    fn adoptable(&self, policy: &Policy, used: &BTreeMap<u32, Policy>) -> Option<u32> {
+        let same = used
+            .iter()
+            .filter(|(_, used)| *used == policy)
+            .map(|(index, _)| *index);
+        let mut same = same.peekable();
+        same.peek()?;
+        let taken = self.taken();
+        same.find(|index| !taken.contains(index))
+    }
+
+    fn free(&self, used: &BTreeMap<u32, Policy>) -> Result<u32, TooManyPolicies> {
+        let taken = self.taken();
+        (0..POLICIES_MAX)
+            .map(|step| (self.next + step) % POLICIES_MAX)
+            .find(|index| !taken.contains(index) && !used.contains_key(index))
+            .ok_or(TooManyPolicies)
+    }
+
+    fn taken(&self) -> BTreeSet<u32> {
+        let named = self.by_name.values();
+        let indices = named.flat_map(|named| {
+            let further = named.further.map(|further| further.index);
+            std::iter::once(named.index).chain(further)
+        });
+        indices.chain(self.reserved).collect()
+    }
+}
+
+/// What the state under a policy is kept under, before it is known where it stands.
+///
+/// It is derived from the name and the meaning of the words, so it is the same after a restart: what sources have used is
+/// kept. A change of an amount or a burst that leaves the words their meaning keeps it too; another algorithm, window or
+/// rate of a bucket, or a class of other packets does not, and what sources have used under it starts anew. Two policies
+/// with the same scope, one pair in 2^32, would only matter to a source that moves from one to the other.
+pub fn scope<'a>(
+    name: &str,
+    limits: impl Iterator<Item = (&'a Limit, Option<&'a Selected>)>,
+) -> u32 {
+    let mut hash = Fnv::default();
+    hash.write(name.as_bytes());
+    for (limit, selected) in limits {
+        hash.write(&[0xff, limit.unit() as u8]);
+        for part in limit.algorithm().meaning() {
+            hash.write(&part.to_le_bytes());
+        }
+        match selected {
+            None => {}
+            Some(Selected::Other) => hash.write(b"other"),
+            Some(Selected::Class(class)) => {
+                hash.write(&serde_json::to_vec(class).expect("lists and words"));
+            }
+        }
+    }
+    hash.0
+}
+
+/// FNV-1a, 32 bits (Fowler, Noll, Vo; RFC 9923): the standard library's hashes may change between releases.
+struct Fnv(u32);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0x811c_9dc5)
+    }
+}
+
+impl Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::limit::{Algorithm, LimitUnit};
+
+    #[test]
+    fn other_limits_get_another_index_and_the_same_ones_keep_theirs() {
+        let mut policies = Policies::default();
+        let first = policies
+            .assign("a", named("a", 10), &BTreeMap::new())
+            .unwrap();
+        let used = policies.by_index();
+        assert_eq!(policies.assign("a", named("a", 10), &used), Ok(first));
+        let second = policies.assign("a", named("a", 2000), &used).unwrap();
+        assert_ne!(second, first);
+        assert_ne!(policies.assign("b", named("b", 10), &used), Ok(first));
+    }
+
+    #[test]
+    fn what_is_in_the_datapath_from_before_a_restart_is_taken_over() {
+        let mut before = Policies::default();
+        before.assign("x", named("x", 1), &BTreeMap::new()).unwrap();
+        let index = before
+            .assign("a", named("a", 10), &BTreeMap::new())
+            .unwrap();
+        let mut after = Policies::default();
+        assert_eq!(
+            after.assign("a", named("a", 10), &before.by_index()),
+            Ok(index)
+        );
+    }
+
+    #[test]
+    fn an_amount_may_change_without_the_sources_losing_their_state() {
+        let scope = |name, amount| named(name, amount).policy.scope();
+        assert_eq!(scope("a", 600), scope("a", 1000));
+        assert_eq!(scope("a", 600), scope("a", 60));
+        assert_ne!(scope("a", 600), scope("b", 600));
+    }
+
+    fn named(name: &str, amount: u64) -> Named {
+        let limit = limit(amount);
+        let compiled = [limit.compile()];
+        let scope = scope(name, compiled.iter().map(|limit| (limit, None)));
+        Named {
+            index: 0,
+            role: Role::Sources,
+            policy: Policy::new(&compiled, scope, false).unwrap(),
+            limits: vec![limit],
+            ban: None,
+            further: None,
+        }
+    }
+
+    fn limit(amount: u64) -> LimitSpec {
+        LimitSpec::new(
+            amount,
+            LimitUnit::Packets,
+            Duration::from_secs(1),
+            Algorithm::FixedWindow,
+        )
+        .unwrap()
+    }
+}

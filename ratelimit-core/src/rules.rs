@@ -1,0 +1,497 @@
+//! What allows, bans and policies say about prefixes, compiled into one list entry for each.
+
+mod spared;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use ratelimit_common::{Instant, ListEntry};
+
+use self::spared::Spared;
+#[cfg(test)]
+use crate::intent::FOREVER;
+use crate::{ip_family::IpFamily, prefix::Prefix};
+
+/// What is said about the addresses of a prefix by its own name.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Said {
+    allowed_until: Option<Instant>,
+    banned_until: Option<Instant>,
+    policy: Option<u32>,
+}
+
+impl From<ListEntry> for Said {
+    fn from(kept: ListEntry) -> Self {
+        Self {
+            allowed_until: kept.allowed_until(),
+            banned_until: kept.banned_until(),
+            policy: kept.policy(),
+        }
+    }
+}
+
+impl Said {
+    /// The same in half of the memory.
+    fn kept(self) -> ListEntry {
+        entry(self.allowed_until, self.banned_until, self.policy)
+    }
+
+    /// The same with what is said about a prefix inside.
+    fn with(self, inner: &Self) -> Self {
+        Self {
+            allowed_until: self.allowed_until.max(inner.allowed_until),
+            banned_until: self.banned_until.max(inner.banned_until),
+            policy: inner.policy.or(self.policy),
+        }
+    }
+}
+
+/// One thing that is said about the addresses of a prefix.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Statement {
+    /// They are on the allow list until then.
+    Allowed(Instant),
+    /// They are banned until then.
+    Banned(Instant),
+    /// They are under the policy at this index.
+    Policy(u32),
+}
+
+impl Statement {
+    fn said(self, said: Said) -> Said {
+        match self {
+            Self::Allowed(until) => Said {
+                allowed_until: said.allowed_until.max(Some(until)),
+                ..said
+            },
+            Self::Banned(until) => Said {
+                banned_until: said.banned_until.max(Some(until)),
+                ..said
+            },
+            Self::Policy(index) => Said {
+                policy: said.policy.or(Some(index)),
+                ..said
+            },
+        }
+    }
+}
+
+/// Everything that is said, by prefix.
+///
+/// The datapath looks up the longest match only. So the entry of a prefix also carries what the prefixes around it say: it
+/// is allowed or banned as long as one of them is, and without a policy of its own it has that of the narrowest around it. A
+/// protected prefix always has an entry: a ban around it, or inside, stops at it, unless it is forced.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Entries only in form: what prefixes around them say is not in there.
+    said: BTreeMap<Prefix, ListEntry>,
+    /// How many prefixes of each length there are: only those lengths are looked for around a prefix.
+    lengths: BTreeMap<(IpFamily, u8), usize>,
+    spared: Spared,
+}
+
+impl Rules {
+    /// The rules that many statements make, of which nothing is said so far: of bans and of allows
+    /// of one prefix the longest holds, of policies the first.
+    #[must_use]
+    pub fn of(statements: impl IntoIterator<Item = (Prefix, Statement)>) -> Self {
+        let mut statements: Vec<_> = statements.into_iter().collect();
+        statements.sort_by_key(|(prefix, _)| *prefix);
+        let mut rules = Self::default();
+        let same = statements.chunk_by(|(left, _), (right, _)| left == right);
+        let said = same.map(|about| {
+            let said = about
+                .iter()
+                .fold(Said::default(), |said, (_, statement)| statement.said(said));
+            (about[0].0, said.kept())
+        });
+        rules.said = said.collect();
+        for prefix in rules.said.keys() {
+            let length = (IpFamily::of(prefix.address()), prefix.len());
+            *rules.lengths.entry(length).or_default() += 1;
+        }
+        rules
+    }
+
+    /// Says all that is said about a prefix by its own name, but for forced bans.
+    pub fn set(
+        &mut self,
+        prefix: Prefix,
+        allowed_until: Option<Instant>,
+        banned_until: Option<Instant>,
+        policy: Option<u32>,
+    ) {
+        self.change(prefix, |said| {
+            *said = Said {
+                allowed_until,
+                banned_until,
+                policy,
+            };
+        });
+    }
+
+    /// Puts a prefix on the allow list, or takes it off.
+    #[cfg(test)]
+    pub fn set_allowed(&mut self, prefix: Prefix, allowed: bool) {
+        let until = allowed.then_some(FOREVER);
+        self.change(prefix, |said| said.allowed_until = until);
+    }
+
+    /// Bans a prefix until a time, or ends its ban.
+    #[cfg(test)]
+    pub fn set_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
+        self.change(prefix, |said| said.banned_until = until);
+    }
+
+    /// Says until when a prefix is banned by a ban that was forced, which is one of those of [`set`](Self::set).
+    pub fn set_forced_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
+        self.spared.set_forced(prefix, until);
+    }
+
+    /// Protects these prefixes and no others, and answers those for which that is different.
+    pub fn set_protected(&mut self, protected: BTreeSet<Prefix>) -> Vec<Prefix> {
+        let before = self.spared.protected();
+        let different = before.symmetric_difference(&protected).copied().collect();
+        self.spared.set_protected(protected);
+        different
+    }
+
+    /// The protected prefixes that a ban around them stops at.
+    pub fn spared(&self) -> impl Iterator<Item = Prefix> + '_ {
+        let protected = self.spared.protected().iter().copied();
+        protected.filter(|prefix| {
+            let banned = self
+                .around(*prefix)
+                .map(|(_, said)| said.banned_until)
+                .max();
+            banned.flatten() > self.spared.forced_around(*prefix)
+        })
+    }
+
+    /// Puts the sources of a prefix under a policy, or under that of the prefix around it.
+    #[cfg(test)]
+    pub fn set_policy(&mut self, prefix: Prefix, policy: Option<u32>) {
+        self.change(prefix, |said| said.policy = policy);
+    }
+
+    /// The entry that the datapath needs for `prefix`; `None` when nothing is said about it by its own name.
+    #[must_use]
+    pub fn entry(&self, prefix: Prefix) -> Option<ListEntry> {
+        self.is_named(prefix).then(|| self.compile(prefix))
+    }
+
+    /// What is said about the addresses of `prefix`, by its own name or those of the prefixes around it.
+    #[must_use]
+    pub fn sum(&self, prefix: Prefix) -> ListEntry {
+        self.compile(prefix)
+    }
+
+    /// The entry of the longest prefix that matches `address`, with that prefix: what the datapath finds.
+    #[must_use]
+    pub fn longest_match(&self, address: IpAddr) -> Option<(Prefix, ListEntry)> {
+        let said = self.around(address.into()).last();
+        let said = said.map(|(prefix, _)| prefix);
+        let named = said.into_iter().chain(self.spared.around(address));
+        let prefix = named.max_by_key(|prefix| prefix.len())?;
+        Some((prefix, self.compile(prefix)))
+    }
+
+    /// The prefixes whose entries depend on what is said about `prefix`: itself, and those inside.
+    pub fn within(&self, prefix: Prefix) -> impl Iterator<Item = Prefix> + '_ {
+        let from_here = self.said.range(prefix..).map(|(inner, _)| *inner);
+        let said = from_here.take_while(move |inner| prefix.covers(*inner));
+        said.chain(self.only_protected().filter(move |own| prefix.covers(*own)))
+    }
+
+    /// Every prefix with the entry that the datapath needs, in the order of prefixes: the wider ones before those inside.
+    #[must_use]
+    pub fn entries(&self) -> Vec<(Prefix, ListEntry)> {
+        let protected = self.only_protected();
+        let mut entries: Vec<_> = protected
+            .map(|prefix| (prefix, self.compile(prefix)))
+            .collect();
+        entries.reserve_exact(self.said.len());
+        // What is said about the prefixes around, summed up, the widest first.
+        let mut around: Vec<(Prefix, Said)> = Vec::new();
+        for (prefix, said) in &self.said {
+            while around.pop_if(|(outer, _)| !outer.covers(*prefix)).is_some() {}
+            let outer = around.last().map(|(_, sum)| *sum).unwrap_or_default();
+            let sum = outer.with(&Said::from(*said));
+            around.push((*prefix, sum));
+            entries.push((*prefix, self.entry_of(*prefix, sum)));
+        }
+        entries.sort_unstable_by_key(|(prefix, _)| *prefix);
+        entries
+    }
+
+    fn compile(&self, prefix: Prefix) -> ListEntry {
+        let around = self.around(prefix);
+        let sum = around.fold(Said::default(), |sum, (_, said)| sum.with(&said));
+        self.entry_of(prefix, sum)
+    }
+
+    /// The entry of a prefix of which this is said, the prefixes around it included.
+    fn entry_of(&self, prefix: Prefix, sum: Said) -> ListEntry {
+        if !self.spared.is_protected(prefix) {
+            return entry(sum.allowed_until, sum.banned_until, sum.policy);
+        }
+        entry(
+            sum.allowed_until,
+            self.spared.forced_around(prefix),
+            sum.policy,
+        )
+        .protected()
+    }
+
+    /// Whether the datapath has an entry for just this prefix.
+    fn is_named(&self, prefix: Prefix) -> bool {
+        self.said.contains_key(&prefix) || self.spared.protected().contains(&prefix)
+    }
+
+    /// The protected prefixes of which nothing else is said.
+    fn only_protected(&self) -> impl Iterator<Item = Prefix> + '_ {
+        let protected = self.spared.protected().iter().copied();
+        protected.filter(|prefix| !self.said.contains_key(prefix))
+    }
+
+    /// What is said about `prefix` and the prefixes around it, the widest first.
+    fn around(&self, prefix: Prefix) -> impl Iterator<Item = (Prefix, Said)> {
+        let family = IpFamily::of(prefix.address());
+        let lengths = self.lengths.range((family, 0)..=(family, prefix.len()));
+        lengths.filter_map(move |((_, length), _)| {
+            let outer = Prefix::around(prefix.address(), *length)?;
+            self.said.get(&outer).map(|said| (outer, Said::from(*said)))
+        })
+    }
+
+    fn change(&mut self, prefix: Prefix, change: impl FnOnce(&mut Said)) {
+        let before = self.said.get(&prefix).copied();
+        let mut said = Said::from(before.unwrap_or_default());
+        change(&mut said);
+        let length = (IpFamily::of(prefix.address()), prefix.len());
+        match (before.is_some(), said != Said::default()) {
+            (true, false) => {
+                self.said.remove(&prefix);
+                let count = self.lengths.entry(length).or_default();
+                *count -= 1;
+                if *count == 0 {
+                    self.lengths.remove(&length);
+                }
+            }
+            (false, false) => {}
+            (existed, true) => {
+                self.said.insert(prefix, said.kept());
+                if !existed {
+                    *self.lengths.entry(length).or_default() += 1;
+                }
+            }
+        }
+    }
+}
+
+/// What the datapath holds of an allow, a ban and a policy. An allow ends there within a tick of its end.
+fn entry(
+    allowed_until: Option<Instant>,
+    banned_until: Option<Instant>,
+    policy: Option<u32>,
+) -> ListEntry {
+    let entry = ListEntry::new(false, banned_until, policy);
+    allowed_until.map_or(entry, |until| entry.with_allow_until(until))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_many_statements_are_those_of_one_after_the_other() {
+        let texts = [
+            "10.0.0.0/8",
+            "10.1.0.0/16",
+            "10.1.2.0/24",
+            "10.1.2.3",
+            "10.2.0.0/16",
+            "2001:db8::/32",
+        ];
+        let prefixes = texts.map(prefix);
+        let [wide, _, narrow, address, beside, ipv6] = prefixes;
+        let statements = [
+            (narrow, Statement::Policy(3)),
+            (address, Statement::Banned(at(9))),
+            (wide, Statement::Banned(at(5))),
+            (address, Statement::Allowed(FOREVER)),
+            (narrow, Statement::Policy(4)),
+            (wide, Statement::Banned(at(7))),
+            (wide, Statement::Policy(1)),
+            (beside, Statement::Allowed(at(3))),
+            (beside, Statement::Allowed(FOREVER)),
+            (ipv6, Statement::Banned(at(1))),
+        ];
+        let mut bulk = Rules::of(statements);
+        let mut single = Rules::default();
+        single.set_policy(narrow, Some(3));
+        single.set_ban(address, Some(at(9)));
+        single.set_allowed(address, true);
+        single.set_ban(wide, Some(at(7)));
+        single.set_policy(wide, Some(1));
+        single.set_allowed(beside, true);
+        single.set_ban(ipv6, Some(at(1)));
+        for rules in [&mut bulk, &mut single] {
+            rules.set_protected([narrow, prefix("192.0.2.1")].into());
+        }
+        assert_eq!(bulk.lengths, single.lengths);
+        assert_eq!(bulk.entries(), single.entries());
+        let one_by_one = single
+            .entries()
+            .into_iter()
+            .map(|(prefix, _)| (prefix, single.entry(prefix).unwrap()));
+        assert_eq!(one_by_one.collect::<Vec<_>>(), single.entries());
+        assert_eq!(single.entries().len(), 6);
+    }
+
+    #[test]
+    fn an_entry_carries_what_the_prefixes_around_it_say() {
+        let mut rules = Rules::default();
+        rules.set_ban(prefix("10.0.0.0/8"), Some(at(50)));
+        rules.set_policy(prefix("10.1.0.0/16"), Some(7));
+        rules.set_allowed(prefix("10.1.2.3"), true);
+        check(&rules, "10.9.9.9", false, Some(50), None);
+        check(&rules, "10.1.9.9", false, Some(50), Some(7));
+        check(&rules, "10.1.2.3", true, Some(50), Some(7));
+        assert_eq!(rules.longest_match("11.0.0.1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn an_allow_holds_as_long_as_the_longest_around_it() {
+        let mut rules = Rules::default();
+        rules.set(prefix("10.0.0.0/8"), Some(second(50)), None, None);
+        rules.set(prefix("10.1.2.3"), Some(second(10)), Some(FOREVER), None);
+        let until = |rules: &Rules| rules.entry(prefix("10.1.2.3")).unwrap().allowed_until();
+        assert!(until(&rules) >= Some(second(50)) && until(&rules) < Some(second(51)));
+        rules.set(prefix("10.0.0.0/8"), None, None, None);
+        let entry = rules.entry(prefix("10.1.2.3")).unwrap();
+        assert!(entry.is_allowed(second(9)) && !entry.is_allowed(second(11)));
+        assert!(entry.is_banned(second(11)));
+    }
+
+    #[test]
+    fn the_longest_ban_holds_whichever_prefix_it_is_of() {
+        let mut rules = Rules::default();
+        rules.set_ban(prefix("2001:db8::/32"), Some(at(90)));
+        rules.set_ban(prefix("2001:db8::1"), Some(at(10)));
+        check(&rules, "2001:db8::1", false, Some(90), None);
+        rules.set_ban(prefix("2001:db8::/32"), None);
+        check(&rules, "2001:db8::1", false, Some(10), None);
+    }
+
+    #[test]
+    fn the_prefixes_within_are_those_inside_and_itself() {
+        let mut rules = Rules::default();
+        for text in [
+            "10.0.0.0/8",
+            "10.0.0.0/16",
+            "10.1.0.0/16",
+            "10.255.255.255",
+            "11.0.0.0/8",
+            "9.0.0.0/8",
+        ] {
+            rules.set_allowed(prefix(text), true);
+        }
+        let within: Vec<String> = rules
+            .within(prefix("10.0.0.0/8"))
+            .map(|p| p.to_string())
+            .collect();
+        assert_eq!(
+            within,
+            ["10.0.0.0/8", "10.0.0.0/16", "10.1.0.0/16", "10.255.255.255"]
+        );
+        let within: Vec<String> = rules
+            .within(prefix("10.0.0.0/16"))
+            .map(|p| p.to_string())
+            .collect();
+        assert_eq!(within, ["10.0.0.0/16"]);
+    }
+
+    #[test]
+    fn a_ban_stops_at_a_protected_address_unless_it_is_forced() {
+        let mut rules = Rules::default();
+        let own = ["10.0.0.1", "127.0.0.0/8"].map(prefix);
+        let different = rules.set_protected(own.into());
+        assert_eq!(different, own);
+        assert_eq!(rules.spared().next(), None);
+        rules.set_policy(prefix("10.0.0.0/16"), Some(7));
+        rules.set_ban(prefix("10.0.0.0/8"), Some(at(50)));
+        rules.set_ban(prefix("127.0.0.1"), Some(at(50)));
+        check(&rules, "10.0.0.2", false, Some(50), Some(7));
+        check_protected(&rules, "10.0.0.1", None, Some(7));
+        check_protected(&rules, "127.0.0.1", None, None);
+        assert_eq!(rules.spared().collect::<Vec<_>>(), [prefix("10.0.0.1")]);
+        rules.set_ban(prefix("10.0.0.1"), Some(at(40)));
+        rules.set_forced_ban(prefix("10.0.0.1"), Some(at(40)));
+        check_protected(&rules, "10.0.0.1", Some(40), Some(7));
+        rules.set_forced_ban(prefix("10.0.0.0/8"), Some(at(50)));
+        check_protected(&rules, "10.0.0.1", Some(50), Some(7));
+        assert_eq!(rules.spared().next(), None);
+        assert_eq!(rules.set_protected(BTreeSet::new()), own);
+        check(&rules, "127.0.0.1", false, Some(50), None);
+    }
+
+    #[test]
+    fn a_protected_prefix_has_an_entry_of_its_own() {
+        let mut rules = Rules::default();
+        rules.set_protected([prefix("10.0.0.1")].into());
+        rules.set_allowed(prefix("10.0.0.2"), true);
+        let named = |rules: &Rules| -> Vec<String> {
+            rules
+                .entries()
+                .iter()
+                .map(|(prefix, _)| prefix.to_string())
+                .collect()
+        };
+        assert_eq!(named(&rules), ["10.0.0.1", "10.0.0.2"]);
+        assert!(rules.entry(prefix("10.0.0.1")).unwrap().is_protected());
+        let within: Vec<Prefix> = rules.within(prefix("10.0.0.0/8")).collect();
+        assert_eq!(within, ["10.0.0.2", "10.0.0.1"].map(prefix));
+        rules.set_allowed(prefix("10.0.0.1"), true);
+        assert_eq!(named(&rules), ["10.0.0.1", "10.0.0.2"]);
+    }
+
+    #[test]
+    fn what_is_taken_back_leaves_nothing() {
+        let mut rules = Rules::default();
+        rules.set_ban(prefix("10.0.0.0/8"), Some(at(1)));
+        rules.set_ban(prefix("10.0.0.0/8"), None);
+        rules.set_ban(prefix("10.0.0.0/8"), None);
+        assert_eq!(rules.entry(prefix("10.0.0.0/8")), None);
+        assert!(rules.lengths.is_empty());
+    }
+
+    fn check(rules: &Rules, address: &str, allowed: bool, until: Option<u64>, policy: Option<u32>) {
+        let (_, entry) = rules.longest_match(address.parse().unwrap()).unwrap();
+        assert_eq!(
+            entry,
+            ListEntry::new(allowed, until.map(at), policy),
+            "{address}"
+        );
+    }
+
+    fn check_protected(rules: &Rules, address: &str, until: Option<u64>, policy: Option<u32>) {
+        let (_, entry) = rules.longest_match(address.parse().unwrap()).unwrap();
+        let expected = ListEntry::new(false, until.map(at), policy).protected();
+        assert_eq!(entry, expected, "{address}");
+    }
+
+    fn second(number: u64) -> Instant {
+        at(number * 1_000_000_000)
+    }
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap()
+    }
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+}

@@ -1,0 +1,124 @@
+//! What a configuration would have done to the packets of a capture: [`decide`](ratelimit_common::decide), over tables in
+//! memory, with the capture's own times.
+//!
+//! It needs no daemon, no kernel, and reads no clock. One CPU sees all packets, and no source has a connection. Of more sources
+//! than there is room for it forgets exactly those that were not seen for longest, and the kernel nearly those; sliding logs
+//! and strikes are all kept.
+
+pub mod answer;
+mod bans;
+mod clock;
+mod comparison;
+mod origin;
+mod side;
+mod sources;
+mod tally;
+mod timeline;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use ratelimit_common::Cursor;
+
+pub use self::timeline::TooManyIntervals;
+use self::{
+    answer::Answer,
+    clock::CaptureClock,
+    comparison::Comparison,
+    origin::{Masks, Origin},
+    side::Side,
+};
+use crate::{capture::Packet, compile::CompileError, config::Config, lists::Reading};
+
+/// A configuration, and what was read of its lists.
+pub struct Configured {
+    /// The configuration.
+    pub config: Config,
+    /// The lists that could be read, by name.
+    pub lists: Vec<(String, Reading)>,
+    /// How far the coarse clock of the machine goes at a time.
+    pub tick: Duration,
+}
+
+/// A configuration, or two, at work on the packets of a capture. Memory is bounded by the number of sources.
+pub struct Simulation {
+    masks: Masks,
+    clock: CaptureClock,
+    packets: u64,
+    bytes: u64,
+    new: Side,
+    compared: Option<(Side, Comparison)>,
+}
+
+impl Simulation {
+    /// A simulation of `new`, compared with `old` if there is one, each with what was read of its lists; over time in intervals of a length that is found, if none
+    /// is given.
+    ///
+    /// A source is what `new` says, in both.
+    ///
+    /// # Errors
+    ///
+    /// When a configuration has more policies than the datapath holds.
+    pub fn new(
+        new: Configured,
+        old: Option<Configured>,
+        interval: Option<Duration>,
+    ) -> Result<Self, CompileError> {
+        let masks = Masks::new(&new.config.source);
+        let old = old.map(|old| Side::new(old, interval)).transpose()?;
+        Ok(Self {
+            masks,
+            clock: CaptureClock::default(),
+            packets: 0,
+            bytes: 0,
+            new: Side::new(new, interval)?,
+            compared: old.map(|old| (old, Comparison::default())),
+        })
+    }
+
+    /// Judges the next packet.
+    ///
+    /// # Errors
+    ///
+    /// When the intervals that were asked for become too many.
+    pub fn packet(&mut self, packet: Packet<'_>) -> Result<(), TooManyIntervals> {
+        let cursor = Cursor::with_frame_bytes(packet.frame, packet.frame_bytes);
+        let moment = self.clock.moment(packet.time_ns);
+        let origin = Origin::of(cursor, &self.masks);
+        self.packets += 1;
+        self.bytes += u64::from(packet.frame_bytes);
+        let new = self.new.judge(cursor, moment, origin.as_ref())?;
+        if let Some((old, comparison)) = &mut self.compared {
+            let old = old.judge(cursor, moment, origin.as_ref())?;
+            comparison.count(old, new, packet.frame_bytes);
+        }
+        Ok(())
+    }
+
+    /// What happened to the packets so far, with the `top` sources that lost the most.
+    #[must_use]
+    pub fn answer(&self, top: usize) -> Answer {
+        let comparison = self.compared.as_ref();
+        Answer {
+            packets: self.packets,
+            bytes: self.bytes,
+            time: self.clock.answer(),
+            sources_seen: self.new.sources().len(),
+            sources_capacity: self.new.config().source.capacity,
+            store: self.new.config().source.store,
+            evicted: self.new.evicted(),
+            bans_connected: self.new.bans_connected(),
+            would_be_banned: self.new.would_be_banned(),
+            tick: self.new.tick(),
+            observe: self.new.config().observe,
+            verdicts: self.new.verdicts(),
+            sources_dropped: self.new.sources().count_refused(),
+            sources: self.new.top(top, &self.masks),
+            timeline: self.new.timeline(),
+            comparison: comparison
+                .map(|(old, comparison)| comparison.answer(old, &self.new, top, &self.masks)),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What a simulation found, as `rlctl simulate --json` prints it. The names of the fields stay.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{config::StateStore, prefix::Prefix};
+
+pub use super::{clock::Times, tally::Tally};
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// Packets that were judged.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// When they came.
+    pub time: Times,
+    /// Sources that they came from.
+    pub sources_seen: usize,
+    /// Sources of a family that are remembered.
+    pub sources_capacity: u32,
+    /// Where the state of sources is.
+    pub store: StateStore,
+    /// How often a source lost its state to another.
+    pub evicted: u64,
+    /// Whether a policy bans sources with connections alone, of which a simulation knows none.
+    pub bans_connected: bool,
+    /// Sources that policies would have banned, where everything is a dry run: of that no ban is kept.
+    pub would_be_banned: usize,
+    /// How far the clock of packets went at a time, where it was the coarse one.
+    pub tick: Option<Duration>,
+    /// Whether everything is a dry run.
+    pub observe: bool,
+    /// What happened to them; verdicts that were not given are left out.
+    pub verdicts: Vec<VerdictRow>,
+    /// Sources that lost a packet, or would have.
+    pub sources_dropped: usize,
+    /// The sources that lost the most.
+    pub sources: Vec<RefusedSource>,
+    /// What happened when.
+    pub timeline: Timeline,
+    /// The same by another configuration, and the differences.
+    pub comparison: Option<ComparisonAnswer>,
+}
+
+/// Packets of a verdict.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerdictRow {
+    /// `pass`, `drop` or `observe`.
+    pub action: &'static str,
+    /// Why, as in the metrics.
+    pub reason: &'static str,
+    /// How many.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
+/// A source that lost packets, or would have.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RefusedSource {
+    /// The source, as the configuration cuts addresses.
+    pub source: Prefix,
+    /// What happened to its packets.
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// Why its first packet was refused.
+    pub first: Option<Refused>,
+}
+
+/// Why a packet was refused.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Refused {
+    /// As in the metrics.
+    pub reason: &'static str,
+    /// The policy, where a limit of it decided.
+    pub policy: Option<String>,
+    /// The limit that decided.
+    pub limit: Option<String>,
+}
+
+/// Packets over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Timeline {
+    /// The length of each interval.
+    pub interval_seconds: f64,
+    /// All of them, the first one beginning with the first packet.
+    pub intervals: Vec<Interval>,
+}
+
+/// Packets of an interval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Seconds from the first packet to its beginning.
+    pub start_seconds: f64,
+    /// What happened to its packets.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// Another configuration on the same packets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ComparisonAnswer {
+    /// What it would have done.
+    pub verdicts_old: Vec<VerdictRow>,
+    /// When.
+    pub timeline_old: Timeline,
+    /// Packets by what both said of them.
+    pub verdicts: Vec<VerdictPair>,
+    /// Sources whose packets fared differently.
+    pub sources_changed: usize,
+    /// Sources that lose packets, and did not.
+    pub sources_newly_dropped: usize,
+    /// Sources that lose none, and did.
+    pub sources_no_longer_dropped: usize,
+    /// The sources whose packets fared the most differently.
+    pub sources: Vec<ChangedSource>,
+}
+
+/// Packets of which the configurations said this and that.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerdictPair {
+    /// By the old one.
+    pub old: VerdictName,
+    /// By the new one.
+    pub new: VerdictName,
+    /// How many.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+}
+
+/// A verdict.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub struct VerdictName {
+    /// `pass`, `drop` or `observe`.
+    pub action: &'static str,
+    /// Why, as in the metrics.
+    pub reason: &'static str,
+}
+
+/// A source whose packets fare differently.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ChangedSource {
+    /// The source, as the new configuration cuts addresses.
+    pub source: Prefix,
+    /// What happened to its packets.
+    pub old: Tally,
+    /// What happens to them.
+    pub new: Tally,
+    /// Why the new configuration refused its first packet; `null` when it refuses none.
+    pub first: Option<Refused>,
+}

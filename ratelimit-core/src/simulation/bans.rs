@@ -1,0 +1,44 @@
+//! What the daemon makes of the bans of policies: each next one of a source is longer, and of a dry run none is kept.
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+};
+
+use ratelimit_common::Detected;
+
+use crate::{compile::Compiled, intent::Offence, memory_tables::MemoryTables};
+
+/// What is remembered of the sources that policies banned.
+#[derive(Debug, Default)]
+pub struct Bans {
+    offences: HashMap<IpAddr, Offence>,
+    would_be: HashSet<IpAddr>,
+}
+
+impl Bans {
+    /// Takes the ban over that the last packet may have brought its source. The daemon takes some milliseconds longer.
+    pub fn take_over(&mut self, tables: &MemoryTables, compiled: &Compiled) {
+        let Some((source, ban)) = tables.take_banned() else {
+            return;
+        };
+        if compiled.config().observe {
+            self.would_be.insert(source);
+            tables.set_detected(source, None);
+            return;
+        }
+        let before = self.offences.get(&source).copied();
+        let (until, offence) = Offence::next(before, &ban, compiled.ban_of(ban.scope));
+        self.offences.insert(source, offence);
+        let ban = Detected {
+            until_ns: until.as_nanos(),
+            ..ban
+        };
+        tables.set_detected(source, Some(ban));
+    }
+
+    /// How many sources a dry run would have banned.
+    pub fn would_be(&self) -> usize {
+        self.would_be.len()
+    }
+}

@@ -1,0 +1,183 @@
+//! One configuration at work.
+
+use std::time::Duration;
+
+use ratelimit_common::{Cursor, DropReason, Family, Instant, Verdict, charge::Refusal};
+
+use super::{
+    Configured,
+    answer::{Refused, RefusedSource, Timeline as TimelineAnswer, VerdictRow},
+    bans::Bans,
+    clock::Moment,
+    origin::{Masks, Origin},
+    sources::{FirstRefusal, SourceTally, Sources, largest},
+    timeline::{Timeline, TooManyIntervals},
+};
+use crate::{
+    compile::{CompileError, Compiled},
+    config::Config,
+    memory_tables::MemoryTables,
+    policies::Named,
+};
+
+/// A configuration, its tables, and what it did.
+pub struct Side {
+    compiled: Compiled,
+    tables: MemoryTables,
+    timeline: Timeline,
+    sources: Sources,
+    bans: Bans,
+    /// How far the clock goes at a time, where it is the coarse one.
+    tick: Option<Duration>,
+    tick_ns: u64,
+}
+
+impl Side {
+    pub fn new(
+        Configured {
+            config,
+            lists,
+            tick,
+        }: Configured,
+        interval: Option<Duration>,
+    ) -> Result<Self, CompileError> {
+        let compiled = Compiled::new(config, lists)?;
+        let tick = compiled.has_coarse_clock().then_some(tick);
+        let tick_ns = tick.unwrap_or_default().as_nanos();
+        Ok(Self {
+            bans: Bans::default(),
+            tick,
+            tick_ns: u64::try_from(tick_ns).unwrap_or_default().max(1),
+            tables: compiled.memory_tables(),
+            compiled,
+            timeline: Timeline::new(interval),
+            sources: Sources::default(),
+        })
+    }
+
+    /// Judges a packet, and remembers what became of it.
+    pub fn judge(
+        &mut self,
+        frame: Cursor<'_>,
+        moment: Moment,
+        origin: Option<&Origin>,
+    ) -> Result<Verdict, TooManyIntervals> {
+        let instant = moment.instant.as_nanos();
+        let instant = Instant::from_nanos(instant - instant % self.tick_ns);
+        let verdict = self.tables.judge(frame, instant);
+        self.bans.take_over(&self.tables, &self.compiled);
+        let refusal = self.tables.take_refusal();
+        if let Some(Origin { address, source }) = origin {
+            self.sources.count(*source, verdict, |reason| FirstRefusal {
+                reason,
+                address: *address,
+                limit: refusal.and_then(limit_of),
+                scope: self.tables.refused_scope(),
+            });
+        }
+        self.timeline.count(moment.since_first_ns, verdict)?;
+        Ok(verdict)
+    }
+
+    pub fn config(&self) -> &Config {
+        self.compiled.config()
+    }
+
+    /// How often a source lost its state to another.
+    pub fn evicted(&self) -> u64 {
+        self.tables.evicted()
+    }
+
+    /// Whether a policy bans sources with connections alone.
+    pub fn bans_connected(&self) -> bool {
+        self.compiled.bans_connected()
+    }
+
+    /// How many sources policies would have banned, where everything is a dry run.
+    pub fn would_be_banned(&self) -> usize {
+        self.bans.would_be()
+    }
+
+    /// How far the clock goes at a time, where it is the coarse one.
+    pub fn tick(&self) -> Option<Duration> {
+        self.tick
+    }
+
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// The verdicts that were given, with their packets and bytes.
+    pub fn verdicts(&self) -> Vec<VerdictRow> {
+        let rows = Verdict::all().map(|verdict| {
+            let counters = Family::ALL.map(|family| self.tables.counter(family, verdict));
+            VerdictRow {
+                action: verdict.action(),
+                reason: verdict.reason(),
+                packets: counters.iter().map(|counter| counter.packets).sum(),
+                bytes: counters.iter().map(|counter| counter.bytes).sum(),
+            }
+        });
+        rows.filter(|row| row.packets > 0).collect()
+    }
+
+    pub fn timeline(&self) -> TimelineAnswer {
+        let (length, intervals) = self.timeline.intervals();
+        TimelineAnswer {
+            interval_seconds: length.as_secs_f64(),
+            intervals,
+        }
+    }
+
+    /// The sources that lost the most packets, or would have.
+    pub fn top(&self, count: usize, masks: &Masks) -> Vec<RefusedSource> {
+        let refused = self
+            .sources
+            .iter()
+            .filter(|(_, entry)| entry.first.is_some());
+        let refused = refused.map(|(source, entry)| (*source, *entry));
+        let top = largest(refused, count, |entry: &SourceTally| entry.tally.refused());
+        let rows = top.into_iter().map(|(source, entry)| RefusedSource {
+            source: masks.prefix(source),
+            tally: entry.tally,
+            first: self.refused(&entry),
+        });
+        rows.collect()
+    }
+
+    /// The name and limits of the policy that refused.
+    fn policy_of(&self, first: &FirstRefusal) -> Option<(&str, &Named)> {
+        match first.reason {
+            DropReason::NodeLimited => self.compiled.node_policy(),
+            DropReason::AggregateLimited => self
+                .compiled
+                .prefixes_around(first.address)
+                .find(|(_, _, named)| Some(named.policy.scope()) == first.scope)
+                .map(|(_, name, named)| (name, named)),
+            _ => self.compiled.policy_of(first.address),
+        }
+    }
+
+    /// The first refusal of a source, in words.
+    pub fn refused(&self, entry: &SourceTally) -> Option<Refused> {
+        let first = entry.first?;
+        let policy = first.limit.and_then(|_| self.policy_of(&first));
+        let limits = policy.map(|(_, named)| named.limits.as_slice());
+        let limit = limits.and_then(|limits| limits.get(usize::from(first.limit?)));
+        Some(Refused {
+            reason: first.reason.label(),
+            policy: policy.map(|(name, _)| name.to_owned()),
+            limit: limit.map(ToString::to_string),
+        })
+    }
+}
+
+/// The index of the limit that decided, for the reasons that are about one.
+fn limit_of(refusal: Refusal) -> Option<u8> {
+    use DropReason::{AggregateLimited, Contended, Limited, NodeLimited};
+    let is_of_limit = matches!(
+        refusal.reason,
+        Limited | AggregateLimited | NodeLimited | Contended
+    );
+    is_of_limit.then_some(refusal.limit)
+}

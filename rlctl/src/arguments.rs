@@ -1,0 +1,420 @@
+//! The command line as people type it, and the help that teaches it.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use ratelimit_core::{api::EventKind, quantity};
+
+use crate::{
+    capture_arguments::CaptureArguments,
+    exit_code,
+    limit_arguments::LimitArguments,
+    list_arguments::{ExportArguments, ImportArguments, ListsVerb},
+    simulate_arguments::SimulateArguments,
+    term::Term,
+};
+
+/// Controls the rate limiter on this host.
+///
+/// `rlctl` talks to the daemon `ratelimitd` over a Unix socket. Its changes apply at once, and survive
+/// a restart of the daemon. They do not touch the configuration file.
+///
+/// For each packet, allow beats ban beats limit. A source on the allow list is never dropped, and a
+/// banned source always. The limits decide about all others.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rlctl",
+    version,
+    arg_required_else_help = true,
+    after_help = exit_code::help(),
+    after_long_help = format!("{EXAMPLES}\n\n{}", exit_code::help()),
+)]
+pub struct Arguments {
+    /// Print the answer as one JSON document, and errors as JSON on stderr
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub json: bool,
+    /// The socket of the daemon
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        value_name = "PATH",
+        env = "RATELIMIT_SOCKET",
+        default_value = "/run/ratelimit/control.sock"
+    )]
+    pub socket: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rlctl status                            whether it works, and on which interfaces
+  rlctl check 203.0.113.7                 why packets of this address are dropped
+  rlctl ban 203.0.113.7 --for 10m         drop all its packets for ten minutes
+  rlctl top                               the busiest sources";
+
+/// What `rlctl` can do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Show whether the limiter works: interfaces, configuration, fill of the tables
+    #[command(after_help = "Examples:\n  rlctl status\n  rlctl status --json | jq .interfaces")]
+    Status,
+    /// Drop every packet of addresses or prefixes
+    Ban(BanArguments),
+    /// End bans
+    #[command(
+        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n  rlctl unban 203.0.113.7 --program fail2ban/sshd\n\nEnds with 1 when none of them was banned. With `--program` it ends with 0."
+    )]
+    Unban(UnbanArguments),
+    /// Exempt addresses and prefixes from bans and limits
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h\n  rlctl allow list"
+    )]
+    Allow(AllowVerb),
+    /// Set runtime limits in place of those of the configuration
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit rm"
+    )]
+    Limit(LimitVerb),
+    /// List bans, allows or limits
+    #[command(
+        after_help = "Examples:\n  rlctl list bans\n  rlctl list limits --json | jq '.[].name'"
+    )]
+    List {
+        /// Which list
+        kind: ListKind,
+    },
+    /// Import a list from a file: plain text, ipset, nft, blocklists, output of `export`
+    Import(ImportArguments),
+    /// Write bans, allows and lists as lines of text
+    Export(ExportArguments),
+    /// Show the lists, or remove one
+    #[command(after_help = "Examples:\n  rlctl lists\n  rlctl lists rm spamhaus")]
+    Lists {
+        /// What to do [default: show the lists]
+        #[command(subcommand)]
+        verb: Option<ListsVerb>,
+    },
+    /// Show what happens to packets of an address, and why
+    #[command(
+        after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nEnds with 3 when its packets are dropped, with 0 when they pass. A dry run passes."
+    )]
+    Check {
+        /// The address, without a prefix length
+        #[arg(value_name = "IP")]
+        address: IpAddr,
+    },
+    /// Show the busiest sources
+    #[command(after_help = "Examples:\n  rlctl top\n  watch rlctl top --count 5")]
+    Top {
+        /// How many sources
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+        count: u32,
+    },
+    /// Propose limits from what sources have sent
+    Suggest(SuggestArguments),
+    /// Show packets and bytes by interface, family, verdict and reason
+    #[command(after_help = "Examples:\n  rlctl stats\n  rlctl stats --all")]
+    Stats {
+        /// Show also rows without packets
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show recent bans, other changes, and a sample of the drops
+    Events(EventsArguments),
+    /// Write dropped packets to a file, each with its reason as a comment
+    Capture(CaptureArguments),
+    /// Read the configuration again. A wrong one is refused, and the old one stays
+    #[command(
+        after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload"
+    )]
+    Reload,
+    /// Try a configuration. Unless it is confirmed in time, the one before comes back
+    ///
+    /// The file replaces the configuration file of the daemon, beside its `conf.d`. It is checked, and applies at once. On a
+    /// terminal, Enter keeps it. `rlctl confirm` keeps it from anywhere. If nobody does, or the daemon ends, the configuration
+    /// before comes back. `rlctl reload` applies a configuration without a trial.
+    #[command(
+        after_help = "Examples:\n  rlctl apply new.toml --confirm 60s\n  rlctl apply /etc/ratelimit/config.toml\n  rlctl confirm"
+    )]
+    Apply {
+        /// The configuration to try
+        file: PathBuf,
+        /// How long the trial lasts
+        #[arg(long, value_name = "TIME", default_value = "60s", value_parser = trial_time)]
+        confirm: Duration,
+    },
+    /// Keep the configuration on trial
+    #[command(after_help = "Examples:\n  rlctl confirm")]
+    Confirm,
+    /// Return from the configuration on trial to the one before
+    #[command(after_help = "Examples:\n  rlctl rollback")]
+    Rollback,
+    /// Show the protected addresses, and why they are protected
+    #[command(
+        after_help = "Examples:\n  rlctl protected\n\nDetection, lists and CrowdSec never ban them. `rlctl ban` needs --force for them. Their limits hold."
+    )]
+    Protected,
+    /// Let everything pass, in spite of bans and limits
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  rlctl pass-all on --for 10m\n  rlctl pass-all off"
+    )]
+    PassAll(PassAllVerb),
+    /// Remove the program from all interfaces: nothing is dropped, bans included
+    #[command(
+        after_help = "Examples:\n  rlctl detach\n\nIt does not ask for confirmation. The daemon keeps running. `rlctl reload` or a restart attaches the program again."
+    )]
+    Detach,
+    /// Show what a configuration would have dropped of a capture, without a daemon
+    Simulate(SimulateArguments),
+    /// Check a configuration file without a daemon
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml"
+    )]
+    Config(ConfigVerb),
+}
+
+/// What can be done about `pass-all`.
+#[derive(Debug, Subcommand)]
+pub enum PassAllVerb {
+    /// Let everything pass. Every command warns about it meanwhile
+    #[command(after_help = "Examples:\n  rlctl pass-all on\n  rlctl pass-all on --for 10m")]
+    On {
+        /// Lifetime: 90 (seconds), 10m, 1h30m, or forever
+        #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+        term: Term,
+    },
+    /// Apply bans and limits again
+    #[command(after_help = "Examples:\n  rlctl pass-all off")]
+    Off,
+}
+
+/// `suggest [--percentile P] [--headroom N] [--since TIME] [--toml]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl suggest\n  rlctl suggest --percentile 99.9 --headroom 3 --since 7d\n  rlctl suggest --toml > proposed.toml\n\nFor each limit, table scans measure what sources sent in a window. Windows without packets do not count. Of a token bucket they measure the part of the burst in use, of a sliding log its length, of the node what its CPUs have drawn. A limit measures only packets that it counts and admits, so write a generous one for what is to be measured. Nothing is measured during an attack. Ends with 1 when too little was seen."
+)]
+pub struct SuggestArguments {
+    /// Percent of all windows that the limit is to admit
+    #[arg(long, value_name = "P", default_value_t = 99.0)]
+    pub percentile: f64,
+    /// Factor on top of that
+    #[arg(long, value_name = "N", default_value_t = 2.0)]
+    pub headroom: f64,
+    /// How far to look back, in hours. A week is kept
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = trial_time)]
+    pub since: Duration,
+    /// Print policies as TOML for the configuration
+    #[arg(long)]
+    pub toml: bool,
+}
+
+fn trial_time(text: &str) -> Result<Duration, String> {
+    quantity::parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// Prefixes, in any of the ways to give them.
+#[derive(Args, Debug)]
+pub struct PrefixesArguments {
+    /// Addresses and prefixes. `@FILE` reads them from a file, `-` from stdin
+    ///
+    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. A file has one on each line,
+    /// and comments behind `#`. If one of them is wrong, nothing changes.
+    #[arg(value_name = "PREFIX", required = true)]
+    pub prefixes: Vec<String>,
+}
+
+/// `ban PREFIX... [--for TIME] [--reason TEXT] [--force]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl ban 203.0.113.7 --for 10m --reason scanner\n  rlctl ban 2001:db8:bad::/48\n  grep -o '^[0-9.]*' access.log | sort -u | rlctl ban - --for 1d\n  rlctl ban 203.0.113.7 --for 10m --program fail2ban/sshd"
+)]
+pub struct BanArguments {
+    /// Whom.
+    #[command(flatten)]
+    pub prefixes: PrefixesArguments,
+    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
+    #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+    pub term: Term,
+    /// Why, shown with the ban
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Ban also protected addresses (`rlctl protected`), and prefixes wider than /8 (IPv6: /19)
+    #[arg(long)]
+    pub force: bool,
+    /// Ban in the name of a program. Its bans are separate from manual bans and those of others
+    #[arg(long, value_name = "NAME", conflicts_with = "force")]
+    pub program: Option<String>,
+}
+
+/// `unban PREFIX... [--program NAME]`
+#[derive(Args, Debug)]
+pub struct UnbanArguments {
+    /// Whom.
+    #[command(flatten)]
+    pub prefixes: PrefixesArguments,
+    /// End only the bans in the name of this program
+    #[arg(long, value_name = "NAME")]
+    pub program: Option<String>,
+}
+
+/// `events [--follow] [--count N] [--only KIND] [--source PREFIX]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). With --json each event is a line. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
+)]
+pub struct EventsArguments {
+    /// Continue with new events
+    #[arg(long, short)]
+    pub follow: bool,
+    /// How many of the last events [default: all, with --follow 10]
+    #[arg(long, value_name = "N")]
+    pub count: Option<u32>,
+    /// Only events of one kind
+    #[arg(long, value_name = "KIND")]
+    pub only: Option<EventKind>,
+    /// Only events about an address or a prefix
+    #[arg(long, value_name = "PREFIX")]
+    pub source: Option<String>,
+}
+
+/// What can be done to the allow list.
+#[derive(Debug, Subcommand)]
+pub enum AllowVerb {
+    /// Put addresses and prefixes on the allow list
+    Add(AllowAddArguments),
+    /// Take addresses and prefixes off the allow list
+    #[command(
+        after_help = "Examples:\n  rlctl allow rm 192.0.2.10\n\nEnds with 1 when none of them was on it."
+    )]
+    Rm(PrefixesArguments),
+    /// Show the allow list
+    #[command(after_help = "Examples:\n  rlctl allow list")]
+    List,
+}
+
+/// `allow add PREFIX... [--for TIME] [--reason TEXT]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h --reason 'migration of a customer'\n  rlctl allow add @offices.txt\n\nThe kernel ends an allow, whether or not the daemon runs. A ban that still holds takes effect then."
+)]
+pub struct AllowAddArguments {
+    /// Whom.
+    #[command(flatten)]
+    pub prefixes: PrefixesArguments,
+    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
+    #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+    pub term: Term,
+    /// Why, shown with the entry
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+/// What can be done to limits.
+#[derive(Debug, Subcommand)]
+pub enum LimitVerb {
+    /// Set limits of a prefix, or of all sources without a policy of their own
+    Set(LimitSetArguments),
+    /// Remove runtime limits, so that the configuration holds again
+    #[command(after_help = "Examples:\n  rlctl limit rm --prefix 203.0.113.0/24\n  rlctl limit rm")]
+    Rm {
+        /// The sources [default: those without a policy of their own]
+        #[arg(long, value_name = "PREFIX")]
+        prefix: Option<String>,
+    },
+    /// Show all policies and their limits
+    #[command(after_help = "Examples:\n  rlctl limit list")]
+    List,
+}
+
+/// `limit set [--prefix P] --packets N --per TIME ...`
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "rlctl limit set [--prefix <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [--algorithm <NAME>] [--burst <AMOUNT>] [--match <CLASS>] ... [--observe] [--for <TIME>] [--reason <TEXT>]",
+    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --packets 5000 --per 1s --bytes 50MB --per 1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --packets 1000 --per 1s --packets 20 --per 1s --match tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n\nSeveral limits: each `--packets` or `--bytes` belongs to the `--per` behind it, `--algorithm`, `--burst` and `--match` to the limit before them, and a packet passes when all limits have room. Each source of the prefix has the limits for itself. At their end the configuration holds again: the daemon sees to that, and one that was down meanwhile does it first when it starts."
+)]
+pub struct LimitSetArguments {
+    /// The sources [default: those without a policy of their own]
+    #[arg(long, value_name = "PREFIX")]
+    pub prefix: Option<String>,
+    /// The limits.
+    #[command(flatten)]
+    pub limits: LimitArguments,
+    /// Dry run: count what the limits would drop, and let it pass
+    #[arg(long)]
+    pub observe: bool,
+    /// Lifetime: 90 (seconds), 10m, 1h30m, 1d, or forever
+    #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+    pub term: Term,
+    /// Why, shown with the limits
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+}
+
+/// The lists that there are.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ListKind {
+    /// Bans, with lifetime, requester and reason
+    Bans,
+    /// The allow list, with lifetime, requester and reason
+    Allows,
+    /// Policies and their limits. Runtime limits with lifetime, requester and reason
+    Limits,
+}
+
+/// What can be done to a configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigVerb {
+    /// Check a configuration file, and show where it is wrong
+    #[command(after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml")]
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_has_an_example_that_is_understood() {
+        check(&Arguments::command());
+    }
+
+    /// Parses every line of help that begins with `  rlctl`, up to a shell operator.
+    fn check(command: &clap::Command) {
+        let help = command.get_after_long_help().or(command.get_after_help());
+        let help = help.map(ToString::to_string).unwrap_or_default();
+        let examples: Vec<&str> = help.lines().filter_map(example).collect();
+        assert!(!examples.is_empty(), "{}", command.get_name());
+        for example in examples {
+            let line = example.replace('\'', "");
+            let parsed = Arguments::try_parse_from(line.split_whitespace());
+            assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());
+        }
+        for verb in command.get_subcommands() {
+            check(verb);
+        }
+    }
+
+    /// The command of a line, without redirections and what is said about it.
+    fn example(line: &str) -> Option<&str> {
+        let example = line.strip_prefix("  rlctl").map(|_| line.trim())?;
+        let ends = ["   ", " |", " >", " &&"].map(|end| example.find(end).unwrap_or(example.len()));
+        ends.into_iter().min().map(|end| &example[..end])
+    }
+}

@@ -1,0 +1,424 @@
+//! One request to the daemon, one answer: HTTP/1 over its Unix socket.
+
+use std::{
+    cell::RefCell,
+    env,
+    io::{self, ErrorKind},
+    net::IpAddr,
+    path::PathBuf,
+    time::Duration,
+};
+
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    client::conn::http1,
+    header::CONTENT_TYPE,
+};
+use hyper_util::rt::TokioIo;
+use ratelimit_core::{
+    api::{
+        APPLY_BYTES_MAX, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, SSH_PEER, SUDO_USER,
+        UNENFORCED, UNKEPT, Unenforced,
+    },
+    author, quantity,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::{exit_code::ExitCode, failure::Failure, ssh_peer};
+
+/// How long connecting, asking and reading the answer may take together.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The same, for lists of a million entries, and for what reads the files of lists.
+const LIST_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Knows where the daemon listens.
+pub struct Client {
+    socket: PathBuf,
+    timeout: Duration,
+    ssh_peer: Option<IpAddr>,
+    /// Who asks by `sudo`.
+    sudo_user: Option<String>,
+    pass_all: RefCell<Option<PassAllStatus>>,
+    unkept: RefCell<Vec<String>>,
+    unenforced: RefCell<Vec<Unenforced>>,
+}
+
+/// What the daemon answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer<T> {
+    /// In the words of [`ratelimit_core::api`].
+    pub value: T,
+    /// As it came, with whatever a newer daemon adds.
+    pub json: Value,
+}
+
+impl Client {
+    /// A client of the daemon that listens on `socket`.
+    pub fn new(socket: PathBuf) -> Self {
+        Self {
+            socket,
+            timeout: TIMEOUT,
+            ssh_peer: ssh_peer::find(),
+            sudo_user: env::var("SUDO_USER")
+                .ok()
+                .filter(|name| author::is_name(name)),
+            pass_all: RefCell::default(),
+            unkept: RefCell::default(),
+            unenforced: RefCell::default(),
+        }
+    }
+
+    /// Another one of the same daemon.
+    pub fn another(&self) -> Self {
+        Self::new(self.socket.clone())
+    }
+
+    /// Whether everything passes, as the last answer says.
+    pub fn pass_all(&self) -> Option<PassAllStatus> {
+        self.pass_all.borrow().clone()
+    }
+
+    /// Why what holds is not written down, as the last answer says.
+    pub fn unkept(&self) -> Vec<String> {
+        self.unkept.borrow().clone()
+    }
+
+    /// What is not enforced, as the last answer says.
+    pub fn unenforced(&self) -> Vec<Unenforced> {
+        self.unenforced.borrow().clone()
+    }
+
+    /// Asks for something.
+    pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
+        self.send(Method::GET, path, Vec::new())
+    }
+
+    /// Tells the daemon to do something that needs no more words.
+    pub fn call<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>, Failure> {
+        self.send(Method::POST, path, Vec::new())
+    }
+
+    /// Adds something.
+    pub fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        self.send(Method::POST, path, json(body))
+    }
+
+    /// Takes something away.
+    pub fn delete<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>, Failure> {
+        self.send(Method::DELETE, path, json(body))
+    }
+
+    /// Sends a text, and what is to be done with it as a query.
+    pub fn upload<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+        body: Vec<u8>,
+    ) -> Result<Answer<T>, Failure> {
+        let request = self.build(Method::POST, &with_query(path, query), "text/plain", body);
+        understand(&self.ask(request, LIST_TIMEOUT)?)
+    }
+
+    fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Answer<T>, Failure> {
+        require_room(path, &body)?;
+        let request = self.build(method, path, "application/json", body);
+        let patience = match path {
+            "/v1/reload" | "/v1/apply" | "/v1/rollback" => LIST_TIMEOUT,
+            _ => Duration::ZERO,
+        };
+        understand(&self.ask(request, patience)?)
+    }
+
+    /// Asks, and takes as much time as every request may take, or `patience` if that is more.
+    fn ask(
+        &self,
+        request: Request<Full<Bytes>>,
+        patience: Duration,
+    ) -> Result<Response<Bytes>, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::refused(format!("starting the client: {error}")))?;
+        let timeout = self.timeout.max(patience);
+        let exchange = async { tokio::time::timeout(timeout, self.exchange(request)).await };
+        let response = runtime
+            .block_on(exchange)
+            .map_err(|_| self.silence(timeout))??;
+        Ok(response)
+    }
+
+    /// A request to the daemon.
+    pub(super) fn build(
+        &self,
+        method: Method,
+        path: &str,
+        content: &str,
+        body: Vec<u8>,
+    ) -> Request<Full<Bytes>> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "ratelimitd")
+            .header(CONTENT_TYPE, content);
+        let request = match self.ssh_peer {
+            Some(peer) => request.header(SSH_PEER, peer.to_string()),
+            None => request,
+        };
+        let request = match &self.sudo_user {
+            Some(user) => request.header(SUDO_USER, user),
+            None => request,
+        };
+        let request = request.body(Full::from(body));
+        request.expect("paths are made of words, numbers and addresses, queries are encoded")
+    }
+
+    /// Asks, and takes the whole answer.
+    pub(super) async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Bytes>, Failure> {
+        let (head, body) = self.head(request).await?.into_parts();
+        let body = body.collect().await;
+        let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
+        Ok(Response::from_parts(head, body))
+    }
+
+    /// Asks, and takes the head of an answer that is no refusal; the body may go on as long as it likes.
+    pub(super) async fn begin(&self, request: Request<Full<Bytes>>) -> Result<Incoming, Failure> {
+        let response = tokio::time::timeout(self.timeout, self.head(request)).await;
+        let (head, body) = response
+            .map_err(|_| self.silence(self.timeout))??
+            .into_parts();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let body = body.collect().await;
+        let body = body.map_err(|error| self.interrupted(&error))?.to_bytes();
+        Err(refusal(head.status, &body))
+    }
+
+    async fn head(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|error| self.unconnected(&error))?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.interrupted(&error))?;
+        // What fails on the connection fails in `sender` and in the body too.
+        tokio::spawn(connection);
+        let response = sender.send_request(request).await;
+        let response = response.map_err(|error| self.interrupted(&error))?;
+        self.pass_all.replace(in_header(&response, PASS_ALL));
+        let unkept = in_header(&response, UNKEPT);
+        self.unkept.replace(unkept.unwrap_or_default());
+        let unenforced = in_header(&response, UNENFORCED);
+        self.unenforced.replace(unenforced.unwrap_or_default());
+        Ok(response)
+    }
+
+    /// The connection was not made.
+    fn unconnected(&self, error: &io::Error) -> Failure {
+        let socket = self.socket.display();
+        match error.kind() {
+            ErrorKind::PermissionDenied => no_permission(format!("no permission to use {socket}")),
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                Failure::new(ExitCode::NoDaemon, format!("no daemon answers on {socket}"))
+                    .hint("is ratelimitd running? systemctl status ratelimitd")
+            }
+            _ => Failure::new(
+                ExitCode::NoDaemon,
+                format!("no daemon answers on {socket}: {error}"),
+            ),
+        }
+    }
+
+    /// The connection was made, and then it broke.
+    pub(super) fn interrupted(&self, error: &hyper::Error) -> Failure {
+        Failure::new(
+            ExitCode::NoDaemon,
+            format!(
+                "whoever listens on {} broke the connection off: {error}",
+                self.socket.display()
+            ),
+        )
+        .hint("a change may have been made all the same: see `rlctl list`")
+    }
+
+    /// The connection was made, and then nothing came.
+    fn silence(&self, timeout: Duration) -> Failure {
+        Failure::new(
+            ExitCode::NoDaemon,
+            format!(
+                "no daemon answers on {}: nothing came within {}",
+                self.socket.display(),
+                quantity::duration(timeout),
+            ),
+        )
+        .hint("a change may have been made all the same: see `rlctl list`")
+    }
+}
+
+fn in_header<T: DeserializeOwned>(response: &Response<Incoming>, name: &str) -> Option<T> {
+    let header = response.headers().get(name)?;
+    serde_json::from_slice(header.as_bytes()).ok()
+}
+
+pub(super) fn json(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).expect("requests have string keys and finite numbers")
+}
+
+/// Refuses what the daemon would refuse.
+pub(super) fn require_room(path: &str, body: &[u8]) -> Result<(), Failure> {
+    let (most, what) = match path {
+        "/v1/apply" => (APPLY_BYTES_MAX, "is the file a configuration?"),
+        _ => (REQUEST_BYTES_MAX, "is the reason that long?"),
+    };
+    if body.len() <= most {
+        return Ok(());
+    }
+    let bytes = body.len();
+    Err(Failure::usage(format!(
+        "the request has {bytes} bytes, the daemon takes at most {most}"
+    ))
+    .hint(what))
+}
+
+pub(super) fn with_query(path: &str, query: &impl Serialize) -> String {
+    let query = serde_urlencoded::to_string(query).expect("queries are flat");
+    format!("{path}?{query}")
+}
+
+fn understand<T: DeserializeOwned>(response: &Response<Bytes>) -> Result<Answer<T>, Failure> {
+    if !response.status().is_success() {
+        return Err(refusal(response.status(), response.body()));
+    }
+    let json: Value = serde_json::from_slice(response.body()).map_err(|error| garbled(&error))?;
+    let value = T::deserialize(&json).map_err(|error| garbled(&error))?;
+    Ok(Answer { value, json })
+}
+
+fn garbled(error: &serde_json::Error) -> Failure {
+    Failure::refused(format!("the daemon's answer is not understood: {error}"))
+        .hint("are rlctl and ratelimitd of the same version? compare `--version`")
+}
+
+fn refusal(status: StatusCode, body: &[u8]) -> Failure {
+    let refused = serde_json::from_slice(body).unwrap_or_else(|_| Refused {
+        error: format!("the daemon answers {status}"),
+        hint: None,
+        quoting: None,
+    });
+    if status != StatusCode::FORBIDDEN {
+        return Failure {
+            code: ExitCode::Refused,
+            refused,
+        };
+    }
+    let failure = no_permission(refused.error);
+    match refused.hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn no_permission(error: String) -> Failure {
+    Failure::new(ExitCode::NoPermission, error)
+        .hint("use sudo, or join the group that the socket belongs to")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        os::unix::net::UnixListener,
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_socket_that_may_not_be_used_is_no_permission() {
+        check(ErrorKind::PermissionDenied, ExitCode::NoPermission);
+    }
+
+    #[test]
+    fn a_socket_where_nobody_listens_is_no_daemon() {
+        check(ErrorKind::NotFound, ExitCode::NoDaemon);
+        check(ErrorKind::ConnectionRefused, ExitCode::NoDaemon);
+        check(ErrorKind::WouldBlock, ExitCode::NoDaemon);
+    }
+
+    #[test]
+    fn a_daemon_that_hangs_is_given_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("control.sock");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        let client = Client {
+            timeout: Duration::from_millis(50),
+            ..Client::new(socket)
+        };
+        let failure = client.get::<Value>("/v1/status").unwrap_err();
+        assert_eq!(failure.code, ExitCode::NoDaemon);
+        assert!(
+            failure.refused.error.ends_with("nothing came within 50ms"),
+            "{failure:?}"
+        );
+    }
+
+    #[test]
+    fn what_reads_lists_is_given_more_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("control.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        // It ends with the process of the test.
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 4096]).unwrap();
+                thread::sleep(Duration::from_millis(500));
+                // Who has given up is not there any more.
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnull");
+            }
+        });
+        let client = Client {
+            timeout: Duration::from_millis(50),
+            ..Client::new(socket)
+        };
+        for path in ["/v1/reload", "/v1/rollback"] {
+            client.call::<Value>(path).unwrap();
+        }
+        client.post::<Value>("/v1/apply", &Value::Null).unwrap();
+        client.call::<Value>("/v1/detach").unwrap_err();
+    }
+
+    #[test]
+    fn a_request_that_the_daemon_would_not_read_is_not_sent() {
+        assert!(require_room("/v1/bans", &vec![b' '; REQUEST_BYTES_MAX]).is_ok());
+        let failure = require_room("/v1/bans", &vec![b' '; REQUEST_BYTES_MAX + 1]);
+        assert_eq!(failure.unwrap_err().code, ExitCode::Usage);
+    }
+
+    fn check(kind: ErrorKind, expected: ExitCode) {
+        let client = Client::new(PathBuf::from("/run/ratelimit/control.sock"));
+        let failure = client.unconnected(&io::Error::from(kind));
+        assert_eq!(failure.code, expected, "{kind}");
+    }
+}

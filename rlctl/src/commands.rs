@@ -1,0 +1,82 @@
+//! A file for each verb: arguments become a request, the answer becomes a report.
+
+mod allow;
+mod apply;
+mod ban;
+mod capture;
+mod check;
+mod config;
+mod confirm;
+mod detach;
+mod events;
+mod export;
+mod import;
+mod limit;
+mod list;
+mod lists;
+pub mod pass_all;
+mod protected;
+mod reload;
+mod removal;
+mod simulate;
+mod stats;
+pub mod status;
+mod suggest;
+mod top;
+mod unban;
+
+use jiff::Zoned;
+
+use crate::{
+    arguments::{AllowVerb, ConfigVerb, LimitVerb, ListKind, Verb},
+    client::Client,
+    failure::Failure,
+    list_arguments::ListsVerb,
+    output::Output,
+    report::Report,
+};
+
+/// Carries out a verb. Times are told as somebody says them at `now`.
+pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<Report, Failure> {
+    match verb {
+        Verb::Status => status::run(client, now),
+        Verb::Ban(arguments) => ban::run(&arguments, client, now),
+        Verb::Unban(arguments) => unban::run(&arguments, client),
+        Verb::Allow(AllowVerb::Add(arguments)) => allow::add(&arguments, client, now),
+        Verb::Allow(AllowVerb::Rm(arguments)) => allow::rm(&arguments, client),
+        Verb::Limit(LimitVerb::Set(arguments)) => limit::set(&arguments, client, now),
+        Verb::Limit(LimitVerb::Rm { prefix }) => limit::rm(prefix.as_deref(), client),
+        Verb::List { kind } => list(kind, client, now),
+        Verb::Allow(AllowVerb::List) => list(ListKind::Allows, client, now),
+        Verb::Limit(LimitVerb::List) => list(ListKind::Limits, client, now),
+        Verb::Import(arguments) => import::run(&arguments, client),
+        Verb::Export(arguments) => export::run(&arguments, client),
+        Verb::Lists { verb: None } => lists::show(client, now),
+        Verb::Lists {
+            verb: Some(ListsVerb::Rm { name }),
+        } => lists::rm(&name, client),
+        Verb::Check { address } => check::run(address, client, now),
+        Verb::Top { count } => top::run(count, client),
+        Verb::Suggest(arguments) => suggest::run(&arguments, client, now),
+        Verb::Stats { all } => stats::run(all, client),
+        Verb::Events(arguments) => events::run(&arguments, client, output),
+        Verb::Capture(arguments) => capture::run(&arguments, client, output),
+        Verb::Reload => reload::run(client),
+        Verb::Apply { file, confirm } => apply::run(&file, confirm, client, now),
+        Verb::Confirm => confirm::confirm(client),
+        Verb::Rollback => confirm::roll_back(client),
+        Verb::Protected => protected::run(client),
+        Verb::PassAll(verb) => pass_all::run(&verb, client, now),
+        Verb::Detach => detach::run(client),
+        Verb::Simulate(arguments) => simulate::run(&arguments),
+        Verb::Config(ConfigVerb::Check { file }) => config::check(&file),
+    }
+}
+
+fn list(kind: ListKind, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    match kind {
+        ListKind::Bans => list::bans(client, now),
+        ListKind::Allows => list::allows(client, now),
+        ListKind::Limits => list::limits(client, now),
+    }
+}

@@ -1,0 +1,150 @@
+//! `rlctl capture`: dropped packets, with their reasons, in a file for `tshark` and `rlctl simulate`.
+
+mod blocks;
+
+use std::{
+    fs::OpenOptions,
+    io::{self, ErrorKind, IsTerminal, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use hyper::Method;
+use ratelimit_core::api::CaptureRequest;
+use serde_json::json;
+
+use self::blocks::{Blocks, Tally};
+use crate::{
+    capture_arguments::CaptureArguments, client::Client, failure::Failure, output::Output, phrase,
+    prefixes, report::Report,
+};
+
+const PATH: &str = "/v1/capture";
+/// Packets may be nobody else's business.
+const MODE: u32 = 0o600;
+
+/// Captures until there is enough, or the user says so.
+pub fn run(
+    arguments: &CaptureArguments,
+    client: &Client,
+    output: &Output,
+) -> Result<Report, Failure> {
+    let request = request(arguments)?;
+    let is_stdout = arguments.write == Path::new("-");
+    let mut file: Option<Box<dyn Write>> = None;
+    let mut blocks = Blocks::default();
+    output.progress(&format!("capturing {request}; Ctrl-C ends it"));
+    client.stream(
+        Method::POST,
+        PATH,
+        Some(&request),
+        Some((&Method::DELETE, PATH)),
+        |piece| {
+            // Not before the daemon agreed: a refusal leaves a file of before as it is.
+            let file = match &mut file {
+                Some(file) => file,
+                None => file.insert(open(&arguments.write)?),
+            };
+            let whole = blocks.push(piece);
+            match file.write_all(&whole).and_then(|()| file.flush()) {
+                Ok(()) => Ok(true),
+                Err(error) if is_stdout && error.kind() == ErrorKind::BrokenPipe => Ok(false),
+                Err(error) => Err(unwritten(&arguments.write, &error)),
+            }
+        },
+    )?;
+    let tally = blocks.tally;
+    let text = summary(&tally, request.every);
+    if is_stdout {
+        // Standard output has the packets.
+        return Ok(Report::printed().note(text));
+    }
+    let json = json!({
+        "file": arguments.write,
+        "written": tally.written,
+        "matched": tally.matched,
+        "not_written": tally.not_written,
+    });
+    let file = arguments.write.display();
+    Ok(Report::from_json(json, format!("{file}: {text}")))
+}
+
+fn request(arguments: &CaptureArguments) -> Result<CaptureRequest, Failure> {
+    let source = arguments.source.as_deref().map(prefixes::read_one);
+    Ok(CaptureRequest {
+        every: arguments.sample.every,
+        snap: arguments.snap,
+        count: arguments.count,
+        seconds: arguments.time.map(|time| time.as_secs_f64()),
+        reasons: arguments.reasons.clone(),
+        source: source.transpose()?,
+    })
+}
+
+/// Opens the file as `tcpdump -w` does: one that is there is replaced. A file that is made is for its owner only.
+fn open(path: &Path) -> Result<Box<dyn Write>, Failure> {
+    if path == Path::new("-") {
+        if io::stdout().is_terminal() {
+            return Err(Failure::usage("a capture is not for a terminal")
+                .hint("write it to a file with `-w FILE`, or into a pipe: `rlctl capture -w - | tshark -r -`"));
+        }
+        return Ok(Box::new(io::stdout()));
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(MODE);
+    let file = options.open(path);
+    file.map(|file| Box::new(file) as Box<dyn Write>)
+        .map_err(|error| unwritten(path, &error))
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    Failure::refused(format!("{} cannot be written: {error}", path.display()))
+}
+
+/// `1000 packets captured, 4 of 1,004 not written: they came faster than they could be copied`
+fn summary(tally: &Tally, every: u32) -> String {
+    let written = format!("{} written", phrase::packets(tally.written));
+    let sampled = match every {
+        1 => String::new(),
+        _ => format!(", of {} that were dropped", tally.matched),
+    };
+    let missing = match tally.not_written {
+        0 => String::new(),
+        missing => format!(
+            "; {missing} of {} not written: they came faster than they could be copied",
+            missing + tally.sent
+        ),
+    };
+    written + &sampled + &missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_told() {
+        let tally = Tally {
+            written: 1_000,
+            matched: 100_400,
+            sent: 1_000,
+            not_written: 4,
+        };
+        check(
+            tally,
+            100,
+            "1000 packets written, of 100400 that were dropped; 4 of 1004 not written: they came faster than they could be copied",
+        );
+        let one = Tally {
+            written: 1,
+            sent: 1,
+            matched: 1,
+            not_written: 0,
+        };
+        check(one, 1, "1 packet written");
+    }
+
+    fn check(tally: Tally, every: u32, expected: &str) {
+        assert_eq!(summary(&tally, every), expected);
+    }
+}

@@ -1,0 +1,335 @@
+//! `rlctl check`: the questions of an operator whose customer does not get through.
+//!
+//! Does it pass? By which rule? Until when, by whom, since when and why? How much of the limits is used, and was
+//! anything refused before?
+
+mod circumstances;
+
+use std::{collections::BTreeSet, net::IpAddr};
+
+use jiff::Zoned;
+use ratelimit_core::{
+    api::{
+        Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, NOT_ENFORCED, Origin,
+        StrikesView, Unenforced, What, WiderLimits,
+    },
+    limit::Algorithm,
+    lists::Action,
+};
+
+use self::circumstances::{Circumstances, aside};
+use crate::{
+    client::{Answer, Client},
+    commands::events,
+    exit_code::ExitCode,
+    failure::Failure,
+    output::{BAD, GOOD, WARNING, printable, styled},
+    phrase,
+    report::Report,
+};
+
+/// Asks about an address. It ends as `Blocked` when its packets are dropped, or those of a class.
+pub fn run(address: IpAddr, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let address = address.to_canonical();
+    let answer: Answer<Check> = client.get(&format!("/v1/check/{address}"))?;
+    let classes = answer.value.classes.iter().map(|class| &class.action);
+    let code = if classes
+        .chain([&answer.value.action])
+        .any(|action| action == "drop")
+    {
+        ExitCode::Blocked
+    } else {
+        ExitCode::Done
+    };
+    let text = sentences(&answer.value, now).join("\n");
+    let mut report = Report::new(answer, text);
+    report.code = code;
+    Ok(report)
+}
+
+fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
+    let mut sentences = vec![verdict(check)];
+    sentences.extend(check.unenforced.iter().map(|it| not_enforced(it, now)));
+    if !check.source.is_address() {
+        sentences.push(format!("source: it counts as one of {}", check.source));
+    }
+    sentences.push(format!("rule: {}", rule(check)));
+    if let Some(ban) = &check.ban {
+        sentences.extend(Circumstances::of_ban(ban).sentences(now));
+    }
+    let deciding = check.covering.iter().filter(|entry| entry.decides);
+    let by_hand = deciding.filter_map(|entry| Circumstances::of_entry(&entry.entry));
+    sentences.extend(by_hand.flat_map(|by_hand| by_hand.sentences(now)));
+    sentences.extend(check.protected.as_deref().map(protected));
+    sentences.extend(check.limited.iter().map(|it| limited(it, now)));
+    sentences.extend(
+        check
+            .covering
+            .iter()
+            .filter_map(|entry| beneath(entry, now)),
+    );
+    sentences.extend(check.lists.iter().map(|listed| list(listed, now)));
+    let limits = check.limits.iter();
+    sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
+    sentences.extend(check.wider.iter().flat_map(wider));
+    if let Some(budget) = &check.new_sources {
+        let budget = printable(&budget.to_string());
+        sentences.push(format!("new sources: {budget}, unless its source is known"));
+    }
+    sentences.push(format!("refused: {}", refusals(check, now)));
+    sentences.extend(check.strikes.as_ref().map(strikes));
+    let drops = check.last_drops.iter();
+    sentences.extend(drops.map(|event| format!("seen: {}", events::text::line(event, now))));
+    sentences
+}
+
+/// `not enforced: packets that come by eth0 pass, since 14:22:07: there is no such interface`
+fn not_enforced(unenforced: &Unenforced, now: &Zoned) -> String {
+    format!(
+        "{} on {}, where nothing is judged since {}: {}",
+        styled(BAD, "not enforced"),
+        printable(&unenforced.interface),
+        phrase::moment(unenforced.since, now),
+        printable(&unenforced.why)
+    )
+}
+
+/// Whether packets pass, and the reason as the metrics call it.
+fn verdict(check: &Check) -> String {
+    let Check {
+        address, reason, ..
+    } = check;
+    let reason = printable(reason);
+    match check.action.as_str() {
+        "drop" => format!(
+            "packets from {address} are {} ({reason})",
+            styled(BAD, "dropped")
+        ),
+        "observe" => format!(
+            "packets from {address} {}, but only because of the dry run: they would be dropped ({reason})",
+            styled(WARNING, "pass")
+        ),
+        _ if !check.unenforced.is_empty() && check.reason == NOT_ENFORCED => format!(
+            "packets from {address} {}, as nothing is enforced on any interface ({reason})",
+            styled(WARNING, "pass")
+        ),
+        _ => {
+            let passes = if check.classes.is_empty() {
+                styled(GOOD, "pass")
+            } else {
+                styled(WARNING, "pass")
+            };
+            let classes: String = check.classes.iter().map(but_of_class).collect();
+            format!("packets from {address} {passes} ({reason}){classes}")
+        }
+    }
+}
+
+/// `, but those of icmp are dropped (limited)`
+fn but_of_class(verdict: &ClassVerdict) -> String {
+    let (class, reason) = (printable(&verdict.class), printable(&verdict.reason));
+    match verdict.action.as_str() {
+        "drop" => format!(
+            ", but those of {class} are {} ({reason})",
+            styled(BAD, "dropped")
+        ),
+        _ => format!(
+            ", but those of {class} only because of the dry run: they would be dropped ({reason})"
+        ),
+    }
+}
+
+/// `limited: 10 packets per 1s for syn-flood by 192.0.2.0/24, since 14:22:07, until 14:32:07 (9m 59s left)`
+fn limited(limited: &Limited, now: &Zoned) -> String {
+    format!(
+        "limited: to {} for {} by {}, since {}, until {} ({} left)",
+        limited.limit,
+        limited.kind.label(),
+        limited.prefix,
+        phrase::moment(limited.since, now),
+        phrase::moment(limited.until, now),
+        phrase::span(now.timestamp(), limited.until)
+    )
+}
+
+/// What decides.
+fn rule(check: &Check) -> String {
+    let policy = printable(&check.policy);
+    match (check.reason.as_str(), &check.ban, check.rule) {
+        (_, Some(ban), _) => format!("the ban of {}", ban.prefix),
+        ("allowed", _, Some(prefix)) => format!("the allow list has {prefix}"),
+        ("aggregate-limited", ..) => {
+            "the limits that a prefix around it has, for all of its sources".to_owned()
+        }
+        ("node-limited", ..) => "the limits of the node, for everything that arrives".to_owned(),
+        (_, _, Some(prefix)) => format!("the policy `{policy}`, which is for {prefix}"),
+        (_, _, None) => {
+            format!("the policy `{policy}`, as for every source without one of its own")
+        }
+    }
+}
+
+/// `protected: it is the default gateway of eth0, so only bans with --force hold for it`
+fn protected(why: &str) -> String {
+    format!(
+        "protected: it is {}, so only bans with --force hold for it",
+        printable(why)
+    )
+}
+
+/// An entry that covers the address and does not decide; the default policy is beneath everything.
+fn beneath(covering: &Covering, now: &Zoned) -> Option<String> {
+    // Lists are told by themselves.
+    let is_of_list = match &covering.entry {
+        Entry::Allow(allow) => matches!(allow.origin, Origin::List(_)),
+        Entry::Ban(ban) => matches!(ban.origin, Origin::List(_)),
+        Entry::Policy { .. } => false,
+    };
+    if covering.decides || is_of_list {
+        return None;
+    }
+    let entry = match &covering.entry {
+        Entry::Allow(allow) => format!(
+            "the allow list has {}{}",
+            allow.prefix,
+            aside(&covering.entry, now)
+        ),
+        Entry::Ban(ban) => {
+            let reason = ban.reason.as_deref().map(printable);
+            format!(
+                "the ban of {} by {}, {}: {}",
+                ban.prefix,
+                phrase::author(ban),
+                phrase::until(ban.until, now),
+                reason.as_deref().unwrap_or("nobody said why")
+            )
+        }
+        Entry::Policy {
+            policy,
+            prefix: Some(prefix),
+            ..
+        } => format!(
+            "the policy `{}`, which is for {prefix}{}",
+            printable(policy),
+            aside(&covering.entry, now)
+        ),
+        Entry::Policy { prefix: None, .. } => return None,
+    };
+    Some(format!("beneath: {entry}"))
+}
+
+/// `list: spamhaus bans 192.0.2.0/24 (SBL1)`
+fn list(listed: &Listed, now: &Zoned) -> String {
+    let does = match listed.action {
+        Action::Ban => "bans",
+        Action::Allow => "allows",
+    };
+    let until = listed
+        .until
+        .map(|until| format!(", until {}", phrase::moment(until, now)));
+    let reason = listed
+        .reason
+        .as_deref()
+        .map(|reason| format!(" ({})", printable(reason)));
+    let (name, prefix) = (printable(&listed.list), listed.prefix);
+    format!(
+        "list: {name} {does} {prefix}{}{}",
+        reason.unwrap_or_default(),
+        until.unwrap_or_default()
+    )
+}
+
+/// The limits that a source shares with others.
+fn wider(limits: &WiderLimits) -> impl Iterator<Item = String> {
+    let whose = match limits.prefix {
+        Some(prefix) => format!("all of {prefix}"),
+        None => "the node, with what CPUs have drawn ahead".to_owned(),
+    };
+    let dry_run = if limits.observe { " (dry run)" } else { "" };
+    let states = limits.limits.iter();
+    states.map(move |state| format!("limit of {whose}{dry_run}: {}", usage(state)))
+}
+
+/// `1000 packets per 1s: 37 used, the window closes in 0.4s`
+fn usage(state: &LimitState) -> String {
+    let limit = &state.limit;
+    if state.used == 0 {
+        return format!("{limit}: nothing used");
+    }
+    let used = limit.unit().amount(state.used);
+    let used = match limit.algorithm() {
+        Algorithm::FixedWindow | Algorithm::SlidingWindow | Algorithm::SlidingLog => {
+            format!("{used} used")
+        }
+        Algorithm::TokenBucket { burst } => {
+            format!("{used} of {} used", limit.unit().amount(burst))
+        }
+    };
+    let clears = short(state.clears_in_seconds);
+    let clears = match limit.algorithm() {
+        Algorithm::FixedWindow => format!("the window closes in {clears}"),
+        Algorithm::SlidingWindow | Algorithm::SlidingLog => format!("all forgotten in {clears}"),
+        Algorithm::TokenBucket { .. } => format!("the bucket is full again in {clears}"),
+    };
+    if state.room_in_seconds > 0.0 {
+        let room = short(state.room_in_seconds);
+        return format!("{limit}: {used}, room in {room}, {clears}");
+    }
+    format!("{limit}: {used}, {clears}")
+}
+
+/// Seconds to a tenth while that matters.
+fn short(seconds: f64) -> String {
+    if seconds < 60.0 {
+        return format!("{seconds:.1}s");
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a window has at most 31 days"
+    )]
+    let seconds = seconds as i64;
+    let start = jiff::Timestamp::UNIX_EPOCH;
+    phrase::span(start, start + jiff::SignedDuration::from_secs(seconds))
+}
+
+/// `strikes: 37 that count; 5000 drops within 10s: banned for 10m`
+fn strikes(view: &StrikesView) -> String {
+    let before = match view.bans {
+        0 => String::new(),
+        1 => "; banned once before".to_owned(),
+        bans => format!("; banned {bans} times before"),
+    };
+    format!("strikes: {} that count; {}{before}", view.strikes, view.ban)
+}
+
+/// What else has dropped packets of the source, of those that were seen.
+fn by_others(check: &Check) -> String {
+    let reasons = check
+        .last_drops
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Drop(dropped) => Some(dropped.reason.as_str()),
+            _ => None,
+        });
+    let reasons: BTreeSet<&str> = reasons.collect();
+    if reasons.is_empty() {
+        return String::new();
+    }
+    let reasons: Vec<&str> = reasons.into_iter().collect();
+    format!("; drops that were seen: {}", printable(&reasons.join(", ")))
+}
+
+fn refusals(check: &Check, now: &Zoned) -> String {
+    match (check.refused_packets, check.refused_last) {
+        (0, _) => format!(
+            "nothing by its own limits that is remembered{}",
+            by_others(check)
+        ),
+        (packets, None) => format!("{} by limits", phrase::packets(packets)),
+        (packets, Some(last)) => format!(
+            "{} by limits, the last at {}",
+            phrase::packets(packets),
+            phrase::moment(last, now)
+        ),
+    }
+}

@@ -1,0 +1,80 @@
+//! What is told of a ban, an allow or limits beside what they say: until when, by whom, since when and why.
+
+use jiff::{Timestamp, Zoned};
+use ratelimit_core::api::{Ban, Entry, Origin};
+
+use crate::{output::printable, phrase};
+
+/// All of it.
+pub struct Circumstances<'a> {
+    done: &'static str,
+    author: String,
+    until: Option<Timestamp>,
+    since: Timestamp,
+    reason: Option<&'a str>,
+}
+
+impl<'a> Circumstances<'a> {
+    /// Those of a ban.
+    pub fn of_ban(ban: &'a Ban) -> Self {
+        Self {
+            done: "banned",
+            author: phrase::author(ban),
+            until: ban.until,
+            since: ban.since,
+            reason: ban.reason.as_deref(),
+        }
+    }
+
+    /// Those of an allow, or of the limits of a policy; `None` where nobody set them by hand.
+    pub fn of_entry(entry: &'a Entry) -> Option<Self> {
+        match entry {
+            Entry::Allow(allow) if allow.origin == Origin::Manual => Some(Self {
+                done: "allowed",
+                author: printable(allow.author.as_deref()?),
+                until: allow.until,
+                since: allow.since?,
+                reason: allow.reason.as_deref(),
+            }),
+            Entry::Policy { by_hand, .. } => by_hand.as_ref().map(|by_hand| Self {
+                done: "limited",
+                author: printable(&by_hand.author),
+                until: by_hand.until,
+                since: by_hand.since,
+                reason: by_hand.reason.as_deref(),
+            }),
+            Entry::Allow(_) | Entry::Ban(_) => None,
+        }
+    }
+
+    /// A line for each.
+    pub fn sentences(&self, now: &Zoned) -> Vec<String> {
+        let until = match self.until {
+            Some(until) => format!(
+                "until: {} ({} left)",
+                phrase::moment(until, now),
+                phrase::span(now.timestamp(), until)
+            ),
+            None => "until: forever".to_owned(),
+        };
+        let since = phrase::moment(self.since, now);
+        let reason = self.reason.map(printable);
+        vec![
+            until,
+            format!("{}: by {}, since {since}", self.done, self.author),
+            format!("why: {}", reason.as_deref().unwrap_or("nobody said")),
+        ]
+    }
+}
+
+/// `, allowed by root, until 14:32:07: monitoring` of what was set by hand, else nothing.
+pub fn aside(entry: &Entry, now: &Zoned) -> String {
+    let Some(entry) = Circumstances::of_entry(entry) else {
+        return String::new();
+    };
+    let Circumstances { done, author, .. } = &entry;
+    let until = phrase::until(entry.until, now);
+    let reason = entry.reason.map(printable);
+    let reason = reason.as_deref().unwrap_or("nobody said why");
+    format!(", {done} by {author}, {until}: {reason}")
+}

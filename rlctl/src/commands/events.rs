@@ -1,0 +1,139 @@
+//! `rlctl events`: what happened lately, and with `--follow` what happens.
+
+pub mod text;
+
+use hyper::Method;
+use jiff::Zoned;
+use ratelimit_core::{
+    api::{Event, EventKind},
+    prefix::Prefix,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    arguments::EventsArguments,
+    client::{self, Client},
+    exit_code::ExitCode,
+    failure::Failure,
+    output::{Output, printable},
+    prefixes,
+    report::Report,
+    stream::Ended,
+};
+
+/// How many that are kept come first, unless it is said.
+const BEFORE_FOLLOWING: u32 = 10;
+
+/// Shows events as they come.
+pub fn run(
+    arguments: &EventsArguments,
+    client: &Client,
+    output: &Output,
+) -> Result<Report, Failure> {
+    let path = path(arguments)?;
+    let mut lines = Lines::default();
+    let ended = client.stream(Method::GET, &path, None::<&Value>, None, |piece| {
+        lines.push(piece);
+        while let Some(line) = lines.next() {
+            if !show(&line, output)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    })?;
+    if arguments.follow && ended == Ended::Daemon {
+        return Err(Failure::new(ExitCode::NoDaemon, "the daemon stopped"));
+    }
+    Ok(Report::printed())
+}
+
+fn path(arguments: &EventsArguments) -> Result<String, Failure> {
+    let first = arguments.follow.then_some(BEFORE_FOLLOWING);
+    let source = arguments.source.as_deref().map(prefixes::read_one);
+    let query = Query {
+        follow: arguments.follow,
+        count: arguments.count.or(first),
+        only: arguments.only,
+        source: source.transpose()?,
+    };
+    Ok(client::with_query("/v1/events", &query))
+}
+
+#[derive(Serialize)]
+struct Query {
+    follow: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    only: Option<EventKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<Prefix>,
+}
+
+/// Prints a line; `false` when nobody reads any more.
+fn show(line: &[u8], output: &Output) -> Result<bool, Failure> {
+    let json: Value = serde_json::from_slice(line).map_err(|error| {
+        Failure::refused(format!("an event of the daemon is not understood: {error}"))
+    })?;
+    output.line(&json, || sentence(&json, &Zoned::now()))
+}
+
+/// An event for people; of one that only a newer daemon knows, as much as can be told.
+fn sentence(json: &Value, now: &Zoned) -> String {
+    match serde_json::from_value::<Event>(json.clone()) {
+        Ok(event) => text::line(&event, now),
+        Err(_) => printable(&json.to_string()),
+    }
+}
+
+/// Whole lines out of pieces.
+#[derive(Default)]
+struct Lines {
+    pieces: Vec<u8>,
+    /// How much of `pieces` was given out.
+    given: usize,
+}
+
+impl Lines {
+    fn push(&mut self, piece: &[u8]) {
+        self.pieces.drain(..self.given);
+        self.given = 0;
+        self.pieces.extend_from_slice(piece);
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let rest = &self.pieces[self.given..];
+        let end = rest.iter().position(|byte| *byte == b'\n')?;
+        let line = rest[..end].to_vec();
+        self.given += end + 1;
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_newer_daemon_tells_is_shown_as_it_comes() {
+        let json: Value = serde_json::from_str(r#"{"event":"new"}"#).unwrap();
+        assert_eq!(sentence(&json, &now()), r#"{"event":"new"}"#);
+    }
+
+    #[test]
+    fn lines_are_whole_however_they_come() {
+        let mut lines = Lines::default();
+        lines.push(b"a");
+        assert_eq!(lines.next(), None);
+        lines.push(b"b\nc\n");
+        assert_eq!(lines.next(), Some(b"ab".to_vec()));
+        lines.push(b"d");
+        assert_eq!(lines.next(), Some(b"c".to_vec()));
+        assert_eq!(lines.next(), None);
+    }
+
+    fn now() -> Zoned {
+        "2026-03-02T14:50:00Z[UTC]".parse().unwrap()
+    }
+}

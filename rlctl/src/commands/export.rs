@@ -1,0 +1,44 @@
+//! `rlctl export`: bans, allows and lists as lines of text, which are printed as they come.
+
+use hyper::Method;
+use ratelimit_core::api::{ExportRequest, Exported};
+use serde_json::Value;
+
+use crate::{
+    client::{self, Client},
+    failure::Failure,
+    list_arguments::ExportArguments,
+    output,
+    report::Report,
+    stream::Ended,
+};
+
+/// Exports what is asked for; with `--json` too, lines are lines.
+pub fn run(arguments: &ExportArguments, client: &Client) -> Result<Report, Failure> {
+    let what = match arguments {
+        ExportArguments { list: Some(_), .. } => Exported::List,
+        ExportArguments { bans: true, .. } => Exported::Bans,
+        ExportArguments { allows: true, .. } => Exported::Allows,
+        ExportArguments { all: true, .. } => Exported::All,
+        _ => Exported::Kept,
+    };
+    let request = ExportRequest {
+        what,
+        list: arguments.list.clone(),
+        format: arguments.format,
+    };
+    let path = client::with_query("/v1/export", &request);
+    let mut is_empty = true;
+    let ended = client.stream(Method::GET, &path, None::<&Value>, None, |piece| {
+        is_empty = false;
+        output::piece(piece)
+    })?;
+    if ended == Ended::User {
+        return Err(Failure::refused("the export was stopped before its end"));
+    }
+    let report = Report::printed();
+    if is_empty {
+        return Ok(report.note("there is nothing to export"));
+    }
+    Ok(report)
+}

@@ -1,0 +1,177 @@
+//! `rlctl import`: a list of any format goes to the daemon, which says what was different.
+
+use std::{
+    io::Read,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
+};
+
+use indicatif::ProgressBar;
+use ratelimit_core::{
+    api::{ImportInto, ImportRequest, Imported, ImportedInto, Progress},
+    lists::BYTES_MAX,
+};
+
+use crate::{
+    client::{Answer, Client},
+    failure::Failure,
+    input::{self, Input},
+    list_arguments::ImportArguments,
+    output::{printable, printable_lines},
+    phrase,
+    report::Report,
+};
+
+/// How often the daemon is asked how far it is.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Imports a list.
+pub fn run(arguments: &ImportArguments, client: &Client) -> Result<Report, Failure> {
+    let mut file = Input::open(&arguments.file)?;
+    let request = request(arguments, file.name());
+    let body = read(&mut file)?;
+    drop(file);
+    let size = phrase::size(body.len() as u64);
+    let waiting = input::waiting(&format!("importing {size}"));
+    let answer: Result<Answer<Imported>, Failure> = watched(&waiting, client, || {
+        client.upload("/v1/import", &request, body)
+    });
+    waiting.finish_and_clear();
+    let answer = answer?;
+    let text = sentences(&answer.value);
+    let notes = notes(&answer.value);
+    let mut report = Report::new(answer, text);
+    report.notes = notes;
+    Ok(report)
+}
+
+/// Does `work`, and shows meanwhile how far the daemon is, where anybody sees it.
+fn watched<T>(waiting: &ProgressBar, daemon: &Client, work: impl FnOnce() -> T) -> T {
+    if waiting.is_hidden() {
+        return work();
+    }
+    let (done, is_done) = mpsc::channel::<()>();
+    let daemon = daemon.another();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while is_done.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                // Whatever fails here is told by the answer itself.
+                if let Ok(answer) = daemon.get::<Progress>("/v1/progress") {
+                    input::show(waiting, answer.value);
+                }
+            }
+        });
+        let answer = work();
+        drop(done);
+        answer
+    })
+}
+
+fn request(arguments: &ImportArguments, name: &str) -> ImportRequest {
+    let into = match arguments {
+        ImportArguments { list: Some(_), .. } => ImportInto::List,
+        ImportArguments { ban: true, .. } => ImportInto::Bans,
+        ImportArguments { allow: true, .. } => ImportInto::Allows,
+        _ => ImportInto::Origins,
+    };
+    ImportRequest {
+        into,
+        list: arguments.list.clone(),
+        action: arguments.action.into(),
+        seconds: arguments.term.seconds(),
+        reason: arguments.reason.clone(),
+        name: Some(name.to_owned()),
+        dry_run: arguments.dry_run,
+        skip_bad: arguments.skip_bad,
+        force: arguments.force,
+        allow_empty: arguments.allow_empty,
+    }
+}
+
+fn read(file: &mut Input) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    let read = file.take(BYTES_MAX as u64 + 1).read_to_end(&mut body);
+    if let Err(error) = read {
+        let name = file.name();
+        return Err(Failure::refused(format!("cannot read {name}: {error}")));
+    }
+    if body.len() > BYTES_MAX {
+        let name = file.name();
+        let most = phrase::size(BYTES_MAX as u64);
+        return Err(Failure::refused(format!("{name} is larger than {most}"))
+            .hint("split it, and import the parts as lists of their own"));
+    }
+    Ok(body)
+}
+
+/// `list:spamhaus: +1402 -3 =12`
+fn sentences(imported: &Imported) -> String {
+    let lines = imported.targets.iter().map(|target| {
+        let dry_run = if imported.dry_run { "dry run: " } else { "" };
+        format!("{dry_run}{}", difference(target))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn difference(target: &ImportedInto) -> String {
+    let ImportedInto {
+        into,
+        added,
+        removed,
+        updated,
+        kept,
+        longer: _,
+    } = target;
+    let changed = match updated {
+        0 => String::new(),
+        updated => format!(" ~{updated}"),
+    };
+    format!("{}: +{added} -{removed}{changed} ={kept}", printable(into))
+}
+
+fn notes(imported: &Imported) -> Vec<String> {
+    let mut notes = vec![format!("read as {}", printable(&imported.format))];
+    if imported.duplicates > 0 {
+        let entries = phrase::count(
+            imported.duplicates,
+            "entry stood twice",
+            "entries stood twice",
+        );
+        notes.push(format!(
+            "{entries}, and {} merged",
+            was(imported.duplicates)
+        ));
+    }
+    if imported.covered > 0 {
+        let entries = phrase::count(imported.covered, "entry lay", "entries lay");
+        notes.push(format!(
+            "{entries} in a wider one, and {} merged",
+            was(imported.covered)
+        ));
+    }
+    let longer: usize = imported.targets.iter().map(|target| target.longer).sum();
+    if longer > 0 {
+        let bans = phrase::count(longer, "ban holds", "bans hold");
+        notes.push(format!(
+            "{bans} longer than the list says, and {} left as {}",
+            was(longer),
+            if longer == 1 { "it was" } else { "they were" }
+        ));
+    }
+    let skipped = imported.skipped.iter();
+    notes.extend(skipped.map(|(why, count)| {
+        let entries = phrase::count(*count, "entry", "entries");
+        format!("{entries} left out: {}", printable(why))
+    }));
+    notes.extend(phrase::spared(&imported.spared));
+    if let Some(lines) = &imported.bad_lines {
+        let count = phrase::count(imported.bad, "bad line", "bad lines");
+        notes.push(format!("{count} left out:\n{}", printable_lines(lines)));
+    }
+    notes
+}
+
+fn was(count: usize) -> &'static str {
+    if count == 1 { "was" } else { "were" }
+}

@@ -1,0 +1,76 @@
+//! `rlctl limit set` and `rlctl limit rm`: limits at run time, in place of what the configuration says, until when.
+
+use jiff::Zoned;
+use ratelimit_core::{
+    api::{Changed, LimitRequest, LimitTarget},
+    prefix::Prefix,
+};
+
+use crate::{
+    arguments::LimitSetArguments,
+    client::{Answer, Client},
+    commands::ban,
+    failure::Failure,
+    phrase, prefixes,
+    report::Report,
+};
+
+/// Gives a prefix, or every source without a policy of its own, limits.
+pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let request = request(arguments)?;
+    let answer: Answer<Changed> = client.post("/v1/limits", &request)?;
+    let term = phrase::term(arguments.term, answer.value.until, now);
+    let novelty = ban::novelty(1, &answer.value);
+    let anew = if answer.value.starts_anew {
+        "; what its sources have used starts anew"
+    } else {
+        ""
+    };
+    let text = format!("{}, {term}{novelty}{anew}", sentence(&request));
+    Ok(Report::new(answer, text))
+}
+
+/// Takes limits set by hand away.
+pub fn rm(prefix: Option<&str>, client: &Client) -> Result<Report, Failure> {
+    let prefix = prefix.map(prefixes::read_one).transpose()?;
+    let answer: Answer<Changed> = client.delete("/v1/limits", &LimitTarget { prefix })?;
+    let whose = whose(prefix);
+    if answer.value.removed > 0 {
+        let text = format!("took the limits of {whose} away: the configuration holds again");
+        return Ok(Report::new(answer, text));
+    }
+    let mut report = Report::new(answer, "");
+    let failure = Failure::refused(format!("no limits of {whose} were set by hand"));
+    report.failure = Some(failure.hint("`rlctl limit list` shows those that were"));
+    Ok(report)
+}
+
+fn request(arguments: &LimitSetArguments) -> Result<LimitRequest, Failure> {
+    let prefix = arguments.prefix.as_deref().map(prefixes::read_one);
+    let limits = arguments.limits.limits();
+    Ok(LimitRequest {
+        prefix: prefix.transpose()?,
+        limits: limits.map_err(|error| Failure::usage(error.to_string()))?,
+        observe: arguments.observe,
+        seconds: arguments.term.seconds(),
+        reason: arguments.reason.clone(),
+    })
+}
+
+/// `limited 203.0.113.0/24 to 1000 packets per 1s and 50MB per 1s`
+fn sentence(request: &LimitRequest) -> String {
+    let whose = whose(request.prefix);
+    let limits = phrase::and(&request.limits);
+    if request.observe {
+        format!("counting what {limits} would drop of {whose}; it passes")
+    } else {
+        format!("limited {whose} to {limits}")
+    }
+}
+
+fn whose(prefix: Option<Prefix>) -> String {
+    prefix.map_or_else(
+        || "the default policy".to_owned(),
+        |prefix| prefix.to_string(),
+    )
+}

@@ -1,0 +1,133 @@
+//! `rlctl list`: bans, allows and limits as tables. An empty list is an empty table without its head.
+
+use jiff::{Timestamp, Zoned};
+use ratelimit_core::api::{Allow, AppliesTo, Ban, Origin, PolicyView};
+
+use crate::{
+    client::{Answer, Client},
+    failure::Failure,
+    phrase,
+    report::Report,
+    table::{Table, left},
+};
+
+/// Lists who is banned.
+pub fn bans(client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let answer: Answer<Vec<Ban>> = client.get("/v1/bans")?;
+    if answer.value.is_empty() {
+        return Ok(Report::new(answer, "").note("nobody is banned"));
+    }
+    let columns = ["PREFIX", "UNTIL", "LEFT", "SINCE", "ORIGIN", "BY", "REASON"];
+    let mut table = Table::new(columns.map(left));
+    for ban in &answer.value {
+        table.row([
+            ban.prefix.to_string(),
+            phrase::end(ban.until, now),
+            remaining(ban.until, now),
+            phrase::moment(ban.since, now),
+            ban.origin.to_string(),
+            ban.author.to_string(),
+            ban.reason.as_deref().unwrap_or_default().to_owned(),
+        ]);
+    }
+    Ok(Report::new(answer, table.to_string()))
+}
+
+/// Lists who is exempt.
+pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let answer: Answer<Vec<Allow>> = client.get("/v1/allows")?;
+    if answer.value.is_empty() {
+        return Ok(Report::new(answer, "").note("nobody is on the allow list"));
+    }
+    let mut table = Table::new(["PREFIX", "UNTIL", "LEFT", "SINCE", "BY", "REASON"].map(left));
+    for allow in &answer.value {
+        let since = allow.since.map(|since| phrase::moment(since, now));
+        table.row([
+            allow.prefix.to_string(),
+            phrase::end(allow.until, now),
+            remaining(allow.until, now),
+            since.unwrap_or_default(),
+            author(&allow.origin, allow.author.as_deref()),
+            allow.reason.clone().unwrap_or_default(),
+        ]);
+    }
+    Ok(Report::new(answer, table.to_string()))
+}
+
+/// Lists policies: a line for each of their limits and prefixes, side by side. Of limits set by hand it says until and since
+/// when, and why.
+pub fn limits(client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let answer: Answer<Vec<PolicyView>> = client.get("/v1/limits")?;
+    let columns = [
+        "POLICY", "PREFIX", "LIMIT", "MODE", "UNTIL", "LEFT", "SINCE", "BY", "REASON",
+    ];
+    let mut table = Table::new(columns.map(left));
+    for policy in &answer.value {
+        policy_rows(policy, &mut table, now);
+    }
+    Ok(Report::new(answer, table.to_string()))
+}
+
+fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
+    let mode = if policy.observe { "observe" } else { "enforce" };
+    let by_hand = policy.by_hand.as_ref();
+    let (until, left, since) = by_hand.map_or_else(Default::default, |by_hand| {
+        let until = phrase::end(by_hand.until, now);
+        let since = phrase::moment(by_hand.since, now);
+        (until, remaining(by_hand.until, now), since)
+    });
+    let reason = by_hand.and_then(|by_hand| by_hand.reason.as_deref());
+    let author = author(
+        &policy.origin,
+        by_hand.map(|by_hand| by_hand.author.as_str()),
+    );
+    let first = |text: &str, row| if row == 0 { text } else { "" }.to_owned();
+    let limits = policy.limits.iter().map(ToString::to_string);
+    let ban = policy.ban.iter().map(|ban| format!("after {ban}"));
+    let limits: Vec<String> = limits.chain(ban).collect();
+    for row in 0..limits.len().max(policy.prefixes.len()).max(1) {
+        let prefix = policy.prefixes.get(row).map(ToString::to_string);
+        let limit = limits.get(row).cloned();
+        table.row([
+            first(&policy.name, row),
+            prefix.unwrap_or_else(|| first(default_for(policy), row)),
+            limit.unwrap_or_else(|| first(no_limit(policy), row)),
+            first(mode, row),
+            first(&until, row),
+            first(&left, row),
+            first(&since, row),
+            first(&author, row),
+            first(reason.unwrap_or_default(), row),
+        ]);
+    }
+}
+
+/// Whom a policy without prefixes is for.
+fn default_for(policy: &PolicyView) -> &'static str {
+    match policy.applies_to {
+        AppliesTo::Prefix => "each, as one",
+        AppliesTo::Node => "everything",
+        AppliesTo::Source if policy.prefixes.is_empty() => "all others",
+        AppliesTo::Source => "",
+    }
+}
+
+fn no_limit(policy: &PolicyView) -> &'static str {
+    if policy.limits.is_empty() {
+        "unlimited"
+    } else {
+        ""
+    }
+}
+
+fn remaining(until: Option<Timestamp>, now: &Zoned) -> String {
+    until.map_or_else(String::new, |until| phrase::span(now.timestamp(), until))
+}
+
+fn author(origin: &Origin, author: Option<&str>) -> String {
+    match (origin, author) {
+        (Origin::Manual | Origin::Forced, Some(author)) => author.to_owned(),
+        (Origin::Manual, None) => "rlctl".to_owned(),
+        (origin, _) => origin.to_string(),
+    }
+}

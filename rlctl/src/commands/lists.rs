@@ -1,0 +1,101 @@
+//! `rlctl lists`: which lists there are, where they come from, and how it goes with their files.
+
+use jiff::Zoned;
+use ratelimit_core::{
+    api::{Changed, ListTarget, ListView},
+    quantity,
+};
+
+use crate::{
+    client::{Answer, Client},
+    failure::Failure,
+    output::{BAD, printable, printable_lines, styled},
+    phrase,
+    report::Report,
+    table::{Table, left, right},
+};
+
+/// Shows all lists.
+pub fn show(client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let answer: Answer<Vec<ListView>> = client.get("/v1/lists")?;
+    if answer.value.is_empty() {
+        return Ok(Report::new(answer, "").note("there are no lists"));
+    }
+    let mut table = Table::new([
+        left("LIST"),
+        left("ACTION"),
+        right("ENTRIES"),
+        left("CHANGED"),
+        left("READ"),
+        left("EVERY"),
+        left("FILE"),
+    ]);
+    for list in &answer.value {
+        table.row(row(list, now));
+    }
+    let notes: Vec<String> = answer.value.iter().flat_map(notes).collect();
+    let mut report = Report::new(answer, table.to_string());
+    report.notes = notes;
+    Ok(report)
+}
+
+fn row(list: &ListView, now: &Zoned) -> [String; 7] {
+    let moment = |time| phrase::moment(time, now);
+    let imported = list.file.is_none();
+    let every = list
+        .every_seconds
+        .and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    let read = match list.read {
+        Some(time) => format!("{} ago", phrase::span(time, now.timestamp())),
+        None if imported => "-".to_owned(),
+        None => "never".to_owned(),
+    };
+    [
+        list.name.to_string(),
+        list.action.label().to_owned(),
+        list.entries.to_string(),
+        list.since.map_or_else(|| "never".to_owned(), moment),
+        read,
+        every.map_or_else(
+            || "-".to_owned(),
+            |every| quantity::duration(every).to_string(),
+        ),
+        list.file.clone().unwrap_or_else(|| "imported".to_owned()),
+    ]
+}
+
+/// What is wrong with the file of a list, and which of its entries stop where.
+fn notes(list: &ListView) -> impl Iterator<Item = String> {
+    let spared = phrase::spared(&list.spared);
+    let spared = spared
+        .into_iter()
+        .map(|spared| format!("list {}: {spared}", printable(&list.name)));
+    trouble(list).into_iter().chain(spared)
+}
+
+/// What is wrong with the file of a list.
+pub fn trouble(list: &ListView) -> Option<String> {
+    let error = list.error.as_deref()?;
+    let stays = styled(BAD, "its file was not taken, and it stays as it was");
+    let times = phrase::count(
+        usize::try_from(list.errors).unwrap_or(usize::MAX),
+        "time",
+        "times",
+    );
+    Some(format!(
+        "list {}: {stays} ({times}):\n{}",
+        printable(&list.name),
+        printable_lines(error)
+    ))
+}
+
+/// Takes a list away.
+pub fn rm(name: &str, client: &Client) -> Result<Report, Failure> {
+    let target = ListTarget {
+        name: name.to_owned(),
+    };
+    let answer: Answer<Changed> = client.delete("/v1/lists", &target)?;
+    let entries = phrase::count(answer.value.removed, "entry", "entries");
+    let text = format!("took the list {} away, with {entries}", printable(name));
+    Ok(Report::new(answer, text))
+}

@@ -1,0 +1,49 @@
+//! `rlctl pass-all`: everything passes, or packets are judged again.
+
+use jiff::Zoned;
+use ratelimit_core::api::{PassAllRequest, PassAllStatus};
+
+use crate::{
+    arguments::PassAllVerb,
+    client::{Answer, Client},
+    failure::Failure,
+    phrase,
+    report::Report,
+};
+
+/// Opens everything, or ends that.
+pub fn run(verb: &PassAllVerb, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let request = match verb {
+        PassAllVerb::On { term } => PassAllRequest {
+            on: true,
+            seconds: term.seconds(),
+        },
+        PassAllVerb::Off => PassAllRequest {
+            on: false,
+            seconds: None,
+        },
+    };
+    let answer: Answer<Option<PassAllStatus>> = client.post("/v1/pass-all", &request)?;
+    let text = match &answer.value {
+        Some(status) => format!("everything passes {}", end(status, now)),
+        None => "packets are judged again".to_owned(),
+    };
+    Ok(Report::new(answer, text))
+}
+
+/// `pass-all is on since 14:22:07 by root: ...`, for people who may not know.
+pub fn warning(status: &PassAllStatus, now: &Zoned) -> String {
+    format!(
+        "pass-all is on: nothing is dropped, since {} by {}, {}; `rlctl pass-all off` ends it",
+        phrase::moment(status.since, now),
+        status.author,
+        end(status, now)
+    )
+}
+
+fn end(status: &PassAllStatus, now: &Zoned) -> String {
+    match status.until {
+        Some(until) => format!("until {}", phrase::moment(until, now)),
+        None => "until somebody ends it".to_owned(),
+    }
+}

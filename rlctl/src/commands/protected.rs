@@ -1,0 +1,28 @@
+//! `rlctl protected`: the addresses without which this host would be cut off, and why.
+
+use ratelimit_core::api::ProtectedView;
+
+use crate::{
+    client::{Answer, Client},
+    failure::Failure,
+    output::printable,
+    phrase,
+    report::Report,
+    table::{Table, left},
+};
+
+/// Lists what no ban holds for that was not forced.
+pub fn run(client: &Client) -> Result<Report, Failure> {
+    let answer: Answer<Vec<ProtectedView>> = client.get("/v1/protected")?;
+    let mut table = Table::new(["PREFIX", "REASON", "BANNED AROUND IT"].map(left));
+    for own in &answer.value {
+        let reasons: Vec<String> = own.reasons.iter().map(|reason| printable(reason)).collect();
+        let spared = if own.spared { "yes, and spared" } else { "no" };
+        table.row([
+            own.prefix.to_string(),
+            phrase::and(&reasons),
+            spared.to_owned(),
+        ]);
+    }
+    Ok(Report::new(answer, table.to_string()))
+}

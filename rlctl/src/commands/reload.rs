@@ -1,0 +1,48 @@
+//! `rlctl reload`: the configuration is read again, and what changed is said.
+
+use ratelimit_core::api::Reloaded;
+
+use crate::{
+    client::{Answer, Client},
+    failure::Failure,
+    output::{printable, printable_lines},
+    phrase,
+    report::Report,
+};
+
+/// Has the daemon read its configuration again.
+pub fn run(client: &Client) -> Result<Report, Failure> {
+    let answer: Answer<Reloaded> = client.call("/v1/reload")?;
+    let text = sentences(&answer.value);
+    Ok(Report::new(answer, text))
+}
+
+fn sentences(reloaded: &Reloaded) -> String {
+    let files = printable(&phrase::and(&reloaded.files));
+    if reloaded.changes.is_empty() {
+        return format!("reloaded {files}: nothing is different");
+    }
+    let changes = phrase::count(reloaded.changes.len(), "change", "changes");
+    // What is wrong with the file of a list is shown with its line.
+    let lines = reloaded.changes.iter();
+    let lines = lines.map(|change| printable_lines(change).replace('\n', "\n    "));
+    let lines: Vec<String> = lines.collect();
+    format!("reloaded {files}: {changes}\n  {}", lines.join("\n  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_list_stands_in_lines_of_its_own() {
+        let reloaded = Reloaded {
+            files: vec!["a.toml".to_owned()],
+            changes: vec!["list x: not taken: l:2:1: no\n2 | bad\n  | ^^^ write".to_owned()],
+        };
+        assert_eq!(
+            sentences(&reloaded),
+            "reloaded a.toml: 1 change\n  list x: not taken: l:2:1: no\n    2 | bad\n      | ^^^ write"
+        );
+    }
+}

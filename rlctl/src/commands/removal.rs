@@ -1,0 +1,133 @@
+//! What `unban` and `allow rm` have in common: something named may not be there.
+
+use std::collections::BTreeMap;
+
+use ratelimit_core::{
+    api::{Changed, Held, Origin, PrefixesRequest},
+    prefix::Prefix,
+};
+
+use crate::{
+    arguments::PrefixesArguments, chunks, client::Client, failure::Failure, output::printable,
+    phrase, prefixes, report::Report,
+};
+
+/// Prefixes that are named one by one in a note; the others are counted.
+const NAMED_MAX: usize = 10;
+
+/// A list from which something is taken.
+pub struct Removal {
+    /// Where the daemon has it.
+    pub path: &'static str,
+    /// What is said of those who were on it: `unbanned {}`.
+    pub done: fn(&str) -> String,
+    /// What is said of one who was not: `is not banned`.
+    pub absent: &'static str,
+    /// What is said of several who were not: `are not banned`.
+    pub absent_many: &'static str,
+}
+
+impl Removal {
+    /// Takes the prefixes off the list. It counts as refused when none of them was there.
+    pub fn run(&self, arguments: &PrefixesArguments, client: &Client) -> Result<Report, Failure> {
+        let prefixes = prefixes::read(&arguments.prefixes)?;
+        let answer = chunks::send(&prefixes, |prefixes| {
+            client.delete(self.path, &PrefixesRequest { prefixes })
+        })?;
+        let Changed {
+            mut absent,
+            removed,
+            held,
+            ..
+        } = answer.value.clone();
+        let mut report = Report::new(answer, "");
+        report.notes.extend(chunks::note(&prefixes));
+        if removed == 0 {
+            report.failure = Some(self.nothing_done(&prefixes, &held));
+            return Ok(report);
+        }
+        let gone: Vec<Prefix> = prefixes
+            .into_iter()
+            .filter(|prefix| !absent.contains(prefix))
+            .collect();
+        report.text = (self.done)(&phrase::whom(&gone));
+        absent.retain(|prefix| held.iter().all(|held| held.prefix != *prefix));
+        report.notes.extend(self.remarks(&absent));
+        report.notes.extend(still_banned(&held));
+        Ok(report)
+    }
+
+    fn nothing_done(&self, named: &[Prefix], held: &[Held]) -> Failure {
+        match named {
+            [prefix] if !held.is_empty() => {
+                let bans: Vec<&Held> = held.iter().collect();
+                Failure::refused(format!("{prefix} is banned by {}", by_name(&bans)))
+                    .hint(format!("to let it through, use `rlctl allow add {prefix}`"))
+            }
+            [prefix] => Failure::refused(format!("{prefix} {}", self.absent)).hint(format!(
+                "`rlctl check {}` says what holds",
+                prefix.address()
+            )),
+            several => Failure::refused(format!(
+                "all {} prefixes {}",
+                several.len(),
+                self.absent_many
+            )),
+        }
+    }
+
+    fn remarks(&self, absent: &[Prefix]) -> Vec<String> {
+        let named = absent.iter().take(NAMED_MAX);
+        let mut remarks: Vec<String> = named
+            .map(|prefix| format!("{prefix} {}", self.absent))
+            .collect();
+        if absent.len() > NAMED_MAX {
+            remarks.push(format!(
+                "{} more {}",
+                absent.len() - NAMED_MAX,
+                self.absent_many
+            ));
+        }
+        remarks
+    }
+}
+
+/// What is said of prefixes that lists or wider prefixes still ban.
+fn still_banned(held: &[Held]) -> Vec<String> {
+    let mut bans: BTreeMap<Prefix, Vec<&Held>> = BTreeMap::new();
+    for held in held {
+        bans.entry(held.prefix).or_default().push(held);
+    }
+    let named = bans.iter().take(NAMED_MAX);
+    let mut remarks: Vec<String> = named
+        .map(|(prefix, bans)| format!("{prefix} stays banned by {}", by_name(bans)))
+        .collect();
+    if bans.len() > NAMED_MAX {
+        remarks.push(format!(
+            "{} more stay banned by lists or wider prefixes",
+            bans.len() - NAMED_MAX
+        ));
+    }
+    remarks
+}
+
+/// `the list a`, `the lists a and b`, `the ban of 192.0.2.0/24 (manual)`
+fn by_name(held: &[&Held]) -> String {
+    let mut lists = Vec::new();
+    let mut parts = Vec::new();
+    for held in held {
+        match &held.origin {
+            Origin::List(name) => lists.push(printable(name)),
+            origin => {
+                let origin = printable(&origin.to_string());
+                parts.push(format!("the ban of {} ({origin})", held.banned));
+            }
+        }
+    }
+    match &lists[..] {
+        [] => {}
+        [list] => parts.push(format!("the list {list}")),
+        several => parts.push(format!("the lists {}", phrase::and(several))),
+    }
+    phrase::and(&parts)
+}

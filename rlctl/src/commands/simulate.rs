@@ -1,0 +1,119 @@
+//! `rlctl simulate`: what a configuration would have dropped of the packets of a capture. It needs no daemon.
+
+mod answer;
+mod text;
+
+use std::{path::Path, time::Duration};
+
+use jiff::Timestamp;
+use ratelimit_core::{
+    capture::{Capture, CaptureError},
+    config, list_file,
+    simulation::{Configured, Simulation, TooManyIntervals, answer::Answer},
+};
+use rustix::time::ClockId;
+
+use self::answer::{CaptureJson, ConfigJson, SimulateJson};
+use crate::{
+    commands::config::wrong,
+    failure::Failure,
+    input::Input,
+    output::{printable, printable_lines},
+    report::Report,
+    simulate_arguments::SimulateArguments,
+};
+
+/// Reads the capture through both configurations. It ends as refused, and with an answer, when the capture ends too early.
+pub fn run(arguments: &SimulateArguments) -> Result<Report, Failure> {
+    let (new, mut notes) = load(&arguments.config)?;
+    let old = arguments.compare.as_deref().map(load).transpose()?;
+    let (old, old_notes) = old.map_or((None, vec![]), |(old, notes)| (Some(old), notes));
+    notes.extend(old_notes);
+    let mut simulation = Simulation::new(new, old, arguments.interval)
+        .map_err(|error| Failure::refused(error.to_string()))?;
+    let input = Input::open(&arguments.capture)?;
+    let name = input.name().to_owned();
+    let mut capture = Capture::open(input).map_err(|error| no_capture(&name, &error))?;
+    let format = capture.format();
+    let ended = capture.read(|packet| Ok(simulation.packet(packet)?));
+    let answer = simulation.answer(arguments.top);
+    let broken = match ended {
+        Ok(()) => None,
+        Err(Stopped::Intervals(error)) => return Err(Failure::usage(error.to_string())),
+        Err(Stopped::Capture(error)) if answer.packets == 0 => {
+            return Err(no_capture(&name, &error));
+        }
+        Err(Stopped::Capture(error)) => Some(error),
+    };
+    drop(capture);
+    let json = SimulateJson {
+        capture: CaptureJson::new(&name, format, &answer, broken.as_ref()),
+        config: ConfigJson::new(&arguments.config, answer.observe),
+        compared_with: arguments.compare.as_deref().map(Path::to_path_buf),
+        answer: &answer,
+    };
+    notes.extend(text::notes(&answer));
+    let mut report = Report::from_json(json.into_value(), text::render(&name, arguments, &answer));
+    report.notes = notes;
+    report.failure = broken.map(|error| half_read(&name, &error, &answer));
+    Ok(report)
+}
+
+/// Why packets are not read any further.
+enum Stopped {
+    Capture(CaptureError),
+    Intervals(TooManyIntervals),
+}
+
+impl From<CaptureError> for Stopped {
+    fn from(error: CaptureError) -> Self {
+        Self::Capture(error)
+    }
+}
+
+impl From<TooManyIntervals> for Stopped {
+    fn from(error: TooManyIntervals) -> Self {
+        Self::Intervals(error)
+    }
+}
+
+/// A configuration with its lists, what in it is probably not meant, and the lists that cannot be read.
+fn load(file: &Path) -> Result<(Configured, Vec<String>), Failure> {
+    let (config, warnings) = config::inspect(file).map_err(|error| wrong(&error.to_string()))?;
+    let mut notes: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let mut lists = Vec::new();
+    for (name, list) in &config.lists {
+        match list_file::read(list, Timestamp::now()) {
+            Ok(reading) => lists.push((name.clone(), reading)),
+            Err(refused) => notes.push(format!(
+                "the list {name} is left out: {}",
+                printable_lines(refused.in_full())
+            )),
+        }
+    }
+    let tick = rustix::time::clock_getres(ClockId::MonotonicCoarse);
+    let tick = Duration::try_from(tick).unwrap_or_default();
+    Ok((
+        Configured {
+            config,
+            lists,
+            tick,
+        },
+        notes,
+    ))
+}
+
+fn no_capture(name: &str, error: &CaptureError) -> Failure {
+    Failure::refused(format!(
+        "no packet of {} was read: {error}",
+        printable(name)
+    ))
+}
+
+fn half_read(name: &str, error: &CaptureError, answer: &Answer) -> Failure {
+    let name = printable(name);
+    let packets = answer.packets;
+    Failure::refused(format!("{name} was not read to its end: {error}")).hint(format!(
+        "the figures are those of the {packets} packets before"
+    ))
+}

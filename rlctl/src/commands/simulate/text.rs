@@ -1,0 +1,172 @@
+//! What a simulation found, for people.
+
+mod comparison;
+mod notes;
+
+use std::time::Duration;
+
+use ratelimit_core::{
+    quantity,
+    simulation::answer::{Answer, Interval, Refused, RefusedSource},
+};
+
+pub use self::notes::notes;
+
+use crate::{
+    output::{HEAD, printable, styled},
+    phrase,
+    simulate_arguments::SimulateArguments,
+    table::{Table, left, right},
+};
+
+/// All of it, in paragraphs.
+pub fn render(file: &str, arguments: &SimulateArguments, answer: &Answer) -> String {
+    let mut paragraphs = vec![headline(file, answer)];
+    if answer.packets == 0 {
+        return paragraphs.remove(0);
+    }
+    paragraphs.push(verdicts(answer).to_string());
+    if !answer.sources.is_empty() {
+        paragraphs.push(sources(answer));
+    }
+    paragraphs.push(timeline(answer));
+    if let Some((old, comparison)) = arguments.compare.as_ref().zip(answer.comparison.as_ref()) {
+        let old = printable(&old.display().to_string());
+        paragraphs.push(comparison::differences(&old, comparison, answer.packets));
+        if !comparison.sources.is_empty() {
+            paragraphs.push(comparison::changed_sources(comparison));
+        }
+    }
+    paragraphs.join("\n\n")
+}
+
+fn headline(file: &str, answer: &Answer) -> String {
+    format!(
+        "{}: {} with {} in {}, from {}, at most {} in a second",
+        styled(HEAD, &printable(file)),
+        phrase::count(as_usize(answer.packets), "packet", "packets"),
+        phrase::size(answer.bytes),
+        seconds(answer.time.duration_ns),
+        phrase::count(answer.sources_seen, "source", "sources"),
+        answer.time.packets_per_second_max,
+    )
+}
+
+fn verdicts(answer: &Answer) -> Table {
+    let mut table = Table::new([
+        left("ACTION"),
+        left("REASON"),
+        right("PACKETS"),
+        right("BYTES"),
+        right("SHARE"),
+    ]);
+    for row in &answer.verdicts {
+        table.row([
+            row.action.to_owned(),
+            row.reason.to_owned(),
+            row.packets.to_string(),
+            row.bytes.to_string(),
+            share(row.packets, answer.packets),
+        ]);
+    }
+    table
+}
+
+fn sources(answer: &Answer) -> String {
+    let mut table = Table::new([
+        left("SOURCE"),
+        right("PASSED"),
+        right("DROPPED"),
+        right("OBSERVED"),
+        left("FIRST REASON"),
+        left("POLICY"),
+        left("LIMIT"),
+    ]);
+    for RefusedSource {
+        source,
+        tally,
+        first,
+    } in &answer.sources
+    {
+        let [reason, policy, limit] = why(first.as_ref());
+        table.row([
+            source.to_string(),
+            tally.passed.to_string(),
+            tally.dropped.to_string(),
+            tally.observed.to_string(),
+            reason,
+            policy,
+            limit,
+        ]);
+    }
+    let shown = answer.sources.len();
+    let lose = phrase::count(answer.sources_dropped, "source loses", "sources lose");
+    let which = if shown < answer.sources_dropped {
+        format!(", the {shown} that lose the most:")
+    } else {
+        ":".to_owned()
+    };
+    format!("{lose} packets{which}\n{table}")
+}
+
+fn timeline(answer: &Answer) -> String {
+    let mut table = Table::new([
+        right("FROM"),
+        right("PACKETS"),
+        right("PASSED"),
+        right("DROPPED"),
+        right("OBSERVED"),
+        left("REFUSED"),
+    ]);
+    for Interval {
+        start_seconds,
+        tally,
+    } in &answer.timeline.intervals
+    {
+        table.row([
+            quantity::duration(Duration::from_secs_f64(*start_seconds)).to_string(),
+            tally.packets().to_string(),
+            tally.passed.to_string(),
+            tally.dropped.to_string(),
+            tally.observed.to_string(),
+            bar(tally.refused(), tally.packets()),
+        ]);
+    }
+    let length = quantity::duration(Duration::from_secs_f64(answer.timeline.interval_seconds));
+    format!("In each {length}:\n{table}")
+}
+
+fn why(first: Option<&Refused>) -> [String; 3] {
+    let Some(first) = first else {
+        return Default::default();
+    };
+    let reason = first.reason.to_owned();
+    let [policy, limit] = [&first.policy, &first.limit].map(Clone::clone);
+    [
+        reason,
+        policy.unwrap_or_default(),
+        limit.unwrap_or_default(),
+    ]
+}
+
+/// A part in percent, to a tenth, rounded down: only all of it is 100.
+fn share(part: u64, whole: u64) -> String {
+    let tenths = u128::from(part) * 1000 / u128::from(whole.max(1));
+    format!("{}.{}%", tenths / 10, tenths % 10)
+}
+
+/// A part as a line of up to twenty marks; what is there has one at least.
+fn bar(part: u64, whole: u64) -> String {
+    const MARKS: u128 = 20;
+    let marks = (u128::from(part) * MARKS).div_ceil(u128::from(whole.max(1)));
+    "#".repeat(usize::try_from(marks).unwrap_or_default())
+}
+
+/// Seconds to a thousandth.
+fn seconds(nanos: u64) -> String {
+    format!("{:.3}s", Duration::from_nanos(nanos).as_secs_f64())
+}
+
+fn as_usize(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

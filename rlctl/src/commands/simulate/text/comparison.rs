@@ -1,0 +1,73 @@
+//! What two configurations make different.
+
+use ratelimit_core::simulation::answer::{ChangedSource, ComparisonAnswer, VerdictName};
+
+use super::{share, why};
+use crate::{
+    phrase,
+    table::{Table, left, right},
+};
+
+/// What both configurations said of the packets.
+pub fn differences(old: &str, comparison: &ComparisonAnswer, packets: u64) -> String {
+    let mut table = Table::new([
+        left("BEFORE"),
+        left("AFTER"),
+        right("PACKETS"),
+        right("BYTES"),
+        right("SHARE"),
+    ]);
+    for pair in &comparison.verdicts {
+        table.row([
+            verdict(pair.old),
+            verdict(pair.new),
+            pair.packets.to_string(),
+            pair.bytes.to_string(),
+            share(pair.packets, packets),
+        ]);
+    }
+    format!("Compared with {old}:\n{table}")
+}
+
+/// The sources to which the difference matters the most.
+pub fn changed_sources(comparison: &ComparisonAnswer) -> String {
+    let mut table = Table::new([
+        left("SOURCE"),
+        right("DROPPED BEFORE"),
+        right("AFTER"),
+        right("OBSERVED BEFORE"),
+        right("AFTER"),
+        left("FIRST REASON"),
+        left("POLICY"),
+        left("LIMIT"),
+    ]);
+    for ChangedSource {
+        source,
+        old,
+        new,
+        first,
+    } in &comparison.sources
+    {
+        let [reason, policy, limit] = why(first.as_ref());
+        table.row([
+            source.to_string(),
+            old.dropped.to_string(),
+            new.dropped.to_string(),
+            old.observed.to_string(),
+            new.observed.to_string(),
+            reason,
+            policy,
+            limit,
+        ]);
+    }
+    format!(
+        "{} differently: {} lose packets and did not, {} did and do not. The largest change:\n{table}",
+        phrase::count(comparison.sources_changed, "source fares", "sources fare"),
+        comparison.sources_newly_dropped,
+        comparison.sources_no_longer_dropped,
+    )
+}
+
+fn verdict(verdict: VerdictName) -> String {
+    format!("{} {}", verdict.action, verdict.reason)
+}

@@ -1,0 +1,146 @@
+//! What is good to know about a simulation.
+
+use ratelimit_core::{config::StateStore, simulation::answer::Answer};
+
+use crate::phrase;
+
+/// What is good to know.
+pub fn notes(answer: &Answer) -> Vec<String> {
+    let mut notes = Vec::new();
+    let time = &answer.time;
+    if answer.packets == 0 {
+        notes.push("the capture has no packets".to_owned());
+    }
+    if answer.observe {
+        notes.push("the configuration is a dry run: what is observed would pass".to_owned());
+    }
+    if answer.would_be_banned > 0 {
+        let sources = phrase::count(answer.would_be_banned, "source", "sources");
+        notes.push(format!(
+            "policies would have banned {sources}: of a dry run no ban is kept, here and by the daemon"
+        ));
+    }
+    if let Some(tick) = answer.tick {
+        notes.push(format!(
+            "the clock is coarse: it goes on every {} ms, as on this machine",
+            tick.as_secs_f64() * 1000.0
+        ));
+    }
+    notes.extend(evicted(answer));
+    if answer.bans_connected {
+        notes.push(
+            "no source of a capture is known to have a connection: a `ban` without unverified = \"ban\" bans nobody here"
+                .to_owned(),
+        );
+    }
+    if time.backwards == 1 {
+        notes.push(
+            "1 packet is older than the one before, and was judged by its own time".to_owned(),
+        );
+    } else if time.backwards > 1 {
+        let packets = time.backwards;
+        notes.push(format!(
+            "{packets} packets are older than the one before, and were judged by their own times"
+        ));
+    }
+    if time.untimed > 0 {
+        notes.push(format!(
+            "packets without a time: {}, judged at the time of the one before",
+            time.untimed
+        ));
+    }
+    notes
+}
+
+/// What became of the sources for which there was no room.
+fn evicted(answer: &Answer) -> Option<String> {
+    let Answer {
+        evicted,
+        sources_seen,
+        sources_capacity,
+        ..
+    } = answer;
+    let what = match answer.store {
+        StateStore::Lru => {
+            "the one that was not seen for longest was forgotten, and starts anew when it comes back"
+        }
+        StateStore::Compact => {
+            "a slot and what was used of it went to a newcomer, and the one that had it shares the next when it comes back"
+        }
+    };
+    (*evicted > 0).then(|| {
+        format!(
+            "the capture has {sources_seen} sources, and there is room for {sources_capacity} of a family (`[source] capacity`): \
+             {} {what}; the kernel does nearly the same",
+            phrase::count(usize::try_from(*evicted).unwrap_or(usize::MAX), "time", "times"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratelimit_core::{
+        config,
+        simulation::{Configured, Simulation},
+    };
+
+    use super::*;
+
+    #[test]
+    fn sources_that_lost_their_state_are_told_by_store() {
+        check(
+            "[source]\ncapacity = 7\n[policy.default]\nlimits = []",
+            3,
+            "the capture has 9 sources, and there is room for 7 of a family (`[source] capacity`): 3 times the one that was \
+             not seen for longest was forgotten",
+        );
+        check(
+            "[source]\ncapacity = 7\nstore = \"compact\"\n[policy.default]\nlimits = []",
+            1,
+            "1 time a slot and what was used of it went to a newcomer",
+        );
+        let mut answer = answer("[policy.default]\nlimits = []");
+        answer.sources_seen = 1_000_000;
+        assert_eq!(notes(&answer).len(), 1, "only that there are no packets");
+    }
+
+    #[test]
+    fn it_is_told_that_nobody_is_connected_where_a_ban_asks_for_it() {
+        let ban = |more: &str| {
+            format!(
+                "[policy.default]\nlimits = [{{ packets = 9, per = \"1s\" }}]\n\
+                 ban = {{ after = 5, within = \"10s\", for = \"10m\"{more} }}"
+            )
+        };
+        let told = |config: &str| {
+            notes(&answer(config))
+                .join(" ")
+                .contains("have a connection")
+        };
+        assert!(told(&ban("")));
+        assert!(!told(&ban(", unverified = \"ban\"")));
+    }
+
+    fn check(text: &str, evicted: u64, expected: &str) {
+        let mut answer = answer(text);
+        (answer.evicted, answer.sources_seen) = (evicted, 9);
+        let told = notes(&answer).join("\n");
+        assert!(told.contains(expected), "{told}");
+    }
+
+    /// What is said of no packets.
+    fn answer(text: &str) -> Answer {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.toml");
+        let interface = "[[interface]]\nname = \"eth0\"";
+        std::fs::write(&path, format!("{interface}\n{text}\n")).unwrap();
+        let configured = Configured {
+            config: config::load(&path).unwrap(),
+            lists: Vec::new(),
+            tick: Duration::from_millis(4),
+        };
+        Simulation::new(configured, None, None).unwrap().answer(1)
+    }
+}

@@ -1,0 +1,319 @@
+//! `rlctl status`: whether the limiter works, on what, and how full it is.
+
+use jiff::Zoned;
+use ratelimit_core::api::{
+    AttackView, Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock,
+    LimitsLeftOut, ListView, MapStatus, Outcome, Status, Trouble, Unenforced,
+};
+
+use crate::{
+    client::{Answer, Client},
+    commands::{lists, pass_all},
+    exit_code::ExitCode,
+    failure::Failure,
+    output::{BAD, WARNING, printable, printable_lines, styled},
+    phrase,
+    report::Report,
+    table::{Table, left, right},
+};
+
+/// Shows the state of the daemon and its datapath.
+pub fn run(client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let answer: Answer<Status> = client.get("/v1/status")?;
+    let text = [
+        summary(&answer.value, now).join("\n"),
+        interfaces(&answer.value.interfaces),
+        maps(&answer.value.maps).to_string(),
+    ]
+    .join("\n\n");
+    let is_enforced = answer.value.interfaces.iter().all(|it| it.attached);
+    let mut report = Report::new(answer, text);
+    if !is_enforced {
+        report.code = ExitCode::NotEnforced;
+    }
+    Ok(report)
+}
+
+/// `nothing is enforced on eth0 since 14:22:07: there is no such interface`, for people who may not know.
+pub fn not_enforced(unenforced: &Unenforced, now: &Zoned) -> String {
+    format!(
+        "nothing is enforced on {} since {}: {}",
+        unenforced.interface,
+        phrase::moment(unenforced.since, now),
+        unenforced.why
+    )
+}
+
+fn summary(status: &Status, now: &Zoned) -> Vec<String> {
+    let mut lines = vec![
+        format!(
+            "ratelimitd {}, process {}, running for {}",
+            printable(&status.version),
+            status.pid,
+            phrase::span(status.started, now.timestamp())
+        ),
+        format!(
+            "configuration: {}, applied {}",
+            source(&status.config_files),
+            phrase::moment(status.config_applied, now)
+        ),
+    ];
+    if let Some(error) = &status.config_error {
+        let refused = styled(BAD, "the last reload was refused");
+        lines.push(format!(
+            "{refused}, the configuration before it holds:\n{}",
+            printable_lines(error)
+        ));
+    }
+    lines.extend(status.troubles.iter().map(|it| trouble(it, now)));
+    lines.extend(database(&status.database));
+    lines.extend(status.database.left_out.iter().map(left_out));
+    if status.observe {
+        let dry_run = styled(WARNING, "dry run");
+        lines.push(format!(
+            "{dry_run}: what would be dropped is counted and passes"
+        ));
+    }
+    if let Some(opened) = &status.pass_all {
+        lines.push(styled(BAD, &printable(&pass_all::warning(opened, now))));
+    }
+    lines.extend(status.attempt.as_ref().map(|attempt| trial(attempt, now)));
+    lines.push(clock(&status.clock));
+    lines.push(format!(
+        "{}, {}, {}",
+        phrase::count(status.bans, "ban", "bans"),
+        phrase::count(status.allows, "allow", "allows"),
+        phrase::count(status.policies, "policy", "policies")
+    ));
+    if status.protected != 0 {
+        lines.push(format!(
+            "{} protected from bans: `rlctl protected`",
+            phrase::count(status.protected, "prefix is", "prefixes are")
+        ));
+    }
+    lines.extend(status.attacks.iter().map(|it| attack(it, now)));
+    if status.limited != 0 {
+        lines.push(format!(
+            "{} of attacks limited for a time: `rlctl list limits`",
+            phrase::count(status.limited, "source is", "sources are")
+        ));
+    }
+    lines.extend(status.lists.iter().map(list));
+    lines.extend(status.lists.iter().filter_map(lists::trouble));
+    if !status.classes.is_empty() {
+        let classes = status.classes.iter();
+        let classes: Vec<String> = classes
+            .map(|view| format!("{} ({})", printable(&view.name), view.class))
+            .collect();
+        lines.push(format!("classes: {}", classes.join(", ")));
+    }
+    if !status.aggregates.is_empty() {
+        let lengths: Vec<String> = status.aggregates.iter().map(|it| printable(it)).collect();
+        lines.push(format!(
+            "wider prefixes with limits: {}",
+            phrase::and(&lengths)
+        ));
+    }
+    if status.node {
+        lines.push("the node has limits".to_owned());
+    }
+    if let Some(new_sources) = &status.new_sources {
+        lines.push(printable(&new_sources.to_string()));
+    }
+    lines.extend(status.crowdsec.as_ref().map(|it| crowdsec(it, now)));
+    lines
+}
+
+/// What became of the configuration that was tried last.
+fn trial(attempt: &Attempt, now: &Zoned) -> String {
+    let (file, main) = (printable(&attempt.file), printable(&attempt.main));
+    match attempt.outcome {
+        Outcome::Pending { until } => {
+            let left = phrase::span(now.timestamp(), until);
+            let pending = styled(WARNING, "not confirmed");
+            format!(
+                "{pending}: {file} holds for {left}, `rlctl confirm` keeps it, `rlctl rollback` takes it back"
+            )
+        }
+        Outcome::RolledBack { at } => {
+            let rolled_back = styled(WARNING, "rolled back");
+            let at = phrase::moment(at, now);
+            format!(
+                "{rolled_back} at {at}: {main} does not hold, but what was there before, until you write another"
+            )
+        }
+        Outcome::Confirmed { at } => {
+            let different = styled(WARNING, "confirmed");
+            let at = phrase::moment(at, now);
+            format!(
+                "{different} at {at}: {file} holds, and {main} says something else: cp {file} {main}"
+            )
+        }
+    }
+}
+
+/// `metrics does not work since 14:22:07: 127.0.0.1:9798: address in use`
+fn trouble(trouble: &Trouble, now: &Zoned) -> String {
+    format!(
+        "{} since {}: {}",
+        styled(BAD, &format!("trouble with {}", printable(&trouble.what))),
+        phrase::moment(trouble.since, now),
+        printable_lines(&trouble.error)
+    )
+}
+
+fn database(status: &DatabaseStatus) -> Option<String> {
+    let aside = phrase::count(status.aside, "damaged database", "damaged databases");
+    match &status.damaged {
+        Some(damaged) => Some(format!(
+            "{} at the start: {}\nit lies in {}; what is sound of it holds, and every ban and allow of the kernel",
+            styled(BAD, "the database was damaged"),
+            printable(&damaged.error),
+            printable(&damaged.file)
+        )),
+        None if status.aside > 0 => Some(format!(
+            "{} of earlier starts beside the database",
+            styled(WARNING, &aside)
+        )),
+        None => None,
+    }
+}
+
+fn left_out(limits: &LimitsLeftOut) -> String {
+    let do_not_hold = styled(BAD, "do not hold");
+    let policy = printable(&limits.policy);
+    let error = printable(&limits.error);
+    format!("limits by hand of {policy} {do_not_hold}: {error}")
+}
+
+/// Whether `CrowdSec` answers, and what of it is in force.
+fn crowdsec(status: &CrowdsecStatus, now: &Zoned) -> String {
+    let url = printable(&status.url);
+    let bans = phrase::count(status.bans, "ban", "bans");
+    let since = phrase::moment(status.since, now);
+    let error = status.error.as_deref().map(printable);
+    match (status.connected, error) {
+        (None, _) => format!("CrowdSec: asking {url}; {bans} from before"),
+        (Some(true), None) => format!("CrowdSec: {url} answers since {since}; {bans}"),
+        (Some(true), Some(error)) => {
+            let refused = styled(BAD, "its decisions cannot be put in force");
+            format!("CrowdSec: {url} answers, {refused}: {error}; {bans}")
+        }
+        (Some(false), error) => {
+            let silent = styled(BAD, "no answer");
+            let error = error.unwrap_or_default();
+            format!("CrowdSec: {silent} from {url} since {since}: {error}; {bans} stay")
+        }
+    }
+}
+
+/// An attack that is going on.
+fn attack(attack: &AttackView, now: &Zoned) -> String {
+    format!(
+        "{} {} since {}: up to {} packets a second of {} or more",
+        styled(BAD, attack.kind.label()),
+        printable(&attack.subject),
+        phrase::moment(attack.since, now),
+        attack.packets_per_second,
+        phrase::count(
+            usize::try_from(attack.sources).unwrap_or(usize::MAX),
+            "source",
+            "sources"
+        )
+    )
+}
+
+fn list(list: &ListView) -> String {
+    let entries = phrase::count(list.entries, "entry", "entries");
+    let file = list
+        .file
+        .as_deref()
+        .map(|file| format!(" of {}", printable(file)));
+    let (name, action) = (printable(&list.name), list.action.label());
+    format!(
+        "list {name} ({action}): {entries}{}",
+        file.unwrap_or_default()
+    )
+}
+
+fn clock(status: &ClockStatus) -> String {
+    let text = printable(&status.to_string());
+    if status.clock == KernelClock::Coarse && !status.suits {
+        return styled(WARNING, &text);
+    }
+    text
+}
+
+fn source(files: &[String]) -> String {
+    match files {
+        [] => "from the command line".to_owned(),
+        files => printable(&phrase::and(files)),
+    }
+}
+
+fn interfaces(interfaces: &[InterfaceStatus]) -> String {
+    let mut table = Table::new(["INTERFACE", "STATE", "MODE"].map(left));
+    let mut remarks = Vec::new();
+    for interface in interfaces {
+        let state = match (interface.attached, &interface.renamed_to) {
+            (true, _) => "attached".to_owned(),
+            (false, Some(to)) => format!("RENAMED to {}", printable(to)),
+            (false, None) => "NOT ATTACHED".to_owned(),
+        };
+        table.row([interface.name.clone(), state, mode(interface)]);
+        let why = interface
+            .why
+            .as_deref()
+            .map(|why| styled(BAD, &printable(why)));
+        let remark = interface.remark.as_deref();
+        let remark = remark.map(|remark| styled(WARNING, &printable(remark)));
+        let about = why.into_iter().chain(remark);
+        remarks.extend(about.map(|about| format!("{}: {about}", printable(&interface.name))));
+    }
+    let lines = std::iter::once(table.to_string()).chain(remarks);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The mode that the kernel runs, and whether that is what was hoped for.
+fn mode(interface: &InterfaceStatus) -> String {
+    let wanted = interface.mode_wanted.as_str();
+    match interface.mode.as_deref() {
+        None => String::new(),
+        Some("generic") if wanted == "auto" => {
+            "generic (slower: the driver has no native mode)".to_owned()
+        }
+        Some(mode) => mode.to_owned(),
+    }
+}
+
+fn maps(maps: &[MapStatus]) -> Table {
+    let mut table = Table::new([
+        left("MAP"),
+        right("ENTRIES"),
+        right("CAPACITY"),
+        right("FULL"),
+        right("MEMORY"),
+    ]);
+    for map in maps {
+        let entries = map.entries.map(|entries| entries.to_string());
+        table.row([
+            map.name.clone(),
+            entries.unwrap_or_else(|| "-".to_owned()),
+            map.capacity.to_string(),
+            fill(map),
+            phrase::size(map.memory_bytes),
+        ]);
+    }
+    table
+}
+
+/// How full a map is, rounded down: only a full one is at 100%.
+fn fill(map: &MapStatus) -> String {
+    map.entries.map_or_else(
+        || "-".to_owned(),
+        |entries| {
+            let percent = u128::from(entries) * 100 / u128::from(map.capacity.max(1));
+            format!("{percent}%")
+        },
+    )
+}

@@ -1,0 +1,161 @@
+//! `rlctl suggest`: limits from what sources have sent.
+
+use std::fmt::Write as _;
+
+use jiff::Zoned;
+use ratelimit_core::api::{
+    AppliesTo, Origin, PolicyView, SuggestRequest, Suggested, SuggestedLimit,
+};
+use serde_json::Value;
+
+use crate::{
+    arguments::SuggestArguments,
+    client::{self, Answer, Client},
+    failure::Failure,
+    phrase,
+    report::Report,
+    table::{Table, left, right},
+};
+
+/// Asks for proposals, and shows them as a table or as TOML.
+pub fn run(arguments: &SuggestArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let request = SuggestRequest {
+        percentile: arguments.percentile,
+        headroom: arguments.headroom,
+        since_seconds: arguments.since.as_secs_f64(),
+    };
+    let path = client::with_query("/v1/suggest", &request);
+    let answer: Answer<Suggested> = client.get(&path)?;
+    if arguments.toml {
+        let text = toml(&answer.value);
+        return Ok(Report::new(answer, text));
+    }
+    let text = table(&answer.value);
+    let since = phrase::moment(answer.value.since, now);
+    let is_open = answer.value.limits.iter().any(|it| it.at_least);
+    let percentile = answer.value.percentile;
+    let mut report = Report::new(answer, text).note(format!(
+        "seen since {since}: what sources sent in a window; AT is what {percentile} % of windows held at most"
+    ));
+    if is_open {
+        report = report.note(
+            "where it says `at least`, windows were full: raise the limit, with observe = true if you like, and ask again",
+        );
+    }
+    Ok(report)
+}
+
+fn table(suggested: &Suggested) -> String {
+    let mut table = Table::new([
+        left("POLICY"),
+        left("LIMIT"),
+        right("SOURCES"),
+        right("WINDOWS"),
+        right("P50"),
+        right("AT"),
+        right("MAX"),
+        left("PROPOSED"),
+    ]);
+    for it in &suggested.limits {
+        let amount = |amount| it.limit.unit().amount(amount);
+        table.row([
+            it.policy.clone(),
+            it.limit.to_string(),
+            it.sources.to_string(),
+            it.windows.to_string(),
+            amount(it.median),
+            amount(it.at),
+            amount(it.most),
+            proposed(it),
+        ]);
+    }
+    table.to_string()
+}
+
+fn proposed(limit: &SuggestedLimit) -> String {
+    match &limit.proposed {
+        None => "too little was seen".to_owned(),
+        Some(proposed) if limit.at_least => format!("at least {proposed}"),
+        Some(proposed) => proposed.to_string(),
+    }
+}
+
+/// The policies with what is proposed, as the configuration has them. A limit of which too little was seen stays as it is.
+fn toml(suggested: &Suggested) -> String {
+    let mut text = format!(
+        "# percentile {} of what sources sent in a window since {}, times {}\n",
+        suggested.percentile, suggested.since, suggested.headroom
+    );
+    for policy in &suggested.policies {
+        let limits = suggested.limits.iter();
+        let limits: Vec<&SuggestedLimit> =
+            limits.filter(|limit| limit.policy == policy.name).collect();
+        if is_in_configuration(policy) {
+            table_of(policy, &limits, &mut text);
+        } else {
+            for limit in limits {
+                writeln!(text, "\n# {}: {}", policy.name, proposed(limit)).expect("a text grows");
+            }
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+fn is_in_configuration(policy: &PolicyView) -> bool {
+    let is_default = policy.prefixes.is_empty();
+    policy.applies_to == AppliesTo::Source && (is_default || policy.origin == Origin::Config)
+}
+
+fn table_of(policy: &PolicyView, limits: &[&SuggestedLimit], text: &mut String) {
+    let mut line = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    line(format!("\n[policy.{}]", policy.name));
+    if !policy.prefixes.is_empty() {
+        let prefixes = policy.prefixes.iter();
+        let prefixes: Vec<String> = prefixes.map(|prefix| format!("\"{prefix}\"")).collect();
+        line(format!("sources = [{}]", prefixes.join(", ")));
+    }
+    if policy.observe {
+        line("observe = true".to_owned());
+    }
+    if policy.ban.is_some() {
+        line("# keep the `ban` that it has".to_owned());
+    }
+    line("limits = [".to_owned());
+    for limit in limits {
+        let spec = limit.proposed.as_ref().unwrap_or(&limit.limit);
+        let json = serde_json::to_value(spec).expect("texts and numbers");
+        let amount = |amount| limit.limit.unit().amount(amount);
+        let why = match &limit.proposed {
+            Some(_) => format!("{}, at most {}", amount(limit.at), amount(limit.most)),
+            None => "too little was seen".to_owned(),
+        };
+        line(format!(
+            "  {}, # {why} in {} windows",
+            inline(&json),
+            limit.windows
+        ));
+    }
+    line("]".to_owned());
+}
+
+/// A value of JSON as TOML: texts, numbers and lists are written the same.
+fn inline(json: &Value) -> String {
+    match json {
+        Value::Object(table) => {
+            let pairs = table.iter();
+            let pairs: Vec<String> = pairs
+                .map(|(key, value)| format!("{key} = {}", inline(value)))
+                .collect();
+            format!("{{ {} }}", pairs.join(", "))
+        }
+        Value::Array(values) => {
+            let values: Vec<String> = values.iter().map(inline).collect();
+            format!("[{}]", values.join(", "))
+        }
+        other => other.to_string(),
+    }
+}

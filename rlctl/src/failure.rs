@@ -1,0 +1,56 @@
+//! A command that was not carried out: what the user reads, and the number a script reads.
+
+use ratelimit_core::api::Refused;
+
+use crate::exit_code::ExitCode;
+
+/// Why a command was not carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// For scripts.
+    pub code: ExitCode,
+    /// For people.
+    pub refused: Refused,
+}
+
+impl Failure {
+    /// A failure without a hint.
+    pub fn new(code: ExitCode, error: impl Into<String>) -> Self {
+        Self {
+            code,
+            refused: Refused {
+                error: error.into(),
+                hint: None,
+                quoting: None,
+            },
+        }
+    }
+
+    /// A command line that makes no sense.
+    pub fn usage(error: impl Into<String>) -> Self {
+        Self::new(ExitCode::Usage, error)
+    }
+
+    /// What was asked for cannot be done.
+    pub fn refused(error: impl Into<String>) -> Self {
+        Self::new(ExitCode::Refused, error)
+    }
+
+    /// What clap has to say, for `--json`: its first line, and the rest as the hint.
+    pub fn from_clap(error: &clap::Error) -> Self {
+        let text = error.to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        let (error, hint) = text.split_once("\n\n").unwrap_or((text, ""));
+        let failure = Self::usage(error.trim_end());
+        match hint.trim() {
+            "" => failure,
+            hint => failure.hint(hint),
+        }
+    }
+
+    /// The failure, with what to do about it.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.refused.hint = Some(hint.into());
+        self
+    }
+}

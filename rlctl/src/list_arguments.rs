@@ -1,0 +1,125 @@
+//! The arguments of `rlctl import`, `rlctl export` and `rlctl lists`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use ratelimit_core::{api::ExportFormat, lists::Action};
+
+use crate::term::Term;
+
+/// `import FILE|- [--list NAME | --ban | --allow]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = IMPORT_EXAMPLES,
+    after_long_help = format!("{IMPORT_EXAMPLES}\n\n{FORMATS}")
+)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub struct ImportArguments {
+    /// The list, in any of the formats. `-` reads stdin
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Replace the list of this name
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ban", "allow"])]
+    pub list: Option<String>,
+    /// What happens to the sources on the list
+    #[arg(long, value_name = "ACTION", requires = "list", default_value = "ban")]
+    pub action: ListAction,
+    /// Add all of it as manual bans
+    #[arg(long, conflicts_with = "allow")]
+    pub ban: bool,
+    /// Add all of it to the allow list
+    #[arg(long)]
+    pub allow: bool,
+    /// Lifetime of entries that have no end of their own
+    #[arg(long = "for", value_name = "TIME", default_value = "forever")]
+    pub term: Term,
+    /// Reason of entries that have none of their own
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Only show what would change
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Leave bad lines out. Without this flag a bad line refuses the whole list
+    #[arg(long)]
+    pub skip_bad: bool,
+    /// Accept prefixes wider than /8 (IPv6: /19), and keep --force on bans that were exported with it
+    #[arg(long)]
+    pub force: bool,
+    /// Accept a list without entries
+    #[arg(long)]
+    pub allow_empty: bool,
+}
+
+/// What is done with the sources on a list.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ListAction {
+    /// Their packets are dropped
+    Ban,
+    /// Their packets pass
+    Allow,
+}
+
+impl From<ListAction> for Action {
+    fn from(action: ListAction) -> Self {
+        match action {
+            ListAction::Ban => Self::Ban,
+            ListAction::Allow => Self::Allow,
+        }
+    }
+}
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  rlctl import drop.txt --list spamhaus --dry-run
+  rlctl import drop.txt --list spamhaus
+  ipset save blacklist | rlctl import - --ban --for 1d
+  nft -j list set inet filter blackhole | rlctl import - --list blackhole
+  rlctl export | rlctl import -
+
+Without --list, --ban and --allow, lines of `rlctl export` return to where they came from, and
+all else is banned. A list is applied whole or not at all.";
+
+const FORMATS: &str = "\
+Formats, recognized by content:
+  an address, a prefix or a range (192.0.2.1-192.0.2.9) a line, comments behind # or ;
+  FireHOL netset; Spamhaus DROP, text and JSON
+  ipset save; nft list set, nft -j list set, files for nft -f
+  cscli decisions list -o raw, -o json; files for cscli decisions import
+  JSON lines of rlctl export: prefix, action, until, reason, author, since, origin";
+
+/// `export [--list NAME | --bans | --allows | --all]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl export > backup.jsonl\n  rlctl export --list spamhaus --format plain\n  rlctl export --bans | jq .prefix\n\nWithout an option it exports bans, allows and imported lists. Lists from files are left out."
+)]
+pub struct ExportArguments {
+    /// The list of this name
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["bans", "allows", "all"])]
+    pub list: Option<String>,
+    /// Bans of any origin, without those of lists
+    #[arg(long, conflicts_with_all = ["allows", "all"])]
+    pub bans: bool,
+    /// The allow list, without entries of the configuration and of lists
+    #[arg(long, conflicts_with = "all")]
+    pub allows: bool,
+    /// Bans, allows and all lists
+    #[arg(long)]
+    pub all: bool,
+    /// The output format
+    #[arg(long, value_name = "FORMAT", default_value = "json")]
+    pub format: ExportFormat,
+}
+
+/// What can be done with lists.
+#[derive(Debug, Subcommand)]
+pub enum ListsVerb {
+    /// Remove an imported list
+    #[command(after_help = "Examples:\n  rlctl lists rm spamhaus")]
+    Rm {
+        /// Its name
+        name: String,
+    },
+}

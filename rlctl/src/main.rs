@@ -1,0 +1,79 @@
+//! `rlctl`, the command line of `ratelimitd`: arguments become requests to the daemon, its answers become sentences.
+//!
+//! The daemon answers data, `rlctl` phrases it. It never touches the datapath, and knows no state but the answer.
+
+mod arguments;
+mod capture_arguments;
+mod chunks;
+mod client;
+mod commands;
+mod exit_code;
+mod failure;
+mod input;
+mod keypress;
+mod limit_arguments;
+mod list_arguments;
+mod output;
+mod phrase;
+mod prefixes;
+mod report;
+mod simulate_arguments;
+mod ssh_peer;
+mod stream;
+mod table;
+mod term;
+
+use std::{env, ffi::OsString, process};
+
+use clap::Parser;
+use jiff::Zoned;
+
+use self::{
+    arguments::Arguments, client::Client, exit_code::ExitCode, failure::Failure, output::Output,
+};
+
+fn main() -> process::ExitCode {
+    run(&env::args_os().collect::<Vec<_>>()).into()
+}
+
+/// Carries out one command line, the name of the program first, and says how it went.
+fn run(words: &[OsString]) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(error) => return misunderstood(&error, words),
+    };
+    let output = Output::new(arguments.json);
+    let client = Client::new(arguments.socket);
+    let now = Zoned::now();
+    let answer = commands::run(arguments.verb, &client, &now, &output);
+    if let Some(status) = client.pass_all() {
+        output.warning(&commands::pass_all::warning(&status, &now));
+    }
+    for unenforced in client.unenforced() {
+        output.warning(&commands::status::not_enforced(&unenforced, &now));
+    }
+    for error in client.unkept() {
+        output.warning(&format!(
+            "what holds is not written down, and a restart of ratelimitd may undo it; it tries again each second: {error}"
+        ));
+    }
+    match answer {
+        Ok(report) => output.report(&report),
+        Err(failure) => output.failure(&failure),
+    }
+}
+
+/// Answers a command line that is not understood, and the ones that ask for help or the version.
+fn misunderstood(error: &clap::Error, words: &[OsString]) -> ExitCode {
+    let json = words.iter().any(|word| word == "--json");
+    if json && error.use_stderr() {
+        return Output::new(json).failure(&Failure::from_clap(error));
+    }
+    // A closed stdout or stderr leaves nobody to be told.
+    let _ = error.print();
+    if error.use_stderr() {
+        ExitCode::Usage
+    } else {
+        ExitCode::Done
+    }
+}

@@ -1,0 +1,173 @@
+//! Where words go: results to stdout, everything else to stderr, and colour only to a terminal.
+
+use std::io::{self, ErrorKind, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{exit_code::ExitCode, failure::Failure, report::Report};
+
+/// The style of the heads of tables.
+pub const HEAD: Style = Style::new().bold();
+/// The style of what is as it should be.
+pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+/// The style of what should be looked at.
+pub const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+/// The style of errors, and of packets that are dropped.
+pub const BAD: Style = AnsiColor::Red.on_default().bold();
+
+/// Sets `text` in `style`; the streams take the style out again where nobody would see it.
+pub fn styled(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Takes control characters out of what somebody else wrote: on a terminal they would be commands.
+pub fn printable(text: &str) -> String {
+    text.replace(char::is_control, "?")
+}
+
+/// The same for what has lines of its own, as the excerpt of a file.
+pub fn printable_lines(text: &str) -> String {
+    let is_command = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    text.replace(is_command, "?")
+}
+
+/// Prints a piece of a text that is for programs too, as it is; `false` when nobody reads any more.
+pub fn piece(piece: &[u8]) -> Result<bool, Failure> {
+    match anstream::stdout().lock().write_all(piece) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(unwritten(&error)),
+    }
+}
+
+/// Prints in one of the two forms.
+pub struct Output {
+    json: bool,
+}
+
+impl Output {
+    /// Prints for programs, or for people.
+    pub fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Prints one of many lines; `false` when nobody reads any more.
+    pub fn line(&self, json: &Value, text: impl FnOnce() -> String) -> Result<bool, Failure> {
+        let line = if self.json { json.to_string() } else { text() };
+        match write_line(&mut anstream::stdout().lock(), &line) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(unwritten(&error)),
+        }
+    }
+
+    /// Tells people that something goes on.
+    pub fn progress(&self, text: &str) {
+        if !self.json {
+            complain(text);
+        }
+    }
+
+    /// Prints what a command has to say, and says how it ended.
+    pub fn report(&self, report: &Report) -> ExitCode {
+        let printed = if self.json && !report.json.is_null() {
+            print(&pretty(&report.json))
+        } else {
+            print(&report.text)
+        };
+        if let Err(failure) = printed {
+            return self.failure(&failure);
+        }
+        if !self.json {
+            for note in &report.notes {
+                complain(&format!("{} {note}", styled(WARNING, "note:")));
+            }
+        }
+        match &report.failure {
+            Some(failure) => self.failure(failure),
+            None => report.code,
+        }
+    }
+
+    /// Prints what everybody has to know, whatever they asked for.
+    pub fn warning(&self, warning: &str) {
+        if self.json {
+            complain(&serde_json::json!({ "warning": warning }).to_string());
+        } else {
+            complain(&format!(
+                "{} {}",
+                styled(WARNING, "warning:"),
+                printable(warning)
+            ));
+        }
+    }
+
+    /// Prints why a command was not carried out, and says how it ended.
+    pub fn failure(&self, failure: &Failure) -> ExitCode {
+        let refused = &failure.refused;
+        if self.json {
+            complain(&pretty(refused));
+            return failure.code;
+        }
+        let error = printable_lines(&refused.error);
+        complain(&format!("{} {error}", styled(BAD, "error:")));
+        if let Some(hint) = refused.hint.as_deref().map(printable_lines) {
+            complain(&format!("{} {hint}", styled(GOOD, "hint:")));
+        }
+        failure.code
+    }
+}
+
+/// One JSON document.
+fn pretty(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("answers have string keys and finite numbers")
+}
+
+/// Writes a result. Whoever stopped reading has read enough: that is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut stdout = anstream::stdout().lock();
+    let written = write_line(&mut stdout, text);
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unwritten(&error)),
+        _ => Ok(()),
+    }
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    Failure::refused(format!("the answer cannot be written to stdout: {error}"))
+}
+
+/// Says something before a command is done.
+pub fn say(text: &str) {
+    complain(text);
+}
+
+/// Writes to stderr; when that fails, there is nobody left to tell.
+fn complain(text: &str) {
+    let _ = write_line(&mut anstream::stderr().lock(), text);
+}
+
+fn write_line(stream: &mut impl Write, text: &str) -> io::Result<()> {
+    writeln!(stream, "{}", text.trim_end())?;
+    stream.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_cannot_give_commands_to_the_terminal() {
+        assert_eq!(
+            printable("scan\x1b[2Jner\nroot \u{9b}2J"),
+            "scan?[2Jner?root ?2J"
+        );
+        assert_eq!(printable("Störung"), "Störung");
+        assert_eq!(printable_lines("a\n\tb\x1b[2J"), "a\n\tb?[2J");
+    }
+}

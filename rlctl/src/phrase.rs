@@ -1,0 +1,230 @@
+//! Times, amounts and lists as a colleague would say them.
+
+use std::fmt::Display;
+
+use jiff::{Timestamp, Zoned};
+use ratelimit_core::{
+    api::{Ban, Origin, SparedEntries, SparedEntry},
+    prefix::Prefix,
+};
+
+use crate::{output::printable, term::Term};
+
+/// A moment in local time, with its date when that is not today's: `14:32:07`, `2026-03-02 14:32:07`.
+pub fn moment(moment: Timestamp, now: &Zoned) -> String {
+    let local = moment.to_zoned(now.time_zone().clone());
+    let format = if local.date() == now.date() {
+        "%H:%M:%S"
+    } else {
+        "%Y-%m-%d %H:%M:%S"
+    };
+    local.strftime(format).to_string()
+}
+
+/// A moment, or `forever`.
+pub fn end(until: Option<Timestamp>, now: &Zoned) -> String {
+    until.map_or_else(|| "forever".to_owned(), |until| moment(until, now))
+}
+
+/// The time between two moments in its two largest units: `42s`, `9m 58s`, `3h 2m`, `12d 4h`; none when there is none.
+pub fn span(from: Timestamp, to: Timestamp) -> String {
+    let seconds = to.duration_since(from).as_secs().max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {}m", minutes % 60),
+        _ => format!("{days}d {}h", hours % 24),
+    }
+}
+
+/// Who made a ban.
+pub fn author(ban: &Ban) -> String {
+    match &ban.origin {
+        Origin::Config => "the configuration".to_owned(),
+        Origin::Manual => printable(&ban.author),
+        Origin::Forced => format!("{} with --force", printable(&ban.author)),
+        Origin::Detected => "detection".to_owned(),
+        Origin::List(name) => format!("the list {}", printable(name)),
+        Origin::Program(name) => printable(name),
+        Origin::Crowdsec => format!("CrowdSec ({})", printable(&ban.author)),
+        Origin::Cluster => format!("{}, another node", printable(&ban.author)),
+    }
+}
+
+/// Entries that ban, and stop at what this host needs; nothing where there are none.
+pub fn spared(spared: &SparedEntries) -> Option<String> {
+    let number = match spared.count {
+        0 => return None,
+        1 => "1 entry does".to_owned(),
+        count => format!("{count} entries do"),
+    };
+    let named = spared.first.iter().map(|entry| {
+        let SparedEntry {
+            prefix,
+            protected,
+            why,
+        } = entry;
+        let why = printable(why);
+        if prefix == protected {
+            format!("  {prefix} is {why}")
+        } else if prefix.covers(*protected) {
+            format!("  {prefix} holds, but not for {protected}, {why}")
+        } else {
+            format!("  {prefix} lies in {protected}, {why}")
+        }
+    });
+    let mut lines = vec![format!("{number} not hold for what this host needs:")];
+    lines.extend(named);
+    if spared.count > spared.first.len() {
+        lines.push(format!("  and {} more", spared.count - spared.first.len()));
+    }
+    lines.push(
+        "hint: `rlctl ban PREFIX --force` bans it all the same: this host may be cut off"
+            .to_owned(),
+    );
+    Some(lines.join("\n"))
+}
+
+/// A number of packets: `1 packet`, `2 packets`.
+pub fn packets(number: u64) -> String {
+    match number {
+        1 => "1 packet".to_owned(),
+        _ => format!("{number} packets"),
+    }
+}
+
+/// `until 14:32:07`, or `forever`.
+pub fn until(until: Option<Timestamp>, now: &Zoned) -> String {
+    match until {
+        Some(until) => format!("until {}", moment(until, now)),
+        None => "forever".to_owned(),
+    }
+}
+
+/// How long something holds that begins at this moment: `for 10m (until 14:32:07)`, or `forever`.
+pub fn term(term: Term, until: Option<Timestamp>, now: &Zoned) -> String {
+    let end = until.map(|until| format!(" (until {})", moment(until, now)));
+    format!("{term}{}", end.unwrap_or_default())
+}
+
+/// A number of things: `1 ban`, `2 bans`.
+pub fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// A list in a sentence: `a`, `a and b`, `a, b and c`.
+pub fn and<T: Display>(items: &[T]) -> String {
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    match texts.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [front @ .., last] => format!("{} and {last}", front.join(", ")),
+    }
+}
+
+/// One prefix by its name, several by their number.
+pub fn whom(prefixes: &[Prefix]) -> String {
+    match prefixes {
+        [prefix] => prefix.to_string(),
+        several => format!("{} prefixes", several.len()),
+    }
+}
+
+/// A number of bytes for the eye, in powers of 1024: `640 B`, `1.5 MiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let power = bytes.ilog2() / 10;
+    let tenths = (u128::from(bytes) * 10) >> (power * 10);
+    let unit = UNITS[power as usize - 1];
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_has_its_date_when_that_is_not_todays() {
+        check_moment("2026-03-02T14:32:07Z", "14:32:07");
+        check_moment("2026-03-02T23:59:59Z", "23:59:59");
+        check_moment("2026-03-03T00:00:00Z", "2026-03-03 00:00:00");
+        check_moment("2027-03-02T14:32:07Z", "2027-03-02 14:32:07");
+    }
+
+    #[test]
+    fn a_moment_is_told_in_the_zone_of_the_reader() {
+        let now: Zoned = "2026-03-02T14:00:00+05:30[+05:30]".parse().unwrap();
+        let later = "2026-03-02T14:32:07Z".parse().unwrap();
+        assert_eq!(moment(later, &now), "20:02:07");
+        let tomorrow = "2026-03-02T18:30:00Z".parse().unwrap();
+        assert_eq!(moment(tomorrow, &now), "2026-03-03 00:00:00");
+    }
+
+    #[test]
+    fn entries_that_do_not_hold_are_told_with_the_reason_and_a_way_out() {
+        assert_eq!(spared(&SparedEntries::default()), None);
+        let entry = |prefix: &str, protected: &str, why: &str| SparedEntry {
+            prefix: prefix.parse().unwrap(),
+            protected: protected.parse().unwrap(),
+            why: why.to_owned(),
+        };
+        let entries = SparedEntries {
+            count: 9,
+            first: vec![
+                entry("10.0.0.0/8", "10.0.0.1", "the default gateway of eth0"),
+                entry("127.0.0.1", "127.0.0.0/8", "the loopback of this host"),
+                entry("192.0.2.1", "192.0.2.1", "a resolver in /etc/resolv.conf"),
+            ],
+        };
+        let told = spared(&entries).unwrap();
+        let expected = "9 entries do not hold for what this host needs:
+  10.0.0.0/8 holds, but not for 10.0.0.1, the default gateway of eth0
+  127.0.0.1 lies in 127.0.0.0/8, the loopback of this host
+  192.0.2.1 is a resolver in /etc/resolv.conf
+  and 6 more
+hint: `rlctl ban PREFIX --force` bans it all the same: this host may be cut off";
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_span_is_told_in_two_units() {
+        check_span(0, "0s");
+        check_span(59, "59s");
+        check_span(598, "9m 58s");
+        check_span(3_600, "1h 0m");
+        check_span(10_979, "3h 2m");
+        check_span(86_400 * 12 + 3_600 * 4, "12d 4h");
+        check_span(-5, "0s");
+    }
+
+    #[test]
+    fn sizes_are_told_with_one_digit() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(1023), "1023 B");
+        assert_eq!(size(1024), "1.0 KiB");
+        assert_eq!(size(1_572_864), "1.5 MiB");
+        assert_eq!(size(u64::MAX), "15.9 EiB");
+    }
+
+    #[test]
+    fn lists_end_with_and() {
+        assert_eq!(and(&["a"]), "a");
+        assert_eq!(and(&["a", "b"]), "a and b");
+        assert_eq!(and(&["a", "b", "c"]), "a, b and c");
+    }
+
+    fn check_moment(text: &str, expected: &str) {
+        let now: Zoned = "2026-03-02T14:22:07Z[UTC]".parse().unwrap();
+        assert_eq!(moment(text.parse().unwrap(), &now), expected);
+    }
+
+    fn check_span(seconds: i64, expected: &str) {
+        let from = Timestamp::from_second(1_000_000_000).unwrap();
+        let to = Timestamp::from_second(1_000_000_000 + seconds).unwrap();
+        assert_eq!(span(from, to), expected);
+    }
+}

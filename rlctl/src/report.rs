@@ -1,0 +1,49 @@
+//! A command that was carried out: its answer for programs and for people.
+
+use serde_json::Value;
+
+use crate::{client::Answer, exit_code::ExitCode, failure::Failure};
+
+/// What a command has to say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The answer of the daemon, for `--json`.
+    pub json: Value,
+    /// The result, for people.
+    pub text: String,
+    /// What is no result but good to know, for people.
+    pub notes: Vec<String>,
+    /// How it ended, when there is no `failure`.
+    pub code: ExitCode,
+    /// Why it counts as refused although there is an answer.
+    pub failure: Option<Failure>,
+}
+
+impl Report {
+    /// The report of an answer which `text` phrases.
+    pub fn new<T>(answer: Answer<T>, text: impl Into<String>) -> Self {
+        Self::from_json(answer.json, text)
+    }
+
+    /// The report of a result that no daemon gave.
+    pub fn from_json(json: Value, text: impl Into<String>) -> Self {
+        Self {
+            json,
+            text: text.into(),
+            notes: Vec::new(),
+            code: ExitCode::Done,
+            failure: None,
+        }
+    }
+
+    /// The report of a result that was printed as it came.
+    pub fn printed() -> Self {
+        Self::from_json(Value::Null, "")
+    }
+
+    /// The report, with something good to know.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+}

@@ -1,0 +1,108 @@
+//! An answer of the daemon that goes on: it is taken piece by piece, until one side has enough.
+
+use std::{future::Future, io};
+
+use http_body_util::{BodyExt, Full};
+use hyper::{Method, Request, body::Bytes};
+use serde::Serialize;
+use tokio::{
+    runtime,
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::{
+    client::{self, Client},
+    failure::Failure,
+};
+
+/// Who ended a stream.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ended {
+    /// The daemon had no more to say.
+    Daemon,
+    /// The user pressed Ctrl-C, or something else told this program to end.
+    User,
+    /// Whoever takes the pieces has enough of them.
+    Reader,
+}
+
+impl Client {
+    /// Asks, and hands each piece of the answer to `take` until that says that it is enough. What has to be said to the
+    /// daemon when the user has enough is `farewell`; pieces are taken until it ends the stream.
+    pub fn stream(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+        farewell: Option<(&Method, &str)>,
+        mut take: impl FnMut(&[u8]) -> Result<bool, Failure>,
+    ) -> Result<Ended, Failure> {
+        let request = self.request(method, path, body.map(client::json).unwrap_or_default())?;
+        block_on(async {
+            let mut told_to_end = std::pin::pin!(told_to_end());
+            let mut body = self.begin(request).await?;
+            let mut ended = Ended::Daemon;
+            loop {
+                let frame = tokio::select! {
+                    frame = body.frame() => frame,
+                    () = &mut told_to_end, if ended == Ended::Daemon => {
+                        ended = Ended::User;
+                        let Some((method, path)) = farewell else {
+                            return Ok(ended);
+                        };
+                        self.exchange(self.request(method.clone(), path, Vec::new())?).await?;
+                        continue;
+                    }
+                };
+                let Some(frame) = frame else {
+                    return Ok(ended);
+                };
+                let frame = frame.map_err(|error| self.interrupted(&error))?;
+                if let Ok(piece) = frame.into_data()
+                    && !take(&piece)?
+                {
+                    return Ok(Ended::Reader);
+                }
+            }
+        })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<Request<Full<Bytes>>, Failure> {
+        client::require_room(path, &body)?;
+        Ok(self.build(method, path, "application/json", body))
+    }
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::refused(format!("starting the client: {error}")))?;
+    runtime.block_on(work)
+}
+
+/// Waits for Ctrl-C, SIGTERM or SIGHUP.
+async fn told_to_end() {
+    let signals = || -> io::Result<_> {
+        Ok((
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ))
+    };
+    match signals() {
+        Ok((mut interrupt, mut terminate, mut hangup)) => {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+        }
+        // Then they end this program as they always do.
+        Err(_) => std::future::pending().await,
+    }
+}

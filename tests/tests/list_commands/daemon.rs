@@ -1,0 +1,128 @@
+//! A daemon over tables in memory, behind its own API on its own socket.
+
+use std::{
+    fs,
+    io::Write,
+    path::PathBuf,
+    process::{Command, Stdio},
+    sync::{Arc, Mutex},
+};
+
+use ratelimit_core::config;
+use ratelimit_daemon::{
+    control::{Controller, Handle, Store},
+    datapath::{Memory, Shared},
+    http::{self, ControlApi},
+    protected::Protected,
+    recording::Recorder,
+};
+use ratelimit_tests::service::binary;
+use tempfile::TempDir;
+use tokio::{net::UnixListener, runtime::Runtime};
+use tokio_util::sync::CancellationToken;
+
+/// A daemon with paths of its own.
+pub struct Daemon {
+    directory: TempDir,
+    memory: Arc<Mutex<Memory>>,
+    controller: Handle,
+    runtime: Runtime,
+}
+
+/// What `rlctl` said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Daemon {
+    /// A daemon that runs, with what `toml` says besides interface and default policy. `$DIR` in it is its directory, in which
+    /// there are `files`.
+    pub fn start(toml: &str, files: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(directory.path().join(name), text).unwrap();
+        }
+        let toml = toml.replace("$DIR", directory.path().to_str().unwrap());
+        let whole =
+            format!("[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n{toml}");
+        fs::write(directory.path().join("config.toml"), whole).unwrap();
+        let config = config::load(&directory.path().join("config.toml")).unwrap();
+        let store = Store::open(directory.path()).unwrap();
+        let memory = Arc::default();
+        let datapath = Box::new(Shared::from(&memory));
+        let controller = Controller::new(config, store, datapath, Protected::default()).unwrap();
+        let (controller, _thread) = controller.spawn().unwrap();
+        let runtime = Runtime::new().unwrap();
+        let listener =
+            runtime.block_on(async { UnixListener::bind(directory.path().join("control.sock")) });
+        let (recorder, _requests) = Recorder::new();
+        let api = ControlApi::new(controller.clone(), recorder);
+        runtime.spawn(http::serve_control(
+            listener.unwrap(),
+            api,
+            CancellationToken::new(),
+        ));
+        Self {
+            directory,
+            memory,
+            controller,
+            runtime,
+        }
+    }
+
+    /// A file in its directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file in its directory.
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Runs `rlctl`. `$DIR` in a word is the directory, and in what it says the directory is `$DIR`.
+    pub fn rlctl(&self, words: &[&str], stdin: &str) -> Said {
+        let directory = self.directory.path().to_str().unwrap();
+        let mut child = Command::new(binary("rlctl"))
+            .args(words.iter().map(|word| word.replace("$DIR", directory)))
+            .env("RATELIMIT_SOCKET", self.path("control.sock"))
+            .env("NO_COLOR", "1")
+            .env("TZ", "UTC")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that does not read stdin may end before all is written.
+        let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap().replace(directory, "$DIR");
+        Said {
+            code: output.status.code().unwrap(),
+            stdout: text(output.stdout).trim_end().to_owned(),
+            stderr: text(output.stderr).trim_end().to_owned(),
+        }
+    }
+
+    /// Reads the files of lists that are due, as the daemon does each second.
+    pub fn read_due(&self) {
+        let due = self
+            .runtime
+            .block_on(self.controller.call(Controller::due_lists));
+        for file in due.unwrap() {
+            let reading = file.read();
+            let take = move |controller: &mut Controller| controller.take_list(&file, reading);
+            self.runtime.block_on(self.controller.call(take)).unwrap();
+        }
+    }
+
+    /// The entries in the tables, a word each.
+    pub fn entries(&self) -> String {
+        let memory = self.memory.lock().unwrap();
+        let prefixes: Vec<String> = memory.entries.keys().map(ToString::to_string).collect();
+        prefixes.join(" ")
+    }
+}
