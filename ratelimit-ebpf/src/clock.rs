@@ -24,7 +24,7 @@ pub struct Tick {
 /// The time that this packet is judged at.
 #[inline(always)]
 pub fn now(settings: Settings) -> Instant {
-    if CLOCK.get() != clock::MANUAL && settings.coarse_clock() && !interruption::is_possible() {
+    if settings.coarse_clock() && CLOCK.get() != clock::MANUAL && !interruption::is_possible() {
         return coarse();
     }
     precise()

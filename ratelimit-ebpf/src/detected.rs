@@ -91,7 +91,7 @@ pub fn count(detection: Detection) {
         // SAFETY: an aligned word of a live map value, which has one for each detection.
         unsafe {
             let counts = (&raw mut (*tally).detections).cast::<u64>();
-            interruption::add(counts.add(detection as usize), 1);
+            interruption::add([(counts.add(detection as usize), 1)]);
         }
     }
 }
@@ -114,7 +114,7 @@ fn tell<A: Address>(source: &A, ban: &Detected, interface: u32) {
     let Some(mut event) = EVENTS.reserve_untyped::<BanEvent>(0) else {
         if let Some(tally) = DETECTIONS.get_ptr_mut(0) {
             // SAFETY: as above.
-            unsafe { interruption::add(&raw mut (*tally).events_lost, 1) };
+            unsafe { interruption::add([(&raw mut (*tally).events_lost, 1)]) };
         }
         return;
     };

@@ -15,7 +15,7 @@ use ratelimit_common::{
     parse::{ipv6::EXTENSION_HEADERS_MAX, transport::UpperLayer},
 };
 
-use crate::{constant::Constant, interruption, maps::FRONT};
+use crate::{constant::Constant, interruption, maps::FRONT, subprograms::unknown};
 
 /// Whether a frame may take several buffers.
 #[unsafe(no_mangle)]
@@ -97,6 +97,13 @@ pub fn again(context: &XdpContext) -> (Cursor<'_>, bool) {
     (in_buffer(context, 0), false)
 }
 
+/// A cursor at the front of a frame that takes one buffer.
+#[inline(always)]
+pub fn whole(context: &XdpContext) -> Cursor<'_> {
+    let frame_bytes = context.data_end().wrapping_sub(context.data()) as u32;
+    in_buffer(context, frame_bytes)
+}
+
 #[inline(always)]
 fn in_buffer(context: &XdpContext, frame_bytes: u32) -> Cursor<'_> {
     // SAFETY: the kernel gives the bounds of the packet, which lives as long as the context.
@@ -126,7 +133,9 @@ fn copied<'a>(frame_bytes: u32) -> Cursor<'a> {
 #[inline(always)]
 pub fn within(is_copied: bool, mut upper: UpperLayer) -> UpperLayer {
     if is_copied {
-        upper.offset = upper.offset.min(2 * FRONT_COPIED as u16 - 1);
+        // The compiler may not take this for part of another comparison or mask: the verifier would not see the bound.
+        let offset = unknown(upper.offset.into()) as u16;
+        upper.offset = offset.min(2 * FRONT_COPIED as u16 - 1);
     }
     upper
 }

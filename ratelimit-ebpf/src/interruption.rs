@@ -16,19 +16,22 @@ pub fn is_possible() -> bool {
     INTERRUPTIBLE.get() != 0
 }
 
-/// Adds to a counter of this CPU.
+/// Adds to counters of this CPU.
 ///
 /// # Safety
 ///
-/// `counter` points into a live map value and is aligned.
+/// They point into live map values and are aligned.
 #[inline(always)]
-pub unsafe fn add(counter: *mut u64, count: u64) {
-    // SAFETY: the caller's.
-    unsafe {
-        if is_possible() {
-            atomic::add(counter, count);
-        } else {
-            *counter = (*counter).wrapping_add(count);
+pub unsafe fn add<const N: usize>(counts: [(*mut u64, u64); N]) {
+    let is_possible = is_possible();
+    for (counter, count) in counts {
+        // SAFETY: the caller's.
+        unsafe {
+            if is_possible {
+                atomic::add(counter, count);
+            } else {
+                *counter = (*counter).wrapping_add(count);
+            }
         }
     }
 }

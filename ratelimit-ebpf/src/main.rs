@@ -35,31 +35,33 @@ use aya_ebpf::{
     macros::xdp,
     programs::XdpContext,
 };
-use ratelimit_common::{Verdict, decide};
+use ratelimit_common::{Cursor, Verdict, decide};
 use tables::{KernelTables, settings};
 
 /// Judges one packet, all of which is readable.
 #[xdp]
+#[inline(always)]
 pub fn ratelimit(context: XdpContext) -> u32 {
-    let frame_bytes = context.data_end().wrapping_sub(context.data()) as u32;
-    judge(&context, frame_bytes)
+    judge(&context, frame::whole)
 }
 
 /// Judges one packet of an interface with jumbo frames: of one that takes several buffers, the first is readable, and holds the
 /// headers, or the front is copied.
 #[xdp(frags)]
+#[inline(always)]
 pub fn ratelimit_frags(context: XdpContext) -> u32 {
     let frame_bytes = frame::bytes(context.ctx);
     frame::copy_short(&context, frame_bytes);
-    judge(&context, frame_bytes)
+    judge(&context, |context| frame::cursor(context, frame_bytes))
 }
 
 #[inline(always)]
-fn judge(context: &XdpContext, frame_bytes: u32) -> u32 {
+fn judge<'a>(context: &'a XdpContext, frame: impl FnOnce(&'a XdpContext) -> Cursor<'a>) -> u32 {
     let settings = settings();
     samples::offer(context.ctx, settings);
     let now = clock::now(settings);
-    let frame = frame::cursor(context, frame_bytes);
+    // After the calls: a pointer into the packet is kept for no longer than it has to be.
+    let frame = frame(context);
     let tables = KernelTables::new(context.ctx, now, settings);
     match decide(frame, now, &tables) {
         Verdict::Pass(_) | Verdict::Observe(_) => XDP_PASS,

@@ -184,8 +184,10 @@ impl Tables for KernelTables {
         {
             // SAFETY: aligned words of a live map value.
             unsafe {
-                interruption::add(&raw mut (*counter).packets, 1);
-                interruption::add(&raw mut (*counter).bytes, frame_bytes.into());
+                interruption::add([
+                    (&raw mut (*counter).packets, 1),
+                    (&raw mut (*counter).bytes, frame_bytes.into()),
+                ]);
             }
         }
     }
@@ -392,6 +394,6 @@ fn charge_known<A: FamilyCode>(policy: &Policy, words: &MapWords<A>, arrival: &A
 pub fn count_inserted(family: Family) {
     if let Some(inserted) = INSERTED.get_ptr_mut(family as u32) {
         // SAFETY: an aligned word of a live map value.
-        unsafe { interruption::add(inserted, 1) };
+        unsafe { interruption::add([(inserted, 1)]) };
     }
 }

@@ -41,13 +41,15 @@ impl Connection<Ipv4> {
 }
 
 impl Connection<Ipv6> {
-    /// The same of IPv6. Extension headers are looked through by `walk`, wherever its code is kept.
+    /// The same of IPv6. Extension headers are looked through by `walk`, wherever its code is kept, and `within` keeps the upper layer
+    /// where the frame can be read.
     #[must_use]
     #[inline(always)]
     pub fn of_ipv6<'a>(
         frame: Cursor<'a>,
         link_layer: LinkLayer,
         walk: impl FnOnce(Cursor<'a>, u8) -> Walk,
+        within: impl FnOnce(UpperLayer) -> UpperLayer,
     ) -> Option<Self> {
         let mut cursor = frame;
         let Ok(Payload::Ipv6) = payload(&mut cursor, link_layer) else {
@@ -55,7 +57,7 @@ impl Connection<Ipv6> {
         };
         let addresses = ipv6::addresses(cursor)?;
         let flow = ipv6::flow(&mut cursor, walk)?;
-        Self::of_segment(addresses, flow.upper, frame)
+        Self::of_segment(addresses, within(flow.upper), frame)
     }
 }
 
@@ -116,7 +118,7 @@ mod tests {
     fn of_ipv6(protocol: u8, ports: &[u8]) -> Option<Connection<Ipv6>> {
         let header = [0x60, 0, 0, 0, 0, 0, protocol, 64];
         let frame = frame([0x86, 0xdd], &[&header, &[1; 16], &[2; 16], ports]);
-        Connection::of_ipv6(Cursor::new(&frame), LinkLayer::Ethernet, ipv6::walk)
+        Connection::of_ipv6(Cursor::new(&frame), LinkLayer::Ethernet, ipv6::walk, |upper| upper)
     }
 
     /// A frame with a VLAN tag.

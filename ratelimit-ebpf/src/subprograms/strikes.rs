@@ -112,13 +112,12 @@ of_family!(
     count_strike_v6,
     detect_source_v6,
     find_connection_v6 = |frame, context, is_copied| {
-        Connection::of_ipv6(frame, link_layer(), |cursor, first| {
-            let walk = walk(context, cursor, first);
-            Walk {
-                upper: frame::within(is_copied, walk.upper),
-                ..walk
-            }
-        })
+        Connection::of_ipv6(
+            frame,
+            link_layer(),
+            |cursor, first| walk(context, cursor, first),
+            |upper| frame::within(is_copied, upper),
+        )
     }
 );
 
