@@ -21,7 +21,7 @@ pub struct Goals {
     pub many: Goal,
     /// 1,048,576 sources.
     pub million: Goal,
-    /// 2^32 sources.
+    /// 2^31 sources.
     pub flood: Goal,
 }
 

@@ -24,7 +24,7 @@ pub enum Sources {
     Many,
     /// 2^20.
     Million,
-    /// 2^32: forged ones, that hardly ever come back.
+    /// 2^31, from 10.0.0.0 to 137.255.255.255: forged ones, that hardly ever come back.
     Flood,
 }
 
@@ -51,7 +51,7 @@ impl Sources {
             Self::Thousand => 10,
             Self::Many => 16,
             Self::Million => 20,
-            Self::Flood => 32,
+            Self::Flood => 31,
         }
     }
 }
