@@ -118,7 +118,12 @@ mod tests {
     fn of_ipv6(protocol: u8, ports: &[u8]) -> Option<Connection<Ipv6>> {
         let header = [0x60, 0, 0, 0, 0, 0, protocol, 64];
         let frame = frame([0x86, 0xdd], &[&header, &[1; 16], &[2; 16], ports]);
-        Connection::of_ipv6(Cursor::new(&frame), LinkLayer::Ethernet, ipv6::walk, |upper| upper)
+        Connection::of_ipv6(
+            Cursor::new(&frame),
+            LinkLayer::Ethernet,
+            ipv6::walk,
+            |upper| upper,
+        )
     }
 
     /// A frame with a VLAN tag.
