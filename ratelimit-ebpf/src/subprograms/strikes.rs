@@ -5,7 +5,7 @@ use core::ptr;
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
     Cursor, Instant, Ipv4, Ipv6, Policy,
-    parse::{Connection, ipv6::Walk},
+    parse::Connection,
     strikes::{self, Strike},
 };
 
