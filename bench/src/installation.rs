@@ -172,7 +172,7 @@ impl Installation {
 
     fn sum(&self, is_counted: impl Fn(&StatsRow) -> bool) -> Result<u64> {
         let controller = self.controller.as_ref().context("it did not start")?;
-        let rows = controller.stats().map_err(refused)?;
+        let rows = controller.state.stats().map_err(refused)?;
         let counted = rows.iter().filter(|row| is_counted(row));
         Ok(counted.map(|row| row.packets).sum())
     }

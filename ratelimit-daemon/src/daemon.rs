@@ -254,9 +254,9 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
         .join()
         .map_err(|_| anyhow!("the controller ended badly"))?;
     controller.keep_history();
-    controller.write_last();
+    controller.state.write_last();
     remove_socket(socket)?;
-    match controller.on_stop() {
+    match controller.state.on_stop() {
         OnStop::Keep => {
             controller.tend_links();
             controller.tend_pins();

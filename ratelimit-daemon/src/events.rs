@@ -44,7 +44,7 @@ pub async fn forward_events(
         }
         let take = move |controller: &mut Controller| {
             if !told.drops.is_empty() {
-                controller.record_drops(&told.drops);
+                controller.state.record_drops(&told.drops);
             }
             if told.has_bans {
                 controller.take_missed();

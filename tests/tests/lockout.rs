@@ -445,7 +445,7 @@ impl Host {
             let half = half.parse().unwrap();
             Edit::Ban(half, Origin::list("everything"), Some(row.clone()))
         });
-        controller.edit(&edits).unwrap();
+        controller.state.edit(&edits).unwrap();
         lab.near.enter(|| controller.attach());
         Self {
             controller,

@@ -18,7 +18,7 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{controller::Controller, store::Found};
+use super::{controller::Controller, state::State, store::Found};
 use crate::clock;
 
 /// Who is told to have set what is kept.
@@ -63,7 +63,7 @@ impl Renewed {
     }
 }
 
-impl Controller {
+impl State {
     /// Brings what is intended to what the kernel holds, where the database cannot be trusted: bans and allows that the
     /// kernel does not hold are older than the damage and were ended since; bans and allows that nothing intended explains are kept.
     ///
@@ -177,19 +177,31 @@ impl Controller {
         edit
     }
 
+    fn make_intended(&mut self, edits: &[Edit]) {
+        for edit in edits {
+            self.intent.edit(edit.clone());
+            for prefix in edit.prefixes() {
+                self.compile_prefix(prefix);
+            }
+        }
+    }
+}
+
+impl Controller {
     /// Ends the bans that were kept until what tells them has done so: files of lists were read, and `CrowdSec` answered.
     pub(super) fn end_renewed(&mut self) {
-        if !self.intent.lists().contains_key(KEPT) {
+        if !self.state.intent.lists().contains_key(KEPT) {
             return;
         }
-        let mut names = self.intent.config.lists.keys();
+        let mut names = self.state.intent.config.lists.keys();
         let are_read = names.all(|name| self.list_files.state(name).read.is_some());
-        let has_answered = self.intent.config.crowdsec.is_none() || self.crowdsec.has_answered();
+        let has_answered =
+            self.state.intent.config.crowdsec.is_none() || self.crowdsec.has_answered();
         if !(are_read && has_answered) {
             return;
         }
-        let (difference, edit) = self.list_edit(&KEPT.into(), None);
-        match self.edit(edit.as_slice()) {
+        let (difference, edit) = self.state.list_edit(&KEPT.into(), None);
+        match self.state.edit(edit.as_slice()) {
             Ok(_) => info!(
                 entries = difference.removed,
                 "lists and CrowdSec say again whom they ban: what was kept from the kernel in their place is gone"
@@ -198,15 +210,6 @@ impl Controller {
                 error = refused.error,
                 "what was kept from the kernel could not be taken away"
             ),
-        }
-    }
-
-    fn make_intended(&mut self, edits: &[Edit]) {
-        for edit in edits {
-            self.intent.edit(edit.clone());
-            for prefix in edit.prefixes() {
-                self.compile_prefix(prefix);
-            }
         }
     }
 }

@@ -30,7 +30,7 @@ impl Controller {
     /// What is looked for.
     #[must_use]
     pub fn attack_rules(&self) -> Rules {
-        self.intent.config.attacks.clone()
+        self.state.intent.config.attacks.clone()
     }
 
     /// Takes over what was found, and bans the sources that are to be.
@@ -47,7 +47,7 @@ impl Controller {
             info!(kind, %subject, packets_per_second, sources, "an attack has ended");
         }
         self.attacks.going_on = going_on;
-        if self.intent.config.observe {
+        if self.state.intent.config.observe {
             for (kind, source) in &step.to_blame {
                 let kind = kind.label();
                 debug!(%source, kind, "a source has part in an attack: in a dry run nothing is done about it");
@@ -74,12 +74,12 @@ impl Controller {
     fn ban_attackers(&mut self, to_blame: &[(Kind, Prefix)]) {
         let mut edits = BTreeMap::new();
         for (kind, source) in to_blame {
-            let rule = self.intent.config.attacks.get(kind).cloned();
+            let rule = self.state.intent.config.attacks.get(kind).cloned();
             let Some(rule) = rule.filter(|rule| rule.answer == Answer::Ban) else {
                 continue;
             };
-            let is_banned = self.intent.banned_until(*source).is_some();
-            if is_banned || edits.contains_key(source) || self.is_spared(*source) {
+            let is_banned = self.state.intent.banned_until(*source).is_some();
+            if is_banned || edits.contains_key(source) || self.state.is_spared(*source) {
                 continue;
             }
             if !self.may_answer() {
@@ -97,7 +97,7 @@ impl Controller {
             return;
         }
         let edits: Vec<Edit> = edits.into_values().collect();
-        if let Err(refused) = self.edit(&edits) {
+        if let Err(refused) = self.state.edit(&edits) {
             let error = refused.error;
             warn!(error, "sources of attacks could not be banned");
         }
@@ -106,8 +106,8 @@ impl Controller {
     /// Takes one ban or limit of this minute, if there is one left. What samples show of a source is what came without a
     /// connection, so its address may be forged.
     pub(super) fn may_answer(&mut self) -> bool {
-        let budgets = compile::detection_limit(&self.intent.config);
-        let datapath = self.enforcer.datapath_mut();
+        let budgets = compile::detection_limit(&self.state.intent.config);
+        let datapath = self.state.enforcer.datapath_mut();
         let answer = datapath.take_ban(budgets, Standing::Unverified, clock::now());
         answer.unwrap_or_else(|error| {
             let error = error.to_string();

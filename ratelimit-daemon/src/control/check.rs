@@ -20,77 +20,12 @@ use super::{
     controller::Controller,
     limit_state::SourceState,
     preview,
+    state::State,
     views::{ban, unreadable},
 };
 use crate::{clock, datapath::DatapathError};
 
-impl Controller {
-    /// What would happen to a packet of `address`.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel's tables cannot be read.
-    pub fn check(&self, address: IpAddr) -> Result<Check, Refused> {
-        let now = clock::now();
-        let source = self.source_of(address);
-        let verdict = self.preview(address, ClassSet::NONE, now);
-        let matched = self.rules.longest_match(address);
-        let in_kernel = || self.ban_in_kernel(source);
-        let ban = self.ban_of(address, now).or_else(in_kernel);
-        let ban = ban.filter(|_| verdict_is_ban(verdict));
-        let covering = self.covering(address, verdict);
-        let named = matched
-            .and_then(|(_, entry)| entry.policy())
-            .and_then(|index| self.policies.at(index));
-        let named = named.or_else(|| Some((DEFAULT, self.policies.get(DEFAULT)?)));
-        let datapath = self.enforcer.datapath();
-        let refusals = datapath.sources().refusals(source.address());
-        let refusals = refusals.map_err(unreadable)?;
-        let strikes = datapath.strikes(source.address()).map_err(unreadable)?;
-        let limits = match named {
-            Some((_, named)) => self.limit_states(source, named, now).map_err(unreadable)?,
-            None => Vec::new(),
-        };
-        let strikes_view =
-            named.and_then(|(_, named)| self.strikes_view(source, named, strikes, now));
-        let wider = self.wider(source, now).map_err(unreadable)?;
-        let unenforced = self.unenforced();
-        let (action, reason) = if self.links.enforces_anywhere() {
-            (verdict.action(), verdict.reason())
-        } else {
-            ("pass", NOT_ENFORCED)
-        };
-        Ok(Check {
-            address,
-            source,
-            action: action.to_owned(),
-            reason: reason.to_owned(),
-            unenforced,
-            classes: self.refused_classes(address, verdict, now),
-            rule: self.deciding_rule(address, verdict, ban.as_ref(), now),
-            until: match &ban {
-                Some(ban) => ban.until,
-                None => deciding_end(&covering),
-            },
-            ban,
-            protected: self.protection.why(address).map(ToString::to_string),
-            lists: self.listed(address.into(), now),
-            policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
-            limited: self.limited_view(source),
-            limits,
-            wider,
-            covering,
-            last_drops: self.last_drops(source),
-            strikes: strikes_view,
-            new_sources: self
-                .new_sources()
-                .filter(|_| verdict == Verdict::Pass(PassReason::Conforming)),
-            refused_packets: refusals.map_or(0, |refusals| refusals.packets),
-            refused_last: refusals
-                .map(|refusals| clock::to_wall(Instant::from_nanos(refusals.last_ns))),
-        })
-    }
-
+impl State {
     fn preview(&self, address: IpAddr, classes: ClassSet, now: Instant) -> Verdict {
         let source = &self.intent.config.source;
         preview::preview(address, classes, now, &self.rules, &self.enforcer, source)
@@ -251,6 +186,80 @@ impl Controller {
             state.limits(now)
         });
         Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
+    }
+}
+
+impl Controller {
+    /// What would happen to a packet of `address`.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel's tables cannot be read.
+    pub fn check(&self, address: IpAddr) -> Result<Check, Refused> {
+        let now = clock::now();
+        let source = self.state.source_of(address);
+        let verdict = self.state.preview(address, ClassSet::NONE, now);
+        let matched = self.state.rules.longest_match(address);
+        let in_kernel = || self.state.ban_in_kernel(source);
+        let ban = self.state.ban_of(address, now).or_else(in_kernel);
+        let ban = ban.filter(|_| verdict_is_ban(verdict));
+        let covering = self.state.covering(address, verdict);
+        let named = matched
+            .and_then(|(_, entry)| entry.policy())
+            .and_then(|index| self.state.policies.at(index));
+        let named = named.or_else(|| Some((DEFAULT, self.state.policies.get(DEFAULT)?)));
+        let datapath = self.state.enforcer.datapath();
+        let refusals = datapath.sources().refusals(source.address());
+        let refusals = refusals.map_err(unreadable)?;
+        let strikes = datapath.strikes(source.address()).map_err(unreadable)?;
+        let limits = match named {
+            Some((_, named)) => self
+                .state
+                .limit_states(source, named, now)
+                .map_err(unreadable)?,
+            None => Vec::new(),
+        };
+        let strikes_view =
+            named.and_then(|(_, named)| self.state.strikes_view(source, named, strikes, now));
+        let wider = self.state.wider(source, now).map_err(unreadable)?;
+        let unenforced = self.unenforced();
+        let (action, reason) = if self.links.enforces_anywhere() {
+            (verdict.action(), verdict.reason())
+        } else {
+            ("pass", NOT_ENFORCED)
+        };
+        Ok(Check {
+            address,
+            source,
+            action: action.to_owned(),
+            reason: reason.to_owned(),
+            unenforced,
+            classes: self.state.refused_classes(address, verdict, now),
+            rule: self
+                .state
+                .deciding_rule(address, verdict, ban.as_ref(), now),
+            until: match &ban {
+                Some(ban) => ban.until,
+                None => deciding_end(&covering),
+            },
+            ban,
+            protected: self.state.protection.why(address).map(ToString::to_string),
+            lists: self.state.listed(address.into(), now),
+            policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
+            limited: self.state.limited_view(source),
+            limits,
+            wider,
+            covering,
+            last_drops: self.state.last_drops(source),
+            strikes: strikes_view,
+            new_sources: self
+                .state
+                .new_sources()
+                .filter(|_| verdict == Verdict::Pass(PassReason::Conforming)),
+            refused_packets: refusals.map_or(0, |refusals| refusals.packets),
+            refused_last: refusals
+                .map(|refusals| clock::to_wall(Instant::from_nanos(refusals.last_ns))),
+        })
     }
 }
 

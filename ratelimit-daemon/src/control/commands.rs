@@ -38,7 +38,7 @@ impl Controller {
             forced: request.force,
         };
         for prefix in &request.prefixes {
-            self.protection.vet(*prefix, word)?;
+            self.state.protection.vet(*prefix, word)?;
         }
         let since = Timestamp::now();
         let row = BanRow {
@@ -55,11 +55,15 @@ impl Controller {
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let mut edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
         // What is typed last holds, also in place of a longer ban.
-        let replaced =
-            |prefix: &&Prefix| self.intent.bans_of(**prefix).any(|(own, _)| *own == other);
+        let replaced = |prefix: &&Prefix| {
+            self.state
+                .intent
+                .bans_of(**prefix)
+                .any(|(own, _)| *own == other)
+        };
         let replaced = request.prefixes.iter().filter(replaced);
         edits.extend(replaced.map(|prefix| Edit::Ban(*prefix, other.clone(), None)));
-        let mut changed = self.edit(&edits)?;
+        let mut changed = self.state.edit(&edits)?;
         changed.added -= changed.removed;
         changed.updated += std::mem::take(&mut changed.removed);
         changed.until = term::told(until);
@@ -78,7 +82,7 @@ impl Controller {
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();
         for prefix in request.prefixes.iter().copied() {
-            let origins = self.intent.bans_of(prefix).map(|(origin, _)| origin);
+            let origins = self.state.intent.bans_of(prefix).map(|(origin, _)| origin);
             let ended = edits.len();
             edits.extend(
                 origins
@@ -86,14 +90,14 @@ impl Controller {
                     .map(|origin| Edit::Ban(prefix, origin.clone(), None)),
             );
             if edits.len() > ended {
-                let offence = self.intent.offence(prefix);
+                let offence = self.state.intent.offence(prefix);
                 edits.extend(offence.map(|_| Edit::Offence(prefix, None)));
                 unbanned.removed += 1;
             } else {
                 unbanned.absent.push(prefix);
             }
         }
-        self.edit_because(&edits, Cause::User(author))?;
+        self.state.apply(&edits, Cause::User(author))?;
         // Those that were ended together with it hold no more.
         let named = request.prefixes.into_iter();
         unbanned.held = named.flat_map(|prefix| self.held(prefix)).collect();
@@ -102,13 +106,14 @@ impl Controller {
 
     /// The bans that hold for all of a prefix, but for one that is allowed.
     fn held(&self, prefix: Prefix) -> Vec<Held> {
-        let (now, said) = (clock::now(), self.rules.sum(prefix));
+        let (now, said) = (clock::now(), self.state.rules.sum(prefix));
         if !said.is_banned(now) || said.is_allowed(now) {
             return Vec::new();
         }
         // Others stop at an address that is protected.
-        let is_spared = prefix.is_address() && self.protection.why(prefix.address()).is_some();
-        let bans = self.intent.bans_that_hold(prefix, now);
+        let is_spared =
+            prefix.is_address() && self.state.protection.why(prefix.address()).is_some();
+        let bans = self.state.intent.bans_that_hold(prefix, now);
         bans.filter(|(_, origin)| !is_spared || *origin == Origin::Forced)
             .map(|(banned, origin)| Held {
                 prefix,
@@ -134,7 +139,7 @@ impl Controller {
         };
         let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
-        let mut changed = self.edit(&edits)?;
+        let mut changed = self.state.edit(&edits)?;
         changed.until = term::told(until);
         Ok(changed)
     }
@@ -147,7 +152,8 @@ impl Controller {
     pub fn disallow(&mut self, request: PrefixesRequest, author: &str) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
         let configured = |prefix: &&Prefix| {
-            self.intent.config.allow.contains(prefix) && !self.intent.allows().contains_key(prefix)
+            self.state.intent.config.allow.contains(prefix)
+                && !self.state.intent.allows().contains_key(prefix)
         };
         if let Some(prefix) = request.prefixes.iter().find(configured) {
             return Err(Refused::because(format!(
@@ -162,7 +168,7 @@ impl Controller {
             .iter()
             .map(|prefix| Edit::Allow(*prefix, None))
             .collect();
-        let changed = self.edit_because(&edits, Cause::User(author))?;
+        let changed = self.state.apply(&edits, Cause::User(author))?;
         Ok(Changed { absent, ..changed })
     }
 
@@ -198,9 +204,11 @@ impl Controller {
             reason: request.reason,
             author: author.to_owned(),
         };
-        let before = carried::scope_of(&self.rules, &self.policies, request.prefix);
-        let mut changed = self.edit(&[Edit::Limits(request.prefix, Some(row))])?;
-        let after = carried::scope_of(&self.rules, &self.policies, request.prefix);
+        let before = carried::scope_of(&self.state.rules, &self.state.policies, request.prefix);
+        let mut changed = self
+            .state
+            .edit(&[Edit::Limits(request.prefix, Some(row))])?;
+        let after = carried::scope_of(&self.state.rules, &self.state.policies, request.prefix);
         changed.starts_anew = carried::starts_anew(before, after);
         changed.until = term::told(until);
         Ok(changed)
@@ -218,8 +226,8 @@ impl Controller {
     ) -> Result<Changed, Refused> {
         let further = request
             .prefix
-            .filter(|prefix| self.intent.limited().contains_key(prefix));
-        let by_hand = self.intent.limits().contains_key(&request.prefix);
+            .filter(|prefix| self.state.intent.limited().contains_key(prefix));
+        let by_hand = self.state.intent.limits().contains_key(&request.prefix);
         if !by_hand && further.is_none() {
             return Err(Refused::because(format!(
                 "no limits were set by hand for {}",
@@ -229,7 +237,7 @@ impl Controller {
         let by_hand = by_hand.then_some(Edit::Limits(request.prefix, None));
         let further = further.map(|prefix| Edit::Limited(prefix, None));
         let edits: Vec<Edit> = by_hand.into_iter().chain(further).collect();
-        let changed = self.edit_because(&edits, Cause::User(author))?;
+        let changed = self.state.apply(&edits, Cause::User(author))?;
         Ok(changed)
     }
 
@@ -248,7 +256,8 @@ impl Controller {
                 };
                 info!(changes = reloaded.changes.len(), "configuration applied");
                 let changes = reloaded.changes.clone();
-                self.journal
+                self.state
+                    .journal
                     .record(Timestamp::now(), What::Reloaded { changes });
             }
             Err(refused) => {
@@ -258,7 +267,8 @@ impl Controller {
                     "the configuration was refused, the one before stays in force"
                 );
                 let error = refused.error.clone();
-                self.journal
+                self.state
+                    .journal
                     .record(Timestamp::now(), What::ReloadRefused { error });
             }
         }
@@ -272,7 +282,7 @@ impl Controller {
     /// What could not be taken off.
     pub fn detach(&mut self, author: &str) -> Result<Detached, Refused> {
         self.links.detach(author);
-        let detachment = self.enforcer.datapath_mut().detach();
+        let detachment = self.state.enforcer.datapath_mut().detach();
         self.tend_links();
         let detachment = detachment?;
         info!(interfaces = ?detachment.interfaces, author, "detached");
@@ -280,7 +290,7 @@ impl Controller {
             interfaces: detachment.interfaces.clone(),
             by: author.into(),
         };
-        self.journal.record(Timestamp::now(), detached);
+        self.state.journal.record(Timestamp::now(), detached);
         Ok(Detached {
             interfaces: detachment.interfaces,
         })
@@ -322,7 +332,7 @@ impl Controller {
         config: Config,
         lists: ConfiguredLists,
     ) -> Result<Vec<String>, Refused> {
-        if let Some(part) = reload::needs_restart(&self.intent.config, &config) {
+        if let Some(part) = reload::needs_restart(&self.state.intent.config, &config) {
             return Err(Refused::because(format!(
                 "{part} is different, which takes effect at a restart only"
             ))
@@ -330,23 +340,23 @@ impl Controller {
         }
         // What was banned in a dry run is not kept when that ends.
         self.take_missed();
-        let clock = self.clock();
-        let mut changes = reload::changes(&self.intent.config, &config);
-        let before = self.intent.config.clone();
-        let lists = self.list_changes(&config, lists);
-        if self.needs_other_tables(&config) {
+        let clock = self.state.clock();
+        let mut changes = reload::changes(&self.state.intent.config, &config);
+        let before = self.state.intent.config.clone();
+        let lists = self.state.list_changes(&config, lists);
+        if self.state.needs_other_tables(&config) {
             self.replace_on_other_tables(config, &lists.edits)?;
         } else {
             self.replace_config(config, &lists.edits)?;
         }
         changes.extend(self.reattach(&before.interfaces));
-        if before.metrics != self.intent.config.metrics {
+        if before.metrics != self.state.intent.config.metrics {
             self.open_metrics();
             changes.extend(self.troubles().of("metrics").map(str::to_owned));
         }
         let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
         changes.extend(
-            Some(self.clock())
+            Some(self.state.clock())
                 .filter(is_other)
                 .map(|after| after.to_string()),
         );
@@ -356,7 +366,7 @@ impl Controller {
 
     /// Refuses limits of classes that have no such name.
     fn require_classes(&self, limits: &[LimitSpec]) -> Result<(), Refused> {
-        let classes = &self.intent.config.classes;
+        let classes = &self.state.intent.config.classes;
         let before = self.trials.before();
         for class in limits.iter().filter_map(LimitSpec::class) {
             if let Err(unknown) = classes.select(class) {
@@ -377,7 +387,7 @@ impl Controller {
 
     /// Refuses sliding logs that are longer than those that room was made for.
     fn require_room(&self, times: u32) -> Result<(), Refused> {
-        let size = self.enforcer.datapath().log_size();
+        let size = self.state.enforcer.datapath().log_size();
         if times <= size.times {
             return Ok(());
         }
@@ -398,7 +408,7 @@ impl Controller {
         request
             .prefixes
             .into_iter()
-            .partition(|prefix| is_there(&self.intent, prefix))
+            .partition(|prefix| is_there(&self.state.intent, prefix))
     }
 }
 

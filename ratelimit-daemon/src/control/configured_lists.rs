@@ -11,7 +11,7 @@ use ratelimit_core::{
     lists::Reading,
 };
 
-use super::{adopt, controller::Controller, list_files::ListFile, lists::told};
+use super::{adopt, controller::Controller, list_files::ListFile, lists::told, state::State};
 
 /// The lists of a configuration, by name.
 pub struct ConfiguredLists(BTreeMap<Arc<str>, (ListFile, Reading)>);
@@ -68,7 +68,7 @@ pub struct ListChanges {
     gone: Vec<(Arc<str>, usize)>,
 }
 
-impl Controller {
+impl State {
     /// The changes from the lists that there are to those of `config`: lists of files that it does not name are taken away.
     pub(super) fn list_changes(&self, config: &Config, lists: ConfiguredLists) -> ListChanges {
         let mut changes = ListChanges::default();
@@ -89,10 +89,12 @@ impl Controller {
         }
         changes
     }
+}
 
+impl Controller {
     /// Takes notice of lists that were put in force, and answers what is different, a line each.
     pub(super) fn note_lists(&mut self, changes: ListChanges) -> Vec<String> {
-        self.list_files.retain(&self.intent.config.lists);
+        self.list_files.retain(&self.state.intent.config.lists);
         let gone = changes.gone.into_iter();
         let mut lines: Vec<String> = gone
             .map(|(name, removed)| format!("list {name}: removed, with {removed} entries"))

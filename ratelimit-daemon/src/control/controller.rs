@@ -1,78 +1,40 @@
 //! The one owner of what is intended and of the datapath.
 //!
-//! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands.rs`, what it tells in `views.rs`;
-//! here is how a change gets into the database and the datapath, or into neither.
+//! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands.rs`, what it tells in `views.rs`; how a
+//! change gets into the database and the datapath, or into neither, is in `state.rs`.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
-
-use anyhow::{Context, anyhow};
 use jiff::Timestamp;
-use ratelimit_core::{
-    api::{Changed, ClockStatus, KernelClock, Refused},
-    compile::{self, Held, Tables, class_numbers::ClassNumbers, clock_choice},
-    config::Config,
-    intent::{Edit, Intent},
-    policies::Policies,
-    prefix::Prefix,
-    rules::Rules,
-};
+use ratelimit_core::{config::Config, intent::Edit};
 use tokio::sync::mpsc;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{
     apply::Trials,
     attacks::Attacks,
     crowdsec::Connection,
     detected::Detections,
-    enforcer::{Changes, Enforcer},
-    event_log::EventLog,
     history::History,
-    journal::Journal,
     last_good::LastGood,
     list_files::ListFiles,
     metrics_port::MetricsPort,
-    pass_all::PassAll,
     progress::Progress,
-    protection::Protection,
     reconcile::Comparisons,
-    record::Cause,
-    reserve::Filling,
     stand_in::StandIn,
+    state::State,
     store::Store,
     survey,
     timekeeper::Reading,
     troubles::{Loudness, Troubles},
-    unwritten::Unwritten,
 };
-use crate::{
-    clock, cpus,
-    datapath::{Datapath, DatapathError},
-    links::Links,
-    protected::Protected,
-};
+use crate::{clock, datapath::Datapath, links::Links, protected::Protected};
 
 /// What does not work where the files are wrong that the daemon started with.
 pub const CONFIGURATION: &str = "configuration";
 
-/// A change of fewer prefixes, or of a smaller part of all entries, is made prefix by prefix.
-const BULK: usize = 4096;
-const BULK_PART: usize = 16;
-
-/// Owns what is intended, the database and the datapath.
+/// The state, and everything that changes it by itself.
 pub struct Controller {
-    pub(super) intent: Intent,
-    pub(super) rules: Rules,
-    /// Those who walk through the tables of sources have them too, as they were.
-    pub(super) policies: Arc<Policies>,
-    pub(super) classes: ClassNumbers,
-    /// Scopes whose regions in a `compact` table are small until others have retired.
-    small: BTreeSet<u32>,
-    /// The CPUs that share the limits of the node.
-    cpus: u32,
-    /// Those of them at which packets arrive.
-    pub(super) online_cpus: u32,
-    pub(super) enforcer: Enforcer,
-    pub(super) store: Store,
+    /// What is intended, and where it holds.
+    pub state: State,
     pub(super) started: Timestamp,
     pub(super) reloads: Reloads,
     pub(super) detections: Detections,
@@ -83,17 +45,9 @@ pub struct Controller {
     pub(super) list_files: ListFiles,
     /// When entries of lists that have ended were last forgotten.
     pub(super) pruned: std::time::Instant,
-    /// How often the coarse clock moves on.
-    tick: Duration,
     pub(super) comparisons: Comparisons,
-    pub(super) journal: Journal,
-    pub(super) event_log: EventLog,
     pub(super) crowdsec: Connection,
-    pub(super) protection: Protection,
-    pub(super) pass_all: PassAll,
     pub(super) trials: Trials,
-    pub(super) filling: Filling,
-    pub(super) unwritten: Unwritten,
     pub(super) links: Links,
     /// When all interfaces were last looked at.
     pub(super) tended: std::time::Instant,
@@ -127,23 +81,14 @@ impl Controller {
         datapath: Box<dyn Datapath>,
         protected: Protected,
     ) -> anyhow::Result<Self> {
-        let crowdsec = config.crowdsec.clone();
         let history = History::restore(&store)?;
-        let (event_log, changes) = EventLog::open(&config.paths.state);
+        let directory = config.paths.state.clone();
+        let trials = Trials::restore(&config, &directory);
+        let progress = Progress::default();
+        let state = State::new(config, store, datapath, protected, &progress)?;
         let mut controller = Self {
-            protection: Protection::new(protected),
-            pass_all: PassAll::restore(&config.paths.state),
-            trials: Trials::restore(&config, &config.paths.state),
-            last_good: LastGood::new(&config.paths.state),
-            intent: store.restore(config)?,
-            rules: Rules::default(),
-            policies: Arc::default(),
-            classes: ClassNumbers::default(),
-            small: BTreeSet::new(),
-            cpus: cpus::possible()?,
-            online_cpus: cpus::online()?,
-            enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
-            store,
+            trials,
+            last_good: LastGood::new(&directory),
             started: Timestamp::now(),
             reloads: Reloads {
                 applied: Timestamp::now(),
@@ -151,36 +96,20 @@ impl Controller {
             },
             detections: Detections::default(),
             attacks: Attacks::default(),
-            progress: Progress::default(),
+            progress,
             history,
             list_files: ListFiles::default(),
             pruned: std::time::Instant::now(),
-            tick: clock::tick(),
             comparisons: Comparisons::default(),
-            journal: Journal::after(changes),
-            event_log,
-            crowdsec: Connection::new(crowdsec),
-            filling: Filling::default(),
-            unwritten: Unwritten::default(),
+            crowdsec: Connection::new(state.intent.config.crowdsec.clone()),
             links: Links::default(),
             tended: std::time::Instant::now(),
             troubles: Troubles::default(),
             metrics_port: MetricsPort::default(),
             stand_in: None,
             walks: None,
+            state,
         };
-        controller.enforcer.progress = controller.progress.clone();
-        controller.store.progress = controller.progress.clone();
-        controller.drop_ended();
-        controller.compile_at_start()?;
-        controller
-            .adopt_lists()
-            .context("keeping what the kernel holds")?;
-        controller
-            .enforce_all()
-            .context("filling the tables in the kernel")?;
-        controller.tell_clock(None);
-        controller.tell_spared();
         // What went wrong is logged; the lists stay as they were.
         controller.read_lists();
         if let Err(refused) = controller.take_detected() {
@@ -209,6 +138,15 @@ impl Controller {
         }
     }
 
+    /// Puts another configuration in force with the lists that it names, or leaves everything as it was.
+    pub(super) fn replace_config(&mut self, config: Config, lists: &[Edit]) -> anyhow::Result<()> {
+        let on_trial = self.trials.require_none_pending().is_err();
+        let answer = self.state.replace_config(config, lists, on_trial);
+        self.crowdsec
+            .wish(self.state.intent.config.crowdsec.as_ref());
+        answer
+    }
+
     /// Keeps what is in force as what a start falls back to, unless it is on trial.
     pub(super) fn keep_last_good(&mut self) {
         if let Some(texts) = self.trials.settled() {
@@ -225,13 +163,13 @@ impl Controller {
 
     /// The same but for the end of the comparison: what is left of it comes by [`compare_on`](Self::compare_on).
     pub(crate) fn begin_tick(&mut self) {
-        if let Err(error) = self.keep_time(Reading::now()) {
+        if let Err(error) = self.state.keep_time(Reading::now()) {
             warn!(
                 error = format!("{error:#}"),
                 "the ends of bans, allows and limits could not be brought to the clock"
             );
         }
-        self.tick_pass_all();
+        self.state.tick_pass_all();
         self.tick_trial();
         self.tick_links();
         self.tick_metrics();
@@ -246,11 +184,11 @@ impl Controller {
         }
         self.end_what_is_over();
         self.end_renewed();
-        self.write_unwritten();
-        self.keep_journal();
+        self.state.write_unwritten();
+        self.state.keep_journal();
         self.begin_comparison();
-        self.watch_filling();
-        self.store.flush();
+        self.state.watch_filling();
+        self.state.store.flush();
     }
 
     /// Forgets entries of lists that have ended.
@@ -261,381 +199,6 @@ impl Controller {
                 "entries of lists that ended could not be forgotten"
             );
         }
-    }
-
-    /// Makes changes: in the datapath and here, or nowhere. The database has them too, or as soon as it can be written.
-    ///
-    /// # Errors
-    ///
-    /// Why none of them was made.
-    pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
-        self.edit_because(edits, Cause::Origin)
-    }
-
-    /// The same, with why entries go.
-    ///
-    /// # Errors
-    ///
-    /// Why none of them was made.
-    pub(super) fn edit_because(
-        &mut self,
-        edits: &[Edit],
-        cause: Cause<'_>,
-    ) -> Result<Changed, Refused> {
-        let given_way = self.make_room(edits)?;
-        let count = given_way.len();
-        let all: Vec<Edit> = given_way.into_iter().chain(edits.iter().cloned()).collect();
-        let changed = self.edit_all(&all, count, cause)?;
-        self.note_given_way(count);
-        Ok(changed)
-    }
-
-    /// From here on changes share a transaction, until [`end_group`](Self::end_group).
-    pub(super) fn begin_group(&mut self) {
-        self.unwritten.begin_group(&mut self.store);
-    }
-
-    /// Keeps the changes of a group.
-    pub(super) fn end_group(&mut self) {
-        self.unwritten.end_group(&mut self.store);
-    }
-
-    /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
-    fn edit_all(
-        &mut self,
-        edits: &[Edit],
-        giving_way: usize,
-        cause: Cause<'_>,
-    ) -> Result<Changed, Refused> {
-        let before = edits.iter().any(Edit::is_of_policy).then(|| self.clock());
-        let reverse: Vec<Edit> = edits
-            .iter()
-            .cloned()
-            .map(|edit| self.intent.edit(edit))
-            .collect();
-        if let Err(error) = self.try_edit(edits, giving_way) {
-            for edit in reverse.iter().rev() {
-                self.intent.edit(edit.clone());
-            }
-            // What failed took itself back; this does the same with what was compiled.
-            if let Err(error) = self.compile(&reverse).and_then(|()| self.enforce(&reverse)) {
-                warn!(
-                    error = format!("{error:#}"),
-                    "a change that failed could not be taken back"
-                );
-            }
-            return Err(refusal(error));
-        }
-        self.enlarge_regions();
-        if before.is_some() {
-            self.tell_clock(before.as_ref());
-        }
-        if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
-            self.tell_spared();
-        }
-        // The kernel comes before the database: what was acknowledged is in both, or told as not written yet, and what is in the
-        // kernel alone after a crash is taken away at the next start.
-        match cause {
-            // What has ended is forgotten with the others of this second.
-            Cause::Time => self.unwritten.later(edits),
-            Cause::Origin | Cause::User(_) => self.unwritten.write(edits, &mut self.store),
-        }
-        self.record_edits(edits, &reverse, cause);
-        Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
-    }
-
-    fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
-        self.compile(edits)?;
-        let (first, then) = edits.split_at(giving_way);
-        let freed = self.changes_of(first.iter().flat_map(Edit::prefixes));
-        let changes = self.changes(then);
-        let tables = self.tables_if(edits);
-        self.enforcer.apply(freed, None)?;
-        Ok(self.enforcer.apply(changes, tables)?)
-    }
-
-    /// Puts another configuration in force with the lists that it names, or leaves everything as it was.
-    pub(super) fn replace_config(&mut self, config: Config, lists: &[Edit]) -> anyhow::Result<()> {
-        let given_way = self
-            .make_room(lists)
-            .map_err(|refused| anyhow!(refused.error))?;
-        let edits: Vec<Edit> = given_way.iter().chain(lists).cloned().collect();
-        let clock = self.clock();
-        let before = std::mem::replace(&mut self.intent.config, config);
-        let (rules, policies) = (self.rules.clone(), Arc::clone(&self.policies));
-        let classes = self.classes.clone();
-        let left_out = self.intent.left_out.clone();
-        let reverse: Vec<Edit> = edits
-            .iter()
-            .cloned()
-            .map(|edit| self.intent.edit(edit))
-            .collect();
-        let answer = self
-            .compile_anew()
-            .and_then(|()| self.enforce_all_after(&edits[..given_way.len()]));
-        if answer.is_err() {
-            for edit in reverse.into_iter().rev() {
-                self.intent.edit(edit);
-            }
-            self.intent.config = before;
-            self.intent.left_out = left_out;
-            (self.rules, self.policies, self.classes) = (rules, policies, classes);
-            self.small.clear();
-            // What failed took itself back; this does the same with what had given way.
-            if let Err(error) = self.enforce_all() {
-                warn!(
-                    error = format!("{error:#}"),
-                    "a change that failed could not be taken back"
-                );
-            }
-        } else {
-            if !edits.is_empty() {
-                self.unwritten.write(&edits, &mut self.store);
-            }
-            self.record_edits(
-                &edits[given_way.len()..],
-                &reverse[given_way.len()..],
-                Cause::Origin,
-            );
-            self.note_given_way(given_way.len());
-            self.enlarge_regions();
-            self.retry_left_out();
-        }
-        self.crowdsec.wish(self.intent.config.crowdsec.as_ref());
-        self.tell_clock(Some(&clock));
-        answer
-    }
-
-    /// Compiles what `edits` are about from what is intended.
-    fn compile(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
-        if edits.iter().any(Edit::is_of_policy) {
-            self.compile_policies()?;
-        }
-        if self.is_bulk(edits) {
-            self.compile_rules();
-            return Ok(());
-        }
-        for prefix in self.touched(edits) {
-            self.compile_prefix(prefix);
-        }
-        Ok(())
-    }
-
-    /// Whether it is cheaper to compile and compare everything, in order, than to look for the prefixes of `edits`.
-    fn is_bulk(&self, edits: &[Edit]) -> bool {
-        let all = usize::try_from(self.enforcer.len()).unwrap_or(usize::MAX);
-        let prefixes = edits.iter().flat_map(Edit::prefixes);
-        let enough = BULK.max(all / BULK_PART);
-        prefixes.take(enough).count() == enough
-    }
-
-    pub(super) fn compile_all(&mut self) -> anyhow::Result<()> {
-        self.compile_policies()?;
-        self.compile_rules();
-        Ok(())
-    }
-
-    fn compile_rules(&mut self) {
-        self.rules = compile::compile_rules(&self.policies, &self.intent);
-        self.rules.set_protected(self.protection.prefixes());
-    }
-
-    fn compile_policies(&mut self) -> anyhow::Result<()> {
-        let held = self.enforcer.held();
-        let held = Held {
-            policies: &held.policies,
-            classes: &held.classes,
-            settings: held.settings,
-            sets: self.enforcer.datapath().table_sets(),
-            moving: std::mem::take(&mut self.small),
-        };
-        let (policies, classes) = (Arc::make_mut(&mut self.policies), &mut self.classes);
-        self.small = compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
-        Ok(())
-    }
-
-    /// Moves limits that have taken the place of others to regions of full size, after those are gone, with what was used.
-    fn enlarge_regions(&mut self) {
-        if self.small.is_empty() {
-            return;
-        }
-        if let Err(error) = self.compile_all().and_then(|()| self.enforce_all()) {
-            warn!(
-                error = format!("{error:#}"),
-                "the state of new limits has less room than it should have"
-            );
-        }
-    }
-
-    pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
-        compile::compile_prefix(&mut self.rules, &self.policies, &self.intent, prefix);
-    }
-
-    fn enforce(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
-        let changes = self.changes(edits);
-        let tables = self.tables_if(edits);
-        Ok(self.enforcer.apply(changes, tables)?)
-    }
-
-    /// Brings the whole datapath to what is compiled, after the entries that give way to others.
-    fn enforce_all_after(&mut self, giving_way: &[Edit]) -> anyhow::Result<()> {
-        let freed = self.changes_of(giving_way.iter().flat_map(Edit::prefixes));
-        let changes = self.enforcer.difference(&self.rules.entries());
-        let tables = self.tables();
-        self.enforcer.apply(freed, None)?;
-        Ok(self.enforcer.apply(changes, Some(tables))?)
-    }
-
-    /// Brings the whole datapath to what is compiled, and answers how much was different.
-    pub(super) fn enforce_all(&mut self) -> anyhow::Result<usize> {
-        let changes = self.enforcer.difference(&self.rules.entries());
-        let tables = self.tables();
-        let different = changes.len() + usize::from(tables != *self.enforcer.held());
-        self.enforcer.apply(changes, Some(tables))?;
-        Ok(different)
-    }
-
-    /// Brings the settings to what is intended.
-    pub(super) fn enforce_settings(&mut self) -> anyhow::Result<()> {
-        let tables = self.tables();
-        Ok(self.enforcer.apply(Changes::new(), Some(tables))?)
-    }
-
-    /// Protects what is protected, and nothing else.
-    pub(super) fn enforce_protection(&mut self) -> anyhow::Result<()> {
-        let different = self.rules.set_protected(self.protection.prefixes());
-        let changes = self.changes_of(different.into_iter());
-        Ok(self.enforcer.apply(changes, None)?)
-    }
-
-    fn changes(&self, edits: &[Edit]) -> Changes {
-        if self.is_bulk(edits) {
-            return self.enforcer.difference(&self.rules.entries());
-        }
-        self.changes_of(self.touched(edits).into_iter())
-    }
-
-    /// The prefixes that `edits` are about, and those whose policy depends on them.
-    fn touched(&self, edits: &[Edit]) -> Vec<Prefix> {
-        let own = edits.iter().flat_map(Edit::prefixes);
-        let limited = edits.iter().flat_map(|edit| self.intent.limited_by(edit));
-        own.chain(limited).collect()
-    }
-
-    fn changes_of(&self, prefixes: impl Iterator<Item = Prefix>) -> Changes {
-        let entries = prefixes.flat_map(|prefix| {
-            let within = self
-                .rules
-                .within(prefix)
-                .filter(move |inner| *inner != prefix);
-            std::iter::once(prefix).chain(within)
-        });
-        entries
-            .map(|prefix| (prefix, self.rules.entry(prefix)))
-            .collect()
-    }
-
-    fn tables(&self) -> Tables {
-        let tables = compile::tables(
-            &self.policies,
-            &self.classes,
-            &self.intent,
-            self.online_cpus,
-        );
-        Tables {
-            settings: clock_choice::apply(tables.settings, self.clock().clock)
-                .with_pass_all(self.pass_all.status().is_some()),
-            pass_all_until: self.pass_all.until(),
-            ..tables
-        }
-    }
-
-    /// What the tables besides the lists are to hold, when one of `edits` changed it.
-    fn tables_if(&self, edits: &[Edit]) -> Option<Tables> {
-        let changed = edits.iter().any(Edit::is_of_policy);
-        changed.then(|| self.tables())
-    }
-
-    /// The clock that suits the policies as they are compiled.
-    pub(super) fn clock(&self) -> ClockStatus {
-        let policies = self.policies.iter();
-        let limits = policies.map(|(name, named)| (name, named.limits.as_slice()));
-        clock_choice::choose(self.intent.config.clock, self.tick, limits)
-    }
-
-    /// Logs the clock where it is not as `before`, and warns of one that is asked for and does not suit.
-    fn tell_clock(&self, before: Option<&ClockStatus>) {
-        let status = self.clock();
-        if before == Some(&status) {
-            return;
-        }
-        if status.clock == KernelClock::Coarse && !status.suits {
-            warn!("{status}");
-        } else if before.is_none_or(|before| before.clock != status.clock) {
-            info!("{status}");
-        }
-    }
-
-    /// Takes in what the clocks show. After a suspend what ends does so at other points on the kernel's clock.
-    pub(super) fn keep_time(&mut self, now: Reading) -> anyhow::Result<()> {
-        let Some(moved) = self.store.keep_time(now) else {
-            return Ok(());
-        };
-        self.intent.move_ends(|until| moved.end(until));
-        self.compile_all()?;
-        let different = self.enforce_all()?;
-        info!(
-            different,
-            "the machine slept, or it is known how long it was off: bans, allows and limits end when they would have"
-        );
-        Ok(())
-    }
-
-    /// Forgets what ended while no daemon ran, before anything is compiled.
-    fn drop_ended(&mut self) {
-        let edits = self.intent.ended(clock::now());
-        for edit in &edits {
-            self.intent.edit(edit.clone());
-        }
-        self.unwritten.write(&edits, &mut self.store);
-    }
-}
-
-/// A refusal, with what to do about a full map.
-fn refusal(error: anyhow::Error) -> Refused {
-    let full = matches!(
-        error.downcast_ref::<DatapathError>(),
-        Some(DatapathError::Full { .. })
-    );
-    let refused = Refused::from(error);
-    if full {
-        return refused
-            .hint("end bans or shorten lists; `rlctl status` shows how full the maps are");
-    }
-    refused
-}
-
-fn summary(edits: &[Edit], reverse: &[Edit]) -> Changed {
-    let mut changed = Changed::default();
-    for (edit, before) in edits.iter().zip(reverse) {
-        match (exists(before), exists(edit)) {
-            (false, true) => changed.added += 1,
-            (true, true) => changed.updated += 1,
-            (true, false) => changed.removed += 1,
-            (false, false) => {}
-        }
-    }
-    changed
-}
-
-fn exists(edit: &Edit) -> bool {
-    match edit {
-        Edit::Ban(_, _, row) => row.is_some(),
-        Edit::Allow(_, row) => row.is_some(),
-        Edit::Limits(_, row) => row.is_some(),
-        Edit::List(_, list, _) => list.is_some(),
-        Edit::Offence(_, row) => row.is_some(),
-        Edit::Limited(_, row) => row.is_some(),
     }
 }
 

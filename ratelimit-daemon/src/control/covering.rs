@@ -10,13 +10,13 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{controller::Controller, term, views};
+use super::{state::State, term, views};
 use crate::clock;
 
 /// The drops of a source that are told with it.
 const DROPS_TOLD: usize = 5;
 
-impl Controller {
+impl State {
     /// Every entry that covers `address`: allows, bans, policies, of each table the one first that comes before the others.
     pub(super) fn covering(&self, address: IpAddr, verdict: Verdict) -> Vec<Covering> {
         let now = clock::now();

@@ -121,7 +121,7 @@ impl Controller {
             self.crowdsec.ignore(*reason, *count, value);
         }
         let edits = self.decided(update);
-        let error = self.edit(&edits).err().map(|refused| refused.error);
+        let error = self.state.edit(&edits).err().map(|refused| refused.error);
         let (is_kept, was_kept) = (error.is_none(), self.crowdsec.error.is_none());
         let was_connected = self.crowdsec.connected == Some(true);
         if let Some(error) = error.as_ref().filter(|_| was_kept || !was_connected) {
@@ -153,7 +153,7 @@ impl Controller {
         if gone.is_empty() {
             return;
         }
-        match self.edit(&gone) {
+        match self.state.edit(&gone) {
             Ok(changed) => info!(
                 bans = changed.removed,
                 "the configuration names no [crowdsec]: its bans ended"
@@ -202,14 +202,14 @@ impl Controller {
         }
         for (prefix, wanted) in update.bans {
             let wanted = wanted.filter(|_| {
-                let may = self.protection.vet(prefix, Word::Cluster).is_ok();
+                let may = self.state.protection.vet(prefix, Word::Cluster).is_ok();
                 if !may {
                     let value = prefix.to_string();
                     self.crowdsec.ignore(Ignored::Wide, 1, &value);
                 }
                 may
             });
-            let row = self.intent.ban_of(prefix, &Origin::Crowdsec);
+            let row = self.state.intent.ban_of(prefix, &Origin::Crowdsec);
             match (row, wanted) {
                 (None, None) => {}
                 (Some(row), Some(wanted)) if is_same_end(row, &wanted) => {}
@@ -222,13 +222,13 @@ impl Controller {
     /// Those that have not ended; the others are forgotten with the next tick.
     fn lasting_crowdsec_bans(&self) -> usize {
         let now = crate::clock::now();
-        let bans = self.intent.bans().iter();
+        let bans = self.state.intent.bans().iter();
         bans.filter(|((_, origin), row)| *origin == Origin::Crowdsec && row.until > now)
             .count()
     }
 
     fn crowdsec_bans(&self) -> impl Iterator<Item = Prefix> {
-        let bans = self.intent.bans().keys();
+        let bans = self.state.intent.bans().keys();
         bans.filter(|(_, origin)| *origin == Origin::Crowdsec)
             .map(|(prefix, _)| *prefix)
     }

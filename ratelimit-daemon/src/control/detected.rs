@@ -22,7 +22,7 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{controller::Controller, views::unreadable};
+use super::{controller::Controller, state::State, views::unreadable};
 use crate::{clock, protected::Word};
 
 /// How many sources are told of whose bans are lifted.
@@ -68,83 +68,7 @@ impl Detections {
     }
 }
 
-impl Controller {
-    /// Takes over the bans that policies made, if there are any.
-    ///
-    /// # Errors
-    ///
-    /// Why they stay with the kernel alone, where they hold all the same.
-    pub fn take_detected(&mut self) -> Result<usize, Refused> {
-        // Counted first: a ban that comes in between is looked for once more.
-        let seen = banned(&self.tally()?);
-        let datapath = self.enforcer.datapath();
-        let detected = datapath.all_detected().map_err(unreadable)?;
-        if detected.is_empty() {
-            self.detections.seen = seen;
-            return Ok(0);
-        }
-        let now = clock::now();
-        let mut edits = Vec::new();
-        let mut taken = Vec::new();
-        for (address, ban) in &detected {
-            let source = self.source_of(*address);
-            if self.is_spared(source) {
-                if self.detections.is_news(source) {
-                    warn!(%source, "a policy banned a source that is not to be banned: the ban is lifted, and so are later ones");
-                }
-                continue;
-            }
-            let sentence = self.sentence(source, ban);
-            if self.intent.config.observe {
-                if self.detections.is_news_of_dry_run(source) {
-                    let policy = &sentence.policy;
-                    info!(%source, policy, "a policy would have banned a source: nothing is kept of a dry run, and it is told again in an hour at the earliest");
-                }
-                continue;
-            }
-            edits.extend(sentence.edits(source, now));
-            taken.push(sentence);
-        }
-        if !edits.is_empty() {
-            self.edit(&edits)?;
-        }
-        for sentence in &taken {
-            let count = self.detections.by_policy.entry(sentence.policy.clone());
-            *count.or_default() += 1;
-        }
-        let datapath = self.enforcer.datapath_mut();
-        datapath.forget_detected(&detected).map_err(unreadable)?;
-        self.detections.seen = seen;
-        Ok(taken.len())
-    }
-
-    /// The same from time to time, when the kernel has made bans of which no event came.
-    pub fn take_missed(&mut self) {
-        let missed = self
-            .tally()
-            .map(|tally| banned(&tally) != self.detections.seen);
-        let answer = match missed {
-            Ok(false) => Ok(0),
-            Ok(true) => self.take_detected(),
-            Err(refused) => Err(refused),
-        };
-        if let Err(refused) = answer {
-            warn!(
-                error = refused.error,
-                "bans by policies stay with the kernel alone"
-            );
-        }
-    }
-
-    /// Forgets sources that were quiet for long enough.
-    pub(super) fn forget_offences(&mut self) -> Result<(), Refused> {
-        let forgotten = self.intent.forgotten(clock::now()).into_iter();
-        let edits: Vec<_> = forgotten
-            .map(|source| Edit::Offence(source, None))
-            .collect();
-        self.end(&edits)
-    }
-
+impl State {
     /// Whether detection must not ban a source, whatever it does: an allow is for all of it, or this host needs an address of
     /// it. This is the one place where what is found by itself is vetted.
     pub(super) fn is_spared(&self, source: Prefix) -> bool {
@@ -213,6 +137,85 @@ impl Controller {
     /// What became of the sources that policies were to ban.
     pub(super) fn tally(&self) -> Result<Tally, Refused> {
         self.enforcer.datapath().tally().map_err(unreadable)
+    }
+}
+
+impl Controller {
+    /// Takes over the bans that policies made, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// Why they stay with the kernel alone, where they hold all the same.
+    pub fn take_detected(&mut self) -> Result<usize, Refused> {
+        // Counted first: a ban that comes in between is looked for once more.
+        let seen = banned(&self.state.tally()?);
+        let datapath = self.state.enforcer.datapath();
+        let detected = datapath.all_detected().map_err(unreadable)?;
+        if detected.is_empty() {
+            self.detections.seen = seen;
+            return Ok(0);
+        }
+        let now = clock::now();
+        let mut edits = Vec::new();
+        let mut taken = Vec::new();
+        for (address, ban) in &detected {
+            let source = self.state.source_of(*address);
+            if self.state.is_spared(source) {
+                if self.detections.is_news(source) {
+                    warn!(%source, "a policy banned a source that is not to be banned: the ban is lifted, and so are later ones");
+                }
+                continue;
+            }
+            let sentence = self.state.sentence(source, ban);
+            if self.state.intent.config.observe {
+                if self.detections.is_news_of_dry_run(source) {
+                    let policy = &sentence.policy;
+                    info!(%source, policy, "a policy would have banned a source: nothing is kept of a dry run, and it is told again in an hour at the earliest");
+                }
+                continue;
+            }
+            edits.extend(sentence.edits(source, now));
+            taken.push(sentence);
+        }
+        if !edits.is_empty() {
+            self.state.edit(&edits)?;
+        }
+        for sentence in &taken {
+            let count = self.detections.by_policy.entry(sentence.policy.clone());
+            *count.or_default() += 1;
+        }
+        let datapath = self.state.enforcer.datapath_mut();
+        datapath.forget_detected(&detected).map_err(unreadable)?;
+        self.detections.seen = seen;
+        Ok(taken.len())
+    }
+
+    /// The same from time to time, when the kernel has made bans of which no event came.
+    pub fn take_missed(&mut self) {
+        let missed = self
+            .state
+            .tally()
+            .map(|tally| banned(&tally) != self.detections.seen);
+        let answer = match missed {
+            Ok(false) => Ok(0),
+            Ok(true) => self.take_detected(),
+            Err(refused) => Err(refused),
+        };
+        if let Err(refused) = answer {
+            warn!(
+                error = refused.error,
+                "bans by policies stay with the kernel alone"
+            );
+        }
+    }
+
+    /// Forgets sources that were quiet for long enough.
+    pub(super) fn forget_offences(&mut self) -> Result<(), Refused> {
+        let forgotten = self.state.intent.forgotten(clock::now()).into_iter();
+        let edits: Vec<_> = forgotten
+            .map(|source| Edit::Offence(source, None))
+            .collect();
+        self.end(&edits)
     }
 }
 

@@ -13,7 +13,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{controller::Controller, term};
+use super::{state::State, term};
 use crate::clock;
 
 /// Entries that are written at once.
@@ -32,7 +32,7 @@ pub struct Export {
     lists: Vec<(Arc<str>, Arc<List>)>,
 }
 
-impl Controller {
+impl State {
     /// What is asked for.
     ///
     /// # Errors

@@ -97,7 +97,7 @@ impl Handle {
         let (what, busy) = (Busy::what(), self.busy.clone());
         let job = Job::Alone(Box::new(move |controller| {
             let value = busy.during(what, || request(controller));
-            controller.keep_journal();
+            controller.state.keep_journal();
             // Nobody may wait any more: the client hung up.
             let _ = sender.send(value);
         }));
@@ -174,7 +174,7 @@ impl Controller {
     ///
     /// When a thread cannot be started.
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
-        let (walks, survey) = Survey::new(self.enforcer.datapath().sources()).spawn()?;
+        let (walks, survey) = Survey::new(self.state.enforcer.datapath().sources()).spawn()?;
         self.walks = Some(walks.clone());
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let (progress, busy) = (self.progress.clone(), Busy::default());
@@ -219,7 +219,7 @@ impl Controller {
         queue: &mut mpsc::Receiver<Job>,
         busy: &Busy,
     ) -> Option<Alone> {
-        self.begin_group();
+        self.state.begin_group();
         let first = first(self);
         let mut answers = Vec::new();
         let mut alone = None;
@@ -234,8 +234,8 @@ impl Controller {
             }
         }
         busy.during("writing changes to the database".into(), || {
-            self.end_group();
-            self.keep_journal();
+            self.state.end_group();
+            self.state.keep_journal();
         });
         let unkept: Unkept = self.unkept().into();
         let others = Others {

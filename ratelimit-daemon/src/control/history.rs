@@ -177,7 +177,7 @@ impl Controller {
     /// for.
     pub(super) fn begin_look(&self) -> Option<Arc<Policies>> {
         let is_quiet = self.attack_views().is_empty();
-        is_quiet.then(|| Arc::clone(&self.policies))
+        is_quiet.then(|| Arc::clone(&self.state.policies))
     }
 
     /// Takes in what was found, and answers how long to wait before the next look.
@@ -188,7 +188,7 @@ impl Controller {
             took = look.took;
             match look.found {
                 // Policies that changed meanwhile may have changed what words mean.
-                Ok(_) if !Arc::ptr_eq(&look.policies, &self.policies) => {}
+                Ok(_) if !Arc::ptr_eq(&look.policies, &self.state.policies) => {}
                 Ok(found) => found
                     .into_iter()
                     .for_each(|windows| self.history.add(windows)),
@@ -211,7 +211,7 @@ impl Controller {
     /// Brings what was seen into the database, and begins a new hour.
     pub fn keep_history(&mut self) {
         let History { hour, seen, .. } = &self.history;
-        let answer = self.store.transaction(|writer| {
+        let answer = self.state.store.transaction(|writer| {
             writer.forget_history(this_hour() - HOURS_KEPT)?;
             let mut seen = seen.iter();
             seen.try_for_each(|(measured, seen)| writer.put_history(*hour, measured, seen))
@@ -234,7 +234,7 @@ impl Controller {
     ) -> anyhow::Result<(Option<i64>, BTreeMap<Measured, Seen>)> {
         let mut all = BTreeMap::<Measured, Seen>::new();
         let mut first = None::<i64>;
-        let kept = self.store.history(hour)?.into_iter();
+        let kept = self.state.store.history(hour)?.into_iter();
         let now = &self.history;
         let kept = kept.filter(|(hour, ..)| *hour != now.hour);
         let current = now.seen.iter();

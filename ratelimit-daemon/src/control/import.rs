@@ -16,7 +16,7 @@ use ratelimit_core::{
 };
 use tracing::info;
 
-use super::{controller::Controller, lists::fill, term};
+use super::{controller::Controller, lists::fill, state::State, term};
 use crate::{clock, protected::Word};
 
 /// Where an entry goes.
@@ -87,72 +87,7 @@ impl Ends {
     }
 }
 
-impl Controller {
-    /// Imports a list that was read and is taken, or says what would be different.
-    ///
-    /// # Errors
-    ///
-    /// Why nothing of it was imported.
-    pub fn import(
-        &mut self,
-        request: &ImportRequest,
-        reading: Reading,
-        author: &str,
-    ) -> Result<Imported, Refused> {
-        let default = request
-            .seconds
-            .map(|seconds| term::duration("a ban", seconds))
-            .transpose()?;
-        let ends = Ends::now(default);
-        let mut answer = Imported {
-            dry_run: request.dry_run,
-            format: reading.format.to_string(),
-            bad: reading.bad.count,
-            bad_lines: (reading.bad.count > 0).then(|| reading.bad.all()),
-            ..Imported::default()
-        };
-        answer.skipped.clone_from(&reading.skipped);
-        let edits = if request.into == ImportInto::List {
-            self.import_list(request, reading, &ends, author, &mut answer)?
-        } else {
-            self.import_all(request, reading, &ends, author, &mut answer)?
-        };
-        if !request.dry_run && !edits.is_empty() {
-            // Each entry goes into the kernel, and each change into the database.
-            let entries = edits.iter().flat_map(Edit::prefixes).count();
-            self.progress.begin((entries + edits.len()) as u64);
-            let edited = self.edit(&edits);
-            self.progress.end();
-            edited?;
-        }
-        for target in &answer.targets {
-            let ImportedInto {
-                into,
-                added,
-                removed,
-                updated,
-                kept,
-                longer,
-            } = target;
-            // Bans and allows are told as changes.
-            if !request.dry_run && !into.starts_with("list:") {
-                continue;
-            }
-            info!(
-                into,
-                added,
-                removed,
-                updated,
-                kept,
-                longer,
-                author,
-                dry_run = request.dry_run,
-                "imported"
-            );
-        }
-        Ok(answer)
-    }
-
+impl State {
     fn import_list(
         &self,
         request: &ImportRequest,
@@ -351,6 +286,75 @@ impl Controller {
         }
         self.require_no_file(name)?;
         Ok(name.into())
+    }
+}
+
+impl Controller {
+    /// Imports a list that was read and is taken, or says what would be different.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing of it was imported.
+    pub fn import(
+        &mut self,
+        request: &ImportRequest,
+        reading: Reading,
+        author: &str,
+    ) -> Result<Imported, Refused> {
+        let default = request
+            .seconds
+            .map(|seconds| term::duration("a ban", seconds))
+            .transpose()?;
+        let ends = Ends::now(default);
+        let mut answer = Imported {
+            dry_run: request.dry_run,
+            format: reading.format.to_string(),
+            bad: reading.bad.count,
+            bad_lines: (reading.bad.count > 0).then(|| reading.bad.all()),
+            ..Imported::default()
+        };
+        answer.skipped.clone_from(&reading.skipped);
+        let edits = if request.into == ImportInto::List {
+            self.state
+                .import_list(request, reading, &ends, author, &mut answer)?
+        } else {
+            self.state
+                .import_all(request, reading, &ends, author, &mut answer)?
+        };
+        if !request.dry_run && !edits.is_empty() {
+            // Each entry goes into the kernel, and each change into the database.
+            let entries = edits.iter().flat_map(Edit::prefixes).count();
+            self.progress.begin((entries + edits.len()) as u64);
+            let edited = self.state.edit(&edits);
+            self.progress.end();
+            edited?;
+        }
+        for target in &answer.targets {
+            let ImportedInto {
+                into,
+                added,
+                removed,
+                updated,
+                kept,
+                longer,
+            } = target;
+            // Bans and allows are told as changes.
+            if !request.dry_run && !into.starts_with("list:") {
+                continue;
+            }
+            info!(
+                into,
+                added,
+                removed,
+                updated,
+                kept,
+                longer,
+                author,
+                dry_run = request.dry_run,
+                "imported"
+            );
+        }
+        Ok(answer)
     }
 }
 

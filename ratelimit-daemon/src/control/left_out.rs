@@ -14,9 +14,9 @@ use ratelimit_core::{
 };
 use tracing::{error, info, warn};
 
-use super::controller::Controller;
+use super::state::State;
 
-impl Controller {
+impl State {
     /// Compiles what is intended, where it is not possible without some of the limits by hand.
     ///
     /// # Errors
@@ -33,12 +33,12 @@ impl Controller {
     /// # Errors
     ///
     /// When it is not possible.
-    pub(super) fn compile_anew(&mut self) -> anyhow::Result<()> {
+    pub(super) fn compile_anew(&mut self, on_trial: bool) -> anyhow::Result<()> {
         let before = std::mem::take(&mut self.intent.left_out);
-        let candidates = if self.trials.require_none_pending().is_ok() {
-            before.keys().copied().collect()
-        } else {
+        let candidates = if on_trial {
             self.intent.limits().keys().copied().collect()
+        } else {
+            before.keys().copied().collect()
         };
         if let Err(error) = self.compile_without(candidates, &before) {
             self.intent.left_out = before;
@@ -56,11 +56,14 @@ impl Controller {
     }
 
     /// Tries again what had no room beside what the configuration before had.
-    pub(super) fn retry_left_out(&mut self) {
+    pub(super) fn retry_left_out(&mut self, on_trial: bool) {
         if self.intent.limits_left_out().is_empty() {
             return;
         }
-        if let Err(error) = self.compile_anew().and_then(|()| self.enforce_all()) {
+        if let Err(error) = self
+            .compile_anew(on_trial)
+            .and_then(|()| self.enforce_all())
+        {
             warn!(
                 error = format!("{error:#}"),
                 "limits that were left out could not be put in force"

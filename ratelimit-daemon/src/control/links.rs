@@ -22,7 +22,7 @@ impl Controller {
     /// Puts the programs on their interfaces, as far as they are there: the tables are filled. Those that are not configured any
     /// more are let go.
     pub fn attach(&mut self) {
-        let interfaces = self.intent.config.interfaces.clone();
+        let interfaces = self.state.intent.config.interfaces.clone();
         self.links.configure(&interfaces);
         self.attach_wanted(false);
     }
@@ -34,15 +34,15 @@ impl Controller {
         for interface in &wanted {
             self.tend(interface, anew);
         }
-        if let Err(error) = self.enforcer.datapath_mut().keep_only(&wanted) {
+        if let Err(error) = self.state.enforcer.datapath_mut().keep_only(&wanted) {
             let error = format!("{error:#}");
             warn!(
                 error,
                 "the program stays on an interface that is not configured"
             );
         }
-        let slots = self.enforcer.datapath().slots();
-        self.journal.name_interfaces(slots);
+        let slots = self.state.enforcer.datapath().slots();
+        self.state.journal.name_interfaces(slots);
     }
 
     /// Looks at all interfaces, and does what is to be done.
@@ -75,7 +75,7 @@ impl Controller {
 
     /// Makes the pins again that somebody has removed, and says so until they are seen to be there.
     pub fn tend_pins(&mut self) {
-        let trouble = match self.enforcer.datapath_mut().keep_pinned() {
+        let trouble = match self.state.enforcer.datapath_mut().keep_pinned() {
             Ok(false) => None,
             Ok(true) => Some("somebody removed pins, and they are made again".to_owned()),
             Err(error) => Some(format!(
@@ -90,7 +90,7 @@ impl Controller {
         if !self.links.are_tended() {
             return Vec::new();
         }
-        let wanted = self.intent.config.interfaces.clone();
+        let wanted = self.state.intent.config.interfaces.clone();
         let lost_before = self.links.unenforced();
         self.links.configure(&wanted);
         let changed = wanted.iter().filter(|it| !before.contains(it));
@@ -125,7 +125,7 @@ impl Controller {
     fn tend(&mut self, interface: &Interface, anew: bool) {
         let name = &interface.name;
         let now = Instant::now();
-        let sight = match self.enforcer.datapath().look(name) {
+        let sight = match self.state.enforcer.datapath().look(name) {
             Ok(sight) => sight,
             Err(error) => return self.note_standing(name, failed(&error)),
         };
@@ -135,7 +135,12 @@ impl Controller {
         };
         let told = match self.take_step(interface, step) {
             Ok(remark) => match (
-                self.enforcer.datapath().look(name).as_ref().map(standing),
+                self.state
+                    .enforcer
+                    .datapath()
+                    .look(name)
+                    .as_ref()
+                    .map(standing),
                 remark,
             ) {
                 (Ok(Standing::Attached { mode, .. }), Some(remark)) if step != Step::Stay => {
@@ -157,7 +162,12 @@ impl Controller {
                 (Err(error), _) => failed(error),
             },
             Err(error) => {
-                let seen = self.enforcer.datapath().look(name).unwrap_or_default();
+                let seen = self
+                    .state
+                    .enforcer
+                    .datapath()
+                    .look(name)
+                    .unwrap_or_default();
                 let still = standing(&seen);
                 self.links.note_failure(name, seen, now);
                 // It may have gone while it was tried, and what ran before may run on.
@@ -175,7 +185,7 @@ impl Controller {
     }
 
     fn take_step(&mut self, interface: &Interface, step: Step) -> anyhow::Result<Option<String>> {
-        let datapath = self.enforcer.datapath_mut();
+        let datapath = self.state.enforcer.datapath_mut();
         match step {
             Step::Stay => Ok(None),
             Step::Attach => datapath.attach(interface),
@@ -222,7 +232,7 @@ impl Controller {
                 What::InterfaceLost { interface, why }
             }
         };
-        self.journal.record(at, what);
+        self.state.journal.record(at, what);
     }
 }
 

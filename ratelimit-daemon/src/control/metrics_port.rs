@@ -79,7 +79,7 @@ impl Controller {
     /// Listens where the configuration says.
     pub(super) fn open_metrics(&mut self) {
         if self.metrics_port.listeners.is_some() {
-            let trouble = self.metrics_port.open(self.intent.config.metrics);
+            let trouble = self.metrics_port.open(self.state.intent.config.metrics);
             self.note_trouble(METRICS, Loudness::Warning, trouble);
         }
     }

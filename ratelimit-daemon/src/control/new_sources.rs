@@ -8,9 +8,9 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::controller::Controller;
+use super::state::State;
 
-impl Controller {
+impl State {
     /// The budget; `None` where there is none.
     pub(super) fn new_sources(&self) -> Option<NewSourcesStatus> {
         let budget = self.intent.config.new_sources?;

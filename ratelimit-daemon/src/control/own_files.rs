@@ -34,7 +34,7 @@ impl Controller {
         let is_other = files.iter().skip(1).any(|file| file.path == own);
         let own = (!is_other).then_some(own.as_path());
         let (after, _) = config::parse(&files).map_err(|error| unquoted(error, own))?;
-        match foreign(&self.intent.config, &after) {
+        match foreign(&self.state.intent.config, &after) {
             None => Ok(()),
             Some(what) => Err(Refused::because(format!("only root may try {what}")).hint(
                 "run it with sudo, or have root write it into the configuration and run `rlctl reload`",

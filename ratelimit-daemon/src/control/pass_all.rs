@@ -11,7 +11,7 @@ use ratelimit_core::api::{PassAllRequest, PassAllStatus, Refused, What};
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use super::{controller::Controller, kept::Kept, reminder::Reminder};
+use super::{controller::Controller, kept::Kept, reminder::Reminder, state::State};
 use crate::clock;
 
 /// The longest time that is not "until somebody ends it": a year.
@@ -131,44 +131,7 @@ impl PassAll {
     }
 }
 
-impl Controller {
-    /// Lets everything pass, for a time or until it is ended, or ends that. What was before stays when it fails.
-    ///
-    /// # Errors
-    ///
-    /// Why nothing is different.
-    pub fn set_pass_all(
-        &mut self,
-        request: PassAllRequest,
-        author: &str,
-    ) -> Result<Option<PassAllStatus>, Refused> {
-        let opened = if request.on {
-            Some(document(request, author)?)
-        } else {
-            None
-        };
-        self.replace_pass_all(opened)?;
-        if !request.on {
-            info!(author, "pass-all is off: packets are judged again");
-        }
-        // As it was asked for, however short.
-        let opened = self.pass_all.opened.as_ref();
-        let status = opened.map(|document| document.status.clone());
-        self.journal.record(
-            Timestamp::now(),
-            match &status {
-                Some(status) => What::PassAllOn {
-                    until: status.until,
-                    by: author.into(),
-                },
-                None => What::PassAllOff {
-                    by: Some(author.into()),
-                },
-            },
-        );
-        Ok(status)
-    }
-
+impl State {
     /// Whether everything passes, and since when.
     #[must_use]
     pub fn pass_all(&self) -> Option<&PassAllStatus> {
@@ -215,6 +178,45 @@ impl Controller {
         *reminder = Reminder::default();
         self.pass_all.tell();
         Ok(())
+    }
+}
+
+impl Controller {
+    /// Lets everything pass, for a time or until it is ended, or ends that. What was before stays when it fails.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing is different.
+    pub fn set_pass_all(
+        &mut self,
+        request: PassAllRequest,
+        author: &str,
+    ) -> Result<Option<PassAllStatus>, Refused> {
+        let opened = if request.on {
+            Some(document(request, author)?)
+        } else {
+            None
+        };
+        self.state.replace_pass_all(opened)?;
+        if !request.on {
+            info!(author, "pass-all is off: packets are judged again");
+        }
+        // As it was asked for, however short.
+        let opened = self.state.pass_all.opened.as_ref();
+        let status = opened.map(|document| document.status.clone());
+        self.state.journal.record(
+            Timestamp::now(),
+            match &status {
+                Some(status) => What::PassAllOn {
+                    until: status.until,
+                    by: author.into(),
+                },
+                None => What::PassAllOff {
+                    by: Some(author.into()),
+                },
+            },
+        );
+        Ok(status)
     }
 }
 

@@ -30,7 +30,9 @@ impl Controller {
         let origin = origin(&request.program)?;
         let until = term::until("a ban", request.seconds)?;
         for prefix in &request.prefixes {
-            self.protection.vet(*prefix, Word::Hand { forced: false })?;
+            self.state
+                .protection
+                .vet(*prefix, Word::Hand { forced: false })?;
         }
         let row = BanRow {
             until,
@@ -40,7 +42,7 @@ impl Controller {
         };
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
-        let mut changed = self.edit(&edits)?;
+        let mut changed = self.state.edit(&edits)?;
         changed.until = term::told(until);
         Ok(changed)
     }
@@ -57,11 +59,11 @@ impl Controller {
     ) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
         let origin = origin(&request.program)?;
-        let has = |prefix: &Prefix| self.intent.ban_of(*prefix, &origin).is_some();
+        let has = |prefix: &Prefix| self.state.intent.ban_of(*prefix, &origin).is_some();
         let (present, absent): (Vec<Prefix>, _) = request.prefixes.into_iter().partition(has);
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), None);
         let edits: Vec<Edit> = present.iter().map(edit).collect();
-        let changed = self.edit(&edits)?;
+        let changed = self.state.edit(&edits)?;
         Ok(Changed { absent, ..changed })
     }
 }

@@ -13,7 +13,7 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{controller::Controller, stopped};
+use super::{state::State, stopped};
 use crate::protected::{Protected, Refusal, Why, Word};
 
 /// How long the other end of an SSH session is protected after the last command that came from it. While somebody is logged
@@ -79,7 +79,7 @@ impl Protection {
     }
 }
 
-impl Controller {
+impl State {
     /// Protects what was found, in place of what was found before.
     pub fn protect(&mut self, found: Protected) {
         self.protection.found = found;

@@ -67,14 +67,14 @@ impl Controller {
             self.comparisons.turn = Turn::Spare;
             return;
         }
-        let different = self.enforcer.verify_tables(Extent::InUse);
+        let different = self.state.enforcer.verify_tables(Extent::InUse);
         self.repair(different.map_err(Into::into), false);
-        self.comparisons.turn = self.enforcer.turn();
+        self.comparisons.turn = self.state.enforcer.turn();
     }
 
     /// Compares the next part, and answers whether there is another in this second: commands come in between.
     pub(crate) fn compare_on(&mut self) -> bool {
-        let different = self.enforcer.compare_some(&mut self.comparisons.turn);
+        let different = self.state.enforcer.compare_some(&mut self.comparisons.turn);
         // What cannot be read says so in the comparison.
         if different.unwrap_or(true) {
             self.comparisons.turn = Turn::End;
@@ -82,20 +82,20 @@ impl Controller {
         }
         let has_ended = matches!(self.comparisons.turn, Turn::End);
         if has_ended {
-            self.enforcer.datapath_mut().release();
+            self.state.enforcer.datapath_mut().release();
         }
         !has_ended
     }
 
     /// Whether everything is to be compared at once: something is wrong, or may be.
     fn is_whole_due(&self) -> bool {
-        let is_short = self.enforcer.len() <= ENTRIES_QUICK;
+        let is_short = self.state.enforcer.len() <= ENTRIES_QUICK;
         let since = self.comparisons.whole.elapsed();
         if self.comparisons.missing.sum() > 0 {
             return is_short || since >= AGAIN;
         }
-        let is_blind = !self.enforcer.is_counted();
-        self.enforcer.is_suspicious() || (is_blind && (is_short || since >= WHOLE))
+        let is_blind = !self.state.enforcer.is_counted();
+        self.state.enforcer.is_suspicious() || (is_blind && (is_short || since >= WHOLE))
     }
 
     /// Compares all that the kernel holds with what is intended, and puts right what is different.
@@ -105,7 +105,7 @@ impl Controller {
 
     fn reconcile_whole(&mut self, extent: Extent) {
         self.comparisons.whole = Instant::now();
-        let different = self.enforcer.verify(extent);
+        let different = self.state.enforcer.verify(extent);
         self.repair(different.map_err(Into::into), true);
     }
 
@@ -113,7 +113,7 @@ impl Controller {
     #[must_use]
     pub fn reconciliation(&self) -> Reconciliation {
         Reconciliation {
-            intended: self.enforcer.written(),
+            intended: self.state.enforcer.written(),
             missing: self.comparisons.missing,
             repaired: self.comparisons.repaired,
         }
@@ -129,7 +129,7 @@ impl Controller {
             let mut wrong = different;
             wrong.add(&self.comparisons.missing);
             self.comparisons.missing = wrong;
-            self.enforce_all()?;
+            self.state.enforce_all()?;
             self.comparisons.repaired.add(&wrong);
             self.comparisons.missing = ByKind::default();
             for kind in Kind::ALL.into_iter().filter(|kind| wrong.of(*kind) > 0) {

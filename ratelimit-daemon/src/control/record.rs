@@ -18,7 +18,7 @@ use ratelimit_core::{
 };
 use tracing::debug;
 
-use super::{change_log, controller::Controller, journal::Journal, term, views};
+use super::{change_log, journal::Journal, state::State, term, views};
 use crate::clock;
 
 /// The bans of one change that are told one by one; of more, how many of each origin.
@@ -51,7 +51,7 @@ impl Cause<'_> {
     }
 }
 
-impl Controller {
+impl State {
     /// What happened lately.
     #[must_use]
     pub const fn journal(&self) -> &Journal {

@@ -4,9 +4,9 @@
 use ratelimit_core::{compile::HeldTable, config::Config, intent::Edit};
 use tracing::error;
 
-use super::{controller::Controller, kernel, survey::Survey};
+use super::{controller::Controller, kernel, state::State, survey::Survey};
 
-impl Controller {
+impl State {
     /// Whether the tables that there are do not do for a configuration.
     pub(super) fn needs_other_tables(&self, config: &Config) -> bool {
         let times = ratelimit_core::intent::log_times(config);
@@ -14,6 +14,13 @@ impl Controller {
             || times > self.enforcer.datapath().log_size().times
     }
 
+    fn refill(&mut self) -> anyhow::Result<()> {
+        self.compile_all()?;
+        self.enforce_all().map(drop)
+    }
+}
+
+impl Controller {
     /// Puts a configuration in force on tables of its own.
     ///
     /// # Errors
@@ -24,12 +31,14 @@ impl Controller {
         config: Config,
         lists: &[Edit],
     ) -> anyhow::Result<()> {
-        let before = self.intent.config.clone();
+        let before = self.state.intent.config.clone();
         let replaced = self
             .renew_tables(&config)
             .and_then(|()| self.replace_config(config, lists));
         if replaced.is_err()
-            && let Err(error) = self.renew_tables(&before).and_then(|()| self.refill())
+            && let Err(error) = self
+                .renew_tables(&before)
+                .and_then(|()| self.state.refill())
         {
             let error = format!("{error:#}");
             error!(error, "the tables from before could not be made again");
@@ -38,20 +47,15 @@ impl Controller {
         replaced
     }
 
-    fn refill(&mut self) -> anyhow::Result<()> {
-        self.compile_all()?;
-        self.enforce_all().map(drop)
-    }
-
     fn renew_tables(&mut self, config: &Config) -> anyhow::Result<()> {
-        let policies = self.enforcer.held().policies.clone();
-        let sets = self.enforcer.datapath().table_sets();
+        let policies = self.state.enforcer.held().policies.clone();
+        let sets = self.state.enforcer.datapath().table_sets();
         let held = sets.map(|sets| HeldTable { sets, policies });
-        let sizes = kernel::sizes(config, &self.store, held.as_ref())?;
+        let sizes = kernel::sizes(config, &self.state.store, held.as_ref())?;
         let plan = kernel::plan(config, sizes)?;
-        self.enforcer.datapath_mut().renew(&plan)?;
-        self.enforcer.reread()?;
-        let tables = self.enforcer.datapath().sources();
+        self.state.enforcer.datapath_mut().renew(&plan)?;
+        self.state.enforcer.reread()?;
+        let tables = self.state.enforcer.datapath().sources();
         if let Some(walks) = &self.walks {
             // Without that thread nobody looks at the tables.
             let _ = walks.blocking_send(Box::new(move |survey| *survey = Survey::new(tables)));

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use ratelimit_core::{api::Refused, intent::Edit, ip_family::IpFamily, prefix::Prefix};
 use tracing::{info, warn};
 
-use super::controller::Controller;
+use super::state::State;
 
 /// One of so many entries is kept for what is set by hand.
 const RESERVED: u64 = 10;
@@ -25,7 +25,7 @@ pub struct Filling {
     pub gave_way: u64,
 }
 
-impl Controller {
+impl State {
     /// The edits that make room for `edits`: ends of automatic bans.
     ///
     /// # Errors

@@ -118,7 +118,7 @@ impl Controller {
         if require_writable(&state).is_err() {
             return;
         }
-        match self.store.move_to(&state) {
+        match self.state.store.move_to(&state) {
             Ok(()) => self.stand_in(None),
             Err(error) => {
                 if let Some(stand_in) = &mut self.stand_in {

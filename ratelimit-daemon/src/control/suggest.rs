@@ -35,8 +35,8 @@ impl Controller {
         )]
         let needed = (BEYOND * 100.0 / (100.0 - request.percentile)).ceil() as u64;
         let mut limits = Vec::new();
-        for view in self.limits() {
-            let is_measured = self.policies.get(&view.name).is_some();
+        for view in self.state.limits() {
+            let is_measured = self.state.policies.get(&view.name).is_some();
             if !is_measured || is_detected(&view.name) {
                 continue;
             }
@@ -64,6 +64,7 @@ impl Controller {
             percentile: request.percentile,
             headroom: request.headroom,
             policies: self
+                .state
                 .limits()
                 .into_iter()
                 .filter(|view| limits.iter().any(|it| it.policy == view.name))

@@ -20,6 +20,7 @@ use super::{
     handle::{Handle, Unanswered},
     limit_state::SourceState,
     new_sources::Telling,
+    state::State,
     views::unreadable,
 };
 use crate::{
@@ -53,10 +54,12 @@ async fn find(
     };
     for sources in refused.most.chunks(ASKED_AT_ONCE) {
         let sources = sources.to_vec();
-        let ask = move |controller: &mut Controller| controller.policies_of(&sources);
+        let ask = move |controller: &mut Controller| controller.state.policies_of(&sources);
         refused.policies.extend(controller.call(ask).await?);
     }
-    let view = controller.call(|controller| controller.view()).await?;
+    let view = controller
+        .call(|controller| controller.state.view())
+        .await?;
     let before = Arc::clone(&view.policies);
     let walk = controller.walk(move |survey| {
         Walk {
@@ -68,7 +71,7 @@ async fn find(
         .busiest(count)
     });
     let mut busiest = walk.await?;
-    let after = controller.call(|controller| Arc::clone(&controller.policies));
+    let after = controller.call(|controller| Arc::clone(&controller.state.policies));
     let after = after.await?;
     if let Ok(busiest) = &mut busiest
         && !Arc::ptr_eq(&before, &after)
@@ -94,7 +97,7 @@ pub(super) struct View {
     telling: Telling,
 }
 
-impl Controller {
+impl State {
     /// What a walk has to know.
     pub(super) fn view(&self) -> View {
         View {

@@ -77,7 +77,7 @@ impl Controller {
                 what: what.to_owned(),
             }
         };
-        self.journal.record(at, event);
+        self.state.journal.record(at, event);
     }
 
     /// What does not work.

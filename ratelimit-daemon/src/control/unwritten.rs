@@ -17,7 +17,9 @@ use ratelimit_core::{
 };
 use tracing::{error, info, warn};
 
-use super::{controller::Controller, record::Cause, reminder::Reminder, store::Store};
+use super::{
+    controller::Controller, record::Cause, reminder::Reminder, state::State, store::Store,
+};
 use crate::clock;
 
 /// A try may take so much of the time at most: a million rows of a full disk are written for seconds, and then taken back.
@@ -169,27 +171,7 @@ impl Unwritten {
     }
 }
 
-impl Controller {
-    /// Ends bans, allows and limits that are over.
-    pub(super) fn end_what_is_over(&mut self) {
-        let edits = self.intent.ended(clock::now());
-        if let Err(refused) = self.end(&edits) {
-            warn!(error = refused.error, "what is over could not be ended");
-        }
-    }
-
-    /// Ends what is over in the kernel; the database forgets it [later](Self::write_unwritten). A daemon that starts forgets it too.
-    ///
-    /// # Errors
-    ///
-    /// Why all of it goes on.
-    pub(super) fn end(&mut self, edits: &[Edit]) -> Result<(), Refused> {
-        if edits.is_empty() {
-            return Ok(());
-        }
-        self.edit_because(edits, Cause::Time).map(drop)
-    }
-
+impl State {
     /// Tries a last time to write what is not in the database.
     pub fn write_last(&mut self) {
         self.unwritten.failed = None;
@@ -205,5 +187,27 @@ impl Controller {
     /// Writes what is not in the database yet, where that can be.
     pub fn write_unwritten(&mut self) {
         self.unwritten.catch_up(&self.intent, &mut self.store);
+    }
+}
+
+impl Controller {
+    /// Ends bans, allows and limits that are over.
+    pub(super) fn end_what_is_over(&mut self) {
+        let edits = self.state.intent.ended(clock::now());
+        if let Err(refused) = self.end(&edits) {
+            warn!(error = refused.error, "what is over could not be ended");
+        }
+    }
+
+    /// Ends what is over in the kernel; the database forgets it [later](Self::write_unwritten). A daemon that starts forgets it too.
+    ///
+    /// # Errors
+    ///
+    /// Why all of it goes on.
+    pub(super) fn end(&mut self, edits: &[Edit]) -> Result<(), Refused> {
+        if edits.is_empty() {
+            return Ok(());
+        }
+        self.state.apply(edits, Cause::Time).map(drop)
     }
 }

@@ -22,6 +22,7 @@ use super::{
     handle::{Handle, Unanswered},
     reconcile::Reconciliation,
     reserve::Filling,
+    state::State,
     store::Found,
     survey::Sources,
     term,
@@ -66,8 +67,8 @@ pub struct Snapshot {
 pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
     let policies = |controller: &mut Controller| {
         controller.look_at_links();
-        let is_compact = controller.is_compact();
-        is_compact.then(|| Arc::clone(&controller.policies))
+        let is_compact = controller.state.is_compact();
+        is_compact.then(|| Arc::clone(&controller.state.policies))
     };
     let slots = match controller.call(policies).await? {
         Some(policies) => {
@@ -90,7 +91,7 @@ pub async fn bans(controller: &Handle) -> Result<Vec<Ban>, Unanswered> {
     let mut bans = Vec::new();
     let mut behind = None;
     loop {
-        let part = move |controller: &mut Controller| controller.some_bans(behind.as_ref());
+        let part = move |controller: &mut Controller| controller.state.some_bans(behind.as_ref());
         let part = controller.call(part).await?;
         let Some((prefix, origin, _)) = part.last() else {
             return Ok(bans);
@@ -109,7 +110,7 @@ pub async fn bans(controller: &Handle) -> Result<Vec<Ban>, Unanswered> {
 pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Unanswered> {
     let policies = controller.call(|controller| {
         controller.look_at_links();
-        Arc::clone(&controller.policies)
+        Arc::clone(&controller.state.policies)
     });
     let policies = policies.await?;
     let count = controller.walk(move |survey| survey.count_sources(&policies));
@@ -122,55 +123,11 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
     }
 }
 
-impl Controller {
+impl State {
     /// What becomes of the programs when the daemon stops.
     #[must_use]
     pub const fn on_stop(&self) -> OnStop {
         self.intent.config.on_stop
-    }
-
-    /// The state of the daemon and its datapath, but for how many slots of a `compact` table are in use.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        self.status_with(None)
-    }
-
-    /// The same with these slots of IPv4 and IPv6.
-    fn status_with(&self, slots: Option<[u64; 2]>) -> Status {
-        let config = &self.intent.config;
-        Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            started: self.started,
-            config_files: config
-                .files
-                .iter()
-                .map(|file| file.display().to_string())
-                .collect(),
-            config_applied: self.reloads.applied,
-            config_error: self.reloads.error.clone(),
-            observe: config.observe,
-            clock: self.clock(),
-            interfaces: self.links.statuses(),
-            maps: self.maps(slots),
-            bans: self.count_bans(),
-            detected_bans: self.intent.detected(),
-            attacks: self.attack_views(),
-            limited: self.intent.limited().len(),
-            allows: self.allows().len(),
-            lists: self.lists(),
-            policies: self.policies.of_sources(),
-            classes: self.class_views(),
-            aggregates: self.aggregate_lengths(),
-            node: self.policies.get(NODE).is_some(),
-            new_sources: self.new_sources(),
-            crowdsec: self.crowdsec_status(),
-            protected: self.protection.prefixes().len(),
-            pass_all: self.pass_all.status().cloned(),
-            attempt: self.trials.attempt(),
-            database: self.database(),
-            troubles: self.troubles().views(),
-        }
     }
 
     /// How many bans there are that have not ended.
@@ -178,19 +135,6 @@ impl Controller {
         let ended = self.intent.ended(clock::now());
         let ended = ended.iter().filter(|edit| matches!(edit, Edit::Ban(..)));
         self.intent.bans().len().saturating_sub(ended.count())
-    }
-
-    /// Why what holds is not written down, so that a restart may undo it.
-    #[must_use]
-    pub fn unkept(&self) -> Vec<String> {
-        let behind = [
-            self.pass_all.behind(),
-            self.trials.behind(),
-            self.last_good.behind(),
-            self.state_trouble(),
-        ];
-        let files = behind.map(|behind| behind.map(str::to_owned)).into_iter();
-        files.chain([self.unwritten.behind()]).flatten().collect()
     }
 
     fn database(&self) -> DatabaseStatus {
@@ -326,27 +270,6 @@ impl Controller {
             .collect())
     }
 
-    /// What the metrics are made of, when the sources were counted.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel's tables cannot be read.
-    pub fn snapshot(&self, sources: Sources) -> Result<Snapshot, Refused> {
-        Ok(Snapshot {
-            status: self.status_with(self.is_compact().then_some(sources.held)),
-            counters: self.counters().map_err(unreadable)?,
-            totals: self.enforcer.datapath().totals().map_err(unreadable)?,
-            tally: self.tally()?,
-            detections: self.detections.clone(),
-            attacks: self.attacks.found.clone(),
-            limited: self.attacks.limited.clone(),
-            sources,
-            reloads: self.reloads.clone(),
-            reconciliation: self.reconciliation(),
-            filling: self.filling,
-        })
-    }
-
     fn is_compact(&self) -> bool {
         self.enforcer.datapath().table_sets().is_some()
     }
@@ -385,6 +308,94 @@ impl Controller {
     /// The source that an address belongs to.
     pub(super) fn source_of(&self, address: IpAddr) -> Prefix {
         self.intent.config.source.around(address)
+    }
+}
+
+impl Controller {
+    /// The state of the daemon and its datapath, but for how many slots of a `compact` table are in use.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status_with(None)
+    }
+
+    /// The same with these slots of IPv4 and IPv6.
+    fn status_with(&self, slots: Option<[u64; 2]>) -> Status {
+        let config = &self.state.intent.config;
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            started: self.started,
+            config_files: config
+                .files
+                .iter()
+                .map(|file| file.display().to_string())
+                .collect(),
+            config_applied: self.reloads.applied,
+            config_error: self.reloads.error.clone(),
+            observe: config.observe,
+            clock: self.state.clock(),
+            interfaces: self.links.statuses(),
+            maps: self.state.maps(slots),
+            bans: self.state.count_bans(),
+            detected_bans: self.state.intent.detected(),
+            attacks: self.attack_views(),
+            limited: self.state.intent.limited().len(),
+            allows: self.state.allows().len(),
+            lists: self.lists(),
+            policies: self.state.policies.of_sources(),
+            classes: self.state.class_views(),
+            aggregates: self.state.aggregate_lengths(),
+            node: self.state.policies.get(NODE).is_some(),
+            new_sources: self.state.new_sources(),
+            crowdsec: self.crowdsec_status(),
+            protected: self.state.protection.prefixes().len(),
+            pass_all: self.state.pass_all.status().cloned(),
+            attempt: self.trials.attempt(),
+            database: self.state.database(),
+            troubles: self.troubles().views(),
+        }
+    }
+
+    /// Why what holds is not written down, so that a restart may undo it.
+    #[must_use]
+    pub fn unkept(&self) -> Vec<String> {
+        let behind = [
+            self.state.pass_all.behind(),
+            self.trials.behind(),
+            self.last_good.behind(),
+            self.state_trouble(),
+        ];
+        let files = behind.map(|behind| behind.map(str::to_owned)).into_iter();
+        files
+            .chain([self.state.unwritten.behind()])
+            .flatten()
+            .collect()
+    }
+
+    /// What the metrics are made of, when the sources were counted.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel's tables cannot be read.
+    pub fn snapshot(&self, sources: Sources) -> Result<Snapshot, Refused> {
+        Ok(Snapshot {
+            status: self.status_with(self.state.is_compact().then_some(sources.held)),
+            counters: self.state.counters().map_err(unreadable)?,
+            totals: self
+                .state
+                .enforcer
+                .datapath()
+                .totals()
+                .map_err(unreadable)?,
+            tally: self.state.tally()?,
+            detections: self.detections.clone(),
+            attacks: self.attacks.found.clone(),
+            limited: self.attacks.limited.clone(),
+            sources,
+            reloads: self.reloads.clone(),
+            reconciliation: self.reconciliation(),
+            filling: self.state.filling,
+        })
     }
 }
 

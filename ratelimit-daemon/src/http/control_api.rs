@@ -103,7 +103,7 @@ impl ControlApi {
         let peer = headers.get(SSH_PEER);
         let peer = peer.and_then(|peer| peer.to_str().ok()?.parse::<IpAddr>().ok());
         if let Some(peer) = peer {
-            let note = move |controller: &mut Controller| controller.note_ssh_peer(peer);
+            let note = move |controller: &mut Controller| controller.state.note_ssh_peer(peer);
             // A controller that has stopped says so to the request itself.
             let _ = self.controller.post(note).await;
         }
@@ -188,7 +188,7 @@ fn routes(controller: Handle) -> Router {
 }
 
 async fn protected(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| Ok(controller.protected())).await
+    read(&controller, |controller| Ok(controller.state.protected())).await
 }
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
@@ -229,15 +229,15 @@ async fn bans(State(controller): State<Handle>) -> Response {
 }
 
 async fn allows(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| Ok(controller.allows())).await
+    read(&controller, |controller| Ok(controller.state.allows())).await
 }
 
 async fn limits(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| Ok(controller.limits())).await
+    read(&controller, |controller| Ok(controller.state.limits())).await
 }
 
 async fn stats(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| controller.stats()).await
+    read(&controller, |controller| controller.state.stats()).await
 }
 
 async fn check(State(controller): State<Handle>, Path(address): Path<String>) -> Response {
@@ -406,7 +406,7 @@ fn with_notices<T>(
         controller.look_at_links();
         let answer = request(controller);
         let notices = Notices {
-            opened: controller.pass_all().cloned(),
+            opened: controller.state.pass_all().cloned(),
             unkept: controller.unkept(),
             unenforced: controller.unenforced(),
         };

@@ -56,7 +56,7 @@ pub async fn events(
 ) -> Response {
     // Asked for in one turn of the controller: nothing is told twice, and nothing is left out.
     let asked = controller.call(|controller| {
-        let journal = controller.journal();
+        let journal = controller.state.journal();
         (journal.kept(), journal.follow())
     });
     let (kept, coming) = match asked.await {

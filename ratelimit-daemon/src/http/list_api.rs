@@ -107,7 +107,7 @@ pub async fn export(
             return answer(rejection.status(), Refused::because(rejection.body_text()));
         }
     };
-    let export = controller.call(move |controller| controller.export(&request));
+    let export = controller.call(move |controller| controller.state.export(&request));
     match export.await {
         Ok(Ok(export)) => {
             let (pieces, body) = pieces::channel();
@@ -139,7 +139,8 @@ async fn write(controller: Handle, export: Export, pieces: Pieces) {
 async fn write_bans(controller: &Handle, export: &Export, pieces: &Pieces) -> bool {
     let mut behind = None;
     loop {
-        let request = move |controller: &mut Controller| controller.some_bans(behind.as_ref());
+        let request =
+            move |controller: &mut Controller| controller.state.some_bans(behind.as_ref());
         let Ok(bans) = controller.call(request).await else {
             return false;
         };

@@ -52,7 +52,7 @@ async fn health(State(controller): State<Handle>) -> Response {
     let look = |controller: &mut Controller| {
         let unenforced = controller.unenforced_now();
         let pins = controller.troubles().of(PINS).map(str::to_owned);
-        (unenforced, pins, controller.pass_all().is_some())
+        (unenforced, pins, controller.state.pass_all().is_some())
     };
     let (unenforced, pins, is_open) = match timeout(HEALTH_PATIENCE, controller.call(look)).await {
         Ok(Ok(seen)) => seen,

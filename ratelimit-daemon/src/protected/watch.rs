@@ -109,7 +109,7 @@ pub async fn keep_current(
         }
         let found = tokio::task::spawn_blocking(Protected::find).await?;
         controller
-            .call(move |controller: &mut Controller| controller.protect(found))
+            .call(move |controller: &mut Controller| controller.state.protect(found))
             .await?;
     }
 }

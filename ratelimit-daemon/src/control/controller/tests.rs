@@ -30,7 +30,7 @@ mod watching;
 mod wide;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     num::NonZeroU32,
     path::Path,
@@ -45,14 +45,19 @@ use ratelimit_common::{
     generation::{ByGeneration, Generation},
 };
 use ratelimit_core::{
-    api::{AllowRequest, Ban, BanRequest, LimitRequest, LimitTarget, Origin, PrefixesRequest},
+    api::{
+        AllowRequest, Ban, BanRequest, Changed, LimitRequest, LimitTarget, Origin, PrefixesRequest,
+        Refused,
+    },
     class::{Catalogue, Match},
     config::{
         AggregateConfig, ClockWish, Interface, Mode, NodeConfig, OnStop, Paths, PolicyConfig,
         Source, StateStore,
     },
     detection::Rules,
+    intent::Intent,
     limit::{Algorithm, LimitSpec, LimitUnit},
+    prefix::Prefix,
 };
 use tempfile::TempDir;
 
@@ -71,7 +76,7 @@ fn a_ban_is_in_the_datapath_in_the_database_and_in_the_list() {
         .unwrap();
     assert_eq!((changed.added, changed.until.is_some()), (2, true));
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("198.51.100.0/24"));
-    let bans = lab.controller.bans();
+    let bans = lab.controller.state.bans();
     assert_eq!(
         bans.iter()
             .map(|ban| ban.prefix.to_string())
@@ -83,7 +88,7 @@ fn a_ban_is_in_the_datapath_in_the_database_and_in_the_list() {
         (Some("test"), "root")
     );
     lab.restart();
-    for (before, after) in bans.iter().zip(lab.controller.bans()) {
+    for (before, after) in bans.iter().zip(lab.controller.state.bans()) {
         let moved = before
             .until
             .unwrap()
@@ -118,11 +123,11 @@ fn a_list_of_bans_that_does_not_fit_leaves_everything_as_it_was() {
         refused.error
     );
     assert_eq!(lab.entries(), before);
-    assert_eq!(lab.controller.bans().len(), 1);
-    assert_eq!(lab.controller.bans()[0].until, None);
+    assert_eq!(lab.controller.state.bans().len(), 1);
+    assert_eq!(lab.controller.state.bans()[0].until, None);
     lab.memory.lock().unwrap().entries_max = 0;
     lab.restart();
-    assert_eq!(lab.controller.bans().len(), 1);
+    assert_eq!(lab.controller.state.bans().len(), 1);
 }
 
 #[test]
@@ -133,7 +138,7 @@ fn a_ban_that_has_ended_is_forgotten_and_a_longer_one_takes_its_place() {
     lab.ban(&["192.0.2.2"], Some(600.0)).unwrap();
     thread::sleep(Duration::from_millis(20));
     lab.controller.tick();
-    assert_eq!(lab.controller.bans().len(), 1);
+    assert_eq!(lab.controller.state.bans().len(), 1);
     assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
 }
 
@@ -166,7 +171,7 @@ fn every_address_is_not_banned_and_an_odd_duration_is_refused() {
     ] {
         lab.ban(&prefixes, seconds).unwrap_err();
     }
-    assert!(lab.controller.bans().is_empty());
+    assert!(lab.controller.state.bans().is_empty());
 }
 
 #[test]
@@ -179,7 +184,7 @@ fn an_empty_list_is_not_taken_for_anything() {
     lab.ban(&[], None).unwrap_err();
     lab.controller.unban(none(), "root").unwrap_err();
     lab.controller.disallow(none(), "root").unwrap_err();
-    assert_eq!(lab.controller.bans().len(), 1);
+    assert_eq!(lab.controller.state.bans().len(), 1);
 }
 
 #[test]
@@ -207,6 +212,7 @@ fn the_default_policy_is_changed_by_one_word() {
     assert_eq!(lab.entries(), entries);
     let origin = lab
         .controller
+        .state
         .limits()
         .into_iter()
         .find(|policy| policy.name == "default")
@@ -313,12 +319,12 @@ impl Lab {
 
     /// Puts another configuration in force, as a reload does.
     fn replace(&mut self, config: Config) -> Result<Vec<String>, Refused> {
-        let paths = self.controller.intent.config.paths.clone();
+        let paths = self.controller.state.intent.config.paths.clone();
         self.controller.replace_checked(Config { paths, ..config })
     }
 
     fn edit(&mut self, edits: &[Edit]) {
-        self.controller.edit(edits).unwrap();
+        self.controller.state.edit(edits).unwrap();
     }
 
     fn limit(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {

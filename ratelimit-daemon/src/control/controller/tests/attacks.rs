@@ -44,7 +44,7 @@ fn a_source_is_banned_where_the_rule_says_so() {
         .note_attacks(&blaming(&["192.0.2.1", "198.51.100.0/24"]), vec![]);
     let expected = [(prefix("192.0.2.1"), 600), (prefix("198.51.100.0/24"), 600)];
     assert_eq!(lab.bans(), expected);
-    let ban = &lab.controller.bans()[0];
+    let ban = &lab.controller.state.bans()[0];
     assert_eq!(
         (ban.origin.clone(), ban.reason.as_deref()),
         (Origin::Detected, Some("heavy-hitter"))
@@ -180,10 +180,10 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
     assert_eq!(snapshot.status.limited, 1);
     lab.restart();
     assert!(seen(&lab, "192.0.2.1").limited.is_some());
-    let mut row = lab.controller.intent.limited()[&prefix("192.0.2.1")].clone();
+    let mut row = lab.controller.state.intent.limited()[&prefix("192.0.2.1")].clone();
     row.until = clock::now();
     let over = Edit::Limited(prefix("192.0.2.1"), Some(row));
-    lab.controller.edit(&[over]).unwrap();
+    lab.controller.state.edit(&[over]).unwrap();
     lab.controller.tick();
     assert_eq!(
         seen(&lab, "192.0.2.1").limits,
@@ -226,7 +226,7 @@ fn a_further_limit_never_loosens_what_holds_for_a_source() {
         .set_limits(strict("203.0.113.11"), "root")
         .unwrap();
     assert_eq!(texts(&lab, "203.0.113.11"), [limit(2).to_string()]);
-    assert_eq!(lab.controller.enforce_all().unwrap(), 0);
+    assert_eq!(lab.controller.state.enforce_all().unwrap(), 0);
     let target = LimitTarget {
         prefix: Some(prefix("198.51.100.7")),
     };
@@ -285,7 +285,7 @@ fn sources_that_are_limited_alike_share_a_policy() {
     let mut lab = Lab::new(answering(Answer::Limit));
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1", "192.0.2.2"]), vec![]);
-    let views = lab.controller.limits();
+    let views = lab.controller.state.limits();
     let detected: Vec<_> = views
         .iter()
         .filter(|view| view.origin == Origin::Detected)
@@ -347,11 +347,12 @@ fn a_ban_of_who_is_limited_is_told_by_the_name_of_the_policy() {
         .note_attacks(&blaming(&["192.0.2.1"]), vec![]);
     let (_, named) = lab
         .controller
+        .state
         .policies
         .at(lab.policy_index("192.0.2.1"))
         .unwrap();
     let scope = named.policy.scope();
-    let found = lab.controller.policies.banning(scope);
+    let found = lab.controller.state.policies.banning(scope);
     assert_eq!(found.map(|(name, _)| name), Some("default"));
 }
 

@@ -23,7 +23,11 @@ fn another_amount_keeps_what_was_used_and_another_algorithm_or_policy_is_told_to
         for target in [None, NET] {
             let scope = |lab: &Lab| {
                 let prefix = target.map(prefix);
-                scope_of(&lab.controller.rules, &lab.controller.policies, prefix)
+                scope_of(
+                    &lab.controller.state.rules,
+                    &lab.controller.state.policies,
+                    prefix,
+                )
             };
             // The limits of a prefix are a policy of its own.
             let first = lab.set_limit(target, spec(8, algorithm)).unwrap();

@@ -63,7 +63,7 @@ fn every_bit_and_every_length_of_the_log_of_a_killed_daemon() {
 fn a_database_that_is_gone_takes_no_ban_of_the_kernel_along() {
     let files = Files::closed();
     let mut lab = files.lab(&[]);
-    assert_eq!(*lab.controller.store.found(), Found::Nothing);
+    assert_eq!(*lab.controller.state.store.found(), Found::Nothing);
     assert_eq!(listed(&lab.entries()), listed(&files.held));
     let request = PrefixesRequest {
         prefixes: vec![prefix("192.0.2.1")],
@@ -92,7 +92,7 @@ fn a_start_that_fails_after_the_database_was_replaced_takes_no_ban_of_the_kernel
         let status = lab.controller.status();
         assert_eq!(status.database.damaged.is_some(), !damaged.is_empty());
         lab.restart();
-        assert_eq!(*lab.controller.store.found(), Found::Sound);
+        assert_eq!(*lab.controller.state.store.found(), Found::Sound);
         assert_eq!(listed(&lab.entries()), listed(&files.held));
     }
 }
@@ -113,14 +113,14 @@ fn what_is_sound_of_a_damaged_database_is_taken_over() {
     assert!(damaged.error.contains("checksum"), "{}", damaged.error);
     assert_eq!(status.database.aside, 1);
     let ban = |text: &str| {
-        let bans = lab.controller.bans();
+        let bans = lab.controller.state.bans();
         bans.into_iter()
             .find(|ban| ban.prefix == prefix(text))
             .unwrap()
     };
     assert_eq!(ban("192.0.2.1").reason.as_deref(), Some("test"));
     assert_eq!(&*ban("192.0.2.2").author, "ratelimitd");
-    assert_eq!(lab.controller.allows().len(), 2);
+    assert_eq!(lab.controller.state.allows().len(), 2);
 }
 
 #[test]
@@ -140,7 +140,10 @@ fn a_ban_that_was_ended_does_not_come_back_from_an_older_state_of_the_database()
         ..files
     };
     let lab = files.lab(&[("state.db", older), ("state.db-wal", log)]);
-    assert!(matches!(lab.controller.store.found(), Found::Damaged(_)));
+    assert!(matches!(
+        lab.controller.state.store.found(),
+        Found::Damaged(_)
+    ));
     assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
 }
 
@@ -201,7 +204,7 @@ impl Files {
             prefixes: vec![ended()],
         };
         lab.controller.unban(request, "root").unwrap();
-        let (held, bans) = (lab.entries(), lab.controller.bans());
+        let (held, bans) = (lab.entries(), lab.controller.state.bans());
         let state = tempfile::tempdir().unwrap();
         if closed {
             let Lab {
@@ -316,10 +319,10 @@ impl Files {
         let place = format!("{name} {harm:?}");
         let lab = self.lab(&files);
         assert_eq!(listed(&lab.entries()), listed(&self.held), "{place}");
-        match lab.controller.store.found() {
+        match lab.controller.state.store.found() {
             Found::Damaged(Damage { file, .. }) => assert!(file.exists(), "{place}"),
             Found::Sound => {
-                let bans = lab.controller.bans().into_iter().map(timeless);
+                let bans = lab.controller.state.bans().into_iter().map(timeless);
                 let intended = self.bans.iter().cloned().map(timeless);
                 assert!(bans.eq(intended), "{place}");
             }

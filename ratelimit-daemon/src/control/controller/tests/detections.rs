@@ -16,7 +16,7 @@ fn a_ban_of_a_policy_is_taken_over() {
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
     assert!(lab.is_banned(SOURCE));
     assert!(lab.memory.lock().unwrap().detected.is_empty());
-    let bans = lab.controller.bans();
+    let bans = lab.controller.state.bans();
     let ban = &bans[0];
     assert_eq!(ban.origin, Origin::Detected);
     assert_eq!(&*ban.author, "policy default");
@@ -39,7 +39,7 @@ fn of_a_dry_run_no_ban_is_kept() {
     lab.detect(SOURCE, clock::now());
     let earnest = Config {
         observe: false,
-        ..lab.controller.intent.config.clone()
+        ..lab.controller.state.intent.config.clone()
     };
     lab.controller.replace_checked(earnest).unwrap();
     lab.controller.tick();
@@ -74,7 +74,7 @@ fn each_ban_is_longer_and_unban_begins_anew() {
         assert_eq!(lab.bans(), [(prefix(SOURCE), seconds)]);
         // What is remembered outlives the ban and the daemon.
         let ended = Edit::Ban(prefix(SOURCE), Origin::Detected, None);
-        lab.controller.edit(&[ended]).unwrap();
+        lab.controller.state.edit(&[ended]).unwrap();
         lab.restart();
     }
     lab.detect(SOURCE, clock::now());
@@ -102,14 +102,14 @@ fn a_source_that_was_quiet_for_as_long_as_the_longest_ban_is_forgotten() {
     lab.controller.tick();
     assert_eq!(lab.bans(), [], "it has ended");
     assert_eq!(
-        lab.controller.intent.offence(prefix(SOURCE)),
+        lab.controller.state.intent.offence(prefix(SOURCE)),
         None,
         "and is forgotten"
     );
     lab.detect(SOURCE, ago(Duration::from_millis(1500)));
     lab.controller.tick();
     assert_eq!(lab.bans(), []);
-    let offence = lab.controller.intent.offence(prefix(SOURCE)).unwrap();
+    let offence = lab.controller.state.intent.offence(prefix(SOURCE)).unwrap();
     assert_eq!(offence.bans, 1);
     lab.detect(SOURCE, clock::now());
     lab.controller.take_missed();
@@ -285,7 +285,7 @@ impl Lab {
     }
 
     fn detected(&self, at: Instant) -> Detected {
-        let named = self.controller.policies.get("default").unwrap();
+        let named = self.controller.state.policies.get("default").unwrap();
         Detected {
             until_ns: named.policy.ban().unwrap().until(at).as_nanos(),
             at_ns: at.as_nanos(),
@@ -302,6 +302,6 @@ impl Lab {
             let half = SignedDuration::from_millis(500);
             (ban.prefix, (left + half).as_secs())
         };
-        self.controller.bans().into_iter().map(left).collect()
+        self.controller.state.bans().into_iter().map(left).collect()
     }
 }

@@ -26,8 +26,16 @@ fn at_the_end_of_an_allow_the_ban_beneath_it_takes_effect() {
     assert!(lab.is_banned("192.0.2.1"));
     assert_eq!(lab.entries()[&prefix("192.0.2.1")].allowed_until(), None);
     assert!(by_hand(&lab).is_empty());
-    assert_eq!(lab.controller.store.allows().unwrap(), []);
-    let last = lab.controller.journal().kept().pop().unwrap().what.clone();
+    assert_eq!(lab.controller.state.store.allows().unwrap(), []);
+    let last = lab
+        .controller
+        .state
+        .journal()
+        .kept()
+        .pop()
+        .unwrap()
+        .what
+        .clone();
     assert!(matches!(last, What::AllowEnded(_)), "{last:?}");
 }
 
@@ -42,8 +50,16 @@ fn at_their_end_limits_are_those_of_the_configuration() {
         assert_eq!(lab.policy_amount(address), 77);
         end_soon(&mut lab);
         assert_eq!(lab.policy_amount(address), before);
-        assert_eq!(lab.controller.store.limits().unwrap(), []);
-        let last = lab.controller.journal().kept().pop().unwrap().what.clone();
+        assert_eq!(lab.controller.state.store.limits().unwrap(), []);
+        let last = lab
+            .controller
+            .state
+            .journal()
+            .kept()
+            .pop()
+            .unwrap()
+            .what
+            .clone();
         let prefix = target.map(prefix);
         assert_eq!(last, What::LimitsEnded { prefix });
     }
@@ -61,7 +77,7 @@ fn what_ended_while_no_daemon_ran_is_gone_when_the_next_one_starts() {
     let entry = lab.entries()[&prefix("192.0.2.1")];
     assert_eq!(entry.allowed_until(), None);
     assert!(lab.is_banned("192.0.2.1"));
-    assert_eq!(lab.controller.store.limits().unwrap(), []);
+    assert_eq!(lab.controller.state.store.limits().unwrap(), []);
 }
 
 #[test]
@@ -77,6 +93,7 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     };
     let source = prefix("192.0.2.9");
     lab.controller
+        .state
         .edit(&[Edit::Offence(source, Some(offence))])
         .unwrap();
     let database = Connection::open(lab.state.path().join("state.db")).unwrap();
@@ -87,11 +104,11 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     let amounts = |lab: &Lab| ["192.0.2.1", "203.0.113.7"].map(|it| lab.policy_amount(it));
     assert_eq!(amounts(&lab), [10, 50]);
     assert_eq!(lab.entries()[&prefix("192.0.2.1")].allowed_until(), None);
-    assert_eq!(lab.controller.intent.offence(source), None);
-    assert_eq!(lab.controller.store.limits().unwrap().len(), 2);
-    assert_eq!(lab.controller.store.offences().unwrap().len(), 1);
+    assert_eq!(lab.controller.state.intent.offence(source), None);
+    assert_eq!(lab.controller.state.store.limits().unwrap().len(), 2);
+    assert_eq!(lab.controller.state.store.offences().unwrap().len(), 1);
     let ended = |lab: &Lab| {
-        let events = lab.controller.journal().kept().into_iter();
+        let events = lab.controller.state.journal().kept().into_iter();
         let is_end = |what: &What| matches!(what, What::AllowEnded(_) | What::LimitsEnded { .. });
         events.filter(|event| is_end(&event.what)).count()
     };
@@ -103,9 +120,9 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     database.execute_batch("DROP TRIGGER full").unwrap();
     lab.catch_up();
     assert_eq!(amounts(&lab), [79, 50]);
-    assert_eq!(lab.controller.store.limits().unwrap().len(), 1);
-    assert_eq!(lab.controller.store.allows().unwrap(), []);
-    assert_eq!(lab.controller.store.offences().unwrap(), []);
+    assert_eq!(lab.controller.state.store.limits().unwrap().len(), 1);
+    assert_eq!(lab.controller.state.store.allows().unwrap(), []);
+    assert_eq!(lab.controller.state.store.offences().unwrap(), []);
     lab.restart();
     assert_eq!(amounts(&lab), [79, 50]);
 }
@@ -120,8 +137,8 @@ fn a_restart_keeps_ends_reasons_and_authors() {
     let told = |lab: &Lab| (by_hand(lab), limits_by_hand(lab));
     let ends = |lab: &Lab| {
         let (allows, limits) = (
-            lab.controller.intent.allows(),
-            lab.controller.intent.limits(),
+            lab.controller.state.intent.allows(),
+            lab.controller.state.intent.limits(),
         );
         let allows: Vec<Instant> = allows.values().map(|row| row.until).collect();
         let limits: Vec<Instant> = limits.values().map(|row| row.until).collect();
@@ -231,7 +248,7 @@ fn an_allow_that_ends_with_many_bans_is_told_by_itself() {
     lab.edit(&bans.collect::<Vec<_>>());
     lab.edit(&[Edit::Allow(prefix("192.0.2.1"), Some(allow_row(until)))]);
     end_soon(&mut lab);
-    let kept = lab.controller.journal().kept();
+    let kept = lab.controller.state.journal().kept();
     let told: Vec<&What> = kept[kept.len() - 2..]
         .iter()
         .map(|event| &event.what)
@@ -323,14 +340,14 @@ fn limit_for(
 
 /// The allows that were set by hand.
 fn by_hand(lab: &Lab) -> Vec<Allow> {
-    let allows = lab.controller.allows().into_iter();
+    let allows = lab.controller.state.allows().into_iter();
     allows
         .filter(|allow| allow.origin == Origin::Manual)
         .collect()
 }
 
 fn limits_by_hand(lab: &Lab) -> Vec<ByHand> {
-    let limits = lab.controller.limits().into_iter();
+    let limits = lab.controller.state.limits().into_iter();
     limits.filter_map(|policy| policy.by_hand).collect()
 }
 

@@ -10,32 +10,32 @@ use crate::control::{Handle, Unanswered};
 fn changes_of_a_group_are_kept_by_one_commit() {
     let mut lab = Lab::new(config());
     let before = lab.changes();
-    lab.controller.begin_group();
+    lab.controller.state.begin_group();
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.ban(&["192.0.2.2"], None).unwrap();
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
     assert_eq!(lab.changes(), before, "nothing is kept yet");
-    lab.controller.end_group();
+    lab.controller.state.end_group();
     assert_eq!(lab.changes(), before + 1);
     lab.ban(&["192.0.2.3"], None).unwrap();
     assert_eq!(lab.changes(), before + 2);
     lab.restart();
-    assert_eq!(lab.controller.bans().len(), 3);
+    assert_eq!(lab.controller.state.bans().len(), 3);
 }
 
 #[test]
 fn a_change_that_fails_takes_none_of_its_group_along() {
     let mut lab = Lab::new(config());
-    lab.controller.begin_group();
+    lab.controller.state.begin_group();
     lab.ban(&["192.0.2.1"], None).unwrap();
     let entries = lab.entries().len();
     lab.memory.lock().unwrap().entries_max = entries;
     lab.ban(&["192.0.2.2"], None).unwrap_err();
     lab.memory.lock().unwrap().entries_max = usize::MAX;
     lab.ban(&["192.0.2.3"], None).unwrap();
-    lab.controller.end_group();
+    lab.controller.state.end_group();
     lab.restart();
-    assert_eq!(lab.controller.bans().len(), 2);
+    assert_eq!(lab.controller.state.bans().len(), 2);
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.3"));
 }
 
@@ -49,24 +49,24 @@ fn a_group_that_the_database_refuses_holds_and_is_written_later() {
         lab.ban(&["192.0.2.9"], None).unwrap();
         let before = lab.changes();
         lab.database().execute_batch(refuse).unwrap();
-        lab.controller.begin_group();
+        lab.controller.state.begin_group();
         for prefix in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
             lab.ban(&[prefix], None).unwrap();
         }
-        lab.controller.end_group();
+        lab.controller.state.end_group();
         assert_eq!(lab.changes(), before);
         let unkept = lab.controller.unkept();
         assert!(
             unkept[0].starts_with("3 changes in the database: "),
             "{unkept:?}"
         );
-        assert_eq!(lab.controller.bans().len(), 4);
+        assert_eq!(lab.controller.state.bans().len(), 4);
         assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
         lab.database().execute_batch("DROP TRIGGER refuse").unwrap();
         lab.controller.tick();
         assert!(lab.controller.unkept().is_empty());
         lab.restart();
-        assert_eq!(lab.controller.bans().len(), 4);
+        assert_eq!(lab.controller.state.bans().len(), 4);
     }
 }
 
@@ -166,7 +166,7 @@ async fn ban(handle: Handle, number: u8) -> Answer {
     };
     let prefix = prefix(&format!("192.0.2.{number}"));
     let edit = Edit::Ban(prefix, Origin::Manual, Some(row));
-    let request = move |controller: &mut Controller| controller.edit(&[edit]).map(drop);
+    let request = move |controller: &mut Controller| controller.state.edit(&[edit]).map(drop);
     let (answer, unkept) = handle.call_grouped(request).await?;
     answer.unwrap();
     Ok(unkept)

@@ -43,7 +43,7 @@ fn a_full_window_says_that_the_limit_is_too_small_to_tell() {
     let mut config = config();
     config.default_policy.limits = vec![slow(10, Algorithm::FixedWindow)];
     let mut lab = Lab::new(config);
-    let most = lab.controller.limits()[0].limits[0].amount();
+    let most = lab.controller.state.limits()[0].limits[0].amount();
     windows(&lab, 0..1_000, most, LATE);
     lab.look();
     let told = lab.controller.suggest(&request()).unwrap();
@@ -79,6 +79,7 @@ fn what_is_in_a_sliding_log_is_counted() {
     let (within, before) = (now, now - 250_000_000_000);
     let scope = lab
         .controller
+        .state
         .policies
         .get("default")
         .unwrap()
@@ -112,7 +113,7 @@ fn what_the_node_has_used_is_counted() {
     let mut config = config();
     config.node.limits = vec![slow(5_000, Algorithm::SlidingWindow)];
     let mut lab = Lab::new(config);
-    let node = lab.controller.policies.get("[node]").unwrap();
+    let node = lab.controller.state.policies.get("[node]").unwrap();
     let limit = node.policy.limits().next().unwrap().algorithm();
     let word = limit.step(0, clock::now(), 700).unwrap();
     let mut record = Record::default();
@@ -150,7 +151,7 @@ fn a_figure_that_makes_no_sense_is_refused() {
 
 /// Sources under the default policy that have sent so much in a window which opened some time ago.
 pub(super) fn windows(lab: &Lab, sources: std::ops::Range<u32>, packets: u64, ago: Duration) {
-    let named = lab.controller.policies.get("default").unwrap();
+    let named = lab.controller.state.policies.get("default").unwrap();
     let limit = named.policy.limits().next().unwrap().algorithm();
     let ago = u64::try_from(ago.as_nanos()).unwrap();
     let opened = Instant::from_nanos(clock::now().as_nanos() - ago);

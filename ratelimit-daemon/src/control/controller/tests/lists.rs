@@ -122,7 +122,12 @@ fn entries_end_also_where_the_database_cannot_be_written() {
     database.execute_batch(full).unwrap();
     let later = clock::after(Duration::from_hours(2));
     let entries = |lab: &Lab| lab.controller.lists()[0].entries;
-    let kept = |lab: &Lab| lab.controller.store.lists().unwrap()[0].1.entries().len();
+    let kept = |lab: &Lab| {
+        lab.controller.state.store.lists().unwrap()[0]
+            .1
+            .entries()
+            .len()
+    };
     lab.controller.forget_ended_entries(later).unwrap();
     lab.controller.tick();
     assert_eq!((entries(&lab), kept(&lab)), (0, 1));
@@ -184,7 +189,7 @@ fn what_is_exported_and_imported_again_changes_nothing() {
     other.send(&ImportRequest::default(), &exported).unwrap();
     assert_eq!(other.export(Exported::Kept).lines().count(), 8);
     let told = |lab: &Lab| {
-        let bans = lab.controller.bans().into_iter();
+        let bans = lab.controller.state.bans().into_iter();
         let bans: Vec<_> = bans
             .map(|ban| (ban.prefix, ban.since, ban.reason, ban.author))
             .collect();
@@ -209,6 +214,7 @@ fn what_is_banned_by_an_import_stays_when_it_is_imported_again_without() {
     assert_eq!((answer.targets[0].added, answer.duplicates), (2, 1));
     let reasons: Vec<_> = lab
         .controller
+        .state
         .bans()
         .iter()
         .map(|ban| ban.reason.as_deref().map(str::to_owned))
@@ -219,7 +225,7 @@ fn what_is_banned_by_an_import_stays_when_it_is_imported_again_without() {
     );
     let answer = lab.send(&bans, "192.0.2.2 # scan\n").unwrap();
     assert_eq!((answer.targets[0].kept, answer.targets[0].removed), (1, 0));
-    assert_eq!(lab.controller.bans().len(), 2);
+    assert_eq!(lab.controller.state.bans().len(), 2);
 }
 
 #[test]
@@ -340,10 +346,10 @@ fn what_has_ended_is_told_nowhere_from_that_moment_on() {
             "{decides:?}"
         );
     }
-    assert_eq!(lab.controller.bans(), []);
+    assert_eq!(lab.controller.state.bans(), []);
     assert_eq!(lab.controller.status().bans, 0);
     assert_eq!(
-        lab.controller.allows().len(),
+        lab.controller.state.allows().len(),
         1,
         "that of the configuration"
     );
@@ -407,7 +413,7 @@ fn a_reload_whose_list_cannot_be_read_is_refused_with_the_name_of_the_file() {
     let [old, new] = ["old.txt", "new.txt"].map(|name| files.path().join(name));
     fs::write(&old, "192.0.2.1\n").unwrap();
     let mut lab = Lab::new(with_file(&old, None));
-    let before = (lab.entries(), lab.controller.intent.config.clone());
+    let before = (lab.entries(), lab.controller.state.intent.config.clone());
     for text in [None, Some("192.0.2.1\nx\n"), Some("# nobody\n")] {
         if let Some(text) = text {
             fs::write(&new, text).unwrap();
@@ -420,7 +426,7 @@ fn a_reload_whose_list_cannot_be_read_is_refused_with_the_name_of_the_file() {
         assert!(refused.error.contains("list drop: "), "{refused:?}");
         assert!(refused.error.contains("new.txt"), "{refused:?}");
         assert_eq!(
-            (lab.entries(), lab.controller.intent.config.clone()),
+            (lab.entries(), lab.controller.state.intent.config.clone()),
             before
         );
     }
@@ -432,7 +438,7 @@ fn a_configuration_and_its_lists_are_one_change_or_none() {
     let file = files.path().join("drop.txt");
     fs::write(&file, "192.0.2.1\n192.0.2.2\n192.0.2.3\n").unwrap();
     let mut lab = Lab::new(config());
-    let before = (lab.entries(), lab.controller.intent.config.clone());
+    let before = (lab.entries(), lab.controller.state.intent.config.clone());
     let next = Config {
         observe: true,
         ..with_file(&file, None)
@@ -442,14 +448,14 @@ fn a_configuration_and_its_lists_are_one_change_or_none() {
     assert!(refused.error.contains("is full"), "{refused:?}");
     let settings = lab.memory.lock().unwrap().settings;
     assert_eq!(
-        (lab.entries(), lab.controller.intent.config.clone()),
+        (lab.entries(), lab.controller.state.intent.config.clone()),
         before
     );
     assert!(!settings.observe() && lab.controller.lists().is_empty());
     lab.memory.lock().unwrap().entries_max = 0;
     lab.replace(next).unwrap();
     assert!(lab.is_banned("192.0.2.3") && lab.memory.lock().unwrap().settings.observe());
-    let kept = lab.controller.store.lists().unwrap();
+    let kept = lab.controller.state.store.lists().unwrap();
     assert_eq!(kept[0].1.entries().len(), 3, "the database has it too");
 }
 
@@ -502,9 +508,9 @@ fn a_ban_that_was_forced_elsewhere_is_not_forced_here_by_an_import() {
     let refused = lab.import_lines(false, text).unwrap_err();
     assert!(refused.error.contains("loopback"), "{}", refused.error);
     assert!(refused.hint.unwrap().contains("--force"));
-    assert!(lab.controller.bans().is_empty());
+    assert!(lab.controller.state.bans().is_empty());
     lab.import_lines(true, text).unwrap();
-    assert_eq!(lab.controller.bans()[0].origin, Origin::Forced);
+    assert_eq!(lab.controller.state.bans()[0].origin, Origin::Forced);
     // What is here already is taken: an export that is imported again changes nothing.
     let again = lab.import_lines(false, text).unwrap();
     assert_eq!(again.targets[0].kept, 1);
@@ -628,12 +634,15 @@ impl Lab {
             what,
             ..ExportRequest::default()
         };
-        let export = self.controller.export(&request).unwrap();
+        let export = self.controller.state.export(&request).unwrap();
         let mut text = String::new();
-        let mut bans = self.controller.some_bans(None);
+        let mut bans = self.controller.state.some_bans(None);
         while let Some((prefix, origin, _)) = bans.last().filter(|_| export.has_bans) {
             text += &export.of_bans(&bans);
-            bans = self.controller.some_bans(Some(&(*prefix, origin.clone())));
+            bans = self
+                .controller
+                .state
+                .some_bans(Some(&(*prefix, origin.clone())));
         }
         text.extend(export.others());
         text

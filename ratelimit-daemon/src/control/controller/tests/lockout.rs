@@ -116,7 +116,7 @@ fn ban(lab: &mut Lab, prefix: Prefix, word: Word) -> Result<(), Refused> {
         Word::List { .. } => Origin::list("field"),
         Word::Cluster => Origin::Cluster,
     };
-    lab.controller.protection.vet(prefix, word)?;
+    lab.controller.state.protection.vet(prefix, word)?;
     let row = BanRow {
         until: FOREVER,
         since: Timestamp::now(),
@@ -124,6 +124,7 @@ fn ban(lab: &mut Lab, prefix: Prefix, word: Word) -> Result<(), Refused> {
         author: "test".into(),
     };
     lab.controller
+        .state
         .edit(&[Edit::Ban(prefix, origin, Some(row))])?;
     Ok(())
 }
@@ -165,18 +166,18 @@ fn what_becomes_protected_is_spared_by_the_bans_that_are_there() {
     let gateway: IpAddr = "198.51.100.1".parse().unwrap();
     lab.ban(&["198.51.100.0/24"], None).unwrap();
     assert_eq!(lab.action(gateway), "drop");
-    lab.controller.protect(protected());
+    lab.controller.state.protect(protected());
     assert_eq!(lab.action(gateway), "pass");
-    let views = lab.controller.protected();
+    let views = lab.controller.state.protected();
     let spared: Vec<String> = views
         .iter()
         .filter(|view| view.spared)
         .map(|view| view.prefix.to_string())
         .collect();
     assert_eq!(spared, ["198.51.100.1", "198.51.100.7"]);
-    lab.controller.protect(Protected::default());
+    lab.controller.state.protect(Protected::default());
     assert_eq!(lab.action(gateway), "drop");
-    assert!(lab.controller.protected().is_empty());
+    assert!(lab.controller.state.protected().is_empty());
 }
 
 #[test]
@@ -241,12 +242,12 @@ fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() 
 fn where_a_command_comes_from_is_protected_before_it_is_carried_out() {
     let mut lab = Lab::new(config());
     let peer: IpAddr = "192.0.2.50".parse().unwrap();
-    lab.controller.note_ssh_peer(peer);
+    lab.controller.state.note_ssh_peer(peer);
     let refused = lab.ban(&["192.0.2.50"], None).unwrap_err();
     assert!(refused.error.contains("SSH session"), "{}", refused.error);
     // What is found on the host comes and goes beside it.
-    lab.controller.protect(protected());
-    lab.controller.protect(Protected::default());
+    lab.controller.state.protect(protected());
+    lab.controller.state.protect(Protected::default());
     lab.ban(&["192.0.2.0/24"], None).unwrap_err();
 }
 
@@ -262,16 +263,16 @@ fn a_forced_ban_and_another_by_hand_replace_each_other() {
     };
     lab.controller.ban(force(true, None), "root").unwrap();
     lab.ban(&[gateway], None).unwrap_err();
-    assert_eq!(lab.controller.bans().len(), 1);
-    assert_eq!(lab.controller.bans()[0].origin, Origin::Forced);
-    lab.controller.protect(Protected::default());
+    assert_eq!(lab.controller.state.bans().len(), 1);
+    assert_eq!(lab.controller.state.bans()[0].origin, Origin::Forced);
+    lab.controller.state.protect(Protected::default());
     let changed = lab
         .controller
         .ban(force(false, Some(600.0)), "root")
         .unwrap();
     assert_eq!((changed.added, changed.updated, changed.removed), (0, 1, 0));
-    assert_eq!(lab.controller.bans().len(), 1);
-    assert_eq!(lab.controller.bans()[0].origin, Origin::Manual);
+    assert_eq!(lab.controller.state.bans().len(), 1);
+    assert_eq!(lab.controller.state.bans()[0].origin, Origin::Manual);
 }
 
 #[test]

@@ -107,7 +107,12 @@ fn bans_of_crowdsec_hold_until_it_answers_and_those_by_hand_go_on() {
     lab.controller.tick();
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.3"));
     assert!(!lab.is_banned("192.0.2.2"));
-    let origins = lab.controller.bans().into_iter().map(|ban| ban.origin);
+    let origins = lab
+        .controller
+        .state
+        .bans()
+        .into_iter()
+        .map(|ban| ban.origin);
     assert!(origins.eq([Origin::Manual, Origin::Crowdsec]));
     assert!(lab.controller.lists().is_empty());
 }
@@ -123,7 +128,7 @@ impl Lab {
 
     /// The bans that are of no list.
     fn by_hand(&self) -> Vec<String> {
-        let bans = self.controller.bans().into_iter();
+        let bans = self.controller.state.bans().into_iter();
         bans.map(|ban| ban.prefix.to_string()).collect()
     }
 }

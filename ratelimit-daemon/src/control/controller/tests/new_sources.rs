@@ -22,7 +22,7 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
         };
         let config = Config {
             new_sources,
-            ..lab.controller.intent.config.clone()
+            ..lab.controller.state.intent.config.clone()
         };
         lab.controller.replace_checked(config).unwrap();
         for write in &lab.memory.lock().unwrap().writes {

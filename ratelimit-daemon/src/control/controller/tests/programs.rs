@@ -20,11 +20,11 @@ fn a_program_changes_and_ends_its_own_bans_only() {
         (changed.removed, changed.absent),
         (1, vec![prefix("192.0.2.2")])
     );
-    let bans = lab.controller.bans();
+    let bans = lab.controller.state.bans();
     let origins: Vec<String> = bans.iter().map(|ban| ban.origin.to_string()).collect();
     assert_eq!(origins, ["manual", "program:fail2ban/web"]);
     lab.restart();
-    assert_eq!(lab.controller.bans().len(), 2);
+    assert_eq!(lab.controller.state.bans().len(), 2);
 }
 
 #[test]

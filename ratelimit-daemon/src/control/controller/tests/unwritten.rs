@@ -26,7 +26,7 @@ fn every_command_holds_without_a_disk_and_is_kept_when_there_is_one() {
         assert!(lab.entries()[&prefix("203.0.113.9")].is_allowed(clock::now()));
         assert_eq!(lab.policy_amount("10.9.9.9"), 77);
         assert_eq!(lab.policy_amount("198.51.100.7"), 78);
-        assert_eq!(lab.controller.bans().len(), 3);
+        assert_eq!(lab.controller.state.bans().len(), 3);
     };
     holds(&lab);
     lab.controller.tick();
@@ -36,13 +36,13 @@ fn every_command_holds_without_a_disk_and_is_kept_when_there_is_one() {
         unkept[0].starts_with("8 changes in the database: "),
         "{unkept:?}"
     );
-    assert_eq!(lab.controller.store.bans().unwrap().len(), 2);
+    assert_eq!(lab.controller.state.store.bans().unwrap().len(), 2);
 
     lab.free_disk();
     lab.catch_up();
     assert_eq!(lab.controller.unkept(), Vec::<String>::new());
     let ends = |lab: &Lab| {
-        let bans = lab.controller.intent.bans();
+        let bans = lab.controller.state.intent.bans();
         bans.values().map(|row| row.until).collect::<Vec<_>>()
     };
     let before = ends(&lab);
@@ -62,10 +62,10 @@ fn what_is_taken_back_before_it_was_written_never_was_there() {
     lab.controller.tick();
     lab.free_disk();
     lab.catch_up();
-    assert_eq!(lab.controller.store.bans().unwrap(), []);
+    assert_eq!(lab.controller.state.store.bans().unwrap(), []);
     assert!(lab.controller.unkept().is_empty());
     lab.restart();
-    assert!(lab.controller.bans().is_empty());
+    assert!(lab.controller.state.bans().is_empty());
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_change_that_the_kernel_refuses_is_not_written_later_either() {
     lab.ban(&["192.0.2.2"], None).unwrap_err();
     lab.free_disk();
     lab.catch_up();
-    assert_eq!(lab.controller.store.bans().unwrap().len(), 1);
+    assert_eq!(lab.controller.state.store.bans().unwrap().len(), 1);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_machine_that_sleeps_meanwhile_moves_the_ends_of_what_is_not_written() {
     let hour = 3600 * 1_000_000_000;
     let mut now = Reading::now();
     (now.since_boot, now.wall) = (now.since_boot + hour, now.wall + hour);
-    lab.controller.keep_time(now).unwrap();
+    lab.controller.state.keep_time(now).unwrap();
     let after = lab.entries()[&prefix("192.0.2.1")].banned_until().unwrap();
     let earlier = before.as_nanos() - after.as_nanos();
     assert!(
@@ -101,7 +101,7 @@ fn a_machine_that_sleeps_meanwhile_moves_the_ends_of_what_is_not_written() {
     assert!(lab.is_banned("192.0.2.51"));
     lab.free_disk();
     lab.catch_up();
-    let (_, _, row) = lab.controller.store.bans().unwrap().remove(0);
+    let (_, _, row) = lab.controller.state.store.bans().unwrap().remove(0);
     // The last bit is for the kernel.
     assert!(row.until.as_nanos().abs_diff(after.as_nanos()) <= 1);
 }
@@ -119,7 +119,7 @@ fn a_start_without_a_disk_ends_what_is_over() {
     lab.free_disk();
     lab.catch_up();
     assert!(lab.controller.unkept().is_empty());
-    assert_eq!(lab.controller.store.bans().unwrap().len(), 1);
+    assert_eq!(lab.controller.state.store.bans().unwrap().len(), 1);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn who_locks_the_database_keeps_no_command_waiting() {
     assert_eq!(lab.controller.unkept().len(), 1);
     other.execute_batch("ROLLBACK").unwrap();
     lab.catch_up();
-    assert_eq!(lab.controller.store.bans().unwrap().len(), 20);
+    assert_eq!(lab.controller.state.store.bans().unwrap().len(), 20);
 }
 
 impl Lab {
@@ -150,7 +150,7 @@ impl Lab {
             let unkept = self.controller.unkept();
             assert!(begun.elapsed() < Duration::from_mins(1), "{unkept:?}");
             thread::sleep(Duration::from_millis(5));
-            self.controller.write_unwritten();
+            self.controller.state.write_unwritten();
         }
     }
 

@@ -158,7 +158,7 @@ fn a_long_list_of_bans_is_told_whole() {
     let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
     lab.ban(&addresses, None).unwrap();
     let told = lab.serve(|handle, runtime| runtime.block_on(control::bans(handle)));
-    assert_eq!(told.unwrap(), lab.controller.bans());
+    assert_eq!(told.unwrap(), lab.controller.state.bans());
 }
 
 impl Lab {
@@ -196,7 +196,7 @@ impl Lab {
 
     /// A source that has sent a packet under a policy.
     fn put_record(&self, source: &str, policy: &str) {
-        let named = self.controller.policies.get(policy).unwrap();
+        let named = self.controller.state.policies.get(policy).unwrap();
         let limit = named.policy.limits().next().unwrap().algorithm();
         let mut record = ratelimit_common::Record::default();
         record.words[0] = limit.step(0, clock::now(), 1).unwrap();

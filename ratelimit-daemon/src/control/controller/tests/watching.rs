@@ -45,13 +45,13 @@ fn changes_are_told_after_a_restart_too_and_drops_are_not() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], Some(600.0)).unwrap();
     lab.limit(None, 7).unwrap();
-    lab.controller.keep_journal();
-    let before = lab.controller.journal().kept();
+    lab.controller.state.keep_journal();
+    let before = lab.controller.state.journal().kept();
     assert_eq!(before.len(), 2);
     lab.controller = controller(&lab.config, &lab.memory, &lab.state, &lab.protected);
-    assert_eq!(lab.controller.journal().kept(), before);
+    assert_eq!(lab.controller.state.journal().kept(), before);
     lab.ban(&["192.0.2.2"], None).unwrap();
-    let after = lab.controller.journal().kept();
+    let after = lab.controller.state.journal().kept();
     assert_eq!((after.len(), after[2].number), (3, 3));
 }
 
@@ -70,6 +70,7 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
         reserved: 0,
     };
     lab.controller
+        .state
         .record_drops(&[drop(DropReason::Limited), drop(DropReason::Banned)]);
     let told = |address: &str| {
         let check = lab.controller.check(address.parse().unwrap()).unwrap();
@@ -99,9 +100,9 @@ fn a_long_list_of_bans_is_one_event() {
     };
     let later = clock::after(Duration::from_hours(1));
     lab.edit(&bans(100, later));
-    assert_eq!(lab.controller.journal().kept().len(), 100);
+    assert_eq!(lab.controller.state.journal().kept().len(), 100);
     lab.edit(&bans(101, later));
-    let kept = lab.controller.journal().kept();
+    let kept = lab.controller.state.journal().kept();
     let expected = What::Bans {
         change: BanChange::Added,
         count: 101,

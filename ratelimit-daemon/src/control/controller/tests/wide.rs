@@ -144,6 +144,7 @@ fn prefixes_have_policies_of_their_own_from_the_narrowest_to_the_widest() {
     assert!(status.node && status.policies == 2 && status.classes.len() == 1);
     let shared: Vec<(String, AppliesTo)> = lab
         .controller
+        .state
         .limits()
         .into_iter()
         .map(|policy| (policy.name, policy.applies_to))
@@ -465,7 +466,7 @@ fn check_tells_the_classes_whose_limit_is_used_up() {
         (check.action, classes)
     };
     assert_eq!(check(&lab), ("pass".to_owned(), vec![]));
-    let named = lab.controller.policies.get("default").unwrap();
+    let named = lab.controller.state.policies.get("default").unwrap();
     let key = (address, named.policy.scope());
     let record = used(&named.policy);
     lab.memory.lock().unwrap().records.insert(key, record);

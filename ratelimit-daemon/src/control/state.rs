@@ -1,0 +1,487 @@
+//! What is intended, what it compiles to, and where it holds: how a change gets into the database and the datapath, or into neither.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use anyhow::{Context, anyhow};
+use ratelimit_core::{
+    api::{Changed, ClockStatus, KernelClock, Refused},
+    compile::{self, Held, Tables, class_numbers::ClassNumbers, clock_choice},
+    config::Config,
+    intent::{Edit, Intent},
+    policies::Policies,
+    prefix::Prefix,
+    rules::Rules,
+};
+use tracing::{info, warn};
+
+use super::{
+    enforcer::{Changes, Enforcer},
+    event_log::EventLog,
+    journal::Journal,
+    pass_all::PassAll,
+    progress::Progress,
+    protection::Protection,
+    record::Cause,
+    reserve::Filling,
+    store::Store,
+    timekeeper::Reading,
+    unwritten::Unwritten,
+};
+use crate::{
+    clock, cpus,
+    datapath::{Datapath, DatapathError},
+    protected::Protected,
+};
+
+/// A change of fewer prefixes, or of a smaller part of all entries, is made prefix by prefix.
+const BULK: usize = 4096;
+const BULK_PART: usize = 16;
+
+/// What is intended, what it compiles to, the database and the datapath.
+pub struct State {
+    pub(super) intent: Intent,
+    pub(super) rules: Rules,
+    /// Those who walk through the tables of sources have them too, as they were.
+    pub(super) policies: Arc<Policies>,
+    pub(super) classes: ClassNumbers,
+    /// Scopes whose regions in a `compact` table are small until others have retired.
+    small: BTreeSet<u32>,
+    /// The CPUs that share the limits of the node.
+    cpus: u32,
+    /// Those of them at which packets arrive.
+    pub(super) online_cpus: u32,
+    /// How often the coarse clock moves on.
+    coarse_tick: Duration,
+    pub(super) enforcer: Enforcer,
+    pub(super) store: Store,
+    pub(super) unwritten: Unwritten,
+    pub(super) journal: Journal,
+    pub(super) event_log: EventLog,
+    pub(super) protection: Protection,
+    pub(super) pass_all: PassAll,
+    pub(super) filling: Filling,
+}
+
+impl State {
+    /// Takes the datapath over, and brings it to what `config` and `store` say.
+    ///
+    /// # Errors
+    ///
+    /// When the database or the datapath cannot be read, or the datapath cannot hold what is intended.
+    pub(super) fn new(
+        config: Config,
+        store: Store,
+        datapath: Box<dyn Datapath>,
+        protected: Protected,
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
+        let (event_log, changes) = EventLog::open(&config.paths.state);
+        let mut state = Self {
+            protection: Protection::new(protected),
+            pass_all: PassAll::restore(&config.paths.state),
+            intent: store.restore(config)?,
+            rules: Rules::default(),
+            policies: Arc::default(),
+            classes: ClassNumbers::default(),
+            small: BTreeSet::new(),
+            cpus: cpus::possible()?,
+            online_cpus: cpus::online()?,
+            coarse_tick: clock::tick(),
+            enforcer: Enforcer::adopt(datapath).context("reading the tables in the kernel")?,
+            store,
+            unwritten: Unwritten::default(),
+            journal: Journal::after(changes),
+            event_log,
+            filling: Filling::default(),
+        };
+        state.enforcer.progress = progress.clone();
+        state.store.progress = progress.clone();
+        state.drop_ended();
+        state.compile_at_start()?;
+        state
+            .adopt_lists()
+            .context("keeping what the kernel holds")?;
+        state
+            .enforce_all()
+            .context("filling the tables in the kernel")?;
+        state.tell_clock(None);
+        state.tell_spared();
+        Ok(state)
+    }
+
+    /// Makes changes: in the datapath and here, or nowhere. The database has them too, or as soon as it can be written.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was made.
+    pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+        self.apply(edits, Cause::Origin)
+    }
+
+    /// The same, with why entries go.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was made.
+    pub(super) fn apply(&mut self, edits: &[Edit], cause: Cause<'_>) -> Result<Changed, Refused> {
+        let given_way = self.make_room(edits)?;
+        let count = given_way.len();
+        let all: Vec<Edit> = given_way.into_iter().chain(edits.iter().cloned()).collect();
+        let changed = self.edit_all(&all, count, cause)?;
+        self.note_given_way(count);
+        Ok(changed)
+    }
+
+    /// From here on changes share a transaction, until [`end_group`](Self::end_group).
+    pub(super) fn begin_group(&mut self) {
+        self.unwritten.begin_group(&mut self.store);
+    }
+
+    /// Keeps the changes of a group.
+    pub(super) fn end_group(&mut self) {
+        self.unwritten.end_group(&mut self.store);
+    }
+
+    /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
+    fn edit_all(
+        &mut self,
+        edits: &[Edit],
+        giving_way: usize,
+        cause: Cause<'_>,
+    ) -> Result<Changed, Refused> {
+        let before = edits.iter().any(Edit::is_of_policy).then(|| self.clock());
+        let reverse: Vec<Edit> = edits
+            .iter()
+            .cloned()
+            .map(|edit| self.intent.edit(edit))
+            .collect();
+        if let Err(error) = self.try_edit(edits, giving_way) {
+            for edit in reverse.iter().rev() {
+                self.intent.edit(edit.clone());
+            }
+            // What failed took itself back; this does the same with what was compiled.
+            if let Err(error) = self.compile(&reverse).and_then(|()| self.enforce(&reverse)) {
+                warn!(
+                    error = format!("{error:#}"),
+                    "a change that failed could not be taken back"
+                );
+            }
+            return Err(refusal(error));
+        }
+        self.enlarge_regions();
+        if before.is_some() {
+            self.tell_clock(before.as_ref());
+        }
+        if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
+            self.tell_spared();
+        }
+        // The kernel comes before the database: what was acknowledged is in both, or told as not written yet, and what is in the
+        // kernel alone after a crash is taken away at the next start.
+        match cause {
+            // What has ended is forgotten with the others of this second.
+            Cause::Time => self.unwritten.later(edits),
+            Cause::Origin | Cause::User(_) => self.unwritten.write(edits, &mut self.store),
+        }
+        self.record_edits(edits, &reverse, cause);
+        Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
+    }
+
+    fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
+        self.compile(edits)?;
+        let (first, then) = edits.split_at(giving_way);
+        let freed = self.changes_of(first.iter().flat_map(Edit::prefixes));
+        let changes = self.changes(then);
+        let tables = self.tables_if(edits);
+        self.enforcer.apply(freed, None)?;
+        Ok(self.enforcer.apply(changes, tables)?)
+    }
+
+    /// Puts another configuration in force with the lists that it names, or leaves everything as it was. One that is on trial, or
+    /// comes back after a trial, may leave out other limits by hand than those that are left out.
+    pub(super) fn replace_config(
+        &mut self,
+        config: Config,
+        lists: &[Edit],
+        on_trial: bool,
+    ) -> anyhow::Result<()> {
+        let given_way = self
+            .make_room(lists)
+            .map_err(|refused| anyhow!(refused.error))?;
+        let edits: Vec<Edit> = given_way.iter().chain(lists).cloned().collect();
+        let clock = self.clock();
+        let before = std::mem::replace(&mut self.intent.config, config);
+        let (rules, policies) = (self.rules.clone(), Arc::clone(&self.policies));
+        let classes = self.classes.clone();
+        let left_out = self.intent.left_out.clone();
+        let reverse: Vec<Edit> = edits
+            .iter()
+            .cloned()
+            .map(|edit| self.intent.edit(edit))
+            .collect();
+        let answer = self
+            .compile_anew(on_trial)
+            .and_then(|()| self.enforce_all_after(&edits[..given_way.len()]));
+        if answer.is_err() {
+            for edit in reverse.into_iter().rev() {
+                self.intent.edit(edit);
+            }
+            self.intent.config = before;
+            self.intent.left_out = left_out;
+            (self.rules, self.policies, self.classes) = (rules, policies, classes);
+            self.small.clear();
+            // What failed took itself back; this does the same with what had given way.
+            if let Err(error) = self.enforce_all() {
+                warn!(
+                    error = format!("{error:#}"),
+                    "a change that failed could not be taken back"
+                );
+            }
+        } else {
+            if !edits.is_empty() {
+                self.unwritten.write(&edits, &mut self.store);
+            }
+            self.record_edits(
+                &edits[given_way.len()..],
+                &reverse[given_way.len()..],
+                Cause::Origin,
+            );
+            self.note_given_way(given_way.len());
+            self.enlarge_regions();
+            self.retry_left_out(on_trial);
+        }
+        self.tell_clock(Some(&clock));
+        answer
+    }
+
+    /// Compiles what `edits` are about from what is intended.
+    fn compile(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
+        if edits.iter().any(Edit::is_of_policy) {
+            self.compile_policies()?;
+        }
+        if self.is_bulk(edits) {
+            self.compile_rules();
+            return Ok(());
+        }
+        for prefix in self.touched(edits) {
+            self.compile_prefix(prefix);
+        }
+        Ok(())
+    }
+
+    /// Whether it is cheaper to compile and compare everything, in order, than to look for the prefixes of `edits`.
+    fn is_bulk(&self, edits: &[Edit]) -> bool {
+        let all = usize::try_from(self.enforcer.len()).unwrap_or(usize::MAX);
+        let prefixes = edits.iter().flat_map(Edit::prefixes);
+        let enough = BULK.max(all / BULK_PART);
+        prefixes.take(enough).count() == enough
+    }
+
+    pub(super) fn compile_all(&mut self) -> anyhow::Result<()> {
+        self.compile_policies()?;
+        self.compile_rules();
+        Ok(())
+    }
+
+    fn compile_rules(&mut self) {
+        self.rules = compile::compile_rules(&self.policies, &self.intent);
+        self.rules.set_protected(self.protection.prefixes());
+    }
+
+    fn compile_policies(&mut self) -> anyhow::Result<()> {
+        let held = self.enforcer.held();
+        let held = Held {
+            policies: &held.policies,
+            classes: &held.classes,
+            settings: held.settings,
+            sets: self.enforcer.datapath().table_sets(),
+            moving: std::mem::take(&mut self.small),
+        };
+        let (policies, classes) = (Arc::make_mut(&mut self.policies), &mut self.classes);
+        self.small = compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
+        Ok(())
+    }
+
+    /// Moves limits that have taken the place of others to regions of full size, after those are gone, with what was used.
+    fn enlarge_regions(&mut self) {
+        if self.small.is_empty() {
+            return;
+        }
+        if let Err(error) = self.compile_all().and_then(|()| self.enforce_all()) {
+            warn!(
+                error = format!("{error:#}"),
+                "the state of new limits has less room than it should have"
+            );
+        }
+    }
+
+    pub(super) fn compile_prefix(&mut self, prefix: Prefix) {
+        compile::compile_prefix(&mut self.rules, &self.policies, &self.intent, prefix);
+    }
+
+    fn enforce(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
+        let changes = self.changes(edits);
+        let tables = self.tables_if(edits);
+        Ok(self.enforcer.apply(changes, tables)?)
+    }
+
+    /// Brings the whole datapath to what is compiled, after the entries that give way to others.
+    fn enforce_all_after(&mut self, giving_way: &[Edit]) -> anyhow::Result<()> {
+        let freed = self.changes_of(giving_way.iter().flat_map(Edit::prefixes));
+        let changes = self.enforcer.difference(&self.rules.entries());
+        let tables = self.tables();
+        self.enforcer.apply(freed, None)?;
+        Ok(self.enforcer.apply(changes, Some(tables))?)
+    }
+
+    /// Brings the whole datapath to what is compiled, and answers how much was different.
+    pub(super) fn enforce_all(&mut self) -> anyhow::Result<usize> {
+        let changes = self.enforcer.difference(&self.rules.entries());
+        let tables = self.tables();
+        let different = changes.len() + usize::from(tables != *self.enforcer.held());
+        self.enforcer.apply(changes, Some(tables))?;
+        Ok(different)
+    }
+
+    /// Brings the settings to what is intended.
+    pub(super) fn enforce_settings(&mut self) -> anyhow::Result<()> {
+        let tables = self.tables();
+        Ok(self.enforcer.apply(Changes::new(), Some(tables))?)
+    }
+
+    /// Protects what is protected, and nothing else.
+    pub(super) fn enforce_protection(&mut self) -> anyhow::Result<()> {
+        let different = self.rules.set_protected(self.protection.prefixes());
+        let changes = self.changes_of(different.into_iter());
+        Ok(self.enforcer.apply(changes, None)?)
+    }
+
+    fn changes(&self, edits: &[Edit]) -> Changes {
+        if self.is_bulk(edits) {
+            return self.enforcer.difference(&self.rules.entries());
+        }
+        self.changes_of(self.touched(edits).into_iter())
+    }
+
+    /// The prefixes that `edits` are about, and those whose policy depends on them.
+    fn touched(&self, edits: &[Edit]) -> Vec<Prefix> {
+        let own = edits.iter().flat_map(Edit::prefixes);
+        let limited = edits.iter().flat_map(|edit| self.intent.limited_by(edit));
+        own.chain(limited).collect()
+    }
+
+    fn changes_of(&self, prefixes: impl Iterator<Item = Prefix>) -> Changes {
+        let entries = prefixes.flat_map(|prefix| {
+            let within = self
+                .rules
+                .within(prefix)
+                .filter(move |inner| *inner != prefix);
+            std::iter::once(prefix).chain(within)
+        });
+        entries
+            .map(|prefix| (prefix, self.rules.entry(prefix)))
+            .collect()
+    }
+
+    fn tables(&self) -> Tables {
+        let tables = compile::tables(
+            &self.policies,
+            &self.classes,
+            &self.intent,
+            self.online_cpus,
+        );
+        Tables {
+            settings: clock_choice::apply(tables.settings, self.clock().clock)
+                .with_pass_all(self.pass_all.status().is_some()),
+            pass_all_until: self.pass_all.until(),
+            ..tables
+        }
+    }
+
+    /// What the tables besides the lists are to hold, when one of `edits` changed it.
+    fn tables_if(&self, edits: &[Edit]) -> Option<Tables> {
+        let changed = edits.iter().any(Edit::is_of_policy);
+        changed.then(|| self.tables())
+    }
+
+    /// The clock that suits the policies as they are compiled.
+    pub(super) fn clock(&self) -> ClockStatus {
+        let policies = self.policies.iter();
+        let limits = policies.map(|(name, named)| (name, named.limits.as_slice()));
+        clock_choice::choose(self.intent.config.clock, self.coarse_tick, limits)
+    }
+
+    /// Logs the clock where it is not as `before`, and warns of one that is asked for and does not suit.
+    pub(super) fn tell_clock(&self, before: Option<&ClockStatus>) {
+        let status = self.clock();
+        if before == Some(&status) {
+            return;
+        }
+        if status.clock == KernelClock::Coarse && !status.suits {
+            warn!("{status}");
+        } else if before.is_none_or(|before| before.clock != status.clock) {
+            info!("{status}");
+        }
+    }
+
+    /// Takes in what the clocks show. After a suspend what ends does so at other points on the kernel's clock.
+    pub(super) fn keep_time(&mut self, now: Reading) -> anyhow::Result<()> {
+        let Some(moved) = self.store.keep_time(now) else {
+            return Ok(());
+        };
+        self.intent.move_ends(|until| moved.end(until));
+        self.compile_all()?;
+        let different = self.enforce_all()?;
+        info!(
+            different,
+            "the machine slept, or it is known how long it was off: bans, allows and limits end when they would have"
+        );
+        Ok(())
+    }
+
+    /// Forgets what ended while no daemon ran, before anything is compiled.
+    fn drop_ended(&mut self) {
+        let edits = self.intent.ended(clock::now());
+        for edit in &edits {
+            self.intent.edit(edit.clone());
+        }
+        self.unwritten.write(&edits, &mut self.store);
+    }
+}
+
+/// A refusal, with what to do about a full map.
+fn refusal(error: anyhow::Error) -> Refused {
+    let full = matches!(
+        error.downcast_ref::<DatapathError>(),
+        Some(DatapathError::Full { .. })
+    );
+    let refused = Refused::from(error);
+    if full {
+        return refused
+            .hint("end bans or shorten lists; `rlctl status` shows how full the maps are");
+    }
+    refused
+}
+
+fn summary(edits: &[Edit], reverse: &[Edit]) -> Changed {
+    let mut changed = Changed::default();
+    for (edit, before) in edits.iter().zip(reverse) {
+        match (exists(before), exists(edit)) {
+            (false, true) => changed.added += 1,
+            (true, true) => changed.updated += 1,
+            (true, false) => changed.removed += 1,
+            (false, false) => {}
+        }
+    }
+    changed
+}
+
+fn exists(edit: &Edit) -> bool {
+    match edit {
+        Edit::Ban(_, _, row) => row.is_some(),
+        Edit::Allow(_, row) => row.is_some(),
+        Edit::Limits(_, row) => row.is_some(),
+        Edit::List(_, list, _) => list.is_some(),
+        Edit::Offence(_, row) => row.is_some(),
+        Edit::Limited(_, row) => row.is_some(),
+    }
+}
