@@ -124,6 +124,26 @@ impl Algorithm {
         self.first_ns(now, |at| self.step(word, at, cost).is_ok())
     }
 
+    /// The same in place of `before` from `now` on. Words go by a clock of their own in a token bucket alone.
+    #[must_use]
+    pub fn after(self, before: &Self, now: Instant) -> Self {
+        match (self, before) {
+            (Self::TokenBucket(bucket), Self::TokenBucket(before)) => {
+                Self::TokenBucket(bucket.after(before, now))
+            }
+            _ => self,
+        }
+    }
+
+    /// The same from `now` on, where nothing is known of what there was before.
+    #[must_use]
+    pub fn starting(self, now: Instant) -> Self {
+        match self {
+            Self::TokenBucket(bucket) => Self::TokenBucket(bucket.starting(now)),
+            Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::SlidingLog(_) => self,
+        }
+    }
+
     /// What a word of state means: words may only be kept under another limit when it says the same.
     #[must_use]
     pub const fn meaning(&self) -> [u64; 4] {

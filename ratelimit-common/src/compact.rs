@@ -10,8 +10,9 @@
 //! is evicted from the slot whose word is the least of its set. When it comes back, every word of the set is therefore at
 //! least the word that it left, and so is the one that it takes over.
 //!
-//! - Token bucket: the word is the time at which the bucket is full again. A greater one never allows what a smaller one
-//!   refuses, so what is admitted is what the bucket would admit, or less.
+//! - Token bucket: the word is what its clock shows when the bucket is full again. A greater one never allows what a smaller one
+//!   refuses, so what is admitted is what the bucket would admit, or less. The clock goes on at another rate, so that holds
+//!   across a change of the limit too.
 //! - Sliding window: while the window of the word that was left lasts, the least word is of that window, and holds at least
 //!   what the source has used in it: what is admitted in each window is at most the amount. What the window *before* weighs may
 //!   be forgotten. That leaves the bound of the algorithm as it is: `k + 1` amounts in `k` windows.

@@ -5,6 +5,7 @@ use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
+    Instant,
     algorithm::{Algorithm, FIXED_WINDOW, FixedWindow, Parameters, SLIDING_LOG},
     arrival::Arrival,
     class::ClassSet,
@@ -198,6 +199,42 @@ impl Policy {
     pub fn in_regions(mut self, regions: &[Region]) -> Self {
         for (limit, region) in self.limits.iter_mut().zip(regions) {
             limit.region = *region;
+        }
+        self
+    }
+
+    /// Whether a limit is a token bucket, whose words go by a clock of their own.
+    #[must_use]
+    pub fn has_clock(&self) -> bool {
+        self.limits()
+            .any(|limit| matches!(limit.algorithm(), Algorithm::TokenBucket(_)))
+    }
+
+    /// Whether its token buckets fill as fast as those of another policy of the same scope.
+    #[must_use]
+    pub fn has_rates_of(&self, other: &Self) -> bool {
+        let mut both = self.limits().zip(other.limits());
+        both.all(
+            |(limit, other)| match (limit.algorithm(), other.algorithm()) {
+                (Algorithm::TokenBucket(bucket), Algorithm::TokenBucket(other)) => {
+                    bucket.has_rate_of(&other)
+                }
+                _ => true,
+            },
+        )
+    }
+
+    /// The same in place of `before`, of the same scope, from `now` on: what was used stays used. Without it, it begins then.
+    #[must_use]
+    pub fn after(mut self, before: Option<&Self>, now: Instant) -> Self {
+        for (index, limit) in self.limits.iter_mut().enumerate().take(self.len.into()) {
+            let algorithm = limit.algorithm();
+            let before = before.and_then(|before| before.limit(index));
+            let algorithm = before.map_or_else(
+                || algorithm.starting(now),
+                |before| algorithm.after(&before.algorithm(), now),
+            );
+            (_, limit.parameters) = algorithm.into_parts();
         }
         self
     }

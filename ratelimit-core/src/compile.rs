@@ -111,6 +111,8 @@ pub struct Held<'a> {
     pub sets: Option<u32>,
     /// The scopes that are to be moved to larger regions of it.
     pub moving: BTreeSet<u32>,
+    /// When other rates of token buckets begin.
+    pub now: Instant,
 }
 
 /// Gives every policy that is to be its index and every class its number, and forgets the others. `cpus` share the limits
@@ -153,6 +155,13 @@ pub fn compile_policies(
         .iter()
         .map(|policy| compiler.compile(policy))
         .collect();
+    policies.keep_clocks(held.policies);
+    for named in &mut compiled {
+        named.policy = policies.with_clocks(&named.policy, held.policies, held.now);
+        if let Some(further) = &mut named.further {
+            further.policy = policies.with_clocks(&further.policy, held.policies, held.now);
+        }
+    }
     let small = match held.sets {
         None => BTreeSet::new(),
         Some(sets) => place(sets, held, &wanted, &mut compiled, intent)?,
@@ -196,6 +205,7 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
         settings: Settings::default(),
         sets: Some(held.sets),
         moving: BTreeSet::new(),
+        now: Instant::default(),
     };
     let (mut policies, mut classes) = Default::default();
     let answer = compile_policies(&mut policies, &mut classes, intent, &beside, 1);
@@ -358,6 +368,7 @@ impl Compiled {
             settings: Settings::default(),
             sets,
             moving: BTreeSet::new(),
+            now: Instant::default(),
         };
         compile_policies(&mut policies, &mut classes, &intent, &nothing, 1)?;
         let rules = compile_rules(&policies, &intent);

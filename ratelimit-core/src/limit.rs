@@ -108,24 +108,16 @@ pub enum LimitError {
         /// The largest amount for the window.
         amount_max: u64,
     },
-    /// The rate of a token bucket, which one word cannot hold exactly.
-    #[error(
-        "one word of state cannot keep this rate exactly; write a rounder amount: {amount_fits}"
-    )]
-    Inexact {
-        /// The next smaller amount that it can.
-        amount_fits: u64,
-    },
     /// A burst of something that has none.
     #[error("only a token-bucket has a burst: write the algorithm, or leave the burst out")]
     BurstWithoutBucket,
     /// No packet would ever fit.
     #[error("the burst is 0, which would drop everything: write at least 1")]
     ZeroBurst,
-    /// The bucket takes too long to fill.
-    #[error("the burst takes too long to fill at this rate; write at most {burst_max}")]
+    /// The bucket holds more than a word.
+    #[error("the burst is more than one word of state holds; write at most {burst_max}")]
     BurstTooLarge {
-        /// The largest burst at the rate.
+        /// The largest burst.
         burst_max: u64,
     },
     /// A log of bytes.
@@ -215,7 +207,7 @@ impl LimitSpec {
         if algorithm == Algorithm::SlidingLog && unit == LimitUnit::Bytes {
             return Err(LimitError::LogOfBytes);
         }
-        compile(amount, window, algorithm)?;
+        compile(amount, unit, window, algorithm)?;
         Ok(Self {
             amount,
             unit,
@@ -241,7 +233,8 @@ impl LimitSpec {
     /// Never: what cannot be compiled was refused by [`new`](Self::new).
     #[must_use]
     pub fn compile(&self) -> Limit {
-        let algorithm = compile(self.amount, self.window, self.algorithm).expect("`new` tried it");
+        let algorithm = compile(self.amount, self.unit, self.window, self.algorithm);
+        let algorithm = algorithm.expect("`new` tried it");
         let unit = match self.unit {
             LimitUnit::Packets => Unit::Packets,
             LimitUnit::Bytes => Unit::Bytes,
@@ -302,13 +295,17 @@ impl LimitSpec {
 
 fn compile(
     amount: u64,
+    unit: LimitUnit,
     window: Duration,
     algorithm: Algorithm,
 ) -> Result<algorithm::Algorithm, LimitError> {
     Ok(match algorithm {
         Algorithm::FixedWindow => FixedWindow::new(amount, window)?.into(),
         Algorithm::SlidingWindow => SlidingWindow::new(amount, window)?.into(),
-        Algorithm::TokenBucket { burst } => TokenBucket::new(amount, window, burst)?.into(),
+        Algorithm::TokenBucket { burst } => match unit {
+            LimitUnit::Packets => TokenBucket::new(amount, window, burst)?.into(),
+            LimitUnit::Bytes => TokenBucket::of_bytes(amount, window, burst)?.into(),
+        },
         Algorithm::SlidingLog => SlidingLog::new(amount, window)?.into(),
     })
 }
@@ -340,7 +337,9 @@ impl From<TokenBucketError> for LimitError {
         match error {
             TokenBucketError::ZeroAmount => Self::ZeroAmount,
             TokenBucketError::ZeroBurst => Self::ZeroBurst,
-            TokenBucketError::Inexact { amount_fits } => Self::Inexact { amount_fits },
+            TokenBucketError::Unrepresentable { amount_max } => {
+                Self::Unrepresentable { amount_max }
+            }
             TokenBucketError::BurstTooLarge { burst_max } => Self::BurstTooLarge { burst_max },
         }
     }

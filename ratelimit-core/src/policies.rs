@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use ratelimit_common::{Limit, Policy, layout::POLICIES_MAX};
+use ratelimit_common::{Instant, Limit, Policy, layout::POLICIES_MAX};
 
 use crate::{ban::BanSpec, class::Selected, ip_family::IpFamily, limit::LimitSpec, prefix::Prefix};
 
@@ -119,6 +119,8 @@ pub struct Policies {
     next: u32,
     /// An index that is given, and not yet by name.
     reserved: Option<u32>,
+    /// Those with token buckets that were in the datapath, by scope, the last of each: by their clocks words are read that are left.
+    clocks: BTreeMap<u32, Policy>,
 }
 
 /// More policies than the datapath holds.
@@ -175,6 +177,28 @@ impl Policies {
         };
         self.next = (index + 1) % POLICIES_MAX;
         Ok(index)
+    }
+
+    /// Remembers the clocks of the token buckets that are in the datapath.
+    pub fn keep_clocks(&mut self, used: &BTreeMap<u32, Policy>) {
+        let with_clocks = used.values().filter(|policy| policy.has_clock());
+        self.clocks
+            .extend(with_clocks.map(|policy| (policy.scope(), *policy)));
+    }
+
+    /// The policy with clocks of its token buckets that go on at `now` where those of its scope stand: in the datapath, where `used` are the
+    /// policies, or, where it was taken away, as they were then. Of two in the datapath the one of the same rate counts.
+    #[must_use]
+    pub fn with_clocks(
+        &self,
+        policy: &Policy,
+        used: &BTreeMap<u32, Policy>,
+        now: Instant,
+    ) -> Policy {
+        let same = || used.values().filter(|it| it.scope() == policy.scope());
+        let at_its_rate = same().find(|it| policy.has_rates_of(it));
+        let before = at_its_rate.or_else(|| same().next());
+        policy.after(before.or_else(|| self.clocks.get(&policy.scope())), now)
     }
 
     /// Keeps the names that `keep` says, and forgets the others.
@@ -287,8 +311,8 @@ impl Policies {
 /// What the state under a policy is kept under, before it is known where it stands.
 ///
 /// It is derived from the name and the meaning of the words, so it is the same after a restart: what sources have used is
-/// kept. A change of an amount or a burst that leaves the words their meaning keeps it too; another algorithm, window or
-/// rate of a bucket, or a class of other packets does not, and what sources have used under it starts anew. Two policies
+/// kept. A change of an amount, a burst, or the window of a bucket or a log keeps it too; another algorithm or window, or a
+/// class of other packets does not, and what sources have used under it starts anew. Two policies
 /// with the same scope, one pair in 2^32, would only matter to a source that moves from one to the other.
 pub fn scope<'a>(
     name: &str,

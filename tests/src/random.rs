@@ -223,7 +223,11 @@ fn limit(rng: &mut Rng) -> Option<Limit> {
         2 => SlidingLog::new(amount, window).ok()?.into(),
         _ => {
             let burst = rng.u64(1..=2 * amount);
-            TokenBucket::new(amount, window, burst).ok()?.into()
+            let bucket = match unit {
+                Unit::Packets => TokenBucket::new(amount, window, burst),
+                Unit::Bytes => TokenBucket::of_bytes(amount, window, burst),
+            };
+            bucket.ok()?.into()
         }
     };
     let limit = Limit::new(algorithm, unit);

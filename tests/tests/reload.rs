@@ -54,6 +54,10 @@ fn a_reload_says_what_becomes_of_the_state() {
             r#"packets = 700, per = "1s", algorithm = "token-bucket", burst = 900"#,
             "policy default: 700 packets per 1s (token-bucket, burst 700) -> 700 packets per 1s (token-bucket, burst 900); what its sources have used is kept",
         ),
+        (
+            r#"packets = 300, per = "1s", algorithm = "token-bucket""#,
+            "policy default: 700 packets per 1s (token-bucket, burst 900) -> 300 packets per 1s (token-bucket, burst 300); what its sources have used is kept",
+        ),
     ] {
         service.configure(&to(limit)).unwrap();
         let said = service.rlctl_ok(&["reload"]).unwrap();

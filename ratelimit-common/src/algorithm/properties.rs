@@ -26,7 +26,7 @@ impl Promising {
             Algorithm::FixedWindow(_) => amount * (span / window + 2),
             Algorithm::SlidingWindow(_) => amount * (span.div_ceil(window) + 1),
             Algorithm::TokenBucket(bucket) => {
-                let span = span + u128::from(bucket.tick_ns());
+                let span = span + u128::from(bucket.rounding_ns());
                 u128::from(bucket.burst()) + span * amount / window
             }
             Algorithm::SlidingLog(_) => unreachable!("its state is no word"),
@@ -61,7 +61,7 @@ impl Promising {
                 (window.window_ns() + window.window_ns() / 10_000).div_ceil(kept)
             }
             Algorithm::TokenBucket(bucket) => {
-                self.window_ns.div_ceil(self.amount) + bucket.tick_ns()
+                self.window_ns.div_ceil(self.amount) + bucket.rounding_ns()
             }
             Algorithm::SlidingLog(_) => unreachable!("its state is no word"),
         }

@@ -1,23 +1,26 @@
 //! Token bucket, as the generic cell rate algorithm (ITU-T I.371): a burst at once, and a rate for good.
 //!
 //! A bucket holds `burst` tokens, is full for a new source, and is filled with `amount` tokens a `window`, evenly. A packet
-//! takes its cost out, and is denied when there is less. The state is one word, the theoretical arrival time: when the bucket
-//! will be full again. What is taken is the time from now until then.
+//! takes its cost out, and is denied when there is less. The state is one word: what the clock shows when the bucket is full again.
 //!
-//! # Exactness
+//! # A clock of tokens
 //!
-//! Time is counted in parts of a nanosecond, so small that a tick and the time that a token takes to flow in are both whole
-//! numbers of them: at 3 tokens in 10 ns, a part is a third of a nanosecond and a token takes 10. So no fraction of a token
-//! is ever lost, and there is nothing to round: the answer is that of rational arithmetic. A tick is a nanosecond where that
-//! leaves a word 2^61 ns, 73 years, of time; where the rate has too large a numerator for that, it is a power of two of them
-//! that divides the time of a token, and never more than a thousandth of it. Where no such tick leaves so much, a word has
-//! 2^52 ns, 52 days, and a tick is never more than a thousandth of the time in which the bucket fills.
+//! The clock counts what flows into a bucket that is never full, in units: parts of a token, 65,536 of a packet and 16 of a
+//! byte. A word less the clock is what was taken, whatever rate the clock goes by. So where the amount changes, the clock goes
+//! on from what it shows at another rate ([`TokenBucket::after`]), and what was taken stays taken: nothing is done to the words.
+//! Words of any time, rate and burst have one order, as the clock never goes back.
+//!
+//! # Rounding
+//!
+//! The clock is the time, multiplied and shifted: one multiplication of each half of it. The rate is rounded down by less than
+//! 2^-31, so a bucket that is empty for a day fills 40 us later. Of the clock itself units are cut off: a packet may be judged
+//! by up to [`ROUNDING`] of them more or less, a 16,384th of a packet.
 //!
 //! # Wrapping
 //!
-//! Times are compared by their difference, so only what lies 73 years in the past, or 52 days, can be taken for
-//! something else: a source that was silent for a multiple of that time, to the time in which its bucket fills, could find
-//! its old level. It would be given less then, and never more.
+//! Words are compared by their difference to the clock. It wraps after 2^64 units: 3 days at 10^9 packets a second, 9 years at
+//! 10^6; 13 days at 10^12 bytes a second, 36 years at 10^9. A source that was silent for a multiple of that, to the time in
+//! which its bucket fills, could find its old level. It would be given less then, and never more.
 //!
 //! A packet may be stamped before another one that was judged first: CPUs read their clocks some time before they reach the
 //! word. Up to [`EARLY_NS`] before, it is judged at its own time: what has flowed in since is not there for it yet.
@@ -29,24 +32,31 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::Denied;
 use crate::Instant;
 
-/// The word wraps after this time, or later.
-const HORIZON_BITS: u32 = 52;
+/// Units of a packet, as a power of two.
+const PACKET_BITS: u8 = 16;
 
-/// The time after which it wraps where a token takes many ticks.
-const HORIZON_BITS_WANTED: u32 = 61;
+/// Units of a byte, as a power of two: limits of bytes are large, and no packet has few.
+const BYTE_BITS: u8 = 4;
+
+/// Units in a nanosecond, as a power of two, of the fastest clock: the word wraps after 2^48 ns then.
+const FASTEST_BITS: u32 = 16;
+
+/// Units that a packet may be judged by more or less.
+pub const ROUNDING: u64 = 4;
 
 /// How far back time may go.
 pub const EARLY_NS: u64 = 1 << EARLY_BITS;
 const EARLY_BITS: u32 = 32;
 
-/// Parts in which a full bucket may be taken: a sixteenth of the word, so that a word is seldom taken for another.
-const CAPACITY_MAX: u64 = 1 << 60;
+/// What a word may be ahead of the clock by beside what fits into the bucket, as the time in which it flows in: 34 s. It is
+/// more than [`EARLY_NS`] by what a change of the rate may take.
+const AHEAD_BITS: u32 = 35;
 
-/// The longest tick: longer ones would not leave `parts_per_tick` 32 bits.
-const TICK_SHIFT_MAX: u32 = 20;
+/// Units in which a full bucket may be taken: a sixteenth of the word, so that a word is seldom taken for another.
+const CAPACITY_BITS: u32 = 60;
 
-/// A bucket takes at least so many ticks to fill, where a tick is more than a nanosecond.
-const TICKS_MIN: u64 = 1000;
+/// Half of a time, or of a product of two.
+const HALF: u32 = 32;
 
 /// The parameters of a token bucket.
 #[derive(
@@ -55,9 +65,15 @@ const TICKS_MIN: u64 = 1000;
 #[repr(C)]
 pub struct TokenBucket {
     burst: u64,
-    parts_per_token: u64,
-    parts_per_tick: u32,
-    tick_shift: u32,
+    /// What the clock shows at the boot of the machine.
+    origin: u64,
+    /// Units in 2^`fraction_bits` ticks: at least 2^31.
+    multiplier: u32,
+    tick_shift: u8,
+    fraction_bits: u8,
+    unit_bits: u8,
+    /// Words are ahead of the clock by less than 2 to the power of this.
+    ahead_bits: u8,
 }
 
 /// Why a token bucket cannot be had.
@@ -67,25 +83,43 @@ pub enum TokenBucketError {
     ZeroAmount,
     /// No packet would ever fit.
     ZeroBurst,
-    /// One word cannot hold this rate without rounding.
-    Inexact {
-        /// The next smaller amount, rounded in decimal, that it can hold; 0 when there is none.
-        amount_fits: u64,
+    /// The amount flows in too fast for a clock that fits into one word.
+    Unrepresentable {
+        /// The largest amount for this window.
+        amount_max: u64,
     },
-    /// The bucket takes too long to fill.
+    /// The bucket holds more than fits into one word.
     BurstTooLarge {
-        /// The largest burst at this rate.
+        /// The largest burst.
         burst_max: u64,
     },
 }
 
 impl TokenBucket {
-    /// A bucket of `burst` tokens into which `amount` flow in each `window`.
+    /// A bucket of `burst` packets into which `amount` flow in each `window`.
     ///
     /// # Errors
     ///
     /// See [`TokenBucketError`].
     pub fn new(amount: u64, window: Duration, burst: u64) -> Result<Self, TokenBucketError> {
+        Self::with_units(PACKET_BITS, amount, window, burst)
+    }
+
+    /// A bucket of `burst` bytes into which `amount` flow in each `window`.
+    ///
+    /// # Errors
+    ///
+    /// See [`TokenBucketError`].
+    pub fn of_bytes(amount: u64, window: Duration, burst: u64) -> Result<Self, TokenBucketError> {
+        Self::with_units(BYTE_BITS, amount, window, burst)
+    }
+
+    fn with_units(
+        unit_bits: u8,
+        amount: u64,
+        window: Duration,
+        burst: u64,
+    ) -> Result<Self, TokenBucketError> {
         if amount == 0 {
             return Err(TokenBucketError::ZeroAmount);
         }
@@ -93,39 +127,33 @@ impl TokenBucket {
             return Err(TokenBucketError::ZeroBurst);
         }
         let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
-        let Some(finest) = ticks(amount, window_ns) else {
-            let amount_fits = rounder(amount)
-                .find(|amount| ticks(*amount, window_ns).is_some())
-                .unwrap_or(0);
-            return Err(TokenBucketError::Inexact { amount_fits });
+        let fastest = FASTEST_BITS.saturating_sub(unit_bits.into());
+        let amount_max = window_ns.saturating_mul(1u64.wrapping_shl(fastest));
+        let burst_max = 1u64.wrapping_shl(CAPACITY_BITS.saturating_sub(unit_bits.into()));
+        let rate = Rate::new(amount, window_ns, unit_bits.into());
+        let Some(rate) = rate.filter(|_| amount <= amount_max) else {
+            return Err(TokenBucketError::Unrepresentable { amount_max });
         };
-        let burst_max =
-            |(parts_per_token, ..): &Ticks| CAPACITY_MAX.checked_div(*parts_per_token).unwrap_or(0);
-        let coarser = core::iter::successors(Some(finest), double);
-        let Some((parts_per_token, parts_per_tick, tick_shift)) =
-            coarser.clone().find(|ticks| burst <= burst_max(ticks))
-        else {
-            let burst_max = coarser.map(|ticks| burst_max(&ticks)).max().unwrap_or(0);
+        if burst > burst_max {
             return Err(TokenBucketError::BurstTooLarge { burst_max });
-        };
-        let fills_in_ticks = burst
-            .saturating_mul(parts_per_token)
-            .checked_div(parts_per_tick.into())
-            .unwrap_or(0);
-        if tick_shift > 0 && fills_in_ticks < TICKS_MIN {
-            let amount_fits = rounder(amount)
-                .find(|amount| {
-                    let finest = ticks_until(HORIZON_BITS, *amount, window_ns);
-                    finest.is_some_and(|ticks| ticks.2 == 0)
-                })
-                .unwrap_or(0);
-            return Err(TokenBucketError::Inexact { amount_fits });
         }
-        Ok(Self {
+        let bucket = Self {
             burst,
-            parts_per_token,
-            parts_per_tick,
-            tick_shift,
+            origin: 0,
+            multiplier: rate.multiplier,
+            tick_shift: rate.tick_shift,
+            fraction_bits: rate.fraction_bits,
+            unit_bits,
+            ahead_bits: 0,
+        };
+        let ahead = bucket
+            .capacity()
+            .saturating_add(bucket.flowed(1 << AHEAD_BITS))
+            .saturating_add(ROUNDING);
+        let ahead_bits = u64::BITS.saturating_sub(ahead.leading_zeros());
+        Ok(Self {
+            ahead_bits: u8::try_from(ahead_bits).unwrap_or(u8::MAX),
+            ..bucket
         })
     }
 
@@ -135,10 +163,37 @@ impl TokenBucket {
         self.burst
     }
 
-    /// The length of a tick, in nanoseconds.
+    /// The bucket that takes the place of `before` at `now`: its clock goes on where that of the other one stands, so what was
+    /// taken out of that is taken out of this.
     #[must_use]
-    pub const fn tick_ns(&self) -> u64 {
-        1u64.wrapping_shl(self.tick_shift)
+    pub fn after(self, before: &Self, now: Instant) -> Self {
+        let origin = if self.has_rate_of(before) {
+            before.origin
+        } else {
+            before.clock(now).wrapping_sub(self.flowed(now.as_nanos()))
+        };
+        Self {
+            origin,
+            ahead_bits: self.ahead_bits.max(before.ahead_bits),
+            ..self
+        }
+    }
+
+    /// The bucket that begins at `now`. Its clock is behind that of none that was there before: words of those are of the past,
+    /// or of a bucket as full as it was.
+    #[must_use]
+    pub fn starting(self, now: Instant) -> Self {
+        let fastest = now.as_nanos().wrapping_shl(FASTEST_BITS);
+        Self {
+            origin: fastest.wrapping_sub(self.flowed(now.as_nanos())),
+            ..self
+        }
+    }
+
+    /// By how much a packet may come earlier or later than its tokens flow in, in nanoseconds.
+    #[must_use]
+    pub fn rounding_ns(&self) -> u64 {
+        self.flows_in_ns(ROUNDING)
     }
 
     /// The state after a packet of `cost` at `now`.
@@ -148,138 +203,137 @@ impl TokenBucket {
     /// [`Denied`] when the bucket holds less than `cost`.
     #[inline(always)]
     pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
-        // What may be taken already. With `cost <= burst` neither product exceeds `CAPACITY_MAX`.
+        // What may be taken already.
         let tokens = self.burst.checked_sub(cost).ok_or(Denied)?;
-        let now = self.parts(now);
+        let now = self.odd_clock(now);
         let taken = self.taken(word, now);
-        if taken > tokens.wrapping_mul(self.parts_per_token) {
+        if taken > tokens.wrapping_shl(self.unit_bits.into()) {
             return Err(Denied);
         }
-        let charge = cost.wrapping_mul(self.parts_per_token);
+        let charge = cost.wrapping_shl(self.unit_bits.into());
         Ok(now.wrapping_add(taken).wrapping_add(charge))
     }
 
     /// What is missing in the bucket at `now`, rounded up to whole tokens.
     #[must_use]
     pub fn used(&self, word: u64, now: Instant) -> u64 {
-        let taken = self.taken(word, self.parts(now));
-        let part = taken.checked_rem(self.parts_per_token).unwrap_or(0);
-        let whole = taken.checked_div(self.parts_per_token).unwrap_or(0);
-        whole.saturating_add(u64::from(part > 0)).min(self.burst)
+        let taken = self.taken(word, self.odd_clock(now));
+        let whole = taken.wrapping_shr(self.unit_bits.into());
+        let is_whole = whole.wrapping_shl(self.unit_bits.into()) == taken;
+        whole.saturating_add(u64::from(!is_whole)).min(self.burst)
     }
 
     /// The word behind the last that a bucket could have at `now`.
     #[inline(always)]
     pub(super) fn debt_origin(&self, now: Instant) -> u64 {
-        let ahead = self.capacity().wrapping_add(self.early());
-        self.parts(now).wrapping_add(ahead).wrapping_add(1)
+        let ahead = 1u64.wrapping_shl(self.ahead_bits.into());
+        self.odd_clock(now).wrapping_add(ahead)
     }
 
     /// The time after which any bucket is full.
     pub(super) fn forgets_in_ns(&self) -> u64 {
-        let ticks = self.capacity().checked_div(self.parts_per_tick.into());
-        let ticks = ticks.unwrap_or(0).saturating_add(2);
-        ticks
-            .saturating_mul(self.tick_ns())
+        self.flows_in_ns(1u64.wrapping_shl(self.ahead_bits.into()))
             .saturating_add(EARLY_NS)
+            .min(u64::MAX / 2)
     }
 
-    /// A word says when, in parts, and what a token is worth in them.
+    /// A word says when by a clock of units, whatever the rate is.
     pub(super) const fn meaning(&self) -> [u64; 3] {
-        [
-            self.parts_per_token,
-            self.parts_per_tick as u64,
-            self.tick_shift as u64,
-        ]
+        [self.unit_bits as u64, 0, 0]
     }
 
-    /// How long the bucket takes to fill from how it is, in parts.
+    /// What is missing in the bucket, in units.
     #[inline(always)]
     fn taken(&self, word: u64, now: u64) -> u64 {
         let ahead = word.wrapping_sub(now);
-        if word != 0 && ahead <= self.capacity().wrapping_add(self.early()) {
+        if word != 0 && ahead.wrapping_shr(self.ahead_bits.into()) == 0 {
             ahead
         } else {
             0
         }
     }
 
-    /// `EARLY_NS` in parts: at most 2^44, as `parts_per_tick` is at most 2^(64 - `HORIZON_BITS` + `tick_shift`).
-    #[inline(always)]
-    fn early(&self) -> u64 {
-        u64::from(self.parts_per_tick).wrapping_shl(EARLY_BITS.wrapping_sub(self.tick_shift))
-    }
-
-    /// How long an empty bucket takes to fill, in parts: at most `CAPACITY_MAX`.
-    #[inline(always)]
+    /// How much a full bucket holds, in units: at most 2^`CAPACITY_BITS`.
     const fn capacity(&self) -> u64 {
-        self.burst.wrapping_mul(self.parts_per_token)
+        self.burst.wrapping_shl(self.unit_bits as u32)
     }
 
-    /// The time in parts. It is odd, and what is added to it even, so that no word is 0.
+    /// What the clock shows. It is odd, and what is added to it even, so that no word is 0.
     #[inline(always)]
-    fn parts(&self, now: Instant) -> u64 {
-        now.as_nanos()
-            .wrapping_shr(self.tick_shift)
-            .wrapping_mul(self.parts_per_tick.into())
-            | 1
+    fn odd_clock(&self, now: Instant) -> u64 {
+        self.clock(now) | 1
+    }
+
+    #[inline(always)]
+    fn clock(&self, now: Instant) -> u64 {
+        self.flowed(now.as_nanos()).wrapping_add(self.origin)
+    }
+
+    /// What flows in within `nanos`, in units, which wrap: the product of the ticks and the multiplier, shifted, has more than
+    /// 64 bits, and so is made of two halves. What is cut off is cut off of the lower one alone.
+    #[inline(always)]
+    fn flowed(&self, nanos: u64) -> u64 {
+        let ticks = nanos.wrapping_shr(self.tick_shift.into());
+        let multiplier = u64::from(self.multiplier);
+        let fraction_bits = u32::from(self.fraction_bits);
+        let high = ticks.wrapping_shr(HALF).wrapping_mul(multiplier);
+        let low = (ticks & (u64::MAX >> HALF)).wrapping_mul(multiplier);
+        high.wrapping_shl(HALF.wrapping_sub(fraction_bits))
+            .wrapping_add(low.wrapping_shr(fraction_bits))
+    }
+
+    /// The time in which so many units flow in, rounded up.
+    fn flows_in_ns(&self, units: u64) -> u64 {
+        let multiplier = u64::from(self.multiplier).max(1);
+        let ticks = |units: u64| units.wrapping_shl(self.fraction_bits.into());
+        let whole = units.checked_div(multiplier).unwrap_or(0);
+        let rest = units.checked_rem(multiplier).unwrap_or(0);
+        ticks(whole)
+            .saturating_add(ticks(rest).div_ceil(multiplier))
+            .saturating_mul(1u64.wrapping_shl(self.tick_shift.into()))
+    }
+
+    /// Whether as much flows in as into another bucket, by clocks that only differ in what they showed at first.
+    #[must_use]
+    pub const fn has_rate_of(&self, other: &Self) -> bool {
+        self.multiplier == other.multiplier
+            && self.tick_shift == other.tick_shift
+            && self.fraction_bits == other.fraction_bits
     }
 }
 
-/// Parts a token, parts a tick, and the tick as a power of two of nanoseconds.
-type Ticks = (u64, u32, u32);
-
-/// The shortest tick with which `amount` tokens in `window_ns` can be kept exactly.
-fn ticks(amount: u64, window_ns: u64) -> Option<Ticks> {
-    let is_short = |(parts_per_token, parts_per_tick, _): &Ticks| {
-        let tick = u64::from(*parts_per_tick).saturating_mul(TICKS_MIN);
-        tick <= *parts_per_token
-    };
-    let wanted = ticks_until(HORIZON_BITS_WANTED, amount, window_ns).filter(is_short);
-    wanted.or_else(|| ticks_until(HORIZON_BITS, amount, window_ns))
+/// Units in a nanosecond: `multiplier` in 2^`fraction_bits` ticks.
+struct Rate {
+    multiplier: u32,
+    tick_shift: u8,
+    fraction_bits: u8,
 }
 
-/// The shortest tick of which a word has 2^`horizon_bits` ns.
-fn ticks_until(horizon_bits: u32, amount: u64, window_ns: u64) -> Option<Ticks> {
-    let divisor = gcd(amount, window_ns);
-    let parts_per_token = window_ns.checked_div(divisor)?;
-    let parts_per_ns = amount.checked_div(divisor)?;
-    (0..=parts_per_token.trailing_zeros().min(TICK_SHIFT_MAX)).find_map(|shift| {
-        let parts_per_tick = u32::try_from(parts_per_ns.checked_mul(2)?).ok()?;
-        let bits = u64::BITS.saturating_sub(horizon_bits).saturating_add(shift);
-        let parts_per_token = parts_per_token.wrapping_shr(shift).checked_mul(2)?;
-        (u64::from(parts_per_tick) <= 1u64.wrapping_shl(bits)).then_some((
-            parts_per_token,
-            parts_per_tick,
-            shift,
-        ))
-    })
-}
-
-/// The same with a tick of twice the length, where that is as exact.
-fn double((parts_per_token, parts_per_tick, tick_shift): &Ticks) -> Option<Ticks> {
-    let is_whole = parts_per_token.trailing_zeros() > 1 && *tick_shift < TICK_SHIFT_MAX;
-    is_whole.then_some((
-        parts_per_token.wrapping_shr(1),
-        *parts_per_tick,
-        tick_shift.wrapping_add(1),
-    ))
-}
-
-/// `amount` with more and more decimal digits rounded down.
-fn rounder(amount: u64) -> impl Iterator<Item = u64> {
-    let steps = core::iter::successors(Some(10u64), |step| step.checked_mul(10));
-    steps
-        .map(move |step| amount.saturating_sub(amount.checked_rem(step).unwrap_or(0)))
-        .take_while(|amount| *amount > 0)
-}
-
-/// The greatest common divisor (Euclid, Elements VII.2).
-fn gcd(mut left: u64, mut right: u64) -> u64 {
-    while let Some(rest) = left.checked_rem(right) {
-        (left, right) = (right, rest);
+impl Rate {
+    /// `amount` times 2^`unit_bits` in `window_ns`, rounded down to 32 binary digits; `None` where it is far too fast. Digits are found
+    /// one by one, as in a division by hand.
+    fn new(amount: u64, window_ns: u64, unit_bits: u32) -> Option<Self> {
+        let mut quotient = amount.checked_div(window_ns)?;
+        let mut rest = amount.checked_rem(window_ns)?;
+        let mut digits = 0u32;
+        while quotient < 1 << 31 {
+            rest = rest.checked_mul(2)?;
+            quotient = quotient.wrapping_mul(2);
+            if rest >= window_ns {
+                rest = rest.wrapping_sub(window_ns);
+                quotient |= 1;
+            }
+            digits = digits.wrapping_add(1);
+        }
+        let shift = digits.checked_sub(unit_bits)?;
+        // Where a tick is more than a nanosecond, it is a unit at most.
+        let fraction_bits = shift.min(HALF);
+        Some(Self {
+            multiplier: u32::try_from(quotient).ok()?,
+            tick_shift: u8::try_from(shift.wrapping_sub(fraction_bits)).ok()?,
+            fraction_bits: u8::try_from(fraction_bits).ok()?,
+        })
     }
-    left
 }
 
 #[cfg(test)]
@@ -297,6 +351,8 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
+    /// What the time of a token may be rounded by, where it is a second at most.
+    const ROUNDED: u64 = SECOND / 10_000;
     const ODD_TIMES: [u64; 10] = [
         0,
         1 << 31,
@@ -319,17 +375,17 @@ mod tests {
                 (0, 1, true),
                 (5, 1, true),
                 (6, 1, false),
-                (SECOND / 10 - 1, 1, false),
-                (SECOND / 10, 1, true),
-                (SECOND / 5 - 1, 1, false),
-                (SECOND / 5, 1, true),
+                (SECOND / 10 - ROUNDED, 1, false),
+                (SECOND / 10 + ROUNDED, 1, true),
+                (SECOND / 5 - ROUNDED, 1, false),
+                (SECOND / 5 + ROUNDED, 1, true),
                 (SECOND, 3, true),
                 (SECOND, 1, false),
             ],
         );
     }
 
-    /// A word of 997 in seven days wrapped after 107 days, so this source found its bucket empty.
+    /// A word of 997 in seven days wrapped after 107 days once, so this source found its bucket empty.
     #[test]
     fn a_long_window_is_forgotten_however_long_the_silence_is() {
         const DAY: u64 = 86_400 * SECOND;
@@ -337,7 +393,6 @@ mod tests {
             let bucket = TokenBucket::new(amount, Duration::from_hours(7 * 24), amount).unwrap();
             let start = 5 * SECOND;
             let word = bucket.step(0, Instant::from_nanos(start), amount).unwrap();
-            assert!(bucket.tick_ns() < 100_000);
             for days in 8..3_000 {
                 let later = Instant::from_nanos(start + days * DAY);
                 assert_eq!(bucket.used(word, later), 0, "{amount}: {days} days");
@@ -346,14 +401,16 @@ mod tests {
     }
 
     #[test]
-    fn no_third_of_a_nanosecond_is_lost() {
+    fn of_a_million_tokens_in_an_hour_no_thousandth_is_lost() {
         let bucket = TokenBucket::new(3, Duration::from_millis(10), 2).unwrap();
         let mut word = bucket.step(0, Instant::from_nanos(0), 2).unwrap();
         for packet in 1..1_000_000u64 {
             let due = (packet * 10_000_000).div_ceil(3);
-            let early = bucket.step(word, Instant::from_nanos(due - 1), 1);
+            let early = bucket.step(word, Instant::from_nanos(due - 3_000), 1);
             assert_eq!(early, Err(Denied), "{packet}");
-            word = bucket.step(word, Instant::from_nanos(due), 1).unwrap();
+            word = bucket
+                .step(word, Instant::from_nanos(due + 3_000), 1)
+                .unwrap();
         }
     }
 
@@ -377,14 +434,21 @@ mod tests {
     #[test]
     fn a_packet_stamped_before_another_one_is_given_nothing_for_it() {
         let at = 7 * SECOND;
-        for early in [1, 50, SECOND / 2, SECOND / 2 + 1, SECOND, EARLY_NS] {
+        for early in [
+            ROUNDED,
+            50 * ROUNDED,
+            SECOND / 2 - ROUNDED,
+            SECOND / 2 + ROUNDED,
+            SECOND,
+            EARLY_NS,
+        ] {
             check(
                 (2, SECOND, 3),
                 &[
                     (at, 1, true),
                     (at - early, 1, early <= SECOND / 2),
                     (at - early, 1, false),
-                    (at + SECOND, 3, true),
+                    (at + SECOND + ROUNDED, 3, true),
                     (at + SECOND - early, 1, false),
                     (at + SECOND, 1, false),
                 ],
@@ -395,7 +459,7 @@ mod tests {
     #[test]
     fn odd_times_are_times_like_others() {
         for base in ODD_TIMES {
-            for amount in [1, 3, 1000, 999_999, 1_000_000_000_000] {
+            for amount in [1, 3, 1000, 999_999, 999_999_999] {
                 let bucket = TokenBucket::new(amount, Duration::from_secs(1), 2 * amount).unwrap();
                 let (start, later) = (
                     Instant::from_nanos(base),
@@ -408,15 +472,16 @@ mod tests {
                     "{amount} at {base}"
                 );
                 assert_eq!(
-                    bucket.step(word, later, amount + 1),
+                    bucket.step(word, later, amount + 1 + amount / 10_000),
                     Err(Denied),
                     "{amount} at {base}"
                 );
+                let later = Instant::from_nanos(base + SECOND + ROUNDED);
                 assert!(
                     bucket.step(word, later, amount).is_ok(),
                     "{amount} at {base}"
                 );
-                assert_eq!(bucket.used(word, later), amount, "{amount} at {base}");
+                assert!(bucket.used(word, later) <= amount, "{amount} at {base}");
             }
         }
     }
@@ -424,7 +489,7 @@ mod tests {
     #[test]
     fn idleness_does_not_matter() {
         for idle in [2, 5, 3600, 365 * 86_400, 20 * 365 * 86_400] {
-            let idle = idle * SECOND;
+            let idle = idle * SECOND + ROUNDED;
             check(
                 (1, SECOND, 2),
                 &[
@@ -447,17 +512,69 @@ mod tests {
     fn a_bucket_of_one_token_admits_evenly() {
         let mut packets = Vec::new();
         for packet in 0..100 {
-            packets.push((packet * SECOND, 1, true));
-            packets.push(((packet + 1) * SECOND - 1, 1, false));
+            let due = packet * (SECOND + 2 * ROUNDED);
+            packets.push((due, 1, true));
+            packets.push((due + SECOND - ROUNDED, 1, false));
         }
         check((1, SECOND, 1), &packets);
     }
 
     #[test]
     fn no_charge_leaves_the_word_of_a_new_source() {
-        // A second is 2 * 10^9 parts: without the odd one, what is full at 2^64 parts would be 0.
-        let at = (1 << 63) - SECOND;
-        check((1, SECOND, 1), &[(at, 1, true), (at, 1, false)]);
+        for amount in [1, 7, 1_000_000_000] {
+            let bucket = TokenBucket::new(amount, Duration::from_secs(1), 1).unwrap();
+            let at = Instant::from_nanos(SECOND);
+            let token = 1 << PACKET_BITS;
+            for behind in 0..4 {
+                // A clock that shows a token less than what wraps.
+                let origin = 0u64.wrapping_sub(bucket.clock(at) + token + behind);
+                let bucket = TokenBucket { origin, ..bucket };
+                let word = bucket.step(0, at, 1).unwrap();
+                assert_eq!(bucket.step(word, at, 1), Err(Denied), "{amount}: {behind}");
+            }
+        }
+    }
+
+    /// Tightened, loosened, with another burst and window: the tokens that were taken are those that flowed in less.
+    #[test]
+    fn what_was_taken_stays_taken_at_another_rate() {
+        let at = |seconds: u64| Instant::from_nanos(seconds * SECOND);
+        let of = |amount, seconds, burst| {
+            TokenBucket::new(amount, Duration::from_secs(seconds), burst).unwrap()
+        };
+        let first = of(8, 3600, 8).starting(at(5));
+        let word = first.step(0, at(6), 8).unwrap();
+        let tighter = of(7, 3600, 7).after(&first, at(7));
+        assert_eq!(tighter.step(word, at(7), 1), Err(Denied));
+        let again = of(8, 3600, 8).after(&tighter, at(8));
+        assert_eq!(again.step(word, at(8), 1), Err(Denied));
+        let larger = of(8, 3600, 10).after(&again, at(9));
+        let word = larger.step(word, at(9), 2).unwrap();
+        assert_eq!(larger.step(word, at(9), 1), Err(Denied));
+        // One a second from there on: ten of them are taken, and the first is back a second later.
+        let faster = of(10, 10, 10).after(&larger, at(10));
+        assert_eq!(faster.used(word, at(10)), 10);
+        assert_eq!(faster.used(word, at(15)), 5);
+        assert_eq!(
+            faster.used(word, Instant::from_nanos(20 * SECOND + ROUNDED)),
+            0
+        );
+    }
+
+    #[test]
+    fn the_same_rate_has_the_same_clock_and_one_that_begins_is_behind_none() {
+        let now = Instant::from_nanos(77 * SECOND);
+        let of = |amount, burst| TokenBucket::new(amount, Duration::from_secs(1), burst).unwrap();
+        let first = of(1000, 10).starting(now);
+        let same = of(1000, 10).after(&first, Instant::from_nanos(99 * SECOND));
+        assert_eq!(same, first);
+        // Words of a bucket that was there before, at any rate, do not say more than they did.
+        let fast = of(1_000_000_000, 10).starting(now);
+        let later = Instant::from_nanos(177 * SECOND);
+        let word = fast.step(0, later, 10).unwrap();
+        assert!(of(1, 10).starting(later).used(word, later) <= 10);
+        let later_still = Instant::from_nanos(178 * SECOND);
+        assert_eq!(of(1, 10).starting(later_still).used(word, later_still), 0);
     }
 
     #[test]
@@ -467,68 +584,92 @@ mod tests {
         assert_eq!(refused(0, second, 1), TokenBucketError::ZeroAmount);
         assert_eq!(refused(1, second, 0), TokenBucketError::ZeroBurst);
         assert_eq!(
-            refused(999_999_999_989, second, 1_000_000_000_000),
-            TokenBucketError::Inexact {
-                amount_fits: 999_000_000_000
+            refused(1_000_000_001, second, 1),
+            TokenBucketError::Unrepresentable {
+                amount_max: 1_000_000_000
             }
         );
-        // Two ticks of 512 ns would be a coarse bucket of one token.
         assert_eq!(
-            refused(1_048_573, second, 1),
-            TokenBucketError::Inexact {
-                amount_fits: 1_048_000
+            TokenBucket::of_bytes(u64::MAX, second, 1).unwrap_err(),
+            TokenBucketError::Unrepresentable {
+                amount_max: 4_096_000_000_000
             }
         );
         let TokenBucketError::BurstTooLarge { burst_max } = refused(1, month, u64::MAX) else {
-            panic!("it takes forever to fill");
+            panic!("it does not fit into a word");
         };
         assert!(TokenBucket::new(1, month, burst_max).is_ok());
         assert!(TokenBucket::new(1, month, burst_max + 1).is_err());
-        for amount in [1, 1_000_000, 10_000_000_000, 1_000_000_000_000] {
+        for amount in [1, 999_983, 1_000_000, 999_999_999_989, 4_000_000_000_000] {
             for window in [second, Duration::from_mins(1), month] {
                 assert!(
-                    TokenBucket::new(amount, window, amount).is_ok(),
+                    TokenBucket::of_bytes(amount, window, amount).is_ok(),
                     "{amount} in {window:?}"
                 );
             }
         }
     }
 
-    /// What the definition needs: tokens as fractions, in 1/`window_ns` of a token.
+    /// What the definition needs: what is missing, as a fraction of tokens whose denominator is `SCALE` windows. It follows the
+    /// answers that were given, and says how far they are from its own.
     struct Oracle {
         amount: i128,
         window_ns: i128,
-        full: i128,
-        level: i128,
-        last: i128,
+        burst: i128,
+        missing: i128,
+        /// What flowed in so far.
+        flowed: i128,
+        last: u64,
     }
 
+    const SCALE: i128 = 1 << 16;
+
     impl Oracle {
-        fn new(amount: u64, window_ns: u64, burst: u64) -> Self {
-            let full = i128::from(burst) * i128::from(window_ns);
+        fn new((amount, window_ns, burst): (u64, u64, u64)) -> Self {
             Self {
                 amount: amount.into(),
                 window_ns: window_ns.into(),
-                full,
-                level: full,
+                burst: burst.into(),
+                missing: 0,
+                flowed: 0,
                 last: 0,
             }
         }
 
-        fn admits(&mut self, at: u64, cost: u64) -> bool {
-            let elapsed = i128::from(at) - self.last;
-            self.last = at.into();
-            self.level = self.full.min(self.level + elapsed * self.amount);
-            let cost = i128::from(cost) * self.window_ns;
-            let fits = cost <= self.level;
-            if fits {
-                self.level -= cost;
+        /// Whether the answer to a packet is right, but for what is rounded.
+        fn judge(
+            &mut self,
+            at: u64,
+            cost: u64,
+            is_admitted: bool,
+        ) -> Result<(), std::string::String> {
+            self.flow(at);
+            let cost = i128::from(cost) * self.window_ns * SCALE;
+            let room = self.burst * self.window_ns * SCALE - self.missing - cost;
+            // A unit is one of `SCALE`.
+            let rounding = i128::from(ROUNDING) * self.window_ns;
+            let lost = (self.flowed >> 31) + rounding;
+            self.missing = self.missing.max(0) + if is_admitted { cost } else { 0 };
+            let fits = cost <= self.burst * self.window_ns * SCALE;
+            if is_admitted && room < -rounding || !is_admitted && fits && room >= lost {
+                return Err(std::format!("{is_admitted} with {room} left"));
             }
-            fits
+            Ok(())
         }
 
-        fn used(&self) -> i128 {
-            (self.full - self.level + self.window_ns - 1) / self.window_ns
+        /// Less than nothing is missing where the bucket has been full for a time.
+        fn flow(&mut self, at: u64) {
+            let flows = i128::from(at - self.last) * self.amount * SCALE;
+            self.last = at;
+            self.flowed += flows;
+            self.missing -= flows;
+        }
+
+        /// Another rate from `at` on; what is missing stays missing.
+        fn change(&mut self, at: u64, (amount, burst): (u64, u64)) {
+            self.flow(at);
+            self.missing = self.missing.max(0);
+            (self.amount, self.burst) = (amount.into(), burst.into());
         }
     }
 
@@ -548,25 +689,41 @@ mod tests {
         )
     }
 
+    /// When the next packet comes, as a part of the time in which the burst flows in, what it costs, and at times another rate.
+    fn steps() -> impl Strategy<Value = Vec<(f64, f64, Option<(f64, f64)>)>> {
+        let change = prop::option::weighted(0.1, (0.0f64..1.0, 0.0f64..1.0));
+        prop::collection::vec((0.0f64..4.0, 0.0f64..1.2, change), 1..300)
+    }
+
     proptest! {
-        /// The level of a bucket in rational arithmetic; the difference is 0.
+        /// The level of a bucket in rational arithmetic, at rates and bursts that change.
         #[test]
-        fn agrees_with_the_obvious_definition(
-            (amount, window_ns, burst) in parameters(),
-            start: u32,
-            arrivals in prop::collection::vec((0.0f64..4.0, 0.0f64..1.2), 1..300),
+        fn agrees_with_the_obvious_definition_whatever_changes(
+            (amount, window_ns, burst) in parameters(), start: u32, steps in steps(),
         ) {
-            let bucket = TokenBucket::new(amount, Duration::from_nanos(window_ns), burst).unwrap();
-            let mut oracle = Oracle::new(amount, window_ns, burst);
+            let of = |amount, burst| TokenBucket::new(amount, Duration::from_nanos(window_ns), burst);
+            let mut oracle = Oracle::new((amount, window_ns, burst));
             let (mut word, mut now) = (0, u64::from(start));
-            for (gap, share) in arrivals {
+            let (mut amount, mut burst) = (amount, burst);
+            let mut bucket = of(amount, burst).unwrap().starting(Instant::from_nanos(now));
+            for (gap, share, change) in steps {
                 let cost = ((burst as f64 * share * share) as u64).max(1);
                 now += (gap * gap * cost as f64 * window_ns as f64 / amount as f64) as u64 % (1 << 40);
-                let tick = now / bucket.tick_ns() * bucket.tick_ns();
-                let answer = bucket.step(word, Instant::from_nanos(now), cost);
-                prop_assert_eq!(answer.is_ok(), oracle.admits(tick, cost));
-                word = answer.unwrap_or(word);
-                prop_assert_eq!(i128::from(bucket.used(word, Instant::from_nanos(now))), oracle.used());
+                let at = Instant::from_nanos(now);
+                if let Some((rate, size)) = change {
+                    let times = |value: u64, share: f64| ((value as f64 * 8f64.powf(2.0 * share - 1.0)) as u64).clamp(1, 1 << 30);
+                    (amount, burst) = (times(amount, rate).min(window_ns), times(burst, size));
+                    bucket = of(amount, burst).unwrap().after(&bucket, at);
+                    oracle.change(now, (amount, burst));
+                }
+                let answer = bucket.step(word, at, cost);
+                let judged = oracle.judge(now, cost, answer.is_ok());
+                prop_assert!(judged.is_ok(), "{judged:?}");
+                // A word never becomes less, whatever the rate is.
+                if let Ok(next) = answer {
+                    prop_assert!(next.wrapping_sub(bucket.debt_origin(at)) >= word.wrapping_sub(bucket.debt_origin(at)) || word == 0);
+                    word = next;
+                }
             }
         }
 
@@ -589,7 +746,7 @@ mod tests {
                 let mut sum = 0;
                 for (at, cost) in &admitted[first..] {
                     sum += i128::from(*cost);
-                    let elapsed = i128::from(at - admitted[first].0 + bucket.tick_ns() - 1);
+                    let elapsed = i128::from(at - admitted[first].0 + bucket.rounding_ns());
                     let most = i128::from(burst) * i128::from(window_ns) + elapsed * i128::from(amount);
                     prop_assert!(sum * i128::from(window_ns) <= most);
                 }
@@ -601,14 +758,13 @@ mod tests {
             (amount, window_ns, burst) in parameters(), start: u32, first in 1u64..100,
         ) {
             let bucket = TokenBucket::new(amount, Duration::from_nanos(window_ns), burst).unwrap();
-            prop_assume!(bucket.tick_shift == 0);
             let first = first.min(burst);
             let start = u64::from(start);
             let mut word = bucket.step(0, Instant::from_nanos(start), first).unwrap();
             for packet in 1..300u64 {
                 // The bucket was emptied by `first` tokens, and takes the others one by one.
                 let due = (u128::from(packet + first - burst.min(first)) * u128::from(window_ns)).div_ceil(amount.into());
-                let at = start + u64::try_from(due).unwrap();
+                let at = start + u64::try_from(due).unwrap() + packet * bucket.rounding_ns();
                 word = bucket.step(word, Instant::from_nanos(at), 1).expect("within the limit");
             }
         }
@@ -639,7 +795,7 @@ mod tests {
                 (first, last) = (first.min(at), last.max(at));
                 let answer = bucket.step(word, Instant::from_nanos(at), 1);
                 admitted += u64::from(answer.is_ok());
-                prop_assert!(admitted * SECOND <= 5 * SECOND + (last - first) * 10);
+                prop_assert!(admitted * SECOND <= 5 * SECOND + (last - first + bucket.rounding_ns()) * 10);
                 word = answer.unwrap_or(word);
             }
         }

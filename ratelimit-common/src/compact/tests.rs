@@ -199,16 +199,73 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Each change keeps what was used, also of those that were evicted before it: across one change nobody gets more than the larger of
+    /// two limits admits.
+    #[test]
+    fn eviction_and_another_amount_give_nobody_more_than_the_larger_limit(
+        which in 0usize..3,
+        amounts in (1u64..40, 1u64..40),
+        bursts in (1u64..40, 1u64..40),
+        start in times_around_a_wrap(),
+        packets in prop::collection::vec((0u64..48, 0.0f64..1.0), 1..1_500),
+        changes_at in 0usize..1_500,
+    ) {
+        let length = Duration::from_nanos(WINDOW_NS);
+        let of = |amount, burst| -> Algorithm {
+            match which {
+                0 => FixedWindow::new(amount, length).unwrap().into(),
+                1 => SlidingWindow::new(amount, length).unwrap().into(),
+                _ => TokenBucket::new(amount, length, burst).unwrap().into(),
+            }
+        };
+        let begun = Instant::from_nanos(start);
+        let mut algorithm = of(amounts.0, bursts.0).starting(begun);
+        let (amount, burst) = (amounts.0.max(amounts.1), bursts.0.max(bursts.1));
+        let larger = Limit::new(of(amount, burst), Unit::Packets);
+        let set = Shared::default();
+        let mut now = start;
+        let mut admitted: Vec<Vec<u64>> = vec![vec![]; 24];
+        for (number, (source, gap)) in packets.into_iter().enumerate() {
+            let source = source.saturating_sub(24);
+            now = now.wrapping_add(share(WINDOW_NS / AMOUNT, gap.powi(4)));
+            let at = Instant::from_nanos(now);
+            if number == changes_at {
+                algorithm = of(amounts.1, bursts.1).after(&algorithm, at);
+            }
+            let limit = Limit::new(algorithm, Unit::Packets);
+            if !charge(&set, source + 1, &limit, at, 1).0.is_refused() {
+                admitted[usize::try_from(source).unwrap()].push(now.wrapping_sub(start));
+            }
+        }
+        for times in admitted {
+            for (index, first) in times.iter().enumerate() {
+                for (count, last) in (1..).zip(&times[index..]) {
+                    let most = most_of(&larger, amount, last - first);
+                    prop_assert!(count <= most, "{} in {} ns", count, last - first);
+                }
+            }
+        }
+    }
+}
+
 /// The most packets from the first to the last of any that lie so far apart.
 fn most_in(limit: &Limit, span_ns: u64) -> u64 {
+    most_of(limit, AMOUNT, span_ns)
+}
+
+/// The same of a limit of `amount` in a window.
+fn most_of(limit: &Limit, amount: u64, span_ns: u64) -> u64 {
     match limit.algorithm() {
         // Windows are known to a tick.
         Algorithm::FixedWindow(window) => {
             let span = span_ns + 2 * window.tick_ns();
-            2 * AMOUNT + (AMOUNT * span).div_ceil(WINDOW_NS)
+            2 * amount + (amount * span).div_ceil(WINDOW_NS)
         }
-        Algorithm::SlidingWindow(_) => AMOUNT * (span_ns.div_ceil(WINDOW_NS) + 1),
-        Algorithm::TokenBucket(_) => AMOUNT + AMOUNT * span_ns / WINDOW_NS,
+        Algorithm::SlidingWindow(_) => amount * (span_ns.div_ceil(WINDOW_NS) + 1),
+        Algorithm::TokenBucket(bucket) => {
+            bucket.burst() + amount * (span_ns + bucket.rounding_ns()) / WINDOW_NS
+        }
         Algorithm::SlidingLog(_) => unreachable!("its state is no word"),
     }
 }

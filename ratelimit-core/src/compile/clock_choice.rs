@@ -149,9 +149,9 @@ mod tests {
         assert_eq!(clock(500, 1), KernelClock::Precise);
         // By default a bucket holds what flows in during its window: 1 s.
         assert_eq!(clock(500, 500), KernelClock::Coarse);
-        // Such a one fills in 799.9999998 ms.
-        assert_eq!(clock(3_000_000_000, 2_399_999_999), KernelClock::Precise);
-        assert_eq!(clock(3_000_000_000, 2_400_000_000), KernelClock::Coarse);
+        // Such a one fills in 799.999998 ms.
+        assert_eq!(clock(600_000_000, 479_999_999), KernelClock::Precise);
+        assert_eq!(clock(600_000_000, 480_000_000), KernelClock::Coarse);
         assert_eq!(clock(1, 1), KernelClock::Coarse);
         assert_eq!(clock(2, 1), KernelClock::Precise);
     }

@@ -51,7 +51,8 @@ impl Compiler<'_> {
         };
         let further = (!wanted.further.is_empty()).then(|| {
             let counted = self.counted(wanted.all_limits());
-            let (limits, scope) = self.limits(FURTHER, &wanted.further, counted, None);
+            let (limits, scope) =
+                self.limits(&further_name(wanted), &wanted.further, counted, None);
             Further {
                 index: 0,
                 policy: self::policy(&limits, scope, false),
@@ -136,6 +137,13 @@ impl Compiler<'_> {
         };
         LimitSpec::new(spec.amount(), spec.unit(), spec.window(), algorithm).ok()
     }
+}
+
+/// What the state of further limits is kept under. Of token buckets there are several at once: each rate has a clock.
+fn further_name(wanted: &WantedPolicy<'_>) -> String {
+    let buckets = wanted.further.iter().filter(|limit| has_burst(limit));
+    let rates = buckets.map(|limit| format!(" {}/{:?}", limit.amount(), limit.window()));
+    format!("{FURTHER}{}", rates.collect::<String>())
 }
 
 fn policy(limits: &[Limit], scope: u32, observe: bool) -> Policy {

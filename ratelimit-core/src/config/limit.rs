@@ -202,21 +202,12 @@ pub fn explain(error: &LimitError, unit: LimitUnit, window: Duration) -> Problem
             let hint = format!("write at most {amount_max}, or a longer window");
             Problem::new(message, hint)
         }
-        LimitError::Inexact { amount_fits: 0 } => {
-            let message = "one word of state cannot keep this rate exactly";
-            Problem::new(message, "write a larger or rounder amount")
-        }
-        LimitError::Inexact { amount_fits } => {
-            let message = "one word of state cannot keep this rate exactly";
-            let hint = format!("write a rounder amount: {}", unit.amount(amount_fits));
-            Problem::new(message, hint)
-        }
         LimitError::BurstWithoutBucket => Problem::new(
             "only a token bucket has a `burst`",
             "remove it, or add algorithm = \"token-bucket\"",
         ),
         LimitError::BurstTooLarge { burst_max } => {
-            let message = "a bucket of this burst takes too long to fill to be kept in one word";
+            let message = "one word of state does not hold a burst of so many";
             let hint = format!("write a burst of at most {}", unit.amount(burst_max));
             Problem::new(message, hint)
         }

@@ -73,7 +73,46 @@ impl Enforcer {
             progress: Progress::default(),
         };
         enforcer.reread()?;
+        enforcer.forget_unnamed_twins()?;
         Ok(enforcer)
+    }
+
+    /// Takes policies away that a daemon left which died before anything named them, where there are others of the same scope: the clocks
+    /// of token buckets go on from those that packets were judged by.
+    fn forget_unnamed_twins(&mut self) -> Result<(), DatapathError> {
+        let mut scopes: BTreeMap<u32, usize> = BTreeMap::new();
+        for policy in self.held.policies.values() {
+            *scopes.entry(policy.scope()).or_default() += 1;
+        }
+        let twins = self.held.policies.iter();
+        let twins = twins.filter(|(_, policy)| scopes[&policy.scope()] > 1);
+        let twins: Vec<u32> = twins.map(|(index, _)| *index).collect();
+        if twins.is_empty() {
+            return Ok(());
+        }
+        let named = self.named();
+        for index in twins.into_iter().filter(|index| !named.contains(index)) {
+            self.datapath.set_policy(index, &Policy::default())?;
+            self.held.policies.remove(&index);
+        }
+        Ok(())
+    }
+
+    /// The indices of policies that packets may be judged by.
+    fn named(&self) -> HashSet<u32> {
+        let settings = self.held.settings;
+        let of_prefixes = self.held.aggregates.values();
+        let of_prefixes = of_prefixes.flat_map(|levels| (0..).map_while(|at| levels.get(at)));
+        let named = self.entries.values().filter_map(ListEntry::policy);
+        let mut named: HashSet<u32> = named
+            .chain(of_prefixes.map(|level| u32::from(level.policy)))
+            .chain(settings.node_policy())
+            .chain([settings.default_policy()])
+            .collect();
+        let policies = named.iter().filter_map(|it| self.held.policies.get(it));
+        let further: Vec<u32> = policies.filter_map(Policy::further).collect();
+        named.extend(further);
+        named
     }
 
     /// Reads the tables again, in case somebody else changed them.

@@ -295,6 +295,7 @@ impl State {
             settings: held.settings,
             sets: self.enforcer.datapath().table_sets(),
             moving: std::mem::take(&mut self.small),
+            now: clock::now(),
         };
         let (policies, classes) = (Arc::make_mut(&mut self.policies), &mut self.classes);
         self.small = compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;

@@ -96,6 +96,57 @@ impl Promise for Weighted {
     }
 }
 
+/// The bound of the token bucket, against what is missing in it by rational arithmetic.
+///
+/// A packet that is admitted leaves no more missing than the burst, and a 16,384th of a packet. One that is refused would have left more,
+/// but for as much and for what a rate lets flow in that is less by a part of 2^31.
+pub struct Filling {
+    amount: i128,
+    window_ns: i128,
+    burst: i128,
+    missing: i128,
+    flowed: i128,
+    last_ns: u64,
+}
+
+/// What is missing is counted in tokens, times as many parts and the length of the window: then all is whole.
+const PARTS: i128 = 1 << 14;
+
+impl Filling {
+    /// The bound for a bucket of `burst` tokens into which `amount` flow in each `window_ns`.
+    #[must_use]
+    pub fn new(amount: u64, window_ns: u64, burst: u64) -> Self {
+        Self {
+            amount: amount.into(),
+            window_ns: window_ns.into(),
+            burst: burst.into(),
+            missing: 0,
+            flowed: 0,
+            last_ns: 0,
+        }
+    }
+}
+
+impl Promise for Filling {
+    fn judge(&mut self, at_ns: u64, is_admitted: bool) -> Judgement {
+        let flows = i128::from(at_ns - self.last_ns) * self.amount * PARTS;
+        self.last_ns = at_ns;
+        self.flowed += flows;
+        // Less than nothing where the bucket has been full for a time: of a packet that is refused then, that is room.
+        let missing = self.missing - flows;
+        let cost = PARTS * self.window_ns;
+        let room = self.burst * PARTS * self.window_ns - missing - cost;
+        self.missing = missing.max(0) + if is_admitted { cost } else { 0 };
+        if is_admitted && room < -self.window_ns {
+            Judgement::OverAdmitted
+        } else if !is_admitted && room > self.window_ns + (self.flowed >> 31) {
+            Judgement::WronglyRefused
+        } else {
+            Judgement::Kept
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +158,22 @@ mod tests {
         let judgements = [(0, true), (5, false), (9, true), (100, false)]
             .map(|(at_ns, is_admitted)| promise.judge(at_ns, is_admitted));
         assert_eq!(judgements, [Kept, Kept, OverAdmitted, WronglyRefused]);
+    }
+
+    #[test]
+    fn a_bucket_may_be_wrong_by_a_16384th_of_a_packet() {
+        // A token takes 16,384 ns.
+        let bucket = || Filling::new(1_000_000, 16_384_000_000, 1);
+        for (at_ns, is_admitted, expected) in [
+            (16_383, true, Kept),
+            (16_382, true, OverAdmitted),
+            (16_384, false, Kept),
+            (16_386, false, WronglyRefused),
+        ] {
+            let mut bucket = bucket();
+            assert_eq!(bucket.judge(0, true), Kept);
+            assert_eq!(bucket.judge(at_ns, is_admitted), expected, "{at_ns}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{
     bracketed::{self, Bracket},
     explanation::{Findings, Observation, explain},
     oracle::{self, Oracle},
-    promise::{Exactly, Promise, Weighted},
+    promise::{Exactly, Filling, Promise, Weighted},
 };
 
 /// An algorithm, with what it is measured by. The amount and the length of the window in nanoseconds are arguments.
@@ -87,19 +87,17 @@ pub const SUBJECTS: [Subject; 4] = [
         window_ns: WINDOW_NS,
         amount: AMOUNT,
         amount_of_two: AMOUNT_OF_TWO,
-        is_exact: true,
+        is_exact: false,
         algorithm: |amount, window| {
             algorithm::TokenBucket::new(amount, window, amount)
                 .expect(FITS)
                 .into()
         },
         oracle: |amount, window_ns| Box::new(oracle::TokenBucket::new(amount, window_ns, amount)),
-        promise: |amount, window_ns| {
-            Box::new(Exactly(oracle::TokenBucket::new(amount, window_ns, amount)))
-        },
+        promise: |amount, window_ns| Box::new(Filling::new(amount, window_ns, amount)),
         explain: |amount, window_ns, by_cpu| {
             explain(
-                bracketed::TokenBucket::new(amount, window_ns, amount),
+                bracketed::TokenBucket::new(amount, window_ns, amount).rounded(),
                 by_cpu,
             )
         },

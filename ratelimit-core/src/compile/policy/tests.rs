@@ -24,7 +24,8 @@ fn words_are_kept_only_where_they_mean_the_same() {
         (sliding(600, SECOND), sliding(600, 2 * SECOND), false),
         (sliding(600, SECOND), bucket(600, 600), false),
         (bucket(600, 600), bucket(600, 900), true),
-        (bucket(600, 600), bucket(601, 600), false),
+        (bucket(600, 600), bucket(601, 600), true),
+        (bucket(600, 600), bytes_of_a_bucket(), false),
         (log(600, SECOND), log(600, 2 * SECOND), true),
         (log(600, SECOND), log(601, SECOND), true),
         (log(600, SECOND), sliding(600, SECOND), false),
@@ -93,6 +94,11 @@ fn keeps(before: &[&LimitSpec], after: &[&LimitSpec]) -> bool {
     };
     let classes = Catalogue::default();
     keeps_state((&limits(before), &classes), (&limits(after), &classes))
+}
+
+fn bytes_of_a_bucket() -> LimitSpec {
+    let bucket = Algorithm::TokenBucket { burst: 600 };
+    LimitSpec::new(600, LimitUnit::Bytes, SECOND, bucket).unwrap()
 }
 
 fn spec(amount: u64, window: Duration, algorithm: Algorithm) -> LimitSpec {

@@ -267,22 +267,22 @@ config.toml:14:67: `M` in `5M` is not a unit of bytes
 }
 
 #[test]
-fn a_bucket_that_one_word_cannot_keep_exactly_is_refused_with_one_that_it_can() {
+fn a_bucket_that_one_word_cannot_keep_is_refused_with_the_largest_that_it_can() {
     check_behind_minimal(
         r#"[policy.a]
 sources = ["10.0.0.0/8"]
 limits = [
-  { bytes = 999_999_999_989, per = "1s", algorithm = "token-bucket" },
-  { packets = 1, per = "31d", algorithm = "token-bucket", burst = 100_000_000 },
+  { bytes = 5_000_000_000_000, per = "1s", algorithm = "token-bucket" },
+  { packets = 1, per = "31d", algorithm = "token-bucket", burst = 100_000_000_000_000 },
   { packets = 600_000_000, per = "1s", algorithm = "sliding-window" },
 ]
 "#,
-        r#"config.toml:11:13: one word of state cannot keep this rate exactly
-11 |   { bytes = 999_999_999_989, per = "1s", algorithm = "token-bucket" },
-   |             ^^^^^^^^^^^^^^^ write a rounder amount: 999GB
-config.toml:12:67: a bucket of this burst takes too long to fill to be kept in one word
-12 |   { packets = 1, per = "31d", algorithm = "token-bucket", burst = 100_000_000 },
-   |                                                                   ^^^^^^^^^^^ write a burst of at most 14105037
+        r#"config.toml:11:13: one word of state cannot count so many in 1s
+11 |   { bytes = 5_000_000_000_000, per = "1s", algorithm = "token-bucket" },
+   |             ^^^^^^^^^^^^^^^^^ write at most 4096GB, or a longer window
+config.toml:12:67: one word of state does not hold a burst of so many
+12 |   { packets = 1, per = "31d", algorithm = "token-bucket", burst = 100_000_000_000_000 },
+   |                                                                   ^^^^^^^^^^^^^^^^^^^ write a burst of at most 17592186044416
 config.toml:13:15: one word of state cannot count so many in 1s
 13 |   { packets = 600_000_000, per = "1s", algorithm = "sliding-window" },
    |               ^^^^^^^^^^^ write at most 134217727, or a longer window"#,
