@@ -1,9 +1,13 @@
 //! The verifier takes the program, with room to spare, whatever constants it is loaded with.
 
+use std::collections::{BTreeMap, HashSet};
+
+use aya_obj::{Object, generated::bpf_insn};
 use ratelimit_common::{
     layout::{clock, store},
     parse::LinkLayer,
 };
+use ratelimit_daemon::loader::OBJECT;
 use ratelimit_tests::{
     Program,
     program::{Constants, source_masks},
@@ -59,4 +63,90 @@ fn check(constants: &Constants) {
         verified < INSTRUCTIONS_MAX,
         "{verified} instructions, {constants:?}"
     );
+}
+
+/// The most stack that a chain of calls may take.
+const STACK_MAX: u32 = 512;
+
+/// Kernel 6.1 takes 32 bytes for a function without a stack, where 6.18 takes none, and no program has to be loaded to know.
+#[test]
+fn the_stacks_of_every_chain_of_calls_fit_in_kernel_6_1() {
+    let mut object = Object::parse(OBJECT).unwrap();
+    let sections: HashSet<usize> = object
+        .functions
+        .keys()
+        .map(|(section, _)| *section)
+        .collect();
+    object.relocate_calls(&sections).unwrap();
+    for (name, program) in &object.programs {
+        let instructions = &object.functions[&program.function_key()].instructions;
+        let functions = Functions::of(instructions);
+        let bytes = functions.chain(0);
+        println!("{name}: {bytes} bytes of stack");
+        assert!(bytes > 32 && bytes <= STACK_MAX, "{name}: {bytes} bytes");
+    }
+}
+
+/// The functions of a linked program: where each begins, its stack in bytes, and those that it calls.
+struct Functions(BTreeMap<usize, (u32, HashSet<usize>)>);
+
+impl Functions {
+    fn of(instructions: &[bpf_insn]) -> Self {
+        let target = |(index, instruction): (usize, &bpf_insn)| {
+            let is_local = instruction.code == CALL && instruction.src_reg() == LOCAL;
+            is_local.then(|| index.wrapping_add_signed(instruction.imm as isize + 1))
+        };
+        let calls: Vec<Option<usize>> = instructions.iter().enumerate().map(target).collect();
+        let mut begins: Vec<usize> = calls.iter().flatten().copied().chain([0]).collect();
+        begins.sort_unstable();
+        begins.dedup();
+        let ends = begins.iter().skip(1).copied().chain([instructions.len()]);
+        let functions = begins.iter().zip(ends).map(|(&begin, end)| {
+            let stack = stack(&instructions[begin..end]);
+            (
+                begin,
+                (stack, calls[begin..end].iter().flatten().copied().collect()),
+            )
+        });
+        Self(functions.collect())
+    }
+
+    /// The bytes of the deepest chain of calls from a function on (`check_max_stack_depth` of kernel/bpf/verifier.c).
+    fn chain(&self, begin: usize) -> u32 {
+        let (stack, callees) = &self.0[&begin];
+        let deepest = callees.iter().map(|callee| self.chain(*callee)).max();
+        stack.max(&1).next_multiple_of(32) + deepest.unwrap_or(0)
+    }
+}
+
+const CALL: u8 = 0x85;
+const LOCAL: u8 = 1;
+const FRAME: u8 = 10;
+const MOVE: u8 = 0xbf;
+const ADD: u8 = 0x07;
+
+/// The bytes behind the frame pointer that are read, written, or passed on.
+fn stack(instructions: &[bpf_insn]) -> u32 {
+    let below = |(index, instruction): (usize, &bpf_insn)| {
+        let offset = match instruction.code & 7 {
+            1 if instruction.src_reg() == FRAME => instruction.off.into(),
+            2 | 3 if instruction.dst_reg() == FRAME => instruction.off.into(),
+            7 if instruction.code == ADD => {
+                let moved = instructions[..index].last().filter(|before| {
+                    before.code == MOVE
+                        && before.src_reg() == FRAME
+                        && before.dst_reg() == instruction.dst_reg()
+                });
+                moved.map_or(0, |_| instruction.imm)
+            }
+            _ => 0,
+        };
+        offset.min(0).unsigned_abs()
+    };
+    instructions
+        .iter()
+        .enumerate()
+        .map(below)
+        .max()
+        .unwrap_or(0)
 }
