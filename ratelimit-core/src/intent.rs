@@ -210,6 +210,48 @@ impl Intent {
         reverse
     }
 
+    /// Makes changes, and leaves in the place of each the one that takes it back.
+    pub fn edit_all(&mut self, edits: &mut [Edit]) {
+        for part in edits.chunks_mut(TOGETHER) {
+            if part.len() == TOGETHER && are_bans_in_order(part) {
+                self.put_bans(part);
+                continue;
+            }
+            for edit in part {
+                let change = std::mem::replace(edit, NOTHING);
+                *edit = self.edit(change);
+            }
+        }
+    }
+
+    /// The same of bans in the order of their keys. Trees into which many go at once are full, and half full where they go one by one.
+    fn put_bans(&mut self, edits: &mut [Edit]) {
+        let mut coming = BTreeMap::new();
+        for edit in edits.iter_mut() {
+            let Edit::Ban(prefix, origin, row) = edit else {
+                continue;
+            };
+            let key = (*prefix, origin.clone());
+            let before = self.bans.remove(&key);
+            if *origin == Origin::Detected {
+                self.detected += usize::from(row.is_some());
+                self.detected -= usize::from(before.is_some());
+            }
+            coming.extend(std::mem::replace(row, before).map(|row| (key, row)));
+        }
+        self.bans.append(&mut coming);
+        for before in edits {
+            let Edit::Ban(prefix, origin, _) = before else {
+                continue;
+            };
+            let row = self
+                .ban_of(*prefix, origin)
+                .filter(|row| row.until != FOREVER);
+            let come = row.map(|row| (row.until, Ending::Ban(*prefix)));
+            self.note_ends(before.ending(), come);
+        }
+    }
+
     /// Has all that ends do so at other points on the kernel's clock.
     pub fn move_ends(&mut self, moved: impl Fn(Instant) -> Instant) {
         let bans = self.bans.values_mut().map(|row| &mut row.until);
@@ -339,10 +381,16 @@ impl Intent {
 
     /// Until when a prefix is on the allow list: the longest of its allows holds.
     pub fn allowed_until(&self, prefix: Prefix) -> Option<Instant> {
-        let by_hand = self.allows.get(&prefix).map(|allow| allow.until);
+        let by_hand = self.allows.get(&prefix);
+        let by_hand = by_hand.map(|allow| renewed::allow_by_hand(allow.until));
         let configured = self.config.allow.binary_search(&prefix).ok();
-        let listed = self.listed_until(Action::Allow, prefix);
-        by_hand.max(configured.map(|_| FOREVER)).max(listed)
+        let lists = self.lists_for(Action::Allow);
+        let listed = lists.filter_map(|(_, list)| {
+            let entry = list.get(prefix)?;
+            Some(renewed::allow_in_list(list, entry.until))
+        });
+        let configured = configured.map(|_| FOREVER);
+        listed.chain(by_hand).chain(configured).max()
     }
 
     /// Whether a prefix is on the allow list.
@@ -360,12 +408,6 @@ impl Intent {
             Some(renewed::end_in_list(list, entry.until))
         });
         bans.chain(listed).max()
-    }
-
-    fn listed_until(&self, action: Action, prefix: Prefix) -> Option<Instant> {
-        let lists = self.lists_for(action);
-        let entries = lists.filter_map(|(_, list)| list.get(prefix));
-        entries.map(|entry| entry.until).max()
     }
 
     /// Until when a prefix is banned by somebody who insisted.
@@ -418,12 +460,13 @@ impl Intent {
             all.extend(entries.map(|entry| {
                 let statement = match list.action {
                     Action::Ban => Statement::Banned(renewed::end_in_list(list, entry.until)),
-                    Action::Allow => Statement::Allowed(entry.until),
+                    Action::Allow => Statement::Allowed(renewed::allow_in_list(list, entry.until)),
                 };
                 (entry.prefix, statement)
             }));
         }
-        let allows = self.allows.iter().map(|(prefix, row)| (*prefix, row.until));
+        let allows = self.allows.iter();
+        let allows = allows.map(|(prefix, row)| (*prefix, renewed::allow_by_hand(row.until)));
         let allows = allows.chain(self.config.allow.iter().map(|prefix| (*prefix, FOREVER)));
         all.extend(allows.map(|(prefix, until)| (prefix, Statement::Allowed(until))));
         for prefix in self.limited.keys() {
@@ -517,6 +560,21 @@ pub fn longest<'a>(limits: impl IntoIterator<Item = &'a LimitSpec>) -> u32 {
         .map(LimitSpec::log_times)
         .max()
         .unwrap_or_default()
+}
+
+/// As many bans are put at once.
+const TOGETHER: usize = 1 << 14;
+
+/// What changes nothing where there is nothing.
+const NOTHING: Edit = Edit::Limits(None, None);
+
+fn are_bans_in_order(edits: &[Edit]) -> bool {
+    let key = |edit: &Edit| match edit {
+        Edit::Ban(prefix, origin, Some(_)) => Some((*prefix, origin.clone())),
+        _ => None,
+    };
+    edits.iter().all(|edit| key(edit).is_some())
+        && edits.is_sorted_by(|left, right| key(left) < key(right))
 }
 
 fn put<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> Option<V> {

@@ -21,10 +21,22 @@ use crate::{
 ///
 /// When it cannot be read, or is not taken as a list.
 pub fn read(config: &ListConfig, now: Timestamp) -> Result<Reading, Refused> {
-    let path = &config.file;
-    let name = path.display().to_string();
-    let (bytes, written) = read_file(path, now)
-        .map_err(|error| Refused::because(format!("cannot read {name}: {error}")))?;
+    take(config, read_file(&config.file, now), now)
+}
+
+/// Takes what was [read](read_file) of the list that a configuration names, at `now`.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn take(
+    config: &ListConfig,
+    read: io::Result<(Vec<u8>, Timestamp)>,
+    now: Timestamp,
+) -> Result<Reading, Refused> {
+    let name = config.file.display().to_string();
+    let (bytes, written) =
+        read.map_err(|error| Refused::because(format!("cannot read {name}: {error}")))?;
     let source = Source {
         name: &name,
         bytes: &bytes,
@@ -57,7 +69,11 @@ pub fn read(config: &ListConfig, now: Timestamp) -> Result<Reading, Refused> {
 }
 
 /// The bytes of a file, and when it was written. Nobody is waited for: a pipe may have no writer, and no end.
-fn read_file(path: &Path, now: Timestamp) -> io::Result<(Vec<u8>, Timestamp)> {
+///
+/// # Errors
+///
+/// Those of its file system, which may take as long as it likes.
+pub fn read_file(path: &Path, now: Timestamp) -> io::Result<(Vec<u8>, Timestamp)> {
     let mut options = fs::File::options();
     let file = options
         .read(true)

@@ -21,15 +21,16 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    control::{self, Controller, Handle, PINS},
+    control::{self, Controller, Handle, ListFile, PINS},
     crowdsec, datapath, directories, events,
     http::{self, ControlApi},
     links,
     loader::{self, Remote},
     lock::Lock,
     privileges,
-    protected::{self, Protected, Watch},
+    protected::{self, Protected},
     recording::{self, CaptureMaps, Recorder},
+    rtnetlink::Watch,
     samples,
     user::User,
 };
@@ -70,11 +71,39 @@ pub struct Daemon {
     captures: CaptureMaps,
     loading: loader::Process,
     watch: Watch,
-    links: links::Watch,
+    links: Watch,
     control: UnixSocket,
     metrics: control::Listeners,
     socket: PathBuf,
     _lock: Lock,
+}
+
+/// A controller over the kernel's tables, which are filled, and what else there is to be read of them.
+struct Enforcing {
+    controller: Controller,
+    events: Option<datapath::Events>,
+    samples: Option<datapath::Ring>,
+    captures: CaptureMaps,
+}
+
+impl Enforcing {
+    /// Puts a configuration in force, but for the interfaces.
+    fn of(start: &control::Start, loader: &Remote, protected: &Protected) -> anyhow::Result<Self> {
+        let config = &start.config;
+        let (store, stand_in) = control::open_store(&config.paths.state, &config.paths.runtime)?;
+        let mut kernel = control::open_kernel(config, &store, Box::new(loader.clone()))?;
+        let (events, samples) = (kernel.take_events(), kernel.take_samples());
+        let captures = kernel.take_captures()?;
+        let mut controller =
+            Controller::new(config.clone(), store, Box::new(kernel), protected.clone())?;
+        controller.stand_in(stand_in);
+        Ok(Self {
+            controller,
+            events,
+            samples,
+            captures,
+        })
+    }
 }
 
 impl Daemon {
@@ -89,31 +118,31 @@ impl Daemon {
         user: &User,
         (loader, loading): (Remote, loader::Process),
     ) -> anyhow::Result<Self> {
-        let control::Start {
-            config,
-            texts,
-            refused,
-        } = start.into();
-        let paths = config.paths.clone();
+        let mut start: control::Start = start.into();
+        let paths = start.config.paths.clone();
         directories::prepare(&paths, user)?;
         let lock = user.act(|| Lock::take(&paths.state, &paths.runtime))??;
-        let config = user.act(|| control::resume(config, &paths.state))?;
+        start.config = user.act(|| control::resume(start.config, &paths.state))?;
         let socket = paths.runtime.join("control.sock");
         let control = bind_control(&socket, user)?;
         privileges::give_up(user)?;
         info!(user = user.name(), "gave up all privileges");
-        let (store, stand_in) = control::open_store(&paths.state, &paths.runtime)?;
-        let mut kernel = control::open_kernel(&config, &store, Box::new(loader))?;
-        let events = kernel.take_events();
-        let samples = kernel.take_samples();
-        let captures = kernel.take_captures()?;
         // It listens before it looks: nothing is missed in between.
-        let watch = Watch::new()?;
-        let links = links::Watch::new()?;
+        let watch = Watch::new(&protected::GROUPS)?;
+        let links = Watch::new(&links::GROUPS)?;
         let protected = Protected::find();
-        let mut controller = Controller::new(config, store, Box::new(kernel), protected)?;
-        controller.stand_in(stand_in);
-        controller.note_start(texts, refused);
+        let enforcing = Enforcing::of(&start, &loader, &protected);
+        let Enforcing {
+            mut controller,
+            events,
+            samples,
+            captures,
+        } = enforcing.or_else(|error| {
+            let before = start.before(&error);
+            start = before.ok_or(error)?;
+            Enforcing::of(&start, &loader, &protected)
+        })?;
+        controller.note_start(start.texts, start.refused);
         controller.attach();
         let metrics = controller.serve_metrics();
         give_back();
@@ -186,9 +215,10 @@ impl Daemon {
             stop.clone(),
         ));
         tasks.spawn(look_at_sources(controller.clone(), stop.clone()));
+        tasks.spawn(keep_lists(controller.clone(), stop.clone()));
         tasks.spawn(control::asked_as(
-            "a list that was read from its file",
-            keep_lists(controller.clone(), stop.clone()),
+            "the end of a trial",
+            end_trials(controller.clone(), stop.clone()),
         ));
         tasks.spawn(control::asked_as(
             "a reload by SIGHUP",
@@ -316,13 +346,18 @@ async fn look_at_sources(controller: Handle, stop: CancellationToken) -> anyhow:
     }
 }
 
-/// Reads lists again when they are due: their files beside the controller, which goes on meanwhile.
+/// Reads lists again when they are due: their files beside the controller, each beside the others.
 async fn keep_lists(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut reads = JoinSet::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
+            Some(read) = reads.join_next() => {
+                read.context("reading a list")??;
+                continue;
+            }
             _ = tick.tick() => {}
         }
         let due = controller.call(|controller| {
@@ -330,14 +365,42 @@ async fn keep_lists(controller: Handle, stop: CancellationToken) -> anyhow::Resu
             controller.due_lists()
         });
         for file in due.await? {
-            let read = tokio::task::spawn_blocking(move || {
-                let reading = file.read();
-                (file, reading)
-            });
-            let (file, reading) = read.await.context("reading a list")?;
-            let take = move |controller: &mut Controller| controller.take_list(&file, reading);
+            let read = read_list(controller.clone(), file);
+            reads.spawn(control::asked_as(
+                "a list that was read from its file",
+                read,
+            ));
+        }
+    }
+}
+
+async fn read_list(controller: Handle, file: ListFile) -> anyhow::Result<()> {
+    let read = tokio::task::spawn_blocking(move || {
+        let reading = file.read();
+        (file, reading)
+    });
+    let (file, reading) = read.await.context("reading a list")?;
+    let take = move |controller: &mut Controller| controller.take_list(&file, reading);
+    // The controller logs how it went.
+    controller.call(take).await?;
+    Ok(())
+}
+
+/// Takes a configuration back that nobody has confirmed in time.
+async fn end_trials(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            _ = tick.tick() => {}
+        }
+        if controller.call(Controller::is_trial_over).await?
+            && let Ok(lists) = control::read_before(&controller).await?
+        {
             // The controller logs how it went.
-            controller.call(take).await?;
+            let end = move |controller: &mut Controller| controller.end_trial(lists);
+            controller.call(end).await?;
         }
     }
 }
@@ -349,8 +412,10 @@ async fn reload_on_hangup(controller: Handle, stop: CancellationToken) -> anyhow
             () = stop.cancelled() => return Ok(()),
             _ = hangups.recv() => {
                 tell_systemd(&[sd_notify::NotifyState::Reloading]);
+                let candidate = control::read_again(&controller).await?;
+                let take = move |controller: &mut Controller| controller.take_reload(candidate);
                 // The controller logs how it went.
-                let _ = controller.call(Controller::reload).await?;
+                let _ = controller.call(take).await?;
                 tell_systemd(&[sd_notify::NotifyState::Ready]);
             }
         }

@@ -20,7 +20,7 @@ use ratelimit_core::{
     config::{Interface, Mode},
 };
 
-pub use self::watch::{Watch, keep_attached};
+pub use self::watch::{GROUPS, keep_attached};
 use crate::datapath::{InterfaceState, XdpMode};
 
 /// How long what failed waits until it is tried again, unless something is different.

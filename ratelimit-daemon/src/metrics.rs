@@ -6,7 +6,7 @@ use ratelimit_core::{
     exposition::{Exposition, Format},
 };
 
-use crate::control::{Filling, Kind as TableKind, Reconciliation, Snapshot};
+use crate::control::{CONFIGURATION, Filling, Kind as TableKind, Reconciliation, Snapshot};
 
 /// All metrics, as text.
 #[must_use]
@@ -307,6 +307,12 @@ fn daemon(to: &mut Exposition, snapshot: &Snapshot) {
         "Whether the last reload of the configuration succeeded.",
     )
     .value(u8::from(snapshot.reloads.error.is_none()));
+    let fallback = status.troubles.iter().any(|it| it.what == CONFIGURATION);
+    to.gauge(
+        "ratelimit_config_fallback",
+        "Whether what was in force before holds, as the files could not be put in force at the start.",
+    )
+    .value(u8::from(fallback));
     to.gauge(
         "ratelimit_config_last_reload_success_timestamp_seconds",
         "When the configuration was last applied.",

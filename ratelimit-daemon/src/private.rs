@@ -1,7 +1,7 @@
 //! Files and directories for the user of the daemon alone, whatever its umask is.
 
 use std::{
-    fs::{DirBuilder, File, Permissions},
+    fs::{self, DirBuilder, File, Permissions},
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::Path,
@@ -47,10 +47,31 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
+/// Replaces the file at `path` by one that `write` writes. Whoever reads finds the one before or this one, also after a crash.
+///
+/// # Errors
+///
+/// When it cannot be written; then the one before stands.
+pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let beside = path.with_extension("new");
+    let mut file = create(&beside)?;
+    write(&mut file)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    sync_directory_of(path)
+}
+
+/// Brings to the disk which files there are beside `path`.
+///
+/// # Errors
+///
+/// Those of the disk.
+pub fn sync_directory_of(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]

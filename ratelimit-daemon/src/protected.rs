@@ -20,7 +20,7 @@ use tracing::warn;
 
 pub use self::{
     vetting::{Refusal, Word, widest_by_detection},
-    watch::{Watch, keep_current},
+    watch::{GROUPS, keep_current},
 };
 
 /// Why an address is protected.

@@ -22,6 +22,7 @@ pub mod random;
 pub mod scene;
 pub mod service;
 pub mod shapes;
+pub mod silent;
 pub mod skip;
 pub mod table;
 

@@ -43,6 +43,17 @@ macro_rules! require_command {
     };
 }
 
+/// Leaves the test that has no such file: a device, for example.
+#[macro_export]
+macro_rules! require_file {
+    ($path:literal) => {
+        if !std::path::Path::new($path).exists() {
+            $crate::skip::report(concat!("needs ", $path));
+            return;
+        }
+    };
+}
+
 /// Whether a program of this name can be run.
 #[must_use]
 pub fn has_command(name: &str) -> bool {

@@ -1,6 +1,7 @@
 //! What the kernel holds and the database does not know, after that was damaged or is gone: bans and allows are kept.
 //!
-//! Bans that come again by themselves ([`renewed`]) are kept as a list of their own, until all that tells them has done so.
+//! Lists that were imported come back from their [copies](super::list_copies). Bans and allows that come again by themselves
+//! ([`renewed`]) are kept as lists of their own, until all that tells them has done so.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +9,7 @@ use jiff::Timestamp;
 use ratelimit_common::{Instant, ListEntry};
 use ratelimit_core::{
     intent::{
-        AllowRow, BanRow, Edit, FOREVER,
+        AllowRow, BanRow, Edit,
         list::{self, List},
         renewed,
     },
@@ -26,10 +27,19 @@ const AUTHOR: &str = "ratelimitd";
 /// Why it is told to be there.
 const REASON: &str = "kept from the kernel: the database did not have it";
 
-/// The list of bans that come again. No file is called so: the configuration takes no such name.
-pub const KEPT: &str = "[kept]";
+/// The lists of bans and of allows that come again. No file is called so: the configuration takes no such name.
+const KEPT: [(&str, Action); 2] = [("[kept]", Action::Ban), ("[kept allows]", Action::Allow)];
 
-/// Bans that come again, as they are found: the wider prefixes come first.
+/// Ends that are no further apart are the same: a copy tells them to the millisecond, on another clock.
+const SAME_END_NANOS: u64 = 1_000_000_000;
+
+/// Whether a list has what was kept from the kernel: it goes when all others were read.
+#[must_use]
+pub fn is_kept(name: &str) -> bool {
+    KEPT.iter().any(|(kept, _)| *kept == name)
+}
+
+/// Bans or allows that come again, as they are found: the wider prefixes come first.
 #[derive(Default)]
 struct Renewed {
     entries: Vec<list::ListEntry>,
@@ -37,8 +47,15 @@ struct Renewed {
     around: Vec<(Prefix, Instant)>,
 }
 
+/// Those of both kinds.
+#[derive(Default)]
+struct AllRenewed {
+    bans: Renewed,
+    allows: Renewed,
+}
+
 impl Renewed {
-    /// Adds a ban, unless it says what the one of a prefix around it does.
+    /// Adds one, unless it says what the one of a prefix around it does.
     fn add(&mut self, prefix: Prefix, until: Instant) {
         while self
             .around
@@ -53,11 +70,7 @@ impl Renewed {
         self.around.push((prefix, until));
         self.entries.push(list::ListEntry {
             prefix,
-            until: if until == renewed::FOREVER {
-                FOREVER
-            } else {
-                until
-            },
+            until: renewed::intended(until),
             reason: ReasonId::NONE,
         });
     }
@@ -73,30 +86,67 @@ impl State {
             return Ok(());
         }
         let held: Vec<(Prefix, ListEntry)> = self.enforcer.entries().collect();
-        if held.is_empty() {
-            return self.store.end_rescue();
+        let mut kept = self.copied_lists(!held.is_empty());
+        self.make_intended(&kept);
+        let mut edits = Vec::new();
+        if !held.is_empty() {
+            edits = self.ended_meanwhile();
+            self.make_intended(&edits);
         }
-        let mut edits = self.ended_meanwhile();
-        self.make_intended(&edits);
         let ended = edits.len();
-        let mut again = Renewed::default();
+        let mut again = AllRenewed::default();
         for (prefix, entry) in held {
-            let kept = self.unexplained(prefix, entry, &mut again);
-            self.make_intended(&kept);
-            edits.extend(kept);
+            let unexplained = self.unexplained(prefix, entry, &mut again);
+            self.make_intended(&unexplained);
+            kept.extend(unexplained);
         }
-        edits.extend(self.keep_renewed(again.entries));
-        self.unwritten.write(&edits, &mut self.store);
-        let bans = |edit: &Edit| edit.prefixes().count();
-        let kept: usize = edits[ended..].iter().map(bans).sum();
+        for ((name, action), renewed) in KEPT.into_iter().zip([again.bans, again.allows]) {
+            kept.extend(self.keep_renewed(name, action, renewed.entries));
+        }
+        let entries: usize = kept.iter().map(|edit| edit.prefixes().count()).sum();
+        edits.extend(kept);
+        self.unwritten.write(&edits, &self.intent, &mut self.store);
         if !edits.is_empty() {
             warn!(
-                kept,
+                kept = entries,
                 ended,
                 "the bans and allows of the kernel hold, as the database does not know all of them"
             );
         }
         self.store.end_rescue()
+    }
+
+    /// The lists that the database does not know, of which there are copies; of entries, where the kernel holds any, those that it holds.
+    fn copied_lists(&self, is_anything_held: bool) -> Vec<Edit> {
+        let copies = self.list_copies.read().into_iter();
+        let is_lost = |name: &str| {
+            !self.intent.lists().contains_key(name) && !self.intent.config.lists.contains_key(name)
+        };
+        let lost = copies.filter(|(name, _)| is_lost(name));
+        let edits = lost.map(|(name, list)| {
+            let entries = list.entries().iter().copied().filter_map(|mut entry| {
+                if !is_anything_held {
+                    return Some(entry);
+                }
+                let held = self.enforcer.entry(entry.prefix)?;
+                let until = match list.action {
+                    Action::Ban => held.banned_until(),
+                    Action::Allow => held.allowed_until(),
+                }?;
+                let after = until.as_nanos().saturating_sub(entry.until.as_nanos());
+                if until.as_nanos().abs_diff(entry.until.as_nanos()) <= SAME_END_NANOS {
+                    entry.until = until;
+                } else if after == 0 {
+                    return None;
+                }
+                Some(entry)
+            });
+            let (entries, reasons) = (entries.collect(), list.reasons.clone());
+            let list = list.with_entries(entries, reasons);
+            let touched = list.entries().iter().map(|entry| entry.prefix).collect();
+            Edit::List(name, Some(list.into()), touched)
+        });
+        edits.collect()
     }
 
     fn ended_meanwhile(&self) -> Vec<Edit> {
@@ -117,11 +167,14 @@ impl State {
     }
 
     /// What is to be intended so that the kernel holds of a prefix what it does. The prefixes around it come before it.
-    fn unexplained(&self, prefix: Prefix, held: ListEntry, again: &mut Renewed) -> Vec<Edit> {
+    fn unexplained(&self, prefix: Prefix, held: ListEntry, again: &mut AllRenewed) -> Vec<Edit> {
         let intended = self.rules.sum(prefix);
         let mut edits = Vec::new();
         let until = held.allowed_until().filter(|until| *until > clock::now());
-        if let Some(until) = until.filter(|until| Some(*until) > intended.allowed_until()) {
+        let until = until.filter(|until| Some(*until) > intended.allowed_until());
+        if let Some(until) = until.filter(|until| renewed::is_allow_renewed(*until)) {
+            again.allows.add(prefix, until);
+        } else if let Some(until) = until {
             let allow = AllowRow {
                 until,
                 since: Timestamp::now(),
@@ -132,8 +185,8 @@ impl State {
         }
         let until = held.banned_until().filter(|until| *until > clock::now());
         let until = until.filter(|until| Some(*until) > intended.banned_until());
-        if let Some(until) = until.filter(|until| renewed::is_renewed(*until)) {
-            again.add(prefix, until);
+        if let Some(until) = until.filter(|until| renewed::is_ban_renewed(*until)) {
+            again.bans.add(prefix, until);
         } else if let Some(until) = until {
             let ban = BanRow {
                 until,
@@ -146,12 +199,17 @@ impl State {
         edits
     }
 
-    /// Intends the bans that come again as a list.
-    fn keep_renewed(&mut self, entries: Vec<list::ListEntry>) -> Option<Edit> {
+    /// Intends what comes again as a list.
+    fn keep_renewed(
+        &mut self,
+        name: &str,
+        action: Action,
+        entries: Vec<list::ListEntry>,
+    ) -> Option<Edit> {
         if entries.is_empty() {
             return None;
         }
-        let name: Arc<str> = KEPT.into();
+        let name: Arc<str> = name.into();
         let mut entries: BTreeMap<Prefix, list::ListEntry> =
             entries.into_iter().map(|it| (it.prefix, it)).collect();
         let mut reasons = Reasons::default();
@@ -165,12 +223,8 @@ impl State {
             entry.reason = reason;
         }
         // As of a file, so that the kernel tells them apart once more.
-        let list = List::new(
-            Action::Ban,
-            Some(KEPT.into()),
-            Timestamp::now(),
-            AUTHOR.into(),
-        );
+        let file = Some((&*name).into());
+        let list = List::new(action, file, Timestamp::now(), AUTHOR.into());
         let list = list.with_entries(entries.into_values().collect(), reasons);
         let (_, edit) = self.list_edit(&name, Some(list));
         self.make_intended(edit.as_slice());
@@ -188,9 +242,11 @@ impl State {
 }
 
 impl Controller {
-    /// Ends the bans that were kept until what tells them has done so: files of lists were read, and `CrowdSec` answered.
+    /// Ends what was kept until what tells it has done so: files of lists were read, and `CrowdSec` answered.
     pub(super) fn end_renewed(&mut self) {
-        if !self.state.intent.lists().contains_key(KEPT) {
+        let kept = KEPT.map(|(name, _)| name);
+        let lists = self.state.intent.lists();
+        if !kept.iter().any(|name| lists.contains_key(*name)) {
             return;
         }
         let mut names = self.state.intent.config.lists.keys();
@@ -200,11 +256,13 @@ impl Controller {
         if !(are_read && has_answered) {
             return;
         }
-        let (difference, edit) = self.state.list_edit(&KEPT.into(), None);
-        match self.state.edit(edit.as_slice()) {
+        let gone = kept.map(|name| self.state.list_edit(&name.into(), None));
+        let entries: usize = gone.iter().map(|(difference, _)| difference.removed).sum();
+        let edits: Vec<Edit> = gone.into_iter().filter_map(|(_, edit)| edit).collect();
+        match self.state.edit(edits) {
             Ok(_) => info!(
-                entries = difference.removed,
-                "lists and CrowdSec say again whom they ban: what was kept from the kernel in their place is gone"
+                entries,
+                "lists and CrowdSec say again whom they ban and allow: what was kept from the kernel in their place is gone"
             ),
             Err(refused) => warn!(
                 error = refused.error,

@@ -5,18 +5,21 @@ use std::{
     time::Duration,
 };
 
-use anyhow::anyhow;
 use jiff::Timestamp;
 use ratelimit_core::{
     api::{Applied, ApplyRequest, Attempt, Outcome, Refused},
     config::{self, Config, File},
+    diagnostic::Diagnostic,
 };
 use tracing::{info, warn};
 
 use super::{
-    configured_lists::ConfiguredLists,
+    candidate::{Candidate, Measure},
+    configured_lists::{self, ConfiguredLists},
     controller::Controller,
     kept::Kept,
+    list_files::ListFile,
+    own_files,
     trial::{self, Trial},
 };
 use crate::clock;
@@ -110,6 +113,16 @@ impl Trials {
     }
 }
 
+/// A configuration that somebody tries, read.
+pub struct Attempted {
+    /// Who tries what, and for how long.
+    pub request: ApplyRequest,
+    /// What it says.
+    pub candidate: Candidate,
+    /// What it was measured by.
+    pub measure: Measure,
+}
+
 /// What is left of a trial that has ended: it matters as long as the file on the disk says something else.
 fn left_of(trial: &Trial) -> Option<Trial> {
     let disk = config::read(&trial.main).unwrap_or_default();
@@ -117,30 +130,61 @@ fn left_of(trial: &Trial) -> Option<Trial> {
 }
 
 impl Controller {
-    /// Puts a configuration on trial: it holds at once, and is gone at the end unless it is confirmed.
+    /// What a request to try a configuration is measured by.
+    ///
+    /// # Errors
+    ///
+    /// When none can be tried.
+    pub(super) fn measure(&self, is_root: bool) -> Result<Measure, Refused> {
+        self.trials.require_none_pending()?;
+        let main = self.trials.main().map(Path::to_owned).ok_or_else(|| {
+            Refused::because("the daemon was started without a configuration file: there is none to come back to")
+                .hint("start it with --config FILE")
+        })?;
+        Ok(Measure {
+            main,
+            in_force: (!is_root).then(|| self.state.intent.config.clone()),
+        })
+    }
+
+    /// Reads a configuration and puts it on trial.
     ///
     /// # Errors
     ///
     /// Why the configuration before stays in force.
     pub fn apply(&mut self, request: ApplyRequest, author: &str) -> Result<Applied, Refused> {
-        let main = self.trials.main().map(Path::to_owned).ok_or_else(|| {
-            Refused::because("the daemon was started without a configuration file: there is none to come back to")
-                .hint("start it with --config FILE")
-        })?;
+        let measure = self.measure(true)?;
+        let candidate = Candidate::of_request(&request, &measure)?;
+        let attempted = Attempted {
+            request,
+            candidate,
+            measure,
+        };
+        self.try_out(attempted, author)
+    }
+
+    /// Puts a configuration on trial: it holds at once, and is gone at the end unless it is confirmed.
+    ///
+    /// # Errors
+    ///
+    /// Why the configuration before stays in force.
+    pub fn try_out(&mut self, attempted: Attempted, author: &str) -> Result<Applied, Refused> {
+        let Attempted {
+            request,
+            candidate,
+            measure,
+        } = attempted;
         self.trials.require_none_pending()?;
         let duration = duration(request.seconds)?;
-        let file = File {
-            path: request.file.clone().into(),
-            text: request.text,
-        };
-        let invalid = |error: config::ConfigError| Refused::because(error.to_string());
-        let after = config::read_with(file, &main).map_err(invalid)?;
-        let (config, _) = config::parse(&after).map_err(invalid)?;
+        if measure.in_force.is_some() {
+            // What is in force may be another one by now.
+            own_files::require_known(&self.state.intent.config, &candidate.config)?;
+        }
         let until = clock::after(duration);
         let trial = Trial {
-            main,
+            main: measure.main,
             before: self.trials.texts.clone(),
-            after: after.clone(),
+            after: candidate.texts.clone(),
             outcome: Outcome::Pending {
                 until: clock::to_wall(until),
             },
@@ -149,7 +193,7 @@ impl Controller {
         };
         // Written down first: if the daemon ends now, the configuration before comes back too.
         self.trials.kept.replace(Some(&trial))?;
-        let changes = match self.replace_checked(config) {
+        let changes = match self.replace_with(candidate.config, candidate.lists) {
             Ok(changes) => changes,
             Err(refused) => {
                 let Trials { kept, trial, .. } = &mut self.trials;
@@ -157,7 +201,7 @@ impl Controller {
                 return Err(refused);
             }
         };
-        self.trials.texts = after;
+        self.trials.texts = candidate.texts;
         let attempt = trial.attempt();
         self.trials.trial = Some(trial);
         info!(
@@ -188,17 +232,39 @@ impl Controller {
         Ok(attempt)
     }
 
-    /// Takes the configuration back that is on trial.
+    /// The files of the lists that come back with the configuration before the one on trial.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or the one before is not understood.
+    pub(super) fn returning_lists(&self) -> Result<Vec<ListFile>, Refused> {
+        let (before, _) = before(&self.trials.pending()?)?;
+        let files = configured_lists::files(&before);
+        let in_force = &self.state.intent.config.lists;
+        Ok(files
+            .filter(|file| in_force.get(&*file.name) != Some(&file.config))
+            .collect())
+    }
+
+    /// Reads the lists of the configuration before the one on trial, and takes that back.
+    ///
+    /// # Errors
+    ///
+    /// As [`take_back`](Self::take_back).
+    pub fn roll_back(&mut self, author: &str) -> Result<Attempt, Refused> {
+        let lists = ConfiguredLists::read_some(self.returning_lists()?);
+        self.take_back(lists, author)
+    }
+
+    /// Takes the configuration back that is on trial. What was before comes back, whatever became of files since: lists that could
+    /// not be read stay as they are.
     ///
     /// # Errors
     ///
     /// When there is none, or the one before does not fit any more.
-    pub fn roll_back(&mut self, author: &str) -> Result<Attempt, Refused> {
+    pub fn take_back(&mut self, lists: ConfiguredLists, author: &str) -> Result<Attempt, Refused> {
         let mut trial = self.trials.pending()?;
-        let (before, _) = config::parse(&trial.before)
-            .map_err(|error| anyhow!("the configuration before is not understood: {error}"))?;
-        // What was before comes back, whatever became of files since.
-        let lists = ConfiguredLists::read_some(&before);
+        let (before, _) = before(&trial)?;
         self.replace_with(before, lists)?;
         trial.outcome = Outcome::RolledBack {
             at: Timestamp::now(),
@@ -214,20 +280,32 @@ impl Controller {
         Ok(attempt)
     }
 
+    /// Whether the time of a trial is over, so that the configuration before is to come back.
+    pub fn is_trial_over(&mut self) -> bool {
+        let Trials { kept, trial, .. } = &mut self.trials;
+        kept.catch_up(trial.as_ref());
+        let trial = trial.as_ref();
+        trial.is_some_and(|trial| trial.is_over(clock::now()))
+    }
+
     /// Takes a configuration back whose time is over.
-    pub(super) fn tick_trial(&mut self) {
-        let trial = self.trials.trial.as_ref();
-        if trial.is_some_and(|trial| trial.is_over(clock::now()))
-            && let Err(refused) = self.roll_back("the end of its trial")
-        {
+    pub fn end_trial(&mut self, lists: ConfiguredLists) {
+        if let Err(refused) = self.take_back(lists, "the end of its trial") {
             warn!(
                 error = refused.error,
                 "a configuration that nobody confirmed could not be taken back; trying again"
             );
         }
-        let Trials { kept, trial, .. } = &mut self.trials;
-        kept.catch_up(trial.as_ref());
     }
+}
+
+/// The configuration before a trial.
+fn before(trial: &Trial) -> Result<(Config, Vec<Diagnostic>), Refused> {
+    config::parse(&trial.before).map_err(|error| {
+        Refused::because(format!(
+            "the configuration before is not understood: {error}"
+        ))
+    })
 }
 
 fn duration(seconds: f64) -> Result<Duration, Refused> {

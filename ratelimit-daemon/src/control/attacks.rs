@@ -97,7 +97,7 @@ impl Controller {
             return;
         }
         let edits: Vec<Edit> = edits.into_values().collect();
-        if let Err(refused) = self.state.edit(&edits) {
+        if let Err(refused) = self.state.edit(edits) {
             let error = refused.error;
             warn!(error, "sources of attacks could not be banned");
         }

@@ -28,16 +28,10 @@ struct Line {
     author: Option<String>,
 }
 
-/// Logs changes that were made; each has what was before beside it. What is remembered of sources is none of them, and lists are
+/// Logs changes that were made; each has what takes it back beside it. What is remembered of sources is none of them, and lists are
 /// logged where they are read.
-pub fn tell(edits: &[Edit], reverse: &[Edit], cause: Cause<'_>) {
-    let lines = || {
-        let told = edits
-            .iter()
-            .zip(reverse)
-            .filter(|(edit, before)| edit != before);
-        told.filter_map(|(edit, before)| line(edit, before, cause))
-    };
+pub fn tell<'e, I: Iterator<Item = (Edit, &'e Edit)>>(changed: impl Fn() -> I, cause: Cause<'_>) {
+    let lines = || changed().filter_map(|(edit, before)| line(&edit, before, cause));
     if lines().nth(LINES_MAX).is_none() {
         for line in lines() {
             line.log();
@@ -255,7 +249,8 @@ mod tests {
             .with_ansi(false)
             .with_writer(move || writer.clone())
             .finish();
-        tracing::subscriber::with_default(subscriber, || tell(&edits, &before, cause));
+        let changed = || edits.iter().cloned().zip(&before);
+        tracing::subscriber::with_default(subscriber, || tell(changed, cause));
         let text = log.0.lock().unwrap().clone();
         String::from_utf8(text).unwrap()
     }

@@ -8,7 +8,7 @@ use ratelimit_core::{
         PrefixesRequest, Refused, Reloaded, What,
     },
     compile::carried,
-    config::{self, Config, ConfigError},
+    config::Config,
     intent::{self, AllowRow, BanRow, Edit, Intent, LimitRow},
     limit::LimitSpec,
     origin::Origin,
@@ -17,6 +17,7 @@ use ratelimit_core::{
 use tracing::{info, warn};
 
 use super::{
+    candidate::Candidate,
     configured_lists::ConfiguredLists,
     controller::{CONFIGURATION, Controller, Reloads},
     record::Cause,
@@ -63,7 +64,7 @@ impl Controller {
         };
         let replaced = request.prefixes.iter().filter(replaced);
         edits.extend(replaced.map(|prefix| Edit::Ban(*prefix, other.clone(), None)));
-        let mut changed = self.state.edit(&edits)?;
+        let mut changed = self.state.edit(edits)?;
         changed.added -= changed.removed;
         changed.updated += std::mem::take(&mut changed.removed);
         changed.until = term::told(until);
@@ -97,7 +98,7 @@ impl Controller {
                 unbanned.absent.push(prefix);
             }
         }
-        self.state.apply(&edits, Cause::User(author))?;
+        self.state.apply(edits, Cause::User(author))?;
         // Those that were ended together with it hold no more.
         let named = request.prefixes.into_iter();
         unbanned.held = named.flat_map(|prefix| self.held(prefix)).collect();
@@ -139,7 +140,7 @@ impl Controller {
         };
         let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
-        let mut changed = self.state.edit(&edits)?;
+        let mut changed = self.state.edit(edits)?;
         changed.until = term::told(until);
         Ok(changed)
     }
@@ -168,7 +169,7 @@ impl Controller {
             .iter()
             .map(|prefix| Edit::Allow(*prefix, None))
             .collect();
-        let changed = self.state.apply(&edits, Cause::User(author))?;
+        let changed = self.state.apply(edits, Cause::User(author))?;
         Ok(Changed { absent, ..changed })
     }
 
@@ -205,9 +206,7 @@ impl Controller {
             author: author.to_owned(),
         };
         let before = carried::scope_of(&self.state.rules, &self.state.policies, request.prefix);
-        let mut changed = self
-            .state
-            .edit(&[Edit::Limits(request.prefix, Some(row))])?;
+        let mut changed = self.state.edit([Edit::Limits(request.prefix, Some(row))])?;
         let after = carried::scope_of(&self.state.rules, &self.state.policies, request.prefix);
         changed.starts_anew = carried::starts_anew(before, after);
         changed.until = term::told(until);
@@ -237,7 +236,7 @@ impl Controller {
         let by_hand = by_hand.then_some(Edit::Limits(request.prefix, None));
         let further = further.map(|prefix| Edit::Limited(prefix, None));
         let edits: Vec<Edit> = by_hand.into_iter().chain(further).collect();
-        let changed = self.state.apply(&edits, Cause::User(author))?;
+        let changed = self.state.apply(edits, Cause::User(author))?;
         Ok(changed)
     }
 
@@ -247,7 +246,22 @@ impl Controller {
     ///
     /// Why the configuration before stays in force.
     pub fn reload(&mut self) -> Result<Reloaded, Refused> {
-        let answer = self.try_reload();
+        let candidate = self
+            .reloaded_file()
+            .and_then(|main| Candidate::of_files(&main));
+        self.take_reload(candidate)
+    }
+
+    /// Applies what was read again, whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Why the configuration before stays in force.
+    pub fn take_reload(
+        &mut self,
+        candidate: Result<Candidate, Refused>,
+    ) -> Result<Reloaded, Refused> {
+        let answer = candidate.and_then(|candidate| self.try_reload(candidate));
         match &answer {
             Ok(reloaded) => {
                 self.reloads = Reloads {
@@ -296,37 +310,27 @@ impl Controller {
         })
     }
 
-    fn try_reload(&mut self) -> Result<Reloaded, Refused> {
+    fn try_reload(&mut self, candidate: Candidate) -> Result<Reloaded, Refused> {
         self.trials.require_none_pending()?;
-        let Some(path) = self.trials.main() else {
-            return Err(Refused::because(
-                "the configuration came from the command line: there is no file to read again",
-            ));
-        };
-        let invalid =
-            |error: ConfigError| Refused::because(error.unquoted(None)).quoting(error.to_string());
-        let texts = config::read(path).map_err(invalid)?;
-        let (config, _) = config::parse(&texts).map_err(invalid)?;
+        let Candidate {
+            texts,
+            config,
+            lists,
+        } = candidate;
         let files = config
             .files
             .iter()
             .map(|file| file.display().to_string())
             .collect();
-        let changes = self.replace_checked(config)?;
+        let changes = self.replace_with(config, lists)?;
         self.trials.reloaded(texts);
         self.keep_last_good();
         self.note_trouble(CONFIGURATION, Loudness::Error, None);
         Ok(Reloaded { files, changes })
     }
 
-    /// Puts another configuration in force with the lists that it names, unless it waits for a restart, and answers what is
-    /// different.
-    pub(super) fn replace_checked(&mut self, config: Config) -> Result<Vec<String>, Refused> {
-        let lists = ConfiguredLists::read(&config)?;
-        self.replace_with(config, lists)
-    }
-
-    /// The same with these lists; others that it names stay as they are.
+    /// Puts another configuration in force with these lists, unless it waits for a restart, and answers what is different. Other lists
+    /// that it names stay as they are.
     pub(super) fn replace_with(
         &mut self,
         config: Config,

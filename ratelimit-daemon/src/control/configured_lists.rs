@@ -11,7 +11,13 @@ use ratelimit_core::{
     lists::Reading,
 };
 
-use super::{adopt, controller::Controller, list_files::ListFile, lists::told, state::State};
+use super::{
+    adopt,
+    controller::Controller,
+    list_files::{Deadline, ListFile},
+    lists::told,
+    state::State,
+};
 
 /// The lists of a configuration, by name.
 pub struct ConfiguredLists(BTreeMap<Arc<str>, (ListFile, Reading)>);
@@ -23,8 +29,9 @@ impl ConfiguredLists {
     ///
     /// The first file that cannot be read, or is not taken as a list.
     pub fn read(config: &Config) -> Result<Self, Refused> {
+        let deadline = Deadline::default();
         let files = files(config).map(|file| {
-            let reading = file.read().map_err(|refused| {
+            let reading = file.read_by(&deadline).map_err(|refused| {
                 let named = |error: &str| format!("list {}: {error}", file.name);
                 let quoting = named(refused.in_full());
                 let error = named(&refused.error);
@@ -39,22 +46,22 @@ impl ConfiguredLists {
         files.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Reads those that can be read; the others stay as they are.
+    /// Reads those of these files that can be read.
     #[must_use]
-    pub fn read_some(config: &Config) -> Self {
-        let files = files(config).filter_map(|file| {
-            let reading = file.read().ok()?;
+    pub fn read_some(files: Vec<ListFile>) -> Self {
+        let deadline = Deadline::default();
+        let files = files.into_iter().filter_map(|file| {
+            let reading = file.read_by(&deadline).ok()?;
             Some((Arc::clone(&file.name), (file, reading)))
         });
         Self(files.collect())
     }
 }
 
-fn files(config: &Config) -> impl Iterator<Item = ListFile> {
-    config.lists.iter().map(|(name, config)| ListFile {
-        name: name.as_str().into(),
-        config: config.clone(),
-    })
+/// The files of the lists of a configuration.
+pub fn files(config: &Config) -> impl Iterator<Item = ListFile> {
+    let lists = config.lists.iter();
+    lists.map(|(name, config)| ListFile::new(name, config))
 }
 
 /// What becomes of lists when a configuration takes the place of another one.
@@ -74,7 +81,7 @@ impl State {
         let mut changes = ListChanges::default();
         for (name, list) in self.intent.lists() {
             // What was kept from the kernel goes when the others were read.
-            let is_kept = **name == *adopt::KEPT;
+            let is_kept = adopt::is_kept(name);
             if list.file.is_some() && !is_kept && !config.lists.contains_key(&**name) {
                 let (difference, edit) = self.list_edit(name, None);
                 changes.edits.extend(edit);

@@ -11,6 +11,7 @@ use tracing::warn;
 use super::{
     apply::Trials,
     attacks::Attacks,
+    configured_lists::ConfiguredLists,
     crowdsec::Connection,
     detected::Detections,
     history::History,
@@ -28,7 +29,7 @@ use super::{
 };
 use crate::{clock, datapath::Datapath, links::Links, protected::Protected};
 
-/// What does not work where the files are wrong that the daemon started with.
+/// What does not work where the daemon started with another configuration than that of the files.
 pub const CONFIGURATION: &str = "configuration";
 
 /// The state, and everything that changes it by itself.
@@ -131,7 +132,7 @@ impl Controller {
         self.keep_last_good();
         if let Some(refused) = refused {
             let error = format!(
-                "the files are wrong, and what was in force last holds until they are mended and `rlctl reload` takes them: {refused}"
+                "the files cannot be put in force, and what was in force last holds until they are mended and `rlctl reload` takes them: {refused}"
             );
             self.reloads.error = Some(refused);
             self.note_trouble(CONFIGURATION, Loudness::Error, Some(error));
@@ -155,9 +156,14 @@ impl Controller {
     }
 
     /// What is due each second: the clocks are read, bans that the kernel made are taken over, what ends ends, and the
-    /// kernel's tables are compared with what is intended.
+    /// kernel's tables are compared with what is intended. The daemon does the same step by step.
     pub fn tick(&mut self) {
         self.begin_tick();
+        if self.is_trial_over()
+            && let Ok(files) = self.returning_lists()
+        {
+            self.end_trial(ConfiguredLists::read_some(files));
+        }
         while self.compare_on() {}
     }
 
@@ -170,7 +176,6 @@ impl Controller {
             );
         }
         self.state.tick_pass_all();
-        self.tick_trial();
         self.tick_links();
         self.tick_metrics();
         self.tick_stand_in();

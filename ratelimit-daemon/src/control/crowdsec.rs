@@ -121,7 +121,7 @@ impl Controller {
             self.crowdsec.ignore(*reason, *count, value);
         }
         let edits = self.decided(update);
-        let error = self.state.edit(&edits).err().map(|refused| refused.error);
+        let error = self.state.edit(edits).err().map(|refused| refused.error);
         let (is_kept, was_kept) = (error.is_none(), self.crowdsec.error.is_none());
         let was_connected = self.crowdsec.connected == Some(true);
         if let Some(error) = error.as_ref().filter(|_| was_kept || !was_connected) {
@@ -153,7 +153,7 @@ impl Controller {
         if gone.is_empty() {
             return;
         }
-        match self.state.edit(&gone) {
+        match self.state.edit(gone) {
             Ok(changed) => info!(
                 bans = changed.removed,
                 "the configuration names no [crowdsec]: its bans ended"
@@ -191,15 +191,16 @@ impl Controller {
         })
     }
 
-    /// The edits that bring the bans to what was decided.
+    /// The edits that bring the bans to what was decided: what comes in the order of prefixes, before what goes.
     fn decided(&mut self, update: Update) -> Vec<Edit> {
-        let mut edits = Vec::new();
-        if update.whole {
-            let gone = self
-                .crowdsec_bans()
-                .filter(|it| !update.bans.contains_key(it));
-            edits.extend(gone.map(|prefix| edit(prefix, None)));
-        }
+        let gone: Vec<Edit> = if update.whole {
+            let gone = self.crowdsec_bans();
+            let gone = gone.filter(|it| update.get(*it).is_none());
+            gone.map(|prefix| edit(prefix, None)).collect()
+        } else {
+            Vec::new()
+        };
+        let mut edits = Vec::with_capacity(update.bans.len() + gone.len());
         for (prefix, wanted) in update.bans {
             let wanted = wanted.filter(|_| {
                 let may = self.state.protection.vet(prefix, Word::Cluster).is_ok();
@@ -216,6 +217,7 @@ impl Controller {
                 (_, wanted) => edits.push(edit(prefix, wanted)),
             }
         }
+        edits.extend(gone);
         edits
     }
 

@@ -178,7 +178,7 @@ impl Controller {
             taken.push(sentence);
         }
         if !edits.is_empty() {
-            self.state.edit(&edits)?;
+            self.state.edit(edits)?;
         }
         for sentence in &taken {
             let count = self.detections.by_policy.entry(sentence.policy.clone());
@@ -215,7 +215,7 @@ impl Controller {
         let edits: Vec<_> = forgotten
             .map(|source| Edit::Offence(source, None))
             .collect();
-        self.end(&edits)
+        self.end(edits)
     }
 }
 

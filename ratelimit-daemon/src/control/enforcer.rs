@@ -372,7 +372,8 @@ impl Enforcer {
 
     /// Changes entries, those that go after the others.
     fn try_change(&mut self, changes: Changes, undo: &mut Vec<Undo>) -> Result<(), DatapathError> {
-        let mut present = Vec::new();
+        let coming = changes.iter().filter(|(_, entry)| entry.is_some());
+        let mut present = Vec::with_capacity(coming.count());
         let mut gone = Vec::new();
         for (prefix, entry) in changes {
             match (self.entry(prefix), entry) {
@@ -443,15 +444,18 @@ impl Enforcer {
         // A prefix that several changes are about stands in there more than once.
         entries.sort_unstable_by_key(|(prefix, _)| *prefix);
         entries.dedup_by_key(|(prefix, _)| *prefix);
-        undo.reserve(entries.len());
+        let mut new = Vec::new();
         for (prefix, _) in &entries {
             let before = self.entry(*prefix);
             if before.is_none() {
                 self.guards.add(*prefix, &mut *self.datapath);
                 self.counts[IpFamily::of(prefix.address()) as usize] += 1;
+                new.push(*prefix);
+            } else {
+                undo.push(Undo::Entry(*prefix, before));
             }
-            undo.push(Undo::Entry(*prefix, before));
         }
+        undo.push(Undo::New(new));
         let Self {
             datapath, progress, ..
         } = self;
@@ -586,6 +590,7 @@ impl Enforcer {
                     self.put(&[(prefix, Entry::both(before))], &mut Vec::new())
                 }
                 Undo::Entry(prefix, None) => self.take_away(&[prefix], &mut Vec::new()),
+                Undo::New(prefixes) => self.take_all_away(&prefixes, &mut Vec::new()),
                 Undo::Classes(before) => {
                     let answer = self.datapath.set_classes(&before);
                     self.held.classes = before;
@@ -616,6 +621,8 @@ impl Enforcer {
 /// What takes a step back.
 enum Undo {
     Entry(Prefix, Option<ListEntry>),
+    /// Entries of which there were none before.
+    New(Vec<Prefix>),
     Classes(ClassTables),
     PassAllUntil(Instant),
     DetectionLimit(BanBudgets),

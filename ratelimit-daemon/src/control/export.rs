@@ -81,6 +81,17 @@ impl State {
 }
 
 impl Export {
+    /// A list, with all that is known of its entries.
+    #[must_use]
+    pub fn of_list_alone(name: Arc<str>, list: Arc<List>) -> Self {
+        Self {
+            format: ExportFormat::Json,
+            has_bans: false,
+            allows: Vec::new(),
+            lists: vec![(name, list)],
+        }
+    }
+
     /// The lines of bans.
     #[must_use]
     pub fn of_bans(&self, bans: &[BanEntry]) -> String {

@@ -325,7 +325,7 @@ impl Controller {
             // Each entry goes into the kernel, and each change into the database.
             let entries = edits.iter().flat_map(Edit::prefixes).count();
             self.progress.begin((entries + edits.len()) as u64);
-            let edited = self.state.edit(&edits);
+            let edited = self.state.edit(edits);
             self.progress.end();
             edited?;
         }

@@ -5,7 +5,7 @@
 //! keys, so nobody but the daemon's user reads it.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write},
     marker::PhantomData,
     path::{Path, PathBuf},
@@ -60,15 +60,8 @@ impl<T: Serialize + DeserializeOwned> Kept<T> {
     /// When it cannot be written; then the one before stands.
     pub fn write(&self, document: &T) -> anyhow::Result<()> {
         let text = serde_json::to_vec_pretty(document)?;
-        let beside = self.path.with_extension("new");
-        let write = || -> io::Result<()> {
-            let mut file = private::create(&beside)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&beside, &self.path)?;
-            self.sync_directory()
-        };
-        write().with_context(|| self.context("writing"))
+        private::replace(&self.path, |file| file.write_all(&text))
+            .with_context(|| self.context("writing"))
     }
 
     /// Removes it, if it is there.
@@ -81,8 +74,7 @@ impl<T: Serialize + DeserializeOwned> Kept<T> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             removed => removed.with_context(|| self.context("removing"))?,
         }
-        self.sync_directory()
-            .with_context(|| self.context("removing"))
+        private::sync_directory_of(&self.path).with_context(|| self.context("removing"))
     }
 
     /// Replaces it, or removes it where there is none to be.
@@ -123,11 +115,6 @@ impl<T: Serialize + DeserializeOwned> Kept<T> {
     /// Why it does not say what it was to say last.
     pub fn behind(&self) -> Option<&str> {
         self.behind.as_deref()
-    }
-
-    fn sync_directory(&self) -> io::Result<()> {
-        let directory = self.path.parent().unwrap_or(Path::new("."));
-        File::open(directory)?.sync_all()
     }
 
     fn context(&self, doing: &str) -> String {

@@ -1,5 +1,5 @@
-//! The configuration that was in force last, kept in the state directory: a daemon whose files are wrong starts with it, so that a
-//! typing error and a reboot do not leave the host without protection.
+//! The configuration that was in force last, kept in the state directory: a daemon whose files are wrong, or say what the kernel refuses,
+//! starts with it, so that a typing error and a reboot do not leave the host without protection.
 
 use std::{
     fs,
@@ -50,7 +50,7 @@ impl Start {
                 };
                 Ok((start, warnings))
             }
-            Err(error) => match last(main) {
+            Err(error) => match last(&state_directory(main), main) {
                 Some((config, texts)) => {
                     let refused = Some(error.to_string());
                     Ok((
@@ -65,6 +65,20 @@ impl Start {
                 None => Err(error),
             },
         }
+    }
+
+    /// What was in force last in place of this configuration, which cannot be put in force for what `error` says; `None` where that is
+    /// the same, is not known, or has other paths.
+    #[must_use]
+    pub fn before(&self, error: &anyhow::Error) -> Option<Self> {
+        let main = self.config.files.first()?;
+        let (config, texts) = last(&self.config.paths.state, main)?;
+        let is_other = texts != self.texts && config.paths == self.config.paths;
+        is_other.then(|| Self {
+            config,
+            texts,
+            refused: Some(format!("{error:#}")),
+        })
     }
 }
 
@@ -127,8 +141,8 @@ impl LastGood {
 }
 
 /// The configuration that was in force last with this file; `None` where there was none, or it is not understood any more.
-fn last(main: &Path) -> Option<(Config, Vec<File>)> {
-    let kept = Kept::<Document>::new(&state_directory(main), "config.json");
+fn last(state: &Path, main: &Path) -> Option<(Config, Vec<File>)> {
+    let kept = Kept::<Document>::new(state, "config.json");
     let document = kept.read().ok().flatten()?;
     let is_of_main = document.main == main;
     let (config, _) = config::parse(&document.files).ok().filter(|_| is_of_main)?;

@@ -16,7 +16,13 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{adopt, controller::Controller, import::Ends, list_files::ListFile, state::State};
+use super::{
+    adopt,
+    controller::Controller,
+    import::Ends,
+    list_files::{Deadline, ListFile},
+    state::State,
+};
 use crate::clock;
 
 /// The author of what a file says.
@@ -107,12 +113,10 @@ impl Controller {
         let mut lines = self.forget_lists();
         let lists = self.state.intent.config.lists.clone();
         self.list_files.retain(&lists);
-        for (name, config) in lists {
-            let file = ListFile {
-                name: name.as_str().into(),
-                config,
-            };
-            let reading = file.read();
+        let deadline = Deadline::default();
+        for (name, config) in &lists {
+            let file = ListFile::new(name, config);
+            let reading = file.read_by(&deadline);
             lines.extend(self.take_list(&file, reading));
         }
         lines
@@ -242,7 +246,7 @@ impl Controller {
         self.pruned = std::time::Instant::now();
         for (name, list) in due {
             let (_, edit) = self.state.list_edit(&name, Some(list));
-            self.end(edit.as_slice())?;
+            self.end(edit.into_iter().collect())?;
         }
         Ok(())
     }
@@ -254,7 +258,7 @@ impl Controller {
         let gone =
             lists.filter(|(name, list)| list.file.is_some() && !configured.contains_key(&***name));
         // What was kept from the kernel goes when the others were read.
-        let gone = gone.filter(|(name, _)| ***name != *adopt::KEPT);
+        let gone = gone.filter(|(name, _)| !adopt::is_kept(name));
         let gone: Vec<Arc<str>> = gone.map(|(name, _)| Arc::clone(name)).collect();
         let mut lines = Vec::new();
         for name in gone {

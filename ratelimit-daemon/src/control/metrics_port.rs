@@ -1,6 +1,7 @@
 //! Where metrics are served: a port that somebody else holds keeps nothing from working, and is tried again each second.
 
 use std::{
+    io,
     net::{SocketAddr, TcpListener},
     time::{Duration, Instant},
 };
@@ -49,7 +50,8 @@ impl MetricsPort {
                 None
             }
             Err(error) => wanted.map(|address| {
-                format!("listening on {address}: {error}; metrics and /healthz are not served, and it is tried again each second")
+                let hint = hint(address, &error);
+                format!("listening on {address}: {error}{hint}; metrics and /healthz are not served, and it is tried again each second")
             }),
         }
     }
@@ -65,6 +67,18 @@ impl MetricsPort {
         let waited = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
         self.wanted.is_some() && !self.is_bound && waited
     }
+}
+
+/// What to do about a port that is not for everybody: the daemon has no privilege that it could use.
+fn hint(address: SocketAddr, error: &io::Error) -> String {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return String::new();
+    }
+    let port = address.port();
+    format!(
+        " (the daemon has no privileges: write a port from 1024 on, or let everybody have this one with \
+         `sysctl net.ipv4.ip_unprivileged_port_start={port}`)"
+    )
 }
 
 impl Controller {
@@ -117,5 +131,15 @@ mod tests {
         assert!(listeners.try_recv().is_err(), "it is had already");
         assert_eq!(port.open(None), None);
         assert!(listeners.try_recv().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_port_that_takes_privileges_is_refused_with_what_to_write() {
+        let address = "127.0.0.1:80".parse().unwrap();
+        let hint = |kind: io::ErrorKind| hint(address, &kind.into());
+        let refused = hint(io::ErrorKind::PermissionDenied);
+        assert!(refused.contains("from 1024 on"), "{refused}");
+        assert!(refused.contains("port_start=80`"), "{refused}");
+        assert_eq!(hint(io::ErrorKind::AddrInUse), "");
     }
 }

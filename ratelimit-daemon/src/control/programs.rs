@@ -9,7 +9,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{commands::require_prefixes, controller::Controller, term};
+use super::{commands::require_prefixes, controller::Controller, record::Cause, term};
 use crate::protected::Word;
 
 /// The longest name of a program, in bytes.
@@ -42,7 +42,7 @@ impl Controller {
         };
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
-        let mut changed = self.state.edit(&edits)?;
+        let mut changed = self.state.edit(edits)?;
         changed.until = term::told(until);
         Ok(changed)
     }
@@ -55,7 +55,7 @@ impl Controller {
     pub fn unban_by_program(
         &mut self,
         request: ProgramUnbanRequest,
-        _: &str,
+        author: &str,
     ) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
         let origin = origin(&request.program)?;
@@ -63,7 +63,7 @@ impl Controller {
         let (present, absent): (Vec<Prefix>, _) = request.prefixes.into_iter().partition(has);
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), None);
         let edits: Vec<Edit> = present.iter().map(edit).collect();
-        let changed = self.state.edit(&edits)?;
+        let changed = self.state.apply(edits, Cause::User(author))?;
         Ok(Changed { absent, ..changed })
     }
 }

@@ -18,7 +18,7 @@ use ratelimit_core::{
 };
 use tracing::debug;
 
-use super::{change_log, journal::Journal, state::State, term, views};
+use super::{change_log, journal::Journal, state::State, term, unwritten::intended, views};
 use crate::clock;
 
 /// The bans of one change that are told one by one; of more, how many of each origin.
@@ -58,18 +58,21 @@ impl State {
         &self.journal
     }
 
-    /// Records edits that were made; `reverse` has what was before each.
-    pub(super) fn record_edits(&mut self, edits: &[Edit], reverse: &[Edit], cause: Cause<'_>) {
-        change_log::tell(edits, reverse, cause);
+    /// Records edits that were made; `reverse` has those that take them back.
+    pub(super) fn record_edits(&mut self, reverse: &[Edit], cause: Cause<'_>) {
+        let changed = || {
+            let pairs = reverse.iter();
+            let pairs = pairs.map(|before| (intended(before, &self.intent), before));
+            pairs.filter(|(edit, before)| edit != *before)
+        };
+        change_log::tell(changed, cause);
         let is_ban = |edit: &Edit| matches!(edit, Edit::Ban(..));
-        let are_many = edits.iter().filter(|edit| is_ban(edit)).count() > BANS_TOLD;
-        let changed = edits.iter().zip(reverse);
-        let changed = changed.filter(|(edit, before)| edit != before);
-        let one_by_one = changed.filter(|(edit, _)| !(are_many && is_ban(edit)));
-        let events = one_by_one.filter_map(|(edit, before)| event(edit, before, cause));
+        let are_many = reverse.iter().filter(|edit| is_ban(edit)).count() > BANS_TOLD;
+        let one_by_one = changed().filter(|(edit, _)| !(are_many && is_ban(edit)));
+        let events = one_by_one.filter_map(|(edit, before)| event(&edit, before, cause));
         let mut events: Vec<What> = events.collect();
         if are_many {
-            events.extend(summaries(edits, reverse, cause));
+            events.extend(summaries(changed(), cause));
         }
         let now = Timestamp::now();
         for what in events {
@@ -216,20 +219,14 @@ fn ban_gone(prefix: Prefix, origin: &Origin, row: &BanRow, cause: Cause<'_>) -> 
     }
 }
 
-/// How many bans of each origin came and went.
-fn summaries(edits: &[Edit], reverse: &[Edit], cause: Cause<'_>) -> Vec<What> {
-    let mut added: BTreeMap<&Origin, (usize, Option<Arc<str>>)> = BTreeMap::new();
+/// How many bans of each origin came and went, of edits with what was before each.
+fn summaries<'e>(changed: impl Iterator<Item = (Edit, &'e Edit)>, cause: Cause<'_>) -> Vec<What> {
+    let mut added: BTreeMap<Origin, (usize, Option<Arc<str>>)> = BTreeMap::new();
     let mut removed: BTreeMap<&Origin, usize> = BTreeMap::new();
-    for pair in edits
-        .iter()
-        .zip(reverse)
-        .filter(|(edit, before)| edit != before)
-    {
+    for pair in changed {
         match pair {
             (Edit::Ban(_, origin, Some(row)), _) => {
-                let (count, _) = added
-                    .entry(origin)
-                    .or_insert_with(|| (0, Some(Arc::clone(&row.author))));
+                let (count, _) = added.entry(origin).or_insert_with(|| (0, Some(row.author)));
                 *count += 1;
             }
             (Edit::Ban(..), Edit::Ban(_, origin, Some(_))) => {
@@ -241,7 +238,7 @@ fn summaries(edits: &[Edit], reverse: &[Edit], cause: Cause<'_>) -> Vec<What> {
     let added = added.into_iter().map(|(origin, (count, by))| What::Bans {
         change: BanChange::Added,
         count,
-        origin: origin.clone(),
+        origin,
         by,
     });
     let removed = removed.into_iter().map(|(origin, count)| What::Bans {

@@ -17,6 +17,11 @@ impl Reminder {
         }
         is_due
     }
+
+    /// Whether it was told.
+    pub const fn is_told(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 #[cfg(test)]

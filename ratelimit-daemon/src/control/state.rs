@@ -18,6 +18,7 @@ use super::{
     enforcer::{Changes, Enforcer},
     event_log::EventLog,
     journal::Journal,
+    list_copies::ListCopies,
     pass_all::PassAll,
     progress::Progress,
     protection::Protection,
@@ -25,7 +26,7 @@ use super::{
     reserve::Filling,
     store::Store,
     timekeeper::Reading,
-    unwritten::Unwritten,
+    unwritten::{self, Unwritten},
 };
 use crate::{
     clock, cpus,
@@ -55,6 +56,7 @@ pub struct State {
     pub(super) enforcer: Enforcer,
     pub(super) store: Store,
     pub(super) unwritten: Unwritten,
+    pub(super) list_copies: ListCopies,
     pub(super) journal: Journal,
     pub(super) event_log: EventLog,
     pub(super) protection: Protection,
@@ -78,6 +80,7 @@ impl State {
         let (event_log, changes) = EventLog::open(&config.paths.state);
         let mut state = Self {
             protection: Protection::new(protected),
+            list_copies: ListCopies::beside(&config.paths.state),
             pass_all: PassAll::restore(&config.paths.state),
             intent: store.restore(config)?,
             rules: Rules::default(),
@@ -101,6 +104,7 @@ impl State {
         state
             .adopt_lists()
             .context("keeping what the kernel holds")?;
+        state.list_copies.reconcile(state.intent.lists());
         state
             .enforce_all()
             .context("filling the tables in the kernel")?;
@@ -114,7 +118,7 @@ impl State {
     /// # Errors
     ///
     /// Why none of them was made.
-    pub fn edit(&mut self, edits: &[Edit]) -> Result<Changed, Refused> {
+    pub fn edit(&mut self, edits: impl Into<Vec<Edit>>) -> Result<Changed, Refused> {
         self.apply(edits, Cause::Origin)
     }
 
@@ -123,11 +127,20 @@ impl State {
     /// # Errors
     ///
     /// Why none of them was made.
-    pub(super) fn apply(&mut self, edits: &[Edit], cause: Cause<'_>) -> Result<Changed, Refused> {
-        let given_way = self.make_room(edits)?;
-        let count = given_way.len();
-        let all: Vec<Edit> = given_way.into_iter().chain(edits.iter().cloned()).collect();
-        let changed = self.edit_all(&all, count, cause)?;
+    pub(super) fn apply(
+        &mut self,
+        edits: impl Into<Vec<Edit>>,
+        cause: Cause<'_>,
+    ) -> Result<Changed, Refused> {
+        let edits = edits.into();
+        let mut all = self.make_room(&edits)?;
+        let count = all.len();
+        if count == 0 {
+            all = edits;
+        } else {
+            all.extend(edits);
+        }
+        let changed = self.edit_all(all, count, cause)?;
         self.note_given_way(count);
         Ok(changed)
     }
@@ -142,23 +155,20 @@ impl State {
         self.unwritten.end_group(&mut self.store);
     }
 
-    /// Makes changes of which the first `giving_way` free entries for the others, and are not told.
+    /// Makes changes of which the first `giving_way` free entries for the others, and are not told. Of a million of them there is one copy:
+    /// what is intended takes them in, and leaves what takes them back.
     fn edit_all(
         &mut self,
-        edits: &[Edit],
+        mut edits: Vec<Edit>,
         giving_way: usize,
         cause: Cause<'_>,
     ) -> Result<Changed, Refused> {
-        let before = edits.iter().any(Edit::is_of_policy).then(|| self.clock());
-        let reverse: Vec<Edit> = edits
-            .iter()
-            .cloned()
-            .map(|edit| self.intent.edit(edit))
-            .collect();
-        if let Err(error) = self.try_edit(edits, giving_way) {
-            for edit in reverse.iter().rev() {
-                self.intent.edit(edit.clone());
-            }
+        let clock = edits.iter().any(Edit::is_of_policy).then(|| self.clock());
+        self.intent.edit_all(&mut edits);
+        let mut reverse = edits;
+        if let Err(error) = self.try_edit(&reverse, giving_way) {
+            reverse.reverse();
+            self.intent.edit_all(&mut reverse);
             // What failed took itself back; this does the same with what was compiled.
             if let Err(error) = self.compile(&reverse).and_then(|()| self.enforce(&reverse)) {
                 warn!(
@@ -169,21 +179,25 @@ impl State {
             return Err(refusal(error));
         }
         self.enlarge_regions();
-        if before.is_some() {
-            self.tell_clock(before.as_ref());
+        if clock.is_some() {
+            self.tell_clock(clock.as_ref());
         }
-        if edits.iter().any(|edit| self.protection.is_met_by(edit)) {
+        if reverse.iter().any(|edit| self.protection.is_met_by(edit)) {
             self.tell_spared();
         }
         // The kernel comes before the database: what was acknowledged is in both, or told as not written yet, and what is in the
         // kernel alone after a crash is taken away at the next start.
         match cause {
             // What has ended is forgotten with the others of this second.
-            Cause::Time => self.unwritten.later(edits),
-            Cause::Origin | Cause::User(_) => self.unwritten.write(edits, &mut self.store),
+            Cause::Time => self.unwritten.later(&reverse),
+            Cause::Origin | Cause::User(_) => {
+                self.unwritten
+                    .write(&reverse, &self.intent, &mut self.store);
+            }
         }
-        self.record_edits(edits, &reverse, cause);
-        Ok(summary(&edits[giving_way..], &reverse[giving_way..]))
+        self.list_copies.keep(&reverse, self.intent.lists());
+        self.record_edits(&reverse, cause);
+        Ok(self.summary(&reverse[giving_way..]))
     }
 
     fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
@@ -207,24 +221,20 @@ impl State {
         let given_way = self
             .make_room(lists)
             .map_err(|refused| anyhow!(refused.error))?;
-        let edits: Vec<Edit> = given_way.iter().chain(lists).cloned().collect();
+        let mut edits: Vec<Edit> = given_way.iter().chain(lists).cloned().collect();
         let clock = self.clock();
         let before = std::mem::replace(&mut self.intent.config, config);
         let (rules, policies) = (self.rules.clone(), Arc::clone(&self.policies));
         let classes = self.classes.clone();
         let left_out = self.intent.left_out.clone();
-        let reverse: Vec<Edit> = edits
-            .iter()
-            .cloned()
-            .map(|edit| self.intent.edit(edit))
-            .collect();
+        self.intent.edit_all(&mut edits);
+        let mut reverse = edits;
         let answer = self
             .compile_anew(on_trial)
-            .and_then(|()| self.enforce_all_after(&edits[..given_way.len()]));
+            .and_then(|()| self.enforce_all_after(&reverse[..given_way.len()]));
         if answer.is_err() {
-            for edit in reverse.into_iter().rev() {
-                self.intent.edit(edit);
-            }
+            reverse.reverse();
+            self.intent.edit_all(&mut reverse);
             self.intent.config = before;
             self.intent.left_out = left_out;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
@@ -237,14 +247,12 @@ impl State {
                 );
             }
         } else {
-            if !edits.is_empty() {
-                self.unwritten.write(&edits, &mut self.store);
+            if !reverse.is_empty() {
+                self.unwritten
+                    .write(&reverse, &self.intent, &mut self.store);
+                self.list_copies.keep(&reverse, self.intent.lists());
             }
-            self.record_edits(
-                &edits[given_way.len()..],
-                &reverse[given_way.len()..],
-                Cause::Origin,
-            );
+            self.record_edits(&reverse[given_way.len()..], Cause::Origin);
             self.note_given_way(given_way.len());
             self.enlarge_regions();
             self.retry_left_out(on_trial);
@@ -441,11 +449,24 @@ impl State {
 
     /// Forgets what ended while no daemon ran, before anything is compiled.
     fn drop_ended(&mut self) {
-        let edits = self.intent.ended(clock::now());
-        for edit in &edits {
-            self.intent.edit(edit.clone());
+        let mut edits = self.intent.ended(clock::now());
+        self.intent.edit_all(&mut edits);
+        self.unwritten.write(&edits, &self.intent, &mut self.store);
+    }
+
+    /// What changes came to, of which these take them back.
+    fn summary(&self, reverse: &[Edit]) -> Changed {
+        let mut changed = Changed::default();
+        for before in reverse {
+            let after = unwritten::intended(before, &self.intent);
+            match (exists(before), exists(&after)) {
+                (false, true) => changed.added += 1,
+                (true, true) => changed.updated += 1,
+                (true, false) => changed.removed += 1,
+                (false, false) => {}
+            }
         }
-        self.unwritten.write(&edits, &mut self.store);
+        changed
     }
 }
 
@@ -461,19 +482,6 @@ fn refusal(error: anyhow::Error) -> Refused {
             .hint("end bans or shorten lists; `rlctl status` shows how full the maps are");
     }
     refused
-}
-
-fn summary(edits: &[Edit], reverse: &[Edit]) -> Changed {
-    let mut changed = Changed::default();
-    for (edit, before) in edits.iter().zip(reverse) {
-        match (exists(before), exists(edit)) {
-            (false, true) => changed.added += 1,
-            (true, true) => changed.updated += 1,
-            (true, false) => changed.removed += 1,
-            (false, false) => {}
-        }
-    }
-    changed
 }
 
 fn exists(edit: &Edit) -> bool {

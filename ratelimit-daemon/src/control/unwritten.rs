@@ -67,6 +67,16 @@ impl Key {
     }
 }
 
+/// What `edit` is about, as it is intended, with the prefixes that it names.
+pub fn intended(edit: &Edit, intent: &Intent) -> Edit {
+    match (edit, Key::of(edit).intended(intent)) {
+        (Edit::List(_, _, touched), Edit::List(name, list, _)) => {
+            Edit::List(name, list, Arc::clone(touched))
+        }
+        (_, intended) => intended,
+    }
+}
+
 /// What is to be written, and why it was not.
 #[derive(Default)]
 pub struct Unwritten {
@@ -85,14 +95,15 @@ struct Failed {
 }
 
 impl Unwritten {
-    /// Writes what was changed. Where that fails it is in force all the same, and written later.
-    pub fn write(&mut self, edits: &[Edit], store: &mut Store) {
+    /// Writes what `edits` are about, as it is intended. Where that fails it is in force all the same, and written later.
+    pub fn write(&mut self, edits: &[Edit], intent: &Intent, store: &mut Store) {
         if self.failed.is_some() {
             self.later(edits);
             return;
         }
         let begun = Instant::now();
-        match (store.write(edits), &mut self.group) {
+        let rows = edits.iter().map(|edit| Key::of(edit).intended(intent));
+        match (store.write(rows), &mut self.group) {
             (Ok(()), Some(group)) => group.extend(edits.iter().map(Key::of)),
             (Ok(()), None) => {}
             (Err(error), _) => {
@@ -131,11 +142,10 @@ impl Unwritten {
             return;
         }
         let begun = Instant::now();
-        let edits: Vec<Edit> = self.keys.iter().map(|key| key.intended(intent)).collect();
-        match store.write(&edits) {
+        match store.write(self.keys.iter().map(|key| key.intended(intent))) {
             Ok(()) => {
                 if self.failed.is_some() {
-                    let count = edits.len();
+                    let count = self.keys.len();
                     info!(count, "changes are in the database at last");
                 }
                 *self = Self::default();
@@ -176,6 +186,7 @@ impl State {
     pub fn write_last(&mut self) {
         self.unwritten.failed = None;
         self.write_unwritten();
+        self.list_copies.finish();
         if let Some(unwritten) = self.unwritten.behind() {
             error!(
                 unwritten,
@@ -194,7 +205,7 @@ impl Controller {
     /// Ends bans, allows and limits that are over.
     pub(super) fn end_what_is_over(&mut self) {
         let edits = self.state.intent.ended(clock::now());
-        if let Err(refused) = self.end(&edits) {
+        if let Err(refused) = self.end(edits) {
             warn!(error = refused.error, "what is over could not be ended");
         }
     }
@@ -204,7 +215,7 @@ impl Controller {
     /// # Errors
     ///
     /// Why all of it goes on.
-    pub(super) fn end(&mut self, edits: &[Edit]) -> Result<(), Refused> {
+    pub(super) fn end(&mut self, edits: Vec<Edit>) -> Result<(), Refused> {
         if edits.is_empty() {
             return Ok(());
         }

@@ -1,6 +1,10 @@
 //! What the local API answers to `GET /v1/decisions/stream`.
 
-use std::{borrow::Cow, fmt};
+use std::{
+    borrow::Cow,
+    fmt,
+    io::{BufReader, Read},
+};
 
 use jiff::SignedDuration;
 use ratelimit_core::{
@@ -24,17 +28,17 @@ pub enum Side {
     Deleted,
 }
 
-/// Reads an answer decision by decision: none of them stays in memory. An answer without one of the two lists is none: a list that
+/// Reads an answer decision by decision, as it comes: neither it nor one of them stays in memory. An answer without one of the two lists is none: a list that
 /// is missing is not taken for an empty one.
 ///
 /// # Errors
 ///
 /// When it is no answer, or has too many decisions. Some of them may have been told.
 pub fn read<'a>(
-    bytes: &'a [u8],
+    answer: impl Read,
     mut take: impl FnMut(Side, &Decision<'a>),
 ) -> Result<(), serde_json::Error> {
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let mut deserializer = serde_json::Deserializer::from_reader(BufReader::new(answer));
     deserializer.deserialize_map(Lists(&mut take))?;
     deserializer.end()
 }

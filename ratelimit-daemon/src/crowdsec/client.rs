@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Collected, Empty, LengthLimitError, Limited};
 use hyper::{
     Request, StatusCode,
     body::{Bytes, Incoming},
@@ -16,7 +16,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
     task::JoinSet,
-    time::timeout,
+    time::{Instant, timeout_at},
 };
 
 use super::{
@@ -83,19 +83,26 @@ impl Client {
         Self { address, key }
     }
 
-    /// The answer, as it came: with all decisions where `whole`, else with what changed since the one before.
+    /// The answer: with all decisions where `whole`, else with what changed since the one before.
     ///
     /// # Errors
     ///
     /// Why there is none.
-    pub async fn pull(&self, whole: bool) -> Result<Bytes, PullError> {
-        let exchange = self.exchange(whole);
-        timeout(TIMEOUT, exchange)
-            .await
-            .map_err(|_| PullError::Silence)?
+    pub async fn pull(&self, whole: bool) -> Result<Answer, PullError> {
+        let deadline = Instant::now() + TIMEOUT;
+        let exchange = timeout_at(deadline, self.exchange(whole));
+        let (body, connection) = exchange.await.map_err(|_| PullError::Silence)??;
+        Ok(Answer {
+            body: Limited::new(body, ANSWER_BYTES_MAX),
+            deadline,
+            _connection: connection,
+        })
     }
 
-    async fn exchange(&self, whole: bool) -> Result<Bytes, PullError> {
+    async fn exchange(
+        &self,
+        whole: bool,
+    ) -> Result<(Incoming, JoinSet<hyper::Result<()>>), PullError> {
         let key = key::read(&self.key).await?;
         let mut key = HeaderValue::from_str(key.expose()).expect("a key is a word of ASCII");
         key.set_sensitive(true);
@@ -129,7 +136,38 @@ impl Client {
     }
 }
 
-async fn ask<S>(stream: S, request: Request<Empty<Bytes>>) -> Result<Bytes, PullError>
+/// An answer, as it comes.
+#[derive(Debug)]
+pub struct Answer {
+    body: Limited<Incoming>,
+    deadline: Instant,
+    _connection: JoinSet<hyper::Result<()>>,
+}
+
+impl Answer {
+    /// The next bytes; none behind the last.
+    ///
+    /// # Errors
+    ///
+    /// Why there are no more.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, PullError> {
+        loop {
+            let frame = timeout_at(self.deadline, self.body.frame()).await;
+            let Some(frame) = frame.map_err(|_| PullError::Silence)? else {
+                return Ok(None);
+            };
+            // Behind the bytes there may be headers.
+            if let Ok(bytes) = frame.map_err(of_body)?.into_data() {
+                return Ok(Some(bytes));
+            }
+        }
+    }
+}
+
+async fn ask<S>(
+    stream: S,
+    request: Request<Empty<Bytes>>,
+) -> Result<(Incoming, JoinSet<hyper::Result<()>>), PullError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -139,10 +177,11 @@ where
     task.spawn(connection);
     let (head, body) = sender.send_request(request).await?.into_parts();
     if head.status == StatusCode::OK {
-        return read(body, ANSWER_BYTES_MAX).await;
+        return Ok((body, task));
     }
     // Whatever it says of a failure: the status is told.
-    let body = read(body, ERROR_BYTES_MAX).await.unwrap_or_default();
+    let body = Limited::new(body, ERROR_BYTES_MAX).collect().await;
+    let body = body.map(Collected::to_bytes).unwrap_or_default();
     match head.status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             Err(PullError::Forbidden(message(&body)))
@@ -154,16 +193,14 @@ where
     }
 }
 
-async fn read(body: Incoming, bytes_max: usize) -> Result<Bytes, PullError> {
-    let body = Limited::new(body, bytes_max).collect().await;
-    let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
+fn of_body(error: Box<dyn std::error::Error + Send + Sync>) -> PullError {
+    match error.downcast::<hyper::Error>() {
         Ok(error) => PullError::Broken(*error),
         Err(error) => {
             debug_assert!(error.is::<LengthLimitError>());
             PullError::TooLong
         }
-    })?;
-    Ok(body.to_bytes())
+    }
 }
 
 /// What the API says beside a status.

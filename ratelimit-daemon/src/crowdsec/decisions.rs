@@ -1,7 +1,8 @@
 //! The decisions that hold, and the bans that come of them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    io,
     sync::Arc,
     time::Duration,
 };
@@ -21,11 +22,19 @@ const LASTS_MAX: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
 /// The characters of a text that are kept.
 const TEXT_MAX: usize = 256;
 
-/// The decisions that hold, each by its prefix and number.
+/// The decisions that hold, each by its prefix and number: 48 bytes of a million.
 #[derive(Debug, Default)]
 pub struct Decisions {
-    held: BTreeMap<(Prefix, u64), Wanted>,
-    texts: HashSet<Arc<str>>,
+    held: BTreeMap<(Prefix, u64), Held>,
+    texts: Texts,
+}
+
+/// A decision that holds.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    until: Instant,
+    reason: TextId,
+    author: TextId,
 }
 
 /// A ban to be.
@@ -42,8 +51,8 @@ pub struct Wanted {
 /// What an answer changes.
 #[derive(Debug, Default, PartialEq)]
 pub struct Update {
-    /// Bans to be, and prefixes whose bans are over.
-    pub bans: BTreeMap<Prefix, Option<Wanted>>,
+    /// Bans to be, and prefixes whose bans are over, in the order of the prefixes.
+    pub bans: Vec<(Prefix, Option<Wanted>)>,
     /// Whether these are all bans: any other is over.
     pub whole: bool,
     /// How many decisions hold.
@@ -52,94 +61,174 @@ pub struct Update {
     pub ignored: BTreeMap<Ignored, (u64, String)>,
 }
 
+impl Update {
+    /// What it says of a prefix.
+    #[must_use]
+    pub fn get(&self, prefix: Prefix) -> Option<&Option<Wanted>> {
+        let index = self.bans.binary_search_by_key(&prefix, |(it, _)| *it);
+        Some(&self.bans[index.ok()?].1)
+    }
+}
+
+/// What an answer has.
+#[derive(Default)]
+struct Read {
+    new: Vec<((Prefix, u64), Held)>,
+    ignored: BTreeMap<Ignored, (u64, String)>,
+}
+
 impl Decisions {
     /// Takes in an answer that has all decisions.
     ///
     /// # Errors
     ///
-    /// When it is no answer. What is held then is a part of it.
-    pub fn replace(&mut self, answer: &[u8], now: Instant) -> Result<Update, serde_json::Error> {
+    /// When it is no answer. Nothing is held then.
+    pub fn replace(
+        &mut self,
+        answer: impl io::Read,
+        now: Instant,
+    ) -> Result<Update, serde_json::Error> {
         *self = Self::default();
-        let mut update = self.take(answer, true, now)?;
-        update.whole = true;
-        Ok(update)
+        // In an answer with all decisions the other list has all that ever ended.
+        let Read { new, ignored } = self.read(answer, now, |_| {})?;
+        // A tree that is made of many at once is full.
+        self.held = new.into_iter().collect();
+        let mut bans = Vec::with_capacity(self.held.len());
+        let mut decisions = self.held.iter().peekable();
+        while let Some(((prefix, _), _)) = decisions.peek() {
+            let prefix = *prefix;
+            let same = std::iter::from_fn(|| decisions.next_if(|((it, _), _)| *it == prefix));
+            let longest = same.map(|(_, held)| *held).max_by_key(|held| held.until);
+            bans.push((prefix, longest.map(|held| self.wanted(held))));
+        }
+        Ok(Update {
+            bans,
+            whole: true,
+            decisions: self.held.len(),
+            ignored,
+        })
     }
 
     /// Takes in an answer that has what changed.
     ///
     /// # Errors
     ///
-    /// As of [`replace`](Self::replace).
-    pub fn change(&mut self, answer: &[u8], now: Instant) -> Result<Update, serde_json::Error> {
-        self.take(answer, false, now)
-    }
-
-    fn take(
+    /// When it is no answer. What is held is as before.
+    pub fn change(
         &mut self,
-        answer: &[u8],
-        whole: bool,
+        answer: impl io::Read,
         now: Instant,
     ) -> Result<Update, serde_json::Error> {
-        let mut update = Update::default();
+        let mut deleted = Vec::new();
+        let Read { new, ignored } = self.read(answer, now, |key| deleted.push(key))?;
         let mut touched = BTreeSet::new();
+        for (key, held) in new {
+            touched.insert(key.0);
+            self.held.insert(key, held);
+        }
         // A decision may end between the moments at which the API gathers the two lists: it is on both then.
-        let mut gone = Vec::new();
-        answer::read(answer, |side, decision| match side {
-            Side::New => match self.hold(decision, now) {
-                Ok(prefix) => touched.extend(prefix),
-                Err(reason) => {
-                    let value = || (0, cut(&decision.value, TEXT_MAX).to_owned());
-                    update.ignored.entry(reason).or_insert_with(value).0 += 1;
-                }
-            },
-            // In an answer with all decisions those are all that ever ended.
-            Side::Deleted if whole => {}
-            Side::Deleted => gone.extend(decision.prefix().map(|prefix| (prefix, decision.id))),
-        })?;
-        for key in gone {
+        for key in deleted {
             touched.extend(self.held.remove(&key).map(|_| key.0));
         }
         let bans = touched.into_iter();
-        update.bans = bans
-            .map(|prefix| (prefix, self.longest(prefix, now)))
-            .collect();
-        update.decisions = self.held.len();
-        Ok(update)
+        Ok(Update {
+            bans: bans
+                .map(|prefix| (prefix, self.longest(prefix, now)))
+                .collect(),
+            whole: false,
+            decisions: self.held.len(),
+            ignored,
+        })
     }
 
-    /// Holds a decision, and answers whom it bans; nobody when it has ended on its way.
-    fn hold(&mut self, decision: &Decision<'_>, now: Instant) -> Result<Option<Prefix>, Ignored> {
+    fn read(
+        &mut self,
+        answer: impl io::Read,
+        now: Instant,
+        mut delete: impl FnMut((Prefix, u64)),
+    ) -> Result<Read, serde_json::Error> {
+        let mut read = Read::default();
+        answer::read(answer, |side, decision| match side {
+            Side::New => match self.hold(decision, now) {
+                Ok(held) => read.new.extend(held),
+                Err(reason) => {
+                    let value = || (0, cut(&decision.value, TEXT_MAX).to_owned());
+                    read.ignored.entry(reason).or_insert_with(value).0 += 1;
+                }
+            },
+            Side::Deleted => {
+                if let Some(prefix) = decision.prefix() {
+                    delete((prefix, decision.id));
+                }
+            }
+        })?;
+        Ok(read)
+    }
+
+    /// A decision as it is held, with its key; none when it has ended on its way.
+    fn hold(
+        &mut self,
+        decision: &Decision<'_>,
+        now: Instant,
+    ) -> Result<Option<((Prefix, u64), Held)>, Ignored> {
         let prefix = decision.banned()?;
         let lasts = decision.lasts()?.min(LASTS_MAX);
         let Some(lasts) = Duration::try_from(lasts).ok().filter(|it| !it.is_zero()) else {
             return Ok(None);
         };
         let nanos = u64::try_from(lasts.as_nanos()).unwrap_or(u64::MAX);
-        let wanted = Wanted {
+        let held = Held {
             until: Instant::from_nanos(now.as_nanos().saturating_add(nanos)),
-            reason: self.text(&decision.scenario),
-            author: self.text(&decision.origin),
+            reason: self.texts.add(&decision.scenario),
+            author: self.texts.add(&decision.origin),
         };
-        self.held.insert((prefix, decision.id), wanted);
-        Ok(Some(prefix))
+        Ok(Some(((prefix, decision.id), held)))
     }
 
     /// Of the decisions about a prefix, the one that lasts longest.
     fn longest(&self, prefix: Prefix, now: Instant) -> Option<Wanted> {
         let all = self.held.range((prefix, 0)..=(prefix, u64::MAX));
-        let lasting = all.map(|(_, wanted)| wanted).filter(|it| it.until > now);
-        lasting.max_by_key(|wanted| wanted.until).cloned()
+        let lasting = all.map(|(_, held)| *held).filter(|it| it.until > now);
+        let longest = lasting.max_by_key(|held| held.until)?;
+        Some(self.wanted(longest))
     }
 
-    /// The text, in the memory of the one that is there already: a hundred thousand decisions have some dozens of reasons.
-    fn text(&mut self, text: &str) -> Arc<str> {
+    fn wanted(&self, held: Held) -> Wanted {
+        Wanted {
+            until: held.until,
+            reason: self.texts.get(held.reason),
+            author: self.texts.get(held.author),
+        }
+    }
+}
+
+/// Texts, each once: a hundred thousand decisions have some dozens of reasons.
+#[derive(Debug, Default)]
+struct Texts {
+    texts: Vec<Arc<str>>,
+    ids: HashMap<Arc<str>, TextId>,
+}
+
+/// A place in the texts.
+#[derive(Clone, Copy, Debug)]
+struct TextId(u32);
+
+impl Texts {
+    fn add(&mut self, text: &str) -> TextId {
         let text = cut(text, TEXT_MAX);
-        if let Some(known) = self.texts.get(text) {
-            return Arc::clone(known);
+        if let Some(known) = self.ids.get(text) {
+            return *known;
         }
         let text: Arc<str> = text.into();
-        self.texts.insert(Arc::clone(&text));
-        text
+        let id = TextId(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
+        self.texts.push(Arc::clone(&text));
+        self.ids.insert(text, id);
+        id
+    }
+
+    fn get(&self, id: TextId) -> Arc<str> {
+        let index = usize::try_from(id.0).unwrap_or(usize::MAX);
+        self.texts.get(index).cloned().unwrap_or_default()
     }
 }
 

@@ -1,9 +1,11 @@
 //! The task that follows the decisions.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
+use hyper::body::Bytes;
 use ratelimit_core::config::Crowdsec;
 use tokio::{
+    sync::mpsc,
     task::spawn_blocking,
     time::{Instant, sleep},
 };
@@ -84,26 +86,72 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<(), Unanswered> 
     }
 }
 
-/// Asks, and takes the answer in: beside the runtime, a million decisions take seconds.
+/// Asks, and takes the answer in while it comes: beside the runtime, a million decisions take seconds.
 async fn pull(
     client: &Client,
     decisions: &mut Decisions,
     whole: bool,
 ) -> Result<Update, PullError> {
-    let bytes = client.pull(whole).await?;
+    let mut answer = client.pull(whole).await?;
+    let (sender, bytes) = mpsc::channel(PIECES);
     let mut held = std::mem::take(decisions);
     let taken = spawn_blocking(move || {
-        let now = clock::now();
+        let (now, answer) = (clock::now(), Pieces::new(bytes));
         let update = if whole {
-            held.replace(&bytes, now)
+            held.replace(answer, now)
         } else {
-            held.change(&bytes, now)
+            held.change(answer, now)
         };
         (held, update)
     });
+    let passed_on = async {
+        while let Some(bytes) = answer.next().await? {
+            if sender.send(bytes).await.is_err() {
+                // It is no answer, which is told by who reads it.
+                break;
+            }
+        }
+        Ok(())
+    };
+    let passed_on: Result<(), PullError> = passed_on.await;
+    drop(sender);
     let (held, update) = taken.await.expect("reading an answer does not panic");
     *decisions = held;
+    // One that breaks off is cut for who reads it.
+    passed_on?;
     Ok(update?)
+}
+
+/// Pieces of an answer that wait to be read.
+const PIECES: usize = 4;
+
+/// An answer as its pieces come, for a thread that waits for them.
+struct Pieces {
+    coming: mpsc::Receiver<Bytes>,
+    current: Bytes,
+}
+
+impl Pieces {
+    fn new(coming: mpsc::Receiver<Bytes>) -> Self {
+        Self {
+            coming,
+            current: Bytes::new(),
+        }
+    }
+}
+
+impl io::Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.current.is_empty() {
+            match self.coming.blocking_recv() {
+                Some(next) => self.current = next,
+                None => return Ok(0),
+            }
+        }
+        let length = buffer.len().min(self.current.len());
+        buffer[..length].copy_from_slice(&self.current.split_to(length));
+        Ok(length)
+    }
 }
 
 /// How long to wait for the next try: after a failure a second, and twice as long after each further one.

@@ -18,8 +18,9 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use ratelimit_core::{
     api::{
-        APPLY_BYTES_MAX, ApplyRequest, PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused,
-        SSH_PEER, SUDO_USER, SuggestRequest, UNENFORCED, UNKEPT, Unenforced,
+        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, PASS_ALL, PassAllStatus,
+        REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER, SuggestRequest, UNENFORCED,
+        UNKEPT, Unenforced,
     },
     lists,
 };
@@ -199,10 +200,14 @@ async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Pe
 }
 
 async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
-    read(&controller, move |controller| {
-        controller.roll_back(&peer.author)
-    })
-    .await
+    match control::read_before(&controller).await {
+        Ok(lists) => {
+            let take_back =
+                move |controller: &mut Controller| controller.take_back(lists?, &peer.author);
+            read(&controller, take_back).await
+        }
+        Err(stopped) => answered::<Attempt>(Err(stopped)),
+    }
 }
 
 async fn status(State(controller): State<Handle>) -> Response {
@@ -331,10 +336,14 @@ async fn reload(State(controller): State<Handle>, Extension(peer): Extension<Pee
             refused
         }
     };
-    read(&controller, move |controller| {
-        controller.reload().map_err(shown)
-    })
-    .await
+    match control::read_again(&controller).await {
+        Ok(candidate) => {
+            let take =
+                move |controller: &mut Controller| controller.take_reload(candidate).map_err(shown);
+            read(&controller, take).await
+        }
+        Err(stopped) => answered::<Reloaded>(Err(stopped)),
+    }
 }
 
 async fn apply(
@@ -342,13 +351,14 @@ async fn apply(
     Extension(peer): Extension<Peer>,
     Body(request): Body<ApplyRequest>,
 ) -> Response {
-    read(&controller, move |controller| {
-        if !peer.is_root() {
-            controller.require_own_files(&request)?;
+    match control::read_request(&controller, request, peer.is_root()).await {
+        Ok(attempted) => {
+            let try_out =
+                move |controller: &mut Controller| controller.try_out(attempted?, &peer.author);
+            read(&controller, try_out).await
         }
-        controller.apply(request, &peer.author)
-    })
-    .await
+        Err(stopped) => answered::<Applied>(Err(stopped)),
+    }
 }
 
 async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {

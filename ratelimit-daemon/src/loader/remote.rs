@@ -1,6 +1,12 @@
 //! The loader as the daemon has it: at the other end of a socket.
 
-use std::{iter::zip, os::fd::OwnedFd, path::Path, time::Duration};
+use std::{
+    iter::zip,
+    os::fd::OwnedFd,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use anyhow::{Context, anyhow, bail, ensure};
 
@@ -14,10 +20,10 @@ use super::{
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Asks the process of the loader.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Remote {
     /// `None` once an answer was missed: the next one would be for another request.
-    socket: Option<Socket>,
+    socket: Arc<Mutex<Option<Socket>>>,
 }
 
 impl Remote {
@@ -30,19 +36,20 @@ impl Remote {
         socket
             .set_patience(PATIENCE)
             .context("preparing the socket of the loader")?;
-        let socket = Some(socket);
+        let socket = Mutex::new(Some(socket)).into();
         Ok(Self { socket })
     }
 
     fn ask(&mut self, request: &Request) -> anyhow::Result<(Answer, Vec<OwnedFd>)> {
         let gone = "the loader is gone: start ratelimitd again, which takes over without a gap";
-        let socket = self.socket.take().context(gone)?;
+        let mut held = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = held.take().context(gone)?;
         let bytes = serde_json::to_vec(request).context("writing a request")?;
         socket.send(&bytes, &[]).context(gone)?;
         let answer = socket.receive().context("waiting for the loader")?;
         let (bytes, descriptors) = answer.context(gone)?;
         let answer = serde_json::from_slice(&bytes).context("reading the answer of the loader")?;
-        self.socket = Some(socket);
+        *held = Some(socket);
         match answer {
             Answer::Refused(why) => Err(anyhow!(why)),
             answer => Ok((answer, descriptors)),

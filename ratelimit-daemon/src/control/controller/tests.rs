@@ -263,6 +263,14 @@ fn check_tells_the_rule_that_decides() {
     lab.check("2001:db8::1", "pass", "conforming", None, "default");
 }
 
+impl Controller {
+    /// Puts another configuration in force with the lists that it names, as a reload does.
+    fn replace_checked(&mut self, config: Config) -> Result<Vec<String>, Refused> {
+        let lists = ConfiguredLists::read(&config)?;
+        self.replace_with(config, lists)
+    }
+}
+
 /// A controller, and the tables that it fills.
 struct Lab {
     controller: Controller,

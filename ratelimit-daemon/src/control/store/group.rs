@@ -79,11 +79,12 @@ impl Store {
     /// # Errors
     ///
     /// Those of the database.
-    pub fn write(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
+    pub fn write(&mut self, edits: impl Iterator<Item = Edit>) -> anyhow::Result<()> {
         let progress = self.progress.clone();
         let change = |writer: &Writer<'_>| {
-            edits.iter().try_for_each(|edit| {
-                writer.write(edit)?;
+            let mut edits = edits;
+            edits.try_for_each(|edit| {
+                writer.write(&edit)?;
                 progress.advance(1);
                 Ok(())
             })

@@ -16,7 +16,7 @@ const ADDED: &str = include_str!("../recorded/added.json");
 async fn a_request_says_who_asks_and_what_for() {
     for (whole, startup) in [(true, "true"), (false, "false")] {
         let (answer, head) = exchange(&answer("200 OK", ADDED), whole).await;
-        assert_eq!(answer.unwrap(), ADDED);
+        assert_eq!(answer.unwrap(), ADDED.as_bytes());
         let line = format!("GET /v1/decisions/stream?startup={startup}&dedup=false HTTP/1.1");
         let agent = format!("user-agent: {AGENT}");
         for line in [line.as_str(), "x-api-key: 8f3e4d", agent.as_str()] {
@@ -95,8 +95,16 @@ fn answer(status: &str, body: &str) -> String {
     )
 }
 
+async fn all_of(answer: Result<Answer, PullError>) -> Result<Vec<u8>, PullError> {
+    let (mut answer, mut all) = (answer?, Vec::new());
+    while let Some(bytes) = answer.next().await? {
+        all.extend(bytes);
+    }
+    Ok(all)
+}
+
 /// What the client makes of `response`, and the head of its request.
-async fn exchange(response: &str, whole: bool) -> (Result<Bytes, PullError>, Vec<String>) {
+async fn exchange(response: &str, whole: bool) -> (Result<Vec<u8>, PullError>, Vec<String>) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("crowdsec.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -112,7 +120,7 @@ async fn exchange(response: &str, whole: bool) -> (Result<Bytes, PullError>, Vec
     let key_file = directory.path().join("key");
     std::fs::write(&key_file, "8f3e4d\n").unwrap();
     let client = Client::new(Address::Unix(socket), Key::File(key_file));
-    let answer = client.pull(whole).await;
+    let answer = all_of(client.pull(whole).await).await;
     // The connection is closed by this thread.
     let head = tokio::task::spawn_blocking(|| api.join().unwrap());
     (answer, head.await.unwrap())

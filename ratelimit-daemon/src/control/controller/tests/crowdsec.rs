@@ -120,7 +120,7 @@ impl Lab {
             .map(|(text, seconds)| (prefix(text), seconds.map(wanted)))
             .collect();
         self.controller.take_decisions(Update {
-            bans,
+            bans: bans.into_iter().collect(),
             whole,
             ..Update::default()
         })

@@ -610,7 +610,12 @@ impl Lab {
         self.import(name, Action::Ban, text)
     }
 
-    fn import(&mut self, name: &str, action: Action, text: &str) -> (usize, usize, usize, usize) {
+    pub(super) fn import(
+        &mut self,
+        name: &str,
+        action: Action,
+        text: &str,
+    ) -> (usize, usize, usize, usize) {
         let answer = self.send(&request(name, action), text).unwrap();
         let into = &answer.targets[0];
         (into.added, into.removed, into.updated, into.kept)

@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use jiff::Timestamp;
+use ratelimit_core::lists::Action;
+
 use super::*;
-use crate::control::adopt::KEPT;
 
 #[test]
 fn bans_of_a_list_end_when_the_list_is_read_again_without_them_and_bans_by_hand_stay() {
@@ -30,16 +32,12 @@ fn bans_of_a_list_end_when_the_list_is_read_again_without_them_and_bans_by_hand_
         assert!(lab.is_banned("192.0.2.2") && lab.is_banned("2001:db8::/48"));
         assert_eq!(
             lab.by_hand(),
-            [
-                "192.0.2.8",
-                "192.0.2.9",
-                "192.0.2.50",
-                "198.51.100.7",
-                "2001:db8:1::/64"
-            ]
+            ["192.0.2.8", "192.0.2.9", "198.51.100.7", "2001:db8:1::/64"]
         );
-        let lists = lab.controller.lists();
-        assert_eq!((&*lists[0].name, lists[0].entries), (KEPT, 4));
+        assert_eq!(
+            lab.lists(),
+            [("[kept]".into(), 4), ("bad".into(), 1), ("drop".into(), 0)]
+        );
         assert_eq!(lab.entries()[&prefix("192.0.2.9")].banned_until(), end);
         // Once more, with what was kept in the database, and without that.
         lab.lose_database();
@@ -49,23 +47,13 @@ fn bans_of_a_list_end_when_the_list_is_read_again_without_them_and_bans_by_hand_
     lab.controller.reload_lists();
     assert_eq!(
         lab.by_hand(),
-        [
-            "192.0.2.8",
-            "192.0.2.9",
-            "192.0.2.50",
-            "198.51.100.7",
-            "2001:db8:1::/64"
-        ]
+        ["192.0.2.8", "192.0.2.9", "198.51.100.7", "2001:db8:1::/64"]
     );
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("198.51.100.7"));
     for gone in ["192.0.2.2", "198.51.100.0/24", "2001:db8::/48"] {
         assert!(!lab.is_banned(gone), "{gone}");
     }
-    let lists = lab.controller.lists();
-    assert_eq!(
-        (lists.len(), &*lists[0].name, lists[0].entries),
-        (1, "drop", 1)
-    );
+    assert_eq!(lab.lists(), [("bad".into(), 1), ("drop".into(), 1)]);
     lab.restart();
 }
 
@@ -117,9 +105,94 @@ fn bans_of_crowdsec_hold_until_it_answers_and_those_by_hand_go_on() {
     assert!(lab.controller.lists().is_empty());
 }
 
+#[test]
+fn allows_of_a_list_end_when_the_list_is_read_again_without_them_and_those_by_hand_stay() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("good");
+    fs::write(&file, "192.0.2.1\n2001:db8::/48\n").unwrap();
+    let mut config = lists::with_file(&file, None);
+    for list in config.lists.values_mut() {
+        list.action = Action::Allow;
+    }
+    let mut lab = Lab::new(config);
+    for (prefix, seconds) in [("192.0.2.8", None), ("192.0.2.9", Some(600.0))] {
+        let request = AllowRequest {
+            prefixes: vec![self::prefix(prefix)],
+            seconds,
+            reason: None,
+        };
+        lab.controller.allow(request, "root").unwrap();
+    }
+    lab.ban(&["192.0.2.0/24"], None).unwrap();
+    let by_hand = ["192.0.2.10", "192.0.2.8", "192.0.2.9"];
+    assert_eq!(lab.allowed_by_hand(), by_hand);
+    fs::remove_file(&file).unwrap();
+    for _ in 0..2 {
+        lab.lose_database();
+        lab.controller.tick();
+        assert_eq!(lab.allowed_by_hand(), by_hand);
+        assert_eq!(
+            lab.lists(),
+            [("[kept allows]".into(), 2), ("drop".into(), 0)]
+        );
+        assert!(lab.is_allowed("192.0.2.1") && lab.is_allowed("2001:db8::/48"));
+    }
+    fs::write(&file, "2001:db8::/48\n").unwrap();
+    lab.controller.reload_lists();
+    assert_eq!(lab.allowed_by_hand(), by_hand);
+    assert!(!lab.is_allowed("192.0.2.1") && lab.is_allowed("2001:db8::/48"));
+    assert!(lab.is_allowed("192.0.2.8") && lab.is_allowed("192.0.2.9"));
+    lab.restart();
+}
+
+#[test]
+fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
+    let mut lab = Lab::new(config());
+    let end = Timestamp::now() + SignedDuration::from_hours(1);
+    lab.import_list("bad", "192.0.2.1 # scan\n192.0.2.2\n198.51.100.0/24\n");
+    let with_end = format!("{{\"prefix\":\"2001:db8::/48\",\"until\":\"{end}\"}}\n");
+    lab.import("good", Action::Allow, &with_end);
+    lab.import_list("gone", "203.0.113.9\n");
+    lab.ban(&["192.0.2.2", "192.0.2.3"], Some(600.0)).unwrap();
+    let target = ratelimit_core::api::ListTarget {
+        name: "gone".into(),
+    };
+    lab.controller.remove_list(target, "root").unwrap();
+    let (held, known, bans) = (lab.entries(), lab.controller.lists(), lab.by_hand());
+    lab.lose_database();
+    assert_eq!(lab.entries(), held);
+    assert_eq!(lab.controller.lists(), known);
+    // The kernel told it of the longest alone.
+    assert_eq!(lab.by_hand(), ["192.0.2.3"]);
+    assert_eq!(bans, ["192.0.2.2", "192.0.2.3"]);
+    let check = lab.controller.check("192.0.2.1".parse().unwrap()).unwrap();
+    assert_eq!(check.ban.unwrap().reason.as_deref(), Some("scan"));
+    // What was taken off a list does not come back with a copy of before.
+    let copy = lab.state.path().join("lists/bad.jsonl");
+    let before = fs::read(&copy).unwrap();
+    lab.import_list("bad", "192.0.2.1 # scan\n");
+    lab.controller.state.write_last();
+    fs::write(&copy, before).unwrap();
+    lab.lose_database();
+    assert!(lab.is_banned("192.0.2.1") && !lab.is_banned("198.51.100.0/24"));
+    // A machine that was booted again.
+    *lab.memory.lock().unwrap() = Memory::default();
+    lab.lose_database();
+    assert!(lab.is_banned("192.0.2.1") && lab.is_allowed("2001:db8::/48"));
+    let known = known.into_iter().map(|list| (list.name, list.action));
+    let lists = lab.controller.lists();
+    assert!(
+        lists
+            .into_iter()
+            .map(|list| (list.name, list.action))
+            .eq(known)
+    );
+}
+
 impl Lab {
     /// Starts a daemon over what the kernel holds, without a database.
     fn lose_database(&mut self) {
+        self.controller.state.write_last();
         for name in ["state.db", "state.db-wal", "state.db-shm", "state.changes"] {
             let _ = fs::remove_file(self.state.path().join(name));
         }
@@ -130,6 +203,26 @@ impl Lab {
     fn by_hand(&self) -> Vec<String> {
         let bans = self.controller.state.bans().into_iter();
         bans.map(|ban| ban.prefix.to_string()).collect()
+    }
+}
+
+impl Lab {
+    fn allowed_by_hand(&self) -> Vec<String> {
+        let allows = self.controller.state.allows().into_iter();
+        let mut allows: Vec<String> = allows.map(|allow| allow.prefix.to_string()).collect();
+        allows.sort();
+        allows
+    }
+
+    fn is_allowed(&self, text: &str) -> bool {
+        let entry = self.entries().get(&prefix(text)).copied();
+        entry.is_some_and(|entry| entry.is_allowed(clock::now()))
+    }
+
+    /// The lists, and how many entries each has.
+    fn lists(&self) -> Vec<(Arc<str>, usize)> {
+        let lists = self.controller.lists().into_iter();
+        lists.map(|list| (list.name, list.entries)).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bans in the name of programs.
 
-use ratelimit_core::api::{ProgramBanRequest, ProgramUnbanRequest};
+use ratelimit_core::api::{ProgramBanRequest, ProgramUnbanRequest, What};
 
 use super::*;
 
@@ -20,6 +20,12 @@ fn a_program_changes_and_ends_its_own_bans_only() {
         (changed.removed, changed.absent),
         (1, vec![prefix("192.0.2.2")])
     );
+    let events = lab.controller.state.journal().kept();
+    let ended = events.iter().find_map(|event| match &event.what {
+        What::BanRemoved { by, .. } => by.as_deref(),
+        _ => None,
+    });
+    assert_eq!(ended, Some("root"));
     let bans = lab.controller.state.bans();
     let origins: Vec<String> = bans.iter().map(|ban| ban.origin.to_string()).collect();
     assert_eq!(origins, ["manual", "program:fail2ban/web"]);

@@ -8,7 +8,7 @@ use ratelimit_core::{
 };
 
 use super::*;
-use crate::control::{resume, trial::Trial};
+use crate::control::{own_files, resume, trial::Trial};
 
 const OLD: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
 const NEW: &str = "[policy.default]\nlimits = [{ packets = 200, per = \"1s\" }]\n";
@@ -328,7 +328,7 @@ fn only_root_has_the_daemon_read_other_files_or_send_a_key_elsewhere() {
             Some("[list.x]: /var/lib/lists/../../../etc/shadow is in no directory"),
         ),
     ] {
-        let answer = site.lab.controller.require_own_files(&site.request(&text));
+        let answer = site.require_own_files(&site.request(&text));
         match (answer, refused) {
             (Ok(()), None) => {}
             (Err(answer), Some(refused)) => {
@@ -344,7 +344,7 @@ fn only_root_has_the_daemon_read_other_files_or_send_a_key_elsewhere() {
 fn whoever_is_not_root_is_told_what_stands_in_the_own_text_and_in_no_other() {
     let site = Site::new();
     let told = |site: &Site, request: &ApplyRequest| {
-        let refused = site.lab.controller.require_own_files(request).unwrap_err();
+        let refused = site.require_own_files(request).unwrap_err();
         assert!(refused.in_full().contains("secret"), "{refused:?}");
         refused.error
     };
@@ -407,6 +407,11 @@ impl Site {
         let applied = self.lab.controller.apply(request, "root")?;
         assert!(matches!(applied.attempt.outcome, Outcome::Pending { .. }));
         Ok(applied.changes)
+    }
+
+    fn require_own_files(&self, request: &ApplyRequest) -> Result<(), Refused> {
+        let in_force = &self.lab.controller.state.intent.config;
+        own_files::require(request, &self.main(), in_force)
     }
 
     fn request(&self, text: &str) -> ApplyRequest {

@@ -1,0 +1,154 @@
+//! A configuration that may take the place of the one in force: its texts and the files of its lists, read.
+//!
+//! Reading needs nothing of the controller and takes as long as a file system does, so it is done beside it.
+
+use std::path::{Path, PathBuf};
+
+use ratelimit_core::{
+    api::{ApplyRequest, Refused},
+    config::{self, Config, ConfigError, File},
+};
+
+use super::{
+    apply::Attempted,
+    configured_lists::ConfiguredLists,
+    controller::Controller,
+    handle::{Handle, Unanswered},
+    own_files,
+};
+
+/// What was read.
+pub struct Candidate {
+    pub(super) texts: Vec<File>,
+    pub(super) config: Config,
+    pub(super) lists: ConfiguredLists,
+}
+
+/// What a request to try a configuration is measured by.
+pub struct Measure {
+    /// The file that the daemon reads when it starts.
+    pub(super) main: PathBuf,
+    /// The configuration in force, where only root may name files that it does not.
+    pub(super) in_force: Option<Config>,
+}
+
+impl Candidate {
+    /// What the files say.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with them, or with the files of the lists.
+    pub fn of_files(main: &Path) -> Result<Self, Refused> {
+        let invalid =
+            |error: ConfigError| Refused::because(error.unquoted(None)).quoting(error.to_string());
+        let texts = config::read(main).map_err(invalid)?;
+        let (config, _) = config::parse(&texts).map_err(invalid)?;
+        Self::with_lists(texts, config)
+    }
+
+    /// What a request says.
+    ///
+    /// # Errors
+    ///
+    /// The same, or what only root may try.
+    pub fn of_request(request: &ApplyRequest, measure: &Measure) -> Result<Self, Refused> {
+        let Measure { main, in_force } = measure;
+        if let Some(in_force) = in_force {
+            own_files::require(request, main, in_force)?;
+        }
+        let file = File {
+            path: request.file.clone().into(),
+            text: request.text.clone(),
+        };
+        let invalid = |error: ConfigError| Refused::because(error.to_string());
+        let texts = config::read_with(file, main).map_err(invalid)?;
+        let (config, _) = config::parse(&texts).map_err(invalid)?;
+        Self::with_lists(texts, config)
+    }
+
+    fn with_lists(texts: Vec<File>, config: Config) -> Result<Self, Refused> {
+        let lists = ConfiguredLists::read(&config)?;
+        Ok(Self {
+            texts,
+            config,
+            lists,
+        })
+    }
+}
+
+/// Reads the files again beside the controller, for [`Controller::take_reload`].
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
+    let main = controller.call(|controller| controller.reloaded_file());
+    match main.await? {
+        Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
+        Err(refused) => Ok(Err(refused)),
+    }
+}
+
+/// Reads what a request to try a configuration names, for [`Controller::try_out`].
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn read_request(
+    controller: &Handle,
+    request: ApplyRequest,
+    is_root: bool,
+) -> Result<Result<Attempted, Refused>, Unanswered> {
+    let measure = controller.call(move |controller| controller.measure(is_root));
+    match measure.await? {
+        Ok(measure) => Ok(beside(move || {
+            let candidate = Candidate::of_request(&request, &measure)?;
+            Ok(Attempted {
+                request,
+                candidate,
+                measure,
+            })
+        })
+        .await),
+        Err(refused) => Ok(Err(refused)),
+    }
+}
+
+/// Reads the lists that come back with the configuration before the one on trial, for [`Controller::take_back`].
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn read_before(
+    controller: &Handle,
+) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
+    let returning = controller.call(|controller| controller.returning_lists());
+    match returning.await? {
+        Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files))).await),
+        Err(refused) => Ok(Err(refused)),
+    }
+}
+
+/// Runs what waits for a file system where nobody waits for it.
+async fn beside<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, Refused> + Send + 'static,
+) -> Result<T, Refused> {
+    let read = tokio::task::spawn_blocking(read).await;
+    read.unwrap_or_else(|error| Err(Refused::because(format!("reading files: {error}"))))
+}
+
+impl Controller {
+    /// The file that a reload begins with.
+    ///
+    /// # Errors
+    ///
+    /// When there is to be no reload.
+    pub(super) fn reloaded_file(&self) -> Result<PathBuf, Refused> {
+        self.trials.require_none_pending()?;
+        self.trials.main().map(Path::to_owned).ok_or_else(|| {
+            Refused::because(
+                "the configuration came from the command line: there is no file to read again",
+            )
+        })
+    }
+}
