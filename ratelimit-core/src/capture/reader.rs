@@ -13,6 +13,8 @@ use super::{
 
 /// What is read at a time.
 const BUFFER_BYTES: usize = 1 << 18;
+/// The smallest block: its type, and its length at either end.
+const BLOCK_BYTES_MIN: u32 = 12;
 /// The largest block: a longer one is no packet but damage. `tcpdump` keeps at most 256 KiB of a packet.
 const BLOCK_BYTES_MAX: usize = 1 << 24;
 
@@ -89,6 +91,13 @@ impl<'a> Capture<'a> {
         mut visit: impl FnMut(Packet<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         loop {
+            // Of some blocks the parser takes its type and lengths off without a look at how long it is.
+            if self
+                .block_bytes()
+                .is_some_and(|bytes| bytes < BLOCK_BYTES_MIN)
+            {
+                return Err(self.damaged(CONTRADICTION).into());
+            }
             let step = match self.parser.next() {
                 Ok((bytes, block)) => match self.section.packet(&block) {
                     Ok(packet) => {
@@ -118,16 +127,22 @@ impl<'a> Capture<'a> {
 
     /// Whether all of the block that the parser cannot read is there: then more of the file does not help.
     fn has_whole_block(&self) -> bool {
+        let whole = |length| self.parser.data().len() as u64 >= u64::from(length);
+        self.block_bytes().is_some_and(whole)
+    }
+
+    /// How long the block at the front says that it is. A section may change the byte order: its own is not known before it is whole.
+    fn block_bytes(&self) -> Option<u32> {
         let data = self.parser.data();
-        let length = data.get(4..8).and_then(|length| length.try_into().ok());
-        let length = match (self.format, length, self.section.is_big_endian) {
-            (Format::Pcap, ..) | (_, None, _) => return false,
-            (Format::Pcapng, Some(length), false) => u32::from_le_bytes(length),
-            (Format::Pcapng, Some(length), true) => u32::from_be_bytes(length),
-        };
-        // A section may change the byte order: its own is not known before it is whole.
-        let is_section = data.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]);
-        !is_section && data.len() as u64 >= u64::from(length)
+        if self.format == Format::Pcap || data.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) {
+            return None;
+        }
+        let length = data.get(4..8)?.try_into().ok()?;
+        Some(if self.section.is_big_endian {
+            u32::from_be_bytes(length)
+        } else {
+            u32::from_le_bytes(length)
+        })
     }
 
     fn refill(&mut self) -> Result<(), CaptureError> {
