@@ -62,7 +62,7 @@ pub enum CompileError {
     NoRoom(#[from] NoRoom),
     /// A limit, which was set by hand, counts a class that is not there.
     #[error(
-        "the limits of {policy} that were set by hand count the class `{class}`, which the configuration does not have: write [class.{class}] there, or take the limits away first"
+        "the runtime limits of {policy} count the class `{class}`, which the configuration does not have: write [class.{class}] there, or take the limits away first"
     )]
     UnknownClass {
         /// The name of the policy.

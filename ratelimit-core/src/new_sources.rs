@@ -44,12 +44,12 @@ impl NewSources {
 }
 
 impl fmt::Display for NewSources {
-    /// `100000 per 1s, beyond them drop`
+    /// `100000 per 1s, over budget drop`
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, per) = (self.count, quantity::duration(self.per));
         write!(
             formatter,
-            "{count} per {per}, beyond them {}",
+            "{count} per {per}, over budget {}",
             self.beyond_label()
         )
     }

@@ -1,29 +1,46 @@
-//! Limits on a command line: `--packets 1000 --per 1s --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB`.
-//!
-//! Each `--packets` or `--bytes` belongs to the `--per` behind it, and `--algorithm` and `--burst` to the limit before them,
-//! so the order in which they were typed matters; `--match` belongs to the limit before it too.
+//! Limits on a command line: `--packets 1000 --per 1s`, or several `--limit packets=1000,per=1s,match=dns`.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{str::FromStr, time::Duration};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::Args;
 use ratelimit_core::{
     class::Match,
     limit::{AlgorithmName, LimitError, LimitSpec, LimitUnit},
     quantity,
 };
 
-/// The options of limits in the order in which they were typed.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct LimitArguments(Vec<Word>);
+/// One limit by flags of its own, or any number of `--limit`.
+#[derive(Args, Clone, Debug, Default)]
+pub struct LimitArguments {
+    /// A limit, as packets=1000,per=1s. Repeat it for several. Keys are those of the flags below
+    #[arg(long, value_name = "LIMIT")]
+    #[arg(conflicts_with_all = ["packets", "bytes", "per", "algorithm", "burst", "match"])]
+    limit: Vec<OneLimit>,
+    #[command(flatten)]
+    flags: OneLimit,
+}
 
-/// One of the options.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum Word {
-    Amount(u64, LimitUnit),
-    Per(Duration),
-    Algorithm(AlgorithmName),
-    Burst(String),
-    Match(String),
+/// What is said of a limit.
+#[derive(Args, Clone, Debug, Default)]
+struct OneLimit {
+    /// Packets that a window admits
+    #[arg(long, value_name = "N")]
+    packets: Option<u64>,
+    /// Bytes that a window admits, as 1500, 50MB or 64KiB
+    #[arg(long, value_name = "SIZE", value_parser = quantity::parse_bytes, conflicts_with = "packets")]
+    bytes: Option<u64>,
+    /// Length of the window, as 100ms, 1s or 1h: 10ms to 31d
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    per: Option<Duration>,
+    /// How it counts: fixed-window, sliding-window, token-bucket or sliding-log
+    #[arg(long, value_name = "NAME")]
+    algorithm: Option<AlgorithmName>,
+    /// Burst of a token bucket, in the unit of the limit [default: the amount]
+    #[arg(long, value_name = "AMOUNT")]
+    burst: Option<String>,
+    /// Packets that it counts, as tcp-syn, fragments, other or a class of the configuration [default: all]
+    #[arg(long = "match", value_name = "CLASS", id = "match")]
+    class: Option<String>,
 }
 
 /// Why the options are no limits.
@@ -32,21 +49,16 @@ pub enum LimitArgumentsError {
     /// No option at all.
     #[error("no limit is given: write for example `--packets 1000 --per 1s`")]
     Nothing,
-    /// An amount that is not followed by its window.
-    #[error("`{0}` has no `--per` behind it: write for example `{0} --per 1s`")]
-    NoWindow(String),
-    /// A window without an amount.
+    /// An amount without its window.
+    #[error("the limit has no window: write for example `--per 1s`, or `per=1s` in --limit")]
+    NoWindow,
+    /// A window, an algorithm, a burst or a class without an amount.
     #[error(
-        "`{0}` has no `--packets` or `--bytes` before it: write for example `--packets 1000 {0}`"
+        "the limit has no amount: write `--packets` or `--bytes`, or `packets=` or `bytes=` in --limit"
     )]
-    NoAmount(String),
-    /// An algorithm, a burst or a class that no limit is before, or that stands twice behind one.
-    #[error(
-        "`{0}` has no limit of its own before it: write for example `--packets 1000 --per 1s {0}`"
-    )]
-    NoLimit(String),
+    NoAmount,
     /// A burst that is no amount of what the limit counts.
-    #[error("`--burst {burst}`: {error}")]
+    #[error("burst `{burst}`: {error}")]
     Burst {
         /// What was typed.
         burst: String,
@@ -54,10 +66,12 @@ pub enum LimitArgumentsError {
         error: String,
     },
     /// A limit that cannot be enforced.
-    #[error("`{limit}`: {error}")]
+    #[error("{amount} per {per}: {error}")]
     Limit {
-        /// Its options.
-        limit: String,
+        /// The amount, with its unit.
+        amount: String,
+        /// The window.
+        per: String,
         /// Why not.
         error: LimitError,
     },
@@ -66,64 +80,97 @@ pub enum LimitArgumentsError {
 impl LimitArguments {
     /// The limits that the options stand for; at least one.
     pub fn limits(&self) -> Result<Vec<LimitSpec>, LimitArgumentsError> {
-        let mut limits = Vec::new();
-        let mut words = self.0.iter();
-        while let Some(word) = words.next() {
-            let (amount, unit) = match word {
-                Word::Amount(amount, unit) => (*amount, *unit),
-                Word::Per(_) => return Err(LimitArgumentsError::NoAmount(word.text())),
-                Word::Algorithm(_) | Word::Burst(_) | Word::Match(_) => {
-                    return Err(LimitArgumentsError::NoLimit(word.text()));
-                }
-            };
-            let Some(per @ Word::Per(window)) = words.next() else {
-                return Err(LimitArgumentsError::NoWindow(word.text()));
-            };
-            let mut texts = vec![word.text(), per.text()];
-            let (mut algorithm, mut burst, mut class) = (None, None, None);
-            while let Some(word) = words.as_slice().first() {
-                match word {
-                    Word::Algorithm(name) if algorithm.is_none() => algorithm = Some(*name),
-                    Word::Burst(text) if burst.is_none() => burst = Some(read_burst(text, unit)?),
-                    Word::Match(name) if class.is_none() => {
-                        class = Some(Match::Named(name.clone()));
-                    }
-                    _ => break,
-                }
-                texts.push(word.text());
-                words.next();
-            }
-            let algorithm = algorithm.unwrap_or_default().with(amount, burst);
-            let limit = algorithm.and_then(|it| LimitSpec::new(amount, unit, *window, it));
-            let limit = limit.map_err(|error| LimitArgumentsError::Limit {
-                limit: texts.join(" "),
-                error,
-            })?;
-            limits.push(match class {
-                Some(class) => limit.of_class(class),
-                None => limit,
-            });
+        if self.limit.is_empty() {
+            return Ok(vec![self.flags.spec()?]);
         }
-        if limits.is_empty() {
-            return Err(LimitArgumentsError::Nothing);
-        }
-        Ok(limits)
+        self.limit.iter().map(OneLimit::spec).collect()
     }
 }
 
-impl Word {
-    fn text(&self) -> String {
-        match self {
-            Self::Amount(amount, LimitUnit::Packets) => format!("--packets {amount}"),
-            Self::Amount(amount, LimitUnit::Bytes) => {
-                format!("--bytes {}", quantity::bytes(*amount))
+impl OneLimit {
+    fn spec(&self) -> Result<LimitSpec, LimitArgumentsError> {
+        let is_silent = self.per.is_none() && self.algorithm.is_none();
+        let (amount, unit) = match (self.packets, self.bytes) {
+            (Some(packets), _) => (packets, LimitUnit::Packets),
+            (None, Some(bytes)) => (bytes, LimitUnit::Bytes),
+            (None, None) if is_silent && self.burst.is_none() && self.class.is_none() => {
+                return Err(LimitArgumentsError::Nothing);
             }
-            Self::Per(window) => format!("--per {}", quantity::duration(*window)),
-            Self::Algorithm(name) => format!("--algorithm {}", name.label()),
-            Self::Burst(text) => format!("--burst {text}"),
-            Self::Match(name) => format!("--match {name}"),
-        }
+            (None, None) => return Err(LimitArgumentsError::NoAmount),
+        };
+        let per = self.per.ok_or(LimitArgumentsError::NoWindow)?;
+        let burst = self.burst.as_deref().map(|text| read_burst(text, unit));
+        let algorithm = self.algorithm.unwrap_or_default();
+        let algorithm = algorithm.with(amount, burst.transpose()?);
+        let limit = algorithm.and_then(|it| LimitSpec::new(amount, unit, per, it));
+        let limit = limit.map_err(|error| LimitArgumentsError::Limit {
+            amount: match unit {
+                LimitUnit::Packets => format!("{amount} packets"),
+                LimitUnit::Bytes => quantity::bytes(amount).to_string(),
+            },
+            per: quantity::duration(per).to_string(),
+            error,
+        })?;
+        Ok(match &self.class {
+            Some(class) => limit.of_class(Match::Named(class.clone())),
+            None => limit,
+        })
     }
+}
+
+/// `packets=1000,per=1s,algorithm=token-bucket,burst=2000,match=dns`
+impl FromStr for OneLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut limit = Self::default();
+        for part in text.split(',') {
+            let (key, value) = part.split_once('=').ok_or_else(|| {
+                format!("`{part}` has no `=`: write for example packets=1000,per=1s")
+            })?;
+            let is_first = match key {
+                "packets" => {
+                    let packets = value
+                        .parse()
+                        .map_err(|_| format!("`{value}` is no number of packets"));
+                    limit.packets.replace(packets?).is_none()
+                }
+                "bytes" => limit
+                    .bytes
+                    .replace(said(quantity::parse_bytes(value))?)
+                    .is_none(),
+                "per" => limit
+                    .per
+                    .replace(said(quantity::parse_duration(value))?)
+                    .is_none(),
+                "algorithm" => {
+                    let name = said(value.parse());
+                    let name = name.map_err(|error| format!("`{value}` is no algorithm: {error}"));
+                    limit.algorithm.replace(name?).is_none()
+                }
+                "burst" => limit.burst.replace(value.to_owned()).is_none(),
+                "match" => limit.class.replace(value.to_owned()).is_none(),
+                _ => {
+                    return Err(format!(
+                        "`{key}` is no key of a limit: write packets, bytes, per, algorithm, burst or match"
+                    ));
+                }
+            };
+            if !is_first {
+                return Err(format!(
+                    "`{key}` stands twice: repeat --limit for another limit"
+                ));
+            }
+        }
+        if limit.packets.is_some() && limit.bytes.is_some() {
+            return Err("a limit counts packets or bytes: repeat --limit for the other".to_owned());
+        }
+        Ok(limit)
+    }
+}
+
+fn said<T>(read: Result<T, impl ToString>) -> Result<T, String> {
+    read.map_err(|error| error.to_string())
 }
 
 /// A burst is in the unit of its limit.
@@ -132,111 +179,12 @@ fn read_burst(text: &str, unit: LimitUnit) -> Result<u64, LimitArgumentsError> {
         LimitUnit::Packets => text
             .parse()
             .map_err(|_| "write a number of packets".to_owned()),
-        LimitUnit::Bytes => quantity::parse_bytes(text).map_err(|error| error.to_string()),
+        LimitUnit::Bytes => said(quantity::parse_bytes(text)),
     };
     burst.map_err(|error| LimitArgumentsError::Burst {
         burst: text.to_owned(),
         error,
     })
-}
-
-impl clap::Args for LimitArguments {
-    fn augment_args(command: Command) -> Command {
-        command
-            .arg(
-                option(
-                    "packets",
-                    "N",
-                    "Packets that a window admits; `--per` follows",
-                )
-                .value_parser(value_parser!(u64)),
-            )
-            .arg(
-                option(
-                    "bytes",
-                    "SIZE",
-                    "Bytes that a window admits, as 1500, 50MB or 64KiB; `--per` follows",
-                )
-                .value_parser(quantity::parse_bytes),
-            )
-            .arg(
-                option(
-                    "per",
-                    "TIME",
-                    "Length of the window, as 100ms, 1s or 1h: 10ms to 31d",
-                )
-                .value_parser(quantity::parse_duration),
-            )
-            .arg(
-                option(
-                    "algorithm",
-                    "NAME",
-                    "How the limit before it counts: fixed-window, sliding-window, token-bucket or sliding-log",
-                )
-                .value_parser(value_parser!(AlgorithmName)),
-            )
-            .arg(
-                option(
-                    "burst",
-                    "AMOUNT",
-                    "What a token bucket holds, in the unit of its limit [default: the amount]",
-                )
-                .value_parser(value_parser!(String)),
-            )
-            .arg(
-                option(
-                    "match",
-                    "CLASS",
-                    "Packets that the limit before it counts, as tcp-syn, fragments, other or a class of the configuration [default: all]",
-                )
-                .value_parser(value_parser!(String)),
-            )
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name)
-        .long(name)
-        .value_name(value)
-        .help(help)
-        .action(ArgAction::Append)
-}
-
-impl clap::FromArgMatches for LimitArguments {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut words = BTreeMap::new();
-        words.extend(typed(matches, "packets", |amount| {
-            Word::Amount(amount, LimitUnit::Packets)
-        }));
-        words.extend(typed(matches, "bytes", |amount| {
-            Word::Amount(amount, LimitUnit::Bytes)
-        }));
-        words.extend(typed(matches, "per", Word::Per));
-        words.extend(typed(matches, "algorithm", Word::Algorithm));
-        words.extend(typed(matches, "burst", Word::Burst));
-        words.extend(typed(matches, "match", Word::Match));
-        Ok(Self(words.into_values().collect()))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-/// The values of an option with their places on the command line.
-fn typed<T: Clone + Send + Sync + 'static>(
-    matches: &ArgMatches,
-    name: &str,
-    word: impl Fn(T) -> Word,
-) -> impl Iterator<Item = (usize, Word)> {
-    let places = matches.indices_of(name).into_iter().flatten();
-    let values = matches.get_many::<T>(name).into_iter().flatten();
-    places.zip(values.cloned().map(word))
 }
 
 #[cfg(test)]
@@ -252,143 +200,149 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_belongs_to_the_window_behind_it() {
+    fn one_limit_has_flags_of_its_own_in_any_order() {
         check("--packets 1000 --per 1s", Ok("1000 packets per 1s"));
+        check("--per 1s --packets 1000", Ok("1000 packets per 1s"));
         check(
-            "--bytes 50MB --per 1s --packets 20 --per 10ms --packets 7 --per 1d",
-            Ok("50MB per 1s, 20 packets per 10ms, 7 packets per 1d"),
+            "--match web --burst 9MB --algorithm token-bucket --bytes 5MB --per 1s",
+            Ok("5MB per 1s (token-bucket, burst 9MB) of web"),
         );
-    }
-
-    #[test]
-    fn an_amount_without_a_window_is_refused() {
-        let error =
-            "`--packets 5` has no `--per` behind it: write for example `--packets 5 --per 1s`";
-        check("--packets 5", Err(error));
-        check("--packets 5 --bytes 1MB --per 1s", Err(error));
-        check("--packets 9 --per 1s --packets 5", Err(error));
-    }
-
-    #[test]
-    fn a_window_without_an_amount_is_refused() {
-        let error = "`--per 1s` has no `--packets` or `--bytes` before it: write for example `--packets 1000 --per 1s`";
-        check("--per 1s", Err(error));
-        check("--per 1s --packets 5", Err(error));
-        check("--packets 5 --per 10s --per 1s", Err(error));
-    }
-
-    #[test]
-    fn a_limit_that_cannot_be_enforced_is_named() {
-        check(
-            "--packets 5 --per 1s --packets 0 --per 1s",
-            Err(
-                "`--packets 0 --per 1s`: the amount is 0, which would drop everything: use a ban, or write at least 1",
-            ),
-        );
-        check(
-            "--packets 5 --per 9ms",
-            Err(
-                "`--packets 5 --per 9ms`: the window is shorter than 10ms, the shortest that can be kept",
-            ),
-        );
-    }
-
-    #[test]
-    fn an_algorithm_belongs_to_the_limit_before_it() {
-        check(
-            "--packets 9 --per 1s --bytes 5MB --per 1s --burst 9MB --algorithm token-bucket --packets 7 --per 1d --algorithm sliding-window",
-            Ok(
-                "9 packets per 1s, 5MB per 1s (token-bucket, burst 9MB), 7 packets per 1d (sliding-window)",
-            ),
-        );
-        check(
-            "--packets 9 --per 1s --algorithm token-bucket",
-            Ok("9 packets per 1s (token-bucket, burst 9)"),
-        );
-        check(
-            "--algorithm token-bucket --packets 9 --per 1s",
-            Err(
-                "`--algorithm token-bucket` has no limit of its own before it: write for example `--packets 1000 --per 1s --algorithm token-bucket`",
-            ),
-        );
-        check(
-            "--packets 9 --per 1s --burst 1 --burst 2",
-            Err(
-                "`--packets 9 --per 1s --burst 1`: only a token-bucket has a burst: write the algorithm, or leave the burst out",
-            ),
-        );
-    }
-
-    #[test]
-    fn a_class_belongs_to_the_limit_before_it() {
-        check(
-            "--packets 9 --per 1s --match tcp-syn --bytes 5MB --per 1s --algorithm token-bucket --match web --packets 7 --per 1d",
-            Ok(
-                "9 packets per 1s of tcp-syn, 5MB per 1s (token-bucket, burst 5MB) of web, 7 packets per 1d",
-            ),
-        );
-        check(
-            "--match tcp-syn --packets 9 --per 1s",
-            Err(
-                "`--match tcp-syn` has no limit of its own before it: write for example `--packets 1000 --per 1s --match tcp-syn`",
-            ),
-        );
-    }
-
-    #[test]
-    fn a_sliding_log_is_of_at_most_1024_packets() {
         check(
             "--packets 5 --per 1m --algorithm sliding-log",
             Ok("5 packets per 1m (sliding-log)"),
         );
+    }
+
+    #[test]
+    fn several_limits_are_written_whole() {
         check(
-            "--packets 1025 --per 1m --algorithm sliding-log",
-            Err(
-                "`--packets 1025 --per 1m --algorithm sliding-log`: a sliding-log keeps the times of at most 1024 packets: write at most so many, or sliding-window, which keeps none",
-            ),
+            "--limit packets=1000,per=1s --limit match=dns,per=1m,bytes=50MB,burst=60MB,algorithm=token-bucket",
+            Ok("1000 packets per 1s, 50MB per 1m (token-bucket, burst 60MB) of dns"),
         );
+    }
+
+    #[test]
+    fn a_limit_without_an_amount_or_a_window_is_refused() {
         check(
-            "--bytes 5MB --per 1m --algorithm sliding-log",
-            Err(
-                "`--bytes 5MB --per 1m --algorithm sliding-log`: a sliding-log keeps the time of each packet, and counts no bytes: write `packets`, or another algorithm",
-            ),
+            "",
+            Err("no limit is given: write for example `--packets 1000 --per 1s`"),
         );
+        let window =
+            "the limit has no window: write for example `--per 1s`, or `per=1s` in --limit";
+        check("--packets 5", Err(window));
+        check("--limit packets=5", Err(window));
+        let amount = "the limit has no amount: write `--packets` or `--bytes`, or `packets=` or `bytes=` in --limit";
+        for line in ["--per 1s", "--match dns", "--limit per=1s"] {
+            check(line, Err(amount));
+        }
+    }
+
+    #[test]
+    fn flags_say_one_limit() {
+        for line in [
+            "--packets 5 --per 1s --packets 6 --per 1m",
+            "--packets 5 --bytes 5MB --per 1s",
+            "--limit packets=5,per=1s --packets 6 --per 1m",
+            "--limit packets=5,per=1s --match dns",
+        ] {
+            refuse(line, "cannot be used");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_not_understood_is_refused_with_what_to_write() {
+        for (limit, expected) in [
+            (
+                "1000/s",
+                "`1000/s` has no `=`: write for example packets=1000,per=1s",
+            ),
+            (
+                "packet=5,per=1s",
+                "`packet` is no key of a limit: write packets, bytes",
+            ),
+            (
+                "packets=5,packets=6,per=1s",
+                "`packets` stands twice: repeat --limit",
+            ),
+            (
+                "packets=5,bytes=6MB,per=1s",
+                "a limit counts packets or bytes: repeat --limit",
+            ),
+            ("packets=many,per=1s", "`many` is no number of packets"),
+            ("packets=5,per=soon", "soon"),
+            ("bytes=5M,per=1s", "`M` in `5M` is not a unit of bytes"),
+            (
+                "packets=5,per=1s,algorithm=gcra",
+                "`gcra` is no algorithm: write fixed-window",
+            ),
+        ] {
+            refuse(&format!("--limit {limit}"), expected);
+        }
+    }
+
+    #[test]
+    fn a_limit_that_cannot_be_enforced_is_named() {
+        for (line, expected) in [
+            (
+                "--limit packets=5,per=1s --limit packets=0,per=1s",
+                "0 packets per 1s: the amount is 0, which would drop everything: use a ban, or write at least 1",
+            ),
+            (
+                "--packets 5 --per 9ms",
+                "5 packets per 9ms: the window is shorter than 10ms, the shortest that can be kept",
+            ),
+            (
+                "--packets 9 --per 1s --burst 1",
+                "9 packets per 1s: only a token-bucket has a burst: write the algorithm, or leave the burst out",
+            ),
+            (
+                "--packets 1025 --per 1m --algorithm sliding-log",
+                "1025 packets per 1m: a sliding-log keeps the times of at most 1024 packets: write at most so many, or sliding-window, which keeps none",
+            ),
+            (
+                "--packets 9 --per 1s --algorithm token-bucket --burst 0",
+                "9 packets per 1s: the burst is 0, which would drop everything: write at least 1",
+            ),
+        ] {
+            check(line, Err(expected));
+        }
     }
 
     #[test]
     fn a_burst_is_in_the_unit_of_its_limit() {
         check(
             "--packets 9 --per 1s --algorithm token-bucket --burst 1MB",
-            Err("`--burst 1MB`: write a number of packets"),
+            Err("burst `1MB`: write a number of packets"),
         );
         check(
-            "--bytes 9MB --per 1s --algorithm token-bucket --burst 1M",
-            Err("`--burst 1M`: `M` in `1M` is not a unit of bytes: write `1MB` or `1MiB`"),
-        );
-        check(
-            "--packets 9 --per 1s --algorithm token-bucket --burst 0",
-            Err(
-                "`--packets 9 --per 1s --algorithm token-bucket --burst 0`: the burst is 0, which would drop everything: write at least 1",
-            ),
-        );
-    }
-
-    #[test]
-    fn a_line_without_limits_is_refused() {
-        check(
-            "",
-            Err("no limit is given: write for example `--packets 1000 --per 1s`"),
+            "--limit bytes=9MB,per=1s,algorithm=token-bucket,burst=1M",
+            Err("burst `1M`: `M` in `1M` is not a unit of bytes: write `1MB` or `1MiB`"),
         );
     }
 
     fn check(line: &str, expected: Result<&str, &str>) {
-        let words = ["line"].into_iter().chain(line.split_whitespace());
-        let limits = Line::try_parse_from(words).unwrap().limits.limits();
+        let limits = parse(line).unwrap().limits.limits();
         let limits = limits.map(|limits| {
             let texts: Vec<String> = limits.iter().map(ToString::to_string).collect();
             texts.join(", ")
         });
         let limits = limits.map_err(|error| error.to_string());
-        assert_eq!(limits, expected.map(str::to_owned).map_err(str::to_owned));
+        assert_eq!(
+            limits,
+            expected.map(str::to_owned).map_err(str::to_owned),
+            "{line}"
+        );
+    }
+
+    fn refuse(line: &str, expected: &str) {
+        let error = parse(line).err().map(|error| error.to_string());
+        assert!(
+            error.as_ref().is_some_and(|error| error.contains(expected)),
+            "{line}: {error:?}"
+        );
+    }
+
+    fn parse(line: &str) -> Result<Line, clap::Error> {
+        Line::try_parse_from(["line"].into_iter().chain(line.split_whitespace()))
     }
 }

@@ -72,10 +72,9 @@ impl Output {
 
     /// Prints what a command has to say, and says how it ended.
     pub fn report(&self, report: &Report) -> ExitCode {
-        let printed = if self.json && !report.json.is_null() {
-            print(&pretty(&report.json))
-        } else {
-            print(&report.text)
+        let printed = match &report.json {
+            Some(json) if self.json => print(&pretty(json)),
+            _ => print(&report.text),
         };
         if let Err(failure) = printed {
             return self.failure(&failure);

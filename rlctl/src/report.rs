@@ -7,8 +7,8 @@ use crate::{client::Answer, exit_code::ExitCode, failure::Failure};
 /// What a command has to say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The answer of the daemon, for `--json`.
-    pub json: Value,
+    /// The answer of the daemon, for `--json`; `None` where the result was printed as it came.
+    pub json: Option<Value>,
     /// The result, for people.
     pub text: String,
     /// What is no result but good to know, for people.
@@ -28,7 +28,7 @@ impl Report {
     /// The report of a result that no daemon gave.
     pub fn from_json(json: Value, text: impl Into<String>) -> Self {
         Self {
-            json,
+            json: Some(json),
             text: text.into(),
             notes: Vec::new(),
             code: ExitCode::Done,
@@ -38,7 +38,10 @@ impl Report {
 
     /// The report of a result that was printed as it came.
     pub fn printed() -> Self {
-        Self::from_json(Value::Null, "")
+        Self {
+            json: None,
+            ..Self::from_json(Value::Null, "")
+        }
     }
 
     /// The report, with something good to know.

@@ -78,7 +78,7 @@ fn at_their_end_limits_are_those_of_the_configuration_again() {
     assert_eq!(program.passed(&frame(), 9).unwrap(), 0);
     let events = service.rlctl_ok(&["events", "--only", "changes"]).unwrap();
     assert!(
-        events.contains("ended the limits set by hand for the default policy"),
+        events.contains("ended the runtime limits of the default policy"),
         "{events}"
     );
 }

@@ -229,7 +229,7 @@ impl Controller {
         let by_hand = self.state.intent.limits().contains_key(&request.prefix);
         if !by_hand && further.is_none() {
             return Err(Refused::because(format!(
-                "no limits were set by hand for {}",
+                "no runtime limits of {}",
                 target(request.prefix)
             )));
         }

@@ -321,10 +321,7 @@ fn by_others(check: &Check) -> String {
 
 fn refusals(check: &Check, now: &Zoned) -> String {
     match (check.refused_packets, check.refused_last) {
-        (0, _) => format!(
-            "nothing by its own limits that is remembered{}",
-            by_others(check)
-        ),
+        (0, _) => format!("no refusal by its own limits on record{}", by_others(check)),
         (packets, None) => format!("{} by limits", phrase::packets(packets)),
         (packets, Some(last)) => format!(
             "{} by limits, the last at {}",

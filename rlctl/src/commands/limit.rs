@@ -40,8 +40,8 @@ pub fn rm(prefix: Option<&str>, client: &Client) -> Result<Report, Failure> {
         return Ok(Report::new(answer, text));
     }
     let mut report = Report::new(answer, "");
-    let failure = Failure::refused(format!("no limits of {whose} were set by hand"));
-    report.failure = Some(failure.hint("`rlctl limit list` shows those that were"));
+    let failure = Failure::refused(format!("{whose} has no runtime limits"));
+    report.failure = Some(failure.hint("`rlctl limit list` shows all runtime limits"));
     Ok(report)
 }
 

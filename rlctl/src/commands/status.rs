@@ -180,10 +180,10 @@ fn database(status: &DatabaseStatus) -> Option<String> {
 }
 
 fn left_out(limits: &LimitsLeftOut) -> String {
-    let do_not_hold = styled(BAD, "do not hold");
+    let suspended = styled(BAD, "are suspended");
     let policy = printable(&limits.policy);
     let error = printable(&limits.error);
-    format!("limits by hand of {policy} {do_not_hold}: {error}")
+    format!("runtime limits of {policy} {suspended}: {error}")
 }
 
 /// Whether `CrowdSec` answers, and what of it is in force.

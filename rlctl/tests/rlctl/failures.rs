@@ -43,17 +43,8 @@ fn a_list_with_wrong_prefixes_is_not_sent() {
 #[test]
 fn an_amount_without_its_window_is_a_usage_error() {
     check_usage(
-        &[
-            "limit",
-            "set",
-            "--packets",
-            "5",
-            "--bytes",
-            "1MB",
-            "--per",
-            "1s",
-        ],
-        "error: `--packets 5` has no `--per` behind it: write for example `--packets 5 --per 1s`",
+        &["limit", "set", "--packets", "5"],
+        "error: the limit has no window: write for example `--per 1s`, or `per=1s` in --limit",
     );
 }
 

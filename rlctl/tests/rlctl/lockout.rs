@@ -61,7 +61,7 @@ fn protected_addresses_stand_with_their_reasons() {
             stdout: "\
 PREFIX        REASON                                                          BANNED AROUND IT
 127.0.0.0/8   the loopback of this host                                       no
-198.51.100.1  the default gateway of eth0 and a resolver in /etc/resolv.conf  yes, and spared",
+198.51.100.1  the default gateway of eth0 and a resolver in /etc/resolv.conf  yes, and exempt",
             stderr: "",
             code: 0,
         },

@@ -5,6 +5,7 @@ mod daemon;
 mod failures;
 mod lockout;
 mod simulate;
+mod snapshots;
 mod views;
 
 use std::{
@@ -59,6 +60,7 @@ fn run(
         .env("RATELIMIT_SOCKET", daemon.socket())
         .env("TZ", "UTC")
         .env("SSH_CONNECTION", "")
+        .env_remove("COLUMNS")
         .env_remove("NO_COLOR")
         .env_remove("CLICOLOR_FORCE")
         .envs(environment.iter().copied())

@@ -20,7 +20,7 @@ fn new_sources_have_a_budget_where_one_is_written() {
         assert_eq!(budget.per, Duration::from_secs(2));
         assert_eq!(
             budget.to_string(),
-            format!("100000 per 2s, beyond them {word}")
+            format!("100000 per 2s, over budget {word}")
         );
     }
     assert_eq!(load_text(MINIMAL).new_sources, None);

@@ -151,12 +151,12 @@ fn limits(what: &What, now: &Zoned) -> Option<String> {
             reason(why.as_deref())
         ),
         What::LimitsEnded { prefix } => format!(
-            "{} the limits set by hand for {}: the configuration holds again",
+            "{} the runtime limits of {}: the configuration holds again",
             styled(WARNING, "ended"),
             whose(*prefix)
         ),
         What::LimitsRemoved { prefix, by } => format!(
-            "{} away the limits set by hand for {}{}",
+            "{} away the runtime limits of {}{}",
             styled(WARNING, "took"),
             whose(*prefix),
             by_whom(by.as_deref())
@@ -372,7 +372,7 @@ mod tests {
         );
         check(
             r#""event":"limits-ended","prefix":"192.0.2.1/32""#,
-            "ended the limits set by hand for 192.0.2.1: the configuration holds again",
+            "ended the runtime limits of 192.0.2.1: the configuration holds again",
         );
     }
 

@@ -109,7 +109,7 @@ fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused(
     let stdout = format!(
         "packets from 203.0.113.7 pass (conforming), but those of icmp are dropped (limited), but those of udp only because of the dry run: they would be dropped (limited)
 rule: the policy `default`, as for every source without one of its own
-refused: nothing by its own limits that is remembered; drops that were seen: aggregate-limited
+refused: no refusal by its own limits on record; drops that were seen: aggregate-limited
 seen: {seen_told} dropped 203.0.113.7 on eth0: aggregate-limited"
     );
     check_blocked(answers(&answer), &stdout);
@@ -142,7 +142,7 @@ fn check_tells_the_limits_that_a_source_shares() {
 rule: the limits that a prefix around it has, for all of its sources
 limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit of the node, with what CPUs have drawn ahead (dry run): 1000 packets per 1s of tcp-syn: 37 used, the window closes in 0.4s
-refused: nothing by its own limits that is remembered";
+refused: no refusal by its own limits on record";
     check_blocked(answers(&answer), stdout);
 }
 
@@ -157,7 +157,7 @@ fn check_of_a_protected_address_says_which_bans_hold_for_it() {
 packets from 203.0.113.7 pass (conforming)
 rule: the policy `default`, as for every source without one of its own
 protected: it is the default gateway of eth0, so only bans with --force hold for it
-refused: nothing by its own limits that is remembered";
+refused: no refusal by its own limits on record";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
@@ -217,7 +217,7 @@ limit: 50000 packets per 1s (sliding-window): 50000 used, room in 0.2s, all forg
 limit: 50kB per 1s (token-bucket, burst 100kB): 60kB of 100kB used, the bucket is full again in 1.5s
 limit: 5 packets per 1m (sliding-log): 5 used, room in 12.0s, all forgotten in 1.5s
 limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, room in 0.1s, the bucket is full again in 1.5s
-refused: nothing by its own limits that is remembered";
+refused: no refusal by its own limits on record";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
@@ -264,7 +264,7 @@ until: {until_told} (10d 12h left)
 allowed: by bob, since {since_told}
 why: migration
 beneath: the policy `192.0.2.0/24`, which is for 192.0.2.0/24, limited by alice, forever: nobody said why
-refused: nothing by its own limits that is remembered"
+refused: no refusal by its own limits on record"
     );
     let allowed = answers(&answer([true, false], "allowed"));
     check_view(&["check", "192.0.2.1"], allowed, request, stdout);
@@ -275,7 +275,7 @@ until: forever
 limited: by alice, since {since_told}
 why: nobody said
 beneath: the allow list has 192.0.2.0/24, allowed by bob, until {until_told}: migration
-refused: nothing by its own limits that is remembered"
+refused: no refusal by its own limits on record"
     );
     let limited = answers(&answer([false, true], "conforming"));
     check_view(&["check", "192.0.2.1"], limited, request, stdout);
@@ -294,7 +294,7 @@ fn check_of_an_address_that_passes_ends_with_0() {
 packets from 2001:db8::1 pass (conforming)
 source: it counts as one of 2001:db8::/64
 rule: the policy `partner`, which is for 2001:db8::/48
-refused: nothing by its own limits that is remembered";
+refused: no refusal by its own limits on record";
     let request = "GET /v1/check/2001:db8::1";
     check_view(&["check", "2001:db8::1"], answers(&answer), request, stdout);
 }
@@ -310,7 +310,7 @@ fn check_of_an_allowed_address_tells_the_entry() {
     let stdout = "\
 packets from 203.0.113.7 pass (allowed)
 rule: the allow list has 203.0.113.0/24
-refused: nothing by its own limits that is remembered";
+refused: no refusal by its own limits on record";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
@@ -326,7 +326,7 @@ fn check_under_a_dry_run_ends_with_0() {
     let stdout = "\
 packets from 203.0.113.7 pass, but only because of the dry run: they would be dropped (limited)
 rule: the policy `default`, as for every source without one of its own
-refused: nothing by its own limits that is remembered";
+refused: no refusal by its own limits on record";
     let request = "GET /v1/check/203.0.113.7";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }

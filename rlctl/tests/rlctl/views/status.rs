@@ -133,7 +133,7 @@ it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound o
             left_out: vec![left_out],
             ..DatabaseStatus::default()
         },
-        "limits by hand of 10.0.0.0/8 do not hold: there are too many",
+        "runtime limits of 10.0.0.0/8 are suspended: there are too many",
     );
 }
 

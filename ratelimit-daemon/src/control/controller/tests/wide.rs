@@ -261,7 +261,7 @@ fn a_class_that_limits_set_by_hand_count_cannot_be_taken_away() {
     let mut lab = lab(EVERYTHING);
     lab.limit_class("games").unwrap();
     let error = lab.reload(TCP).unwrap_err().to_string();
-    let expected = "the limits of 198.51.100.0/24 that were set by hand count the class `games`";
+    let expected = "the runtime limits of 198.51.100.0/24 count the class `games`";
     assert!(error.contains(expected), "{error}");
     assert!(lab.settings().has_aggregates());
 }
