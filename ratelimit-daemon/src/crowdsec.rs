@@ -15,19 +15,17 @@
 mod answer;
 mod client;
 mod decisions;
-mod follow;
 mod key;
 
 pub use self::{
     answer::{Decision, Ignored},
     client::{Client, PullError},
     decisions::{Decisions, Update, Wanted},
-    follow::follow,
     key::KeyError,
 };
 
 /// The first characters of what others wrote.
-fn cut(text: &str, characters: usize) -> &str {
+pub(crate) fn cut(text: &str, characters: usize) -> &str {
     let end = text.char_indices().nth(characters);
     end.map_or(text, |(end, _)| &text[..end])
 }

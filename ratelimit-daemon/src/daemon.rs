@@ -22,16 +22,16 @@ use tracing::{debug, info, warn};
 
 use crate::{
     control::{self, Controller, Handle, ListFile, PINS},
-    crowdsec, datapath, directories, events,
+    directories,
     http::{self, ControlApi},
-    links,
     loader::{self, Remote},
     lock::Lock,
     privileges,
-    protected::{self, Protected},
+    protected::Protected,
     recording::{self, CaptureMaps, Recorder},
+    ring,
     rtnetlink::Watch,
-    samples,
+    tasks::{crowdsec, events, links, protected, samples},
     user::User,
 };
 
@@ -66,8 +66,8 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 /// Everything that needs capabilities, done; nothing runs yet.
 pub struct Daemon {
     controller: Controller,
-    events: Option<datapath::Events>,
-    samples: Option<datapath::Ring>,
+    events: Option<ring::Events>,
+    samples: Option<ring::Ring>,
     captures: CaptureMaps,
     loading: loader::Process,
     watch: Watch,
@@ -81,8 +81,8 @@ pub struct Daemon {
 /// A controller over the kernel's tables, which are filled, and what else there is to be read of them.
 struct Enforcing {
     controller: Controller,
-    events: Option<datapath::Events>,
-    samples: Option<datapath::Ring>,
+    events: Option<ring::Events>,
+    samples: Option<ring::Ring>,
     captures: CaptureMaps,
 }
 

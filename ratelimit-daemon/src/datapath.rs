@@ -10,26 +10,21 @@ mod detected_maps;
 mod family_maps;
 mod grace;
 mod guard;
-pub(crate) mod interface;
 mod kernel;
-mod link_layer;
 mod logs;
 mod mapped;
 mod maps;
 #[cfg(any(test, feature = "memory"))]
 mod memory;
 mod refused_map;
-mod ring;
 mod slots;
 mod source_maps;
 mod source_tables;
-pub(crate) mod syscall;
 
 use std::{net::IpAddr, ops::Range, sync::Arc};
 
 pub use batch::Place;
-pub use compact::{TABLES, read_held};
-pub use interface::{InterfaceState, XdpMode};
+pub use compact::read_held;
 pub use kernel::Kernel;
 pub use mapped::Mapped;
 #[cfg(any(test, feature = "memory"))]
@@ -52,18 +47,13 @@ use ratelimit_core::{
     log_size::LogSize,
     prefix::Prefix,
 };
-pub use refused_map::{MAPS as REFUSED_MAPS, refusals_in, words_of_set};
-pub use ring::Ring;
-use serde::{Deserialize, Serialize};
+pub use refused_map::{refusals_in, words_of_set};
 pub use source_tables::{SETS_AT_ONCE, SourceTables};
 
 use crate::{
     links::Sight,
     loader::{Detachment, MapPlan},
 };
-
-/// A ring that is read.
-pub type Events = aya::maps::RingBuf<aya::maps::MapData>;
 
 /// What the lists say about a prefix, in each generation.
 pub type Entry = ByGeneration<ListEntry>;
@@ -151,16 +141,6 @@ pub struct LogRow {
     pub limit: u32,
     /// The words of its ring.
     pub words: Vec<u64>,
-}
-
-/// How much the maps are to hold that are as large as the configuration needs them.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sizes {
-    /// The sliding logs.
-    pub logs: LogSize,
-    /// The sets of a `compact` table; `None` where the store is `lru`.
-    pub sets: Option<u32>,
 }
 
 /// Sums over the CPUs that belong to no packet in particular.

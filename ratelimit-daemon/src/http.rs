@@ -12,11 +12,9 @@ mod pieces;
 mod presence;
 mod seats;
 mod serve;
-mod stream;
 
 pub use control_api::ControlApi;
 pub use metrics_listener::serve_metrics;
 pub use observe_api::router as observe_router;
 pub use peer::Peer;
 pub use serve::{serve_control, serve_observe};
-pub use stream::Writer as StreamWriter;

@@ -7,7 +7,6 @@
 
 #[cfg(test)]
 mod tests;
-mod watch;
 
 use std::{
     collections::BTreeMap,
@@ -20,8 +19,7 @@ use ratelimit_core::{
     config::{Interface, Mode},
 };
 
-pub use self::watch::{GROUPS, keep_attached};
-use crate::datapath::{InterfaceState, XdpMode};
+use crate::interface::{InterfaceState, XdpMode};
 
 /// How long what failed waits until it is tried again, unless something is different.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -20,18 +20,19 @@ mod socket;
 
 use std::{collections::BTreeMap, os::fd::OwnedFd, path::Path};
 
-pub use load::samples;
+pub use compact::TABLES;
+pub use load::{REFUSED_MAPS, samples};
 pub use local::Local;
 pub use object::OBJECT;
 pub use pins::{Pins, is_shared};
 pub use process::{Process, start};
-use ratelimit_core::config::Mode;
+use ratelimit_core::{config::Mode, log_size::LogSize};
 pub use remote::Remote;
 use serde::{Deserialize, Serialize};
 pub use serve::serve;
 pub use socket::Socket;
 
-use crate::datapath::{Sizes, XdpMode};
+use crate::interface::XdpMode;
 
 /// Makes maps, and puts the program on interfaces. What is pinned is taken over wherever it fits.
 pub trait Loader: Send {
@@ -99,6 +100,16 @@ pub struct HeldTable {
     pub sets: u32,
     /// The map of the policies, which name regions of it.
     pub policies: OwnedFd,
+}
+
+/// How much the maps are to hold that are as large as the configuration needs them.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizes {
+    /// The sliding logs.
+    pub logs: LogSize,
+    /// The sets of a `compact` table; `None` where the store is `lru`.
+    pub sets: Option<u32>,
 }
 
 /// What the maps are to be.

@@ -1,13 +1,12 @@
 //! The addresses without which this host would be cut off, and why each of them is one.
 //!
-//! What is protected is found (`netlink.rs`, `resolvers.rs`, `sessions.rs`), kept current (`watch.rs`), and asked whether a
+//! What is protected is found (`netlink.rs`, `resolvers.rs`, `sessions.rs`), kept current (`tasks/protected.rs`), and asked whether a
 //! ban may be (`vetting.rs`). A protected address is not allowed: its limits hold. Only bans stop at it.
 
-mod netlink;
+pub(crate) mod netlink;
 mod resolvers;
 mod sessions;
 mod vetting;
-mod watch;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +17,7 @@ use std::{
 use ratelimit_core::prefix::Prefix;
 use tracing::warn;
 
-pub use self::{
-    vetting::{Refusal, Word, widest_by_detection},
-    watch::{GROUPS, keep_current},
-};
+pub use self::vetting::{Refusal, Word, widest_by_detection};
 
 /// Why an address is protected.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]

@@ -21,7 +21,7 @@ use tracing::info;
 
 pub use self::maps::CaptureMaps;
 use self::pcapng::Writer;
-use crate::{clock, http::StreamWriter};
+use crate::{clock, stream};
 
 /// How long the kernel goes on copying when it is not told to.
 const LEASE: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ pub struct Wanted {
     /// The interfaces by their slots.
     pub interfaces: BTreeMap<u32, String>,
     /// Who reads it.
-    pub writer: StreamWriter,
+    pub writer: stream::Writer,
 }
 
 impl Recorder {

@@ -10,8 +10,8 @@ use ratelimit_core::{
 use super::{Store, trial};
 use crate::{
     cpus,
-    datapath::{Kernel, Sizes, read_held},
-    loader::{Loader, MapPlan},
+    datapath::{Kernel, read_held},
+    loader::{Loader, MapPlan, Sizes},
     memory,
 };
 

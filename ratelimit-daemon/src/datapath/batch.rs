@@ -12,7 +12,7 @@ use std::{
 use aya::Pod;
 use aya_obj::generated::{bpf_attr__bindgen_ty_3, bpf_cmd};
 
-use super::syscall;
+use crate::syscall;
 
 /// Elements asked for at first; more where a bucket of a hash map holds more.
 const ELEMENTS: usize = 4096;

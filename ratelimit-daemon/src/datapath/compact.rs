@@ -26,12 +26,10 @@ use super::{
     mapped::Mapped,
     maps::Maps,
 };
-use crate::loader;
-
-/// The tables of a family each.
-pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
+use crate::loader::{self, TABLES};
 
 const SEEDS: &str = "COMPACT_SEEDS";
+
 /// The table of both families.
 pub struct CompactTable {
     families: [Family; 2],

@@ -27,8 +27,8 @@ use super::{
     family_maps::{failed, is_present, present, unreadable},
     mapped::Mapped,
     maps::Maps,
-    syscall,
 };
+use crate::syscall;
 
 /// The map of the bans of IPv4 sources.
 pub(super) const V4: &str = "DETECTED_V4";

@@ -31,8 +31,7 @@ use ratelimit_core::{
 };
 
 use super::{
-    CounterRow, Datapath, DatapathError, Entry, Events, InterfaceState, Place, Ring, Sizes,
-    SourceTables, Totals, XdpMode, batch,
+    CounterRow, Datapath, DatapathError, Entry, Place, SourceTables, Totals, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
     count,
@@ -40,15 +39,16 @@ use super::{
     family_maps::{self, FamilyMaps, failed, unreadable},
     grace,
     guard::Guard,
-    interface,
     maps::Maps,
     slots,
     source_maps::SourceMaps,
 };
 use crate::{
+    interface::{self, InterfaceState, XdpMode},
     links::{MTU_OF_ONE_BUFFER, Running, Sight},
-    loader::{Attachment, Detachment, Held, InterfacePlan, Loader, MapPlan},
+    loader::{Attachment, Detachment, Held, InterfacePlan, Loader, MapPlan, Sizes},
     recording::CaptureMaps,
+    ring::{Events, Ring},
 };
 
 /// The pinned maps, and the programs on their interfaces.

@@ -12,8 +12,8 @@ use super::{
     DatapathError,
     batch::{self, Place},
     family_maps::unreadable,
-    syscall,
 };
+use crate::syscall;
 
 const LOGS: &str = "LOGS";
 

@@ -10,8 +10,8 @@ use aya::maps::{Map, MapData, MapError};
 use ratelimit_common::{compact::SLOTS, refused::WAYS};
 use ratelimit_core::api::MapStatus;
 
-use super::{compact, count, refused_map};
-use crate::loader;
+use super::count;
+use crate::loader::{self, REFUSED_MAPS, TABLES};
 
 /// The maps by their names, to be opened by name and type.
 pub struct Maps(BTreeMap<String, OwnedFd>);
@@ -65,9 +65,9 @@ fn status(name: &str, map: BorrowedFd<'_>) -> anyhow::Result<MapStatus> {
     let asking = || format!("asking for the size of {name}");
     let data = map.try_clone_to_owned().with_context(asking)?;
     let info = MapData::from_fd(data).and_then(|data| data.info());
-    let of_element = if compact::TABLES.contains(&name) {
+    let of_element = if TABLES.contains(&name) {
         SLOTS
-    } else if refused_map::MAPS.contains(&name) {
+    } else if REFUSED_MAPS.contains(&name) {
         WAYS
     } else {
         1

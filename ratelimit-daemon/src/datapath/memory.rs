@@ -34,10 +34,11 @@ use ratelimit_core::{
 };
 
 use super::{
-    CounterRow, Datapath, DatapathError, Entry, InterfaceState, LogRow, Place, SlotRow, SourceRow,
-    SourceTables, Totals, XdpMode,
+    CounterRow, Datapath, DatapathError, Entry, LogRow, Place, SlotRow, SourceRow, SourceTables,
+    Totals,
 };
 use crate::{
+    interface::{InterfaceState, XdpMode},
     links::{Running, Sight},
     loader::{Detachment, MapPlan},
 };

@@ -28,9 +28,6 @@ use super::{
 };
 use crate::cpus;
 
-/// The maps of both families.
-pub const MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
-
 /// The map of the family of `A`.
 pub(super) struct RefusedMap<A: IpAddress + Hash + Pod>
 where

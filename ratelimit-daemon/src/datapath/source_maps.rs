@@ -22,14 +22,15 @@ use ratelimit_core::{
 };
 
 use super::{
-    DatapathError, LogRow, Place, Sizes, SlotRow, SourceRow, batch,
+    DatapathError, LogRow, Place, SlotRow, SourceRow, batch,
     compact::CompactTable,
     family_maps::{failed, present, unreadable},
     logs::Logs,
     maps::Maps,
-    refused_map::{self, RefusedMap},
+    refused_map::RefusedMap,
     source_tables::SourceTables,
 };
+use crate::loader::{REFUSED_MAPS, Sizes};
 
 /// The maps of both stores.
 pub(super) struct SourceMaps {
@@ -46,8 +47,8 @@ impl SourceMaps {
     pub fn new(maps: &Maps, sizes: Sizes) -> anyhow::Result<Self> {
         let compact = sizes.sets.map(|sets| CompactTable::new(maps, sets));
         Ok(Self {
-            v4: FamilySources::new(maps, "SOURCES_V4", refused_map::MAPS[0])?,
-            v6: FamilySources::new(maps, "SOURCES_V6", refused_map::MAPS[1])?,
+            v4: FamilySources::new(maps, "SOURCES_V4", REFUSED_MAPS[0])?,
+            v6: FamilySources::new(maps, "SOURCES_V6", REFUSED_MAPS[1])?,
             compact: compact.transpose()?,
             logs: Logs::new(maps.descriptor("LOGS")?, sizes.logs),
             node: maps.open("NODE")?,

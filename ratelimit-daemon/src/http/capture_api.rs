@@ -11,11 +11,11 @@ use ratelimit_core::api::{CaptureRequest, Refused};
 use super::{
     control_api::{Body, answer},
     peer::Peer,
-    stream::Streams,
 };
 use crate::{
     control::Handle,
     recording::{Recorder, Wanted},
+    stream::Streams,
 };
 
 pub async fn begin(

@@ -27,13 +27,13 @@ use ratelimit_core::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
-use super::{capture_api, event_api, peer::Peer, stream::Streams};
 use crate::{
     control::{self, Controller, Handle, Unanswered},
     recording::Recorder,
+    stream::Streams,
 };
 
-use super::list_api;
+use super::{capture_api, event_api, list_api, peer::Peer};
 
 /// How many sources `top` shows unless it is told.
 const TOP_DEFAULT: usize = 20;

@@ -20,11 +20,11 @@ use tokio::sync::broadcast::{
     error::{RecvError, TryRecvError},
 };
 
-use super::{
-    control_api::answer,
+use super::control_api::answer;
+use crate::{
+    control::Handle,
     stream::{Streams, Writer},
 };
-use crate::control::Handle;
 
 /// How much is written at a time.
 const PIECE_BYTES: usize = 1 << 16;

@@ -23,7 +23,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::stream::Streams;
+use crate::stream::Streams;
 
 /// How long the bytes of a request and of its answer may stay away. A request that has been read takes as long as it takes.
 const QUIET_MAX: Duration = Duration::from_mins(1);

@@ -33,8 +33,8 @@ use super::{
     names::Names,
     peer::Peer,
     seats::{Seat, Seats},
-    stream::Streams,
 };
+use crate::stream::Streams;
 
 /// Connections from the network at a time; others wait in the backlog.
 const CONNECTIONS_MAX: usize = 64;

@@ -7,10 +7,12 @@ use aya::maps::{Array, MapData, MapInfo};
 use aya_obj::Object;
 
 use super::{HeldTable, load::Seeds, pins::Pins};
-use crate::datapath::TABLES;
 
 const SEEDS: &str = "COMPACT_SEEDS";
 const POLICIES: &str = "POLICIES";
+
+/// The tables of a family each.
+pub const TABLES: [&str; 2] = ["COMPACT_V4", "COMPACT_V6"];
 
 /// What a program reads and writes with the table: pins that are made anew with it, so that a program which still runs on the
 /// old table does not read of regions in the new one. The daemon fills them before the new program runs.

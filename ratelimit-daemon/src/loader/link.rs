@@ -20,7 +20,7 @@ use super::{
     Attachment, InterfacePlan, foreign,
     pins::{LinkPin, Pins},
 };
-use crate::datapath::{InterfaceState, XdpMode, interface};
+use crate::interface::{self, InterfaceState, XdpMode};
 
 /// How long the kernel may take to let a link go.
 const DETACH_TIMEOUT: Duration = Duration::from_secs(2);

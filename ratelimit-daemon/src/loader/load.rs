@@ -24,7 +24,10 @@ use super::{
     pins::{self, LinkPin, Pins},
     realtime,
 };
-use crate::datapath::{REFUSED_MAPS, TABLES, interface, syscall};
+use crate::{interface, loader::TABLES, syscall};
+
+/// The maps of the sources that were refused.
+pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
 
 /// The maps of the store `lru`.
 pub const SOURCE_MAPS: [&str; 2] = ["SOURCES_V4", "SOURCES_V6"];

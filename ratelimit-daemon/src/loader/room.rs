@@ -5,7 +5,7 @@ use aya_obj::Object;
 use ratelimit_common::compact::Set;
 
 use super::{MapPlan, load::SOURCE_MAPS, pins::Pins};
-use crate::datapath::TABLES;
+use crate::loader::TABLES;
 
 /// What the kernel keeps with each element of a hash map, beside its key and value, and for its bucket (`struct htab_elem` and
 /// `struct bucket` of `kernel/bpf/hashtab.c`).

@@ -17,7 +17,7 @@ use zerocopy::FromBytes;
 
 use crate::{
     clock, cpus,
-    datapath::{Events, Ring},
+    ring::{Events, Ring},
 };
 
 /// The packets that a CPU copies of an interface in a second, at most.

@@ -7,9 +7,9 @@ use netlink_packet_core::NetlinkPayload;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{Protected, netlink::is_relevant};
 use crate::{
     control::{Controller, Handle},
+    protected::{Protected, netlink::is_relevant},
     rtnetlink::{Changes, Watch, messages},
 };
 

@@ -11,14 +11,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    client::{Client, PullError},
-    cut,
-    decisions::{Decisions, Update},
-};
 use crate::{
     clock,
     control::{Controller, Handle, Unanswered},
+    crowdsec::{Client, Decisions, PullError, Update, cut},
 };
 
 /// How often all decisions are asked for, in case that a change was not told.

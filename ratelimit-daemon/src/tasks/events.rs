@@ -9,7 +9,7 @@ use zerocopy::FromBytes;
 
 use crate::{
     control::{Controller, Handle},
-    datapath::Events,
+    ring::Events,
 };
 
 /// The drops that are handed on at a time.

@@ -1,5 +1,7 @@
 //! What the kernel says about a network interface (rtnetlink, `RTM_GETLINK`).
 
+mod link_layer;
+
 use anyhow::{Context, bail};
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::{
@@ -10,7 +12,6 @@ use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 use ratelimit_common::parse::LinkLayer;
 use serde::{Deserialize, Serialize};
 
-use super::link_layer;
 use crate::rtnetlink::dump;
 
 /// An interface, with the XDP program on it.

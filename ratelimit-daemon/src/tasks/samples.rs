@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 use crate::{
     clock,
     control::{Controller, Handle},
-    datapath::{Events, Ring},
+    ring::{Events, Ring},
 };
 
 /// How often the ring is emptied.

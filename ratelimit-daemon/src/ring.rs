@@ -8,14 +8,15 @@ use std::{
 use anyhow::Context;
 use aya::maps::{Map, MapData, RingBuf};
 
-use super::Events;
+/// A ring that is read.
+pub type Events = RingBuf<MapData>;
 
 /// A ring that nobody reads at the moment. What the kernel writes stays in it.
 #[derive(Debug)]
 pub struct Ring(OwnedFd);
 
 impl Ring {
-    pub(super) const fn new(map: OwnedFd) -> Self {
+    pub(crate) const fn new(map: OwnedFd) -> Self {
         Self(map)
     }
 

@@ -1,0 +1,7 @@
+//! What runs beside the controller and hands it what it finds: events, samples, interfaces, protected addresses, decisions of `CrowdSec`.
+
+pub mod crowdsec;
+pub mod events;
+pub mod links;
+pub mod protected;
+pub mod samples;
