@@ -9,7 +9,8 @@ pub mod regions;
 mod tables;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    iter,
     net::IpAddr,
     sync::Arc,
 };
@@ -23,13 +24,13 @@ use ratelimit_common::{
 
 use self::{
     class_numbers::{ClassNumbers, TooManyClasses},
-    policy::{Compiler, select},
+    policy::{Compiler, select, shares_state},
     regions::{NoRoom, Regions, is_whole, limited_sources, sources_of, table_sets},
 };
 pub use self::{policy::keeps_state, tables::Tables};
 use crate::{
     ban::BanSpec,
-    class::{Selected, UnknownClass},
+    class::{Catalogue, Selected, UnknownClass},
     class_tables::ClassTables,
     config::{ClockWish, Config, ListConfig, StateStore},
     intent::{
@@ -153,7 +154,8 @@ pub fn compile_policies(
     };
     let mut compiled: Vec<Named> = wanted
         .iter()
-        .map(|policy| compiler.compile(policy))
+        .zip(states(&wanted, &intent.config.classes))
+        .map(|(policy, state)| compiler.compile(policy, state))
         .collect();
     policies.keep_clocks(held.policies);
     for named in &mut compiled {
@@ -171,6 +173,26 @@ pub fn compile_policies(
     }
     policies.retain(|name| wanted.iter().any(|policy| policy.name == name));
     Ok(small)
+}
+
+/// The names of the policies whose state each of `wanted` has: its own, that of its base, or, of limits set by hand, that of the policy
+/// around it. So what sources have used stays used when they get limits of their own, and when these go.
+fn states<'a>(wanted: &'a [WantedPolicy<'_>], classes: &Catalogue) -> Vec<&'a str> {
+    let by_name: HashMap<&str, &WantedPolicy<'_>> = wanted
+        .iter()
+        .map(|policy| (policy.name.as_str(), policy))
+        .collect();
+    let next = |policy: &WantedPolicy<'_>| {
+        let find = |name: &String| by_name.get(name.as_str()).copied();
+        let around = policy.around.as_ref().and_then(find);
+        let around = around.filter(|around| shares_state(policy, around, classes));
+        policy.base.as_ref().and_then(find).or(around)
+    };
+    let states = wanted.iter().map(|policy| {
+        let bases = iter::successors(Some(policy), |policy| next(policy));
+        bases.last().unwrap_or(policy).name.as_str()
+    });
+    states.collect()
 }
 
 /// Gives the limits of all policies but the node's their regions, and answers the scopes that are to be moved to larger ones.

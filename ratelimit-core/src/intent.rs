@@ -123,6 +123,8 @@ pub struct WantedPolicy<'a> {
     pub name: String,
     /// The policy whose limits and state it has; `None` where they are its own.
     pub base: Option<String>,
+    /// The policy that its sources would be under without it, whose state they keep where the words mean the same.
+    pub around: Option<String>,
     /// Its limits.
     pub limits: Cow<'a, [LimitSpec]>,
     /// Further limits beside them, which have state of their own.
@@ -141,6 +143,7 @@ impl<'a> WantedPolicy<'a> {
         Self {
             name,
             base: None,
+            around: None,
             limits: limits.into(),
             further: Vec::new(),
             observe,
@@ -429,11 +432,14 @@ impl Intent {
         if self.limits_of(Some(prefix)).is_some() {
             return Some(prefix.to_string());
         }
-        let policies = self.config.policies.iter();
-        policies
-            .into_iter()
-            .find(|(_, policy)| policy.sources.binary_search(&prefix).is_ok())
-            .map(|(name, _)| name.clone())
+        self.configured_policy_name(prefix).map(str::to_owned)
+    }
+
+    fn configured_policy_name(&self, prefix: Prefix) -> Option<&str> {
+        let mut policies = self.config.policies.iter();
+        let (name, _) =
+            policies.find(|(_, policy)| policy.sources.binary_search(&prefix).is_ok())?;
+        Some(name)
     }
 
     /// The prefixes whose sources a policy is for.
@@ -511,13 +517,24 @@ impl Intent {
             ..of_sources(name.clone(), &policy.limits, policy.observe)
         }));
         wanted.extend(self.limits_in_force().filter_map(|(target, row)| {
-            let name = (*target)?.to_string();
-            Some(of_sources(name, &row.limits, row.observe))
+            let prefix = (*target)?;
+            Some(WantedPolicy {
+                around: Some(self.policy_around(prefix)),
+                ..of_sources(prefix.to_string(), &row.limits, row.observe)
+            })
         }));
         let limited = self.limited_policies(&wanted);
         wanted.extend(limited);
         wanted.extend(self.wide_policies());
         wanted
+    }
+
+    /// The name of the policy that the sources of a prefix would be under without limits by hand of just this prefix.
+    fn policy_around(&self, prefix: Prefix) -> String {
+        let mut outer = prefix.supernets().rev().skip(1);
+        let around = || outer.find_map(|outer| self.lasting_policy_name(outer));
+        let own = self.configured_policy_name(prefix).map(str::to_owned);
+        own.or_else(around).unwrap_or_else(|| DEFAULT.to_owned())
     }
 
     fn wide_policies(&self) -> impl Iterator<Item = WantedPolicy<'_>> {

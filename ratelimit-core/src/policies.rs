@@ -33,6 +33,30 @@ pub struct Named {
     pub ban: Option<BanSpec>,
     /// The further limits, where it has some: a policy beside it.
     pub further: Option<Further>,
+    /// Whether it has the state of another policy, for some of the sources of that.
+    pub has_state_of_another: bool,
+}
+
+/// What has state, with the name and role of its policy.
+pub type Stateful<'a> = (&'a str, Role, Part<'a>);
+
+/// Limits that were set by hand for prefixes and have the state of the policy around them.
+pub struct Sharing<'a>(BTreeMap<u32, BTreeMap<Prefix, Stateful<'a>>>);
+
+impl<'a> Sharing<'a> {
+    /// Whether there are some of this scope.
+    #[must_use]
+    pub fn has(&self, scope: u32) -> bool {
+        self.0.contains_key(&scope)
+    }
+
+    /// Those by which a source of this scope is judged.
+    #[must_use]
+    pub fn at(&self, scope: u32, source: IpAddr) -> Option<Stateful<'a>> {
+        let by_prefix = self.0.get(&scope)?;
+        let mut around = Prefix::from(source).supernets().rev();
+        around.find_map(|prefix| by_prefix.get(&prefix).copied())
+    }
 }
 
 /// A policy of further limits, beside another one.
@@ -266,17 +290,31 @@ impl Policies {
     /// What has state, by its scope, with the name of the policy: sources that have part in an attack have that of their policy, and
     /// further limits besides.
     #[must_use]
-    pub fn parts(&self) -> BTreeMap<u32, (&str, Role, Part<'_>)> {
-        let (detected, lasting): (Vec<_>, Vec<_>) =
-            self.iter().partition(|(name, _)| is_detected(name));
+    pub fn parts(&self) -> BTreeMap<u32, Stateful<'_>> {
+        let (sharing, own): (Vec<_>, Vec<_>) =
+            (self.iter()).partition(|(_, named)| named.has_state_of_another);
         let mut parts = BTreeMap::new();
-        for (name, named) in lasting.into_iter().chain(detected) {
+        for (name, named) in own.into_iter().chain(sharing) {
             for part in named.parts() {
                 let scope = part.policy.scope();
                 parts.entry(scope).or_insert((name, named.role, part));
             }
         }
         parts
+    }
+
+    /// Limits of prefixes that have the state of the policy around them.
+    #[must_use]
+    pub fn sharing(&self) -> Sharing<'_> {
+        let mut sharing: BTreeMap<u32, BTreeMap<Prefix, Stateful<'_>>> = BTreeMap::new();
+        for (name, named) in self.iter().filter(|(_, named)| named.has_state_of_another) {
+            let part = named.parts().next();
+            if let (Ok(prefix), Some(part)) = (name.parse(), part) {
+                let of_scope = sharing.entry(part.policy.scope()).or_default();
+                of_scope.insert(prefix, (name, named.role, part));
+            }
+        }
+        Sharing(sharing)
     }
 
     fn adoptable(&self, policy: &Policy, used: &BTreeMap<u32, Policy>) -> Option<u32> {
@@ -406,6 +444,7 @@ mod tests {
             limits: vec![limit],
             ban: None,
             further: None,
+            has_state_of_another: false,
         }
     }
 

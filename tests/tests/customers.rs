@@ -53,7 +53,7 @@ fn one_customer_changes_and_the_others_keep_what_they_have_used() {
             "1d",
         ];
         service.rlctl_ok(&set).unwrap();
-        // The customer begins anew under a policy of its own; of 50 packets the 5 that were left pass for the neighbour.
+        // The customer keeps what it has used: of 50 packets 25 pass, and for the neighbour the 5 that were left.
         for source in [CUSTOMER, NEIGHBOUR] {
             send(&lab, source, 50);
         }
@@ -75,6 +75,12 @@ fn one_customer_changes_and_the_others_keep_what_they_have_used() {
     service.start().unwrap();
     check(&service, CUSTOMER, "60 packets per 1d", 60);
     check(&service, NEIGHBOUR, "20 packets per 1d", 20);
+
+    // What it has used under its own limits counts for those of the policy around.
+    let said = service.rlctl_ok(&["limit", "rm", "--prefix", "203.0.113.0/24"]);
+    assert!(!said.unwrap().contains("does not count"));
+    send(&lab, CUSTOMER, 50);
+    check(&service, CUSTOMER, "20 packets per 1d", 60);
 }
 
 /// Ends the traffic, also when an assertion fails.

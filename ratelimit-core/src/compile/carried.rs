@@ -1,10 +1,64 @@
 //! Whether what sources have used is kept when their limits change.
 
+use std::collections::BTreeMap;
+
 use crate::{
+    intent::Target,
     policies::{DEFAULT, Policies},
     prefix::Prefix,
     rules::Rules,
 };
+
+/// What the state of sources is kept under.
+pub struct Scopes {
+    /// Of the sources of a target; `None` where nothing limits them.
+    target: Option<u32>,
+    /// Of those of prefixes with limits by hand.
+    by_hand: BTreeMap<Prefix, u32>,
+}
+
+impl Scopes {
+    /// Those of the sources of `target`, and of those of the prefixes `by_hand`.
+    pub fn new(
+        rules: &Rules,
+        policies: &Policies,
+        target: Target,
+        by_hand: impl Iterator<Item = Prefix>,
+    ) -> Self {
+        let by_hand = by_hand.filter_map(|prefix| {
+            let named = policies.get(&prefix.to_string())?;
+            Some((prefix, named.policy.scope()))
+        });
+        Self {
+            target: scope_of(rules, policies, target),
+            by_hand: by_hand.collect(),
+        }
+    }
+
+    /// Whether some of what was used is nothing where the scopes are `after`: by sources of the target, or of a prefix within.
+    #[must_use]
+    pub fn start_anew_as(&self, after: &Self) -> bool {
+        let is_other =
+            matches!((self.target, after.target), (Some(before), Some(after)) if before != after);
+        is_other || self.lost(after).next().is_some()
+    }
+
+    /// What becomes of what the sources of prefixes with limits by hand have used: a line for each where it starts anew.
+    #[must_use]
+    pub fn changes_by_hand(&self, after: &Self) -> Vec<String> {
+        self.lost(after)
+            .map(|prefix| format!("limits of {prefix}: what its sources have used starts anew"))
+            .collect()
+    }
+
+    fn lost<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = &'a Prefix> {
+        let lost = self.by_hand.iter().filter(|(prefix, scope)| {
+            let after = after.by_hand.get(prefix);
+            after.is_some_and(|after| after != *scope)
+        });
+        lost.map(|(prefix, _)| prefix)
+    }
+}
 
 /// What the state of the sources of `prefix` is kept under, or of those without a policy of their own; `None` where nothing
 /// limits them.
@@ -16,9 +70,4 @@ pub fn scope_of(rules: &Rules, policies: &Policies, prefix: Option<Prefix>) -> O
     };
     let policy = &named?.policy;
     (!policy.is_empty()).then(|| policy.scope())
-}
-
-/// Whether what was used under one scope is nothing under the other.
-pub fn starts_anew(before: Option<u32>, after: Option<u32>) -> bool {
-    before.is_some() && after.is_some() && before != after
 }

@@ -27,15 +27,14 @@ pub struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// The policy as the datapath reads it; its indices are not known yet.
-    pub fn compile(&self, wanted: &WantedPolicy<'_>) -> Named {
+    /// The policy as the datapath reads it, with the state of the policy `state`; its indices are not known yet.
+    pub fn compile(&self, wanted: &WantedPolicy<'_>, state: &str) -> Named {
         let shift = match wanted.role {
             Role::Node => Some(self.share_shift(&wanted.limits)),
             Role::Sources | Role::Prefixes(..) => None,
         };
-        let name = wanted.base.as_deref().unwrap_or(&wanted.name);
         let counted = self.counted(wanted.limits.iter());
-        let (limits, named) = self.limits(name, &wanted.limits, counted, shift);
+        let (limits, named) = self.limits(state, &wanted.limits, counted, shift);
         let scope = match wanted.role {
             Role::Node => node_scope::of(named, self.held_node),
             Role::Sources | Role::Prefixes(..) => named,
@@ -65,6 +64,7 @@ impl Compiler<'_> {
             limits: wanted.all_limits().cloned().collect(),
             ban: wanted.ban,
             further,
+            has_state_of_another: state != wanted.name,
         }
     }
 
@@ -176,6 +176,17 @@ pub fn keeps_state(before: (&[LimitSpec], &Catalogue), after: (&[LimitSpec], &Ca
         )
     };
     scope(before) == scope(after)
+}
+
+/// Whether limits that were set by hand may have the state of the policy around them. Token buckets may not: each rate has a clock, and
+/// the words of one say nothing by that of the other.
+pub fn shares_state(
+    by_hand: &WantedPolicy<'_>,
+    around: &WantedPolicy<'_>,
+    classes: &Catalogue,
+) -> bool {
+    !by_hand.limits.iter().any(has_burst)
+        && keeps_state((&by_hand.limits, classes), (&around.limits, classes))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! back nothing of what was used. All sources with the same policy and the same further limits share it. A prefix inside with a
 //! policy of its own stays under that.
 
-use std::{collections::BTreeMap, ops::Bound};
+use std::collections::BTreeMap;
 
 use ratelimit_common::policy::LIMITS_MAX;
 
@@ -90,6 +90,7 @@ impl Intent {
             Some(WantedPolicy {
                 name,
                 base: Some(policy.base),
+                around: None,
                 limits: limits.into(),
                 further,
                 observe: false,
@@ -100,16 +101,22 @@ impl Intent {
         compiled.collect()
     }
 
-    /// The prefixes that are limited and whose policies depend on what `edit` changes.
+    /// The prefixes whose policies depend on what `edit` changes: those with further limits have the limits of the policy around them, and
+    /// those with limits by hand its state.
     #[must_use]
-    pub fn limited_by(&self, edit: &Edit) -> Vec<Prefix> {
+    pub fn dependents(&self, edit: &Edit) -> Vec<Prefix> {
         let within = |prefix: Prefix| {
-            let from_here = (Bound::Included(prefix), Bound::Unbounded);
-            let within = self.limited.range(from_here).map(|(inner, _)| *inner);
-            within.take_while(move |inner| prefix.covers(*inner))
+            let limited = self.limited.range(prefix..).map(|(inner, _)| *inner);
+            let by_hand = self.limits().range(Some(prefix)..).filter_map(|it| *it.0);
+            let is_inside = move |inner: &Prefix| prefix.covers(*inner);
+            let limited = limited.take_while(is_inside);
+            limited.chain(by_hand.take_while(is_inside))
         };
         match edit {
-            Edit::Limits(None, _) => self.limited.keys().copied().collect(),
+            Edit::Limits(None, _) => {
+                let by_hand = self.limits().keys().flatten();
+                self.limited.keys().chain(by_hand).copied().collect()
+            }
             Edit::Limits(Some(prefix), _) | Edit::Limited(prefix, _) => within(*prefix).collect(),
             Edit::Ban(..) | Edit::Allow(..) | Edit::List(..) | Edit::Offence(..) => vec![],
         }

@@ -7,7 +7,6 @@ use ratelimit_core::{
         AllowRequest, BanRequest, Changed, ClockStatus, Detached, Held, LimitRequest, LimitTarget,
         PrefixesRequest, Refused, Reloaded, What,
     },
-    compile::carried,
     config::Config,
     intent::{self, AllowRow, BanRow, Edit, Intent, LimitRow},
     limit::LimitSpec,
@@ -205,10 +204,9 @@ impl Controller {
             reason: request.reason,
             author: author.to_owned(),
         };
-        let before = carried::scope_of(&self.state.rules, &self.state.policies, request.prefix);
+        let before = self.state.scopes(request.prefix);
         let mut changed = self.state.edit([Edit::Limits(request.prefix, Some(row))])?;
-        let after = carried::scope_of(&self.state.rules, &self.state.policies, request.prefix);
-        changed.starts_anew = carried::starts_anew(before, after);
+        changed.starts_anew = before.start_anew_as(&self.state.scopes(request.prefix));
         changed.until = term::told(until);
         Ok(changed)
     }
@@ -236,7 +234,9 @@ impl Controller {
         let by_hand = by_hand.then_some(Edit::Limits(request.prefix, None));
         let further = further.map(|prefix| Edit::Limited(prefix, None));
         let edits: Vec<Edit> = by_hand.into_iter().chain(further).collect();
-        let changed = self.state.apply(edits, Cause::User(author))?;
+        let before = self.state.scopes(request.prefix);
+        let mut changed = self.state.apply(edits, Cause::User(author))?;
+        changed.starts_anew = before.start_anew_as(&self.state.scopes(request.prefix));
         Ok(changed)
     }
 
@@ -347,12 +347,14 @@ impl Controller {
         let clock = self.state.clock();
         let mut changes = reload::changes(&self.state.intent.config, &config);
         let before = self.state.intent.config.clone();
+        let scopes = self.state.scopes(None);
         let lists = self.state.list_changes(&config, lists);
         if self.state.needs_other_tables(&config) {
             self.replace_on_other_tables(config, &lists.edits)?;
         } else {
             self.replace_config(config, &lists.edits)?;
         }
+        changes.extend(scopes.changes_by_hand(&self.state.scopes(None)));
         changes.extend(self.reattach(&before.interfaces));
         if before.metrics != self.state.intent.config.metrics {
             self.open_metrics();

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use anyhow::{Context, anyhow};
 use ratelimit_core::{
     api::{Changed, ClockStatus, KernelClock, Refused},
-    compile::{self, Held, Tables, class_numbers::ClassNumbers, clock_choice},
+    compile::{self, Held, Tables, carried::Scopes, class_numbers::ClassNumbers, clock_choice},
     config::Config,
-    intent::{Edit, Intent},
+    intent::{Edit, Intent, Target},
     policies::Policies,
     prefix::Prefix,
     rules::Rules,
@@ -295,6 +295,12 @@ impl State {
         self.rules.set_protected(self.protection.prefixes());
     }
 
+    /// What the state of the sources of a target is kept under, and of the prefixes with limits by hand.
+    pub(super) fn scopes(&self, target: Target) -> Scopes {
+        let prefixes = self.intent.limits().keys().flatten().copied();
+        Scopes::new(&self.rules, &self.policies, target, prefixes)
+    }
+
     fn compile_policies(&mut self) -> anyhow::Result<()> {
         let held = self.enforcer.held();
         let held = Held {
@@ -374,7 +380,7 @@ impl State {
     /// The prefixes that `edits` are about, and those whose policy depends on them.
     fn touched(&self, edits: &[Edit]) -> Vec<Prefix> {
         let own = edits.iter().flat_map(Edit::prefixes);
-        let limited = edits.iter().flat_map(|edit| self.intent.limited_by(edit));
+        let limited = edits.iter().flat_map(|edit| self.intent.dependents(edit));
         own.chain(limited).collect()
     }
 

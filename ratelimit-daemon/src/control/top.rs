@@ -169,10 +169,12 @@ impl<'a> Walk<'a> {
     /// The busiest of the sources that have a record, and perhaps some others.
     fn busiest_records(&self, count: usize) -> Result<Vec<Busy<'a>>, DatapathError> {
         let by_scope = self.view.policies.parts();
+        let sharing = self.view.policies.sharing();
         let mut busy: Vec<Busy<'a>> = Vec::new();
         let mut unread = None;
         self.tables.for_each_source(&mut |row| {
-            let Some(policy) = by_scope.get(&row.scope) else {
+            let own = sharing.at(row.scope, row.source);
+            let Some(policy) = own.as_ref().or_else(|| by_scope.get(&row.scope)) else {
                 return;
             };
             let state = self.state(row.source, policy.2, row.record);

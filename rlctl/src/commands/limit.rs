@@ -36,7 +36,12 @@ pub fn rm(prefix: Option<&str>, client: &Client) -> Result<Report, Failure> {
     let answer: Answer<Changed> = client.delete("/v1/limits", &LimitTarget { prefix })?;
     let whose = whose(prefix);
     if answer.value.removed > 0 {
-        let text = format!("took the limits of {whose} away: the configuration holds again");
+        let anew = if answer.value.starts_anew {
+            "; what its sources have used under them does not count for it"
+        } else {
+            ""
+        };
+        let text = format!("took the limits of {whose} away: the configuration holds again{anew}");
         return Ok(Report::new(answer, text));
     }
     let mut report = Report::new(answer, "");

@@ -85,7 +85,7 @@ fn node(cpus: u32, burst: u64) -> Policy {
         cpus,
     };
     let wanted = WantedPolicy::new("[node]".to_owned(), &limits, false, Role::Node);
-    compiler.compile(&wanted).policy
+    compiler.compile(&wanted, &wanted.name).policy
 }
 
 fn keeps(before: &[&LimitSpec], after: &[&LimitSpec]) -> bool {

@@ -25,6 +25,7 @@ mod steps;
 mod time;
 mod trials;
 mod unwritten;
+mod used;
 mod walks;
 mod watching;
 mod wide;
@@ -306,12 +307,17 @@ impl Lab {
     /// A new daemon over the same tables and database.
     fn restart(&mut self) {
         let entries = self.entries();
-        self.controller = controller(&self.config, &self.memory, &self.state, &self.protected);
+        self.start_again();
         assert_eq!(
             self.entries(),
             entries,
             "a restart changes nothing in the datapath"
         );
+    }
+
+    /// The same where policies that are the same may change places.
+    fn start_again(&mut self) {
+        self.controller = controller(&self.config, &self.memory, &self.state, &self.protected);
     }
 
     fn ban(&mut self, prefixes: &[&str], seconds: Option<f64>) -> Result<Changed, Refused> {

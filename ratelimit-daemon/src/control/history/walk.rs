@@ -9,7 +9,7 @@ use std::{
 use ratelimit_common::{algorithm::Algorithm, compact::Region};
 use ratelimit_core::{
     ip_family::IpFamily,
-    policies::{Policies, Role, is_detected},
+    policies::{Policies, Role},
 };
 
 use super::{Look, Measured, counted};
@@ -138,7 +138,7 @@ impl Survey {
 fn measured_limits(policies: &Policies) -> BTreeMap<Key, Limit> {
     let mut limits = BTreeMap::new();
     for (name, named) in policies.iter() {
-        if named.role == Role::Node || is_detected(name) {
+        if named.role == Role::Node || named.has_state_of_another {
             continue;
         }
         let mut seen: Vec<Measured> = Vec::new();

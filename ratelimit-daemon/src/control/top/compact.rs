@@ -57,10 +57,15 @@ impl<'a> Walk<'a> {
         let kept = count.max(1) * LIMITS_MAX;
         let mut fullest: Vec<Full<'a>> = Vec::with_capacity(2 * kept);
         let mut least = 0.0;
-        for policy in self.view.policies.parts().into_values() {
-            for (index, limit) in policy.2.policy.limits().enumerate() {
-                let (algorithm, capacity) = (limit.algorithm(), limit.capacity());
+        let sharing = self.view.policies.sharing();
+        for (scope, of_scope) in self.view.policies.parts() {
+            for (index, limit) in of_scope.2.policy.limits().enumerate() {
                 self.tables.for_each_slot(limit.region(), &mut |row| {
+                    let source = || self.tables.source_of_tag(row.family, row.tag);
+                    let own = sharing.has(scope).then(|| sharing.at(scope, source()));
+                    let policy = own.flatten().unwrap_or(of_scope);
+                    let limit = policy.2.policy.limit(index).unwrap_or(limit);
+                    let (algorithm, capacity) = (limit.algorithm(), limit.capacity());
                     let fill = share(algorithm.used(row.word, self.now), capacity);
                     if fill <= least {
                         return;

@@ -1,6 +1,6 @@
 //! What sources have used, when their limits change by hand.
 
-use ratelimit_common::Policy;
+use ratelimit_common::{Limit, Policy};
 use ratelimit_core::compile::carried::scope_of;
 
 use super::*;
@@ -31,7 +31,7 @@ fn another_amount_keeps_what_was_used_and_another_algorithm_or_policy_is_told_to
                     prefix,
                 )
             };
-            // The limits of a prefix are a policy of its own.
+            // The limits of a prefix count by another algorithm than those around it.
             let first = lab.set_limit(target, spec(8, algorithm)).unwrap();
             assert_eq!(first.starts_anew, target.is_some(), "{algorithm:?}");
             let before = scope(&lab);
@@ -138,4 +138,83 @@ fn a_clock_goes_on_from_the_policy_that_packets_are_judged_by() {
 
 fn policy_of_another_scope() -> Policy {
     Policy::new(&[limit(5).compile()], 77, false).unwrap()
+}
+
+#[test]
+fn limits_of_a_prefix_have_the_state_of_the_policy_around_it_and_give_it_back() {
+    let sliding = |amount| {
+        let second = Duration::from_secs(1);
+        LimitSpec::new(amount, LimitUnit::Packets, second, Algorithm::SlidingWindow).unwrap()
+    };
+    let policy = |lab: &Lab, address| {
+        let index = lab.policy_index(address);
+        lab.memory.lock().unwrap().policies[&index]
+    };
+    let state = |policy: Policy| {
+        let regions: Vec<_> = policy.limits().map(Limit::region).collect();
+        (policy.scope(), regions)
+    };
+    for table_sets in [None, Some(4_096)] {
+        let memory = Memory {
+            table_sets,
+            ..Memory::default()
+        };
+        let state_directory = tempfile::tempdir().unwrap();
+        let mut lab = Lab::over(memory, state_directory, config(), Protected::default());
+        let of = |lab: &Lab, address| state(policy(lab, address));
+        let (default, partner) = (of(&lab, "8.8.8.8"), of(&lab, "203.0.113.7"));
+        for (target, inside, around) in [
+            ("10.0.0.0/8", "10.9.9.9", &default),
+            ("10.1.0.0/16", "10.1.9.9", &default),
+            ("203.0.113.0/24", "203.0.113.7", &partner),
+            ("203.0.113.7", "203.0.113.7", &partner),
+        ] {
+            let changed = lab.limit(Some(target), 7).unwrap();
+            assert!(!changed.starts_anew, "{target}");
+            assert_eq!((lab.policy_amount(inside), &of(&lab, inside)), (7, around));
+            lab.start_again();
+            assert_eq!(&of(&lab, inside), around);
+        }
+        // Another algorithm has state of its own, which one inside shares.
+        assert!(
+            lab.set_limit(Some("10.0.0.0/8"), sliding(9))
+                .unwrap()
+                .starts_anew
+        );
+        assert_ne!(of(&lab, "10.9.9.9"), default);
+        assert!(
+            lab.set_limit(Some("10.1.0.0/16"), sliding(8))
+                .unwrap()
+                .starts_anew
+        );
+        assert_eq!(of(&lab, "10.1.9.9"), of(&lab, "10.9.9.9"));
+        for (target, starts_anew) in [
+            ("10.0.0.0/8", true),
+            ("10.1.0.0/16", true),
+            ("203.0.113.7", false),
+            ("203.0.113.0/24", false),
+        ] {
+            let target = LimitTarget {
+                prefix: Some(prefix(target)),
+            };
+            let changed = lab.controller.remove_limits(target, "root").unwrap();
+            assert_eq!(changed.starts_anew, starts_anew, "{target:?}");
+        }
+        assert_eq!(of(&lab, "203.0.113.7"), partner);
+    }
+}
+
+#[test]
+fn a_reload_says_which_limits_by_hand_lose_the_state_of_the_policy_around_them() {
+    let mut lab = Lab::new(config());
+    lab.limit(NET, 7).unwrap();
+    lab.limit(Some("203.0.113.7"), 7).unwrap();
+    let mut other = config();
+    let minute = Duration::from_mins(1);
+    let spec = LimitSpec::new(10, LimitUnit::Packets, minute, Algorithm::FixedWindow).unwrap();
+    other.default_policy.limits = vec![spec];
+    let changes = lab.replace(other).unwrap();
+    let by_hand = changes.iter().filter(|line| line.starts_with("limits of "));
+    let expected = ["limits of 192.0.2.0/24: what its sources have used starts anew"];
+    assert_eq!(by_hand.collect::<Vec<_>>(), expected);
 }

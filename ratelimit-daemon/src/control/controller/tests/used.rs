@@ -1,0 +1,281 @@
+//! Random changes of limits beside a small model: what a source has used stays used, whatever happens to its limits.
+
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+use ratelimit_common::{Policy, algorithm, compact::Region};
+
+use super::*;
+use crate::datapath::Write;
+
+const SOURCES: [&str; 4] = ["203.0.113.7", "203.0.113.9", "198.51.100.1", "8.8.8.8"];
+const TARGETS: [Option<&str>; 5] = [
+    None,
+    Some("203.0.113.0/24"),
+    Some("203.0.113.7"),
+    Some("198.51.100.0/24"),
+    Some("198.51.0.0/16"),
+];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Set(usize, u64),
+    Unset(usize),
+    /// A reload, an `apply` or a `rollback`: another configuration. Without an amount, the partner has no policy.
+    Replace(u64, Option<u64>),
+    Restart,
+    Send(usize, u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let amount = || 1u64..12;
+    let target = || 0..TARGETS.len();
+    let step = prop_oneof![
+        3 => (target(), amount()).prop_map(|(target, amount)| Step::Set(target, amount)),
+        2 => target().prop_map(Step::Unset),
+        1 => (amount(), prop::option::of(amount())).prop_map(|(default, partner)| Step::Replace(default, partner)),
+        1 => Just(Step::Restart),
+        6 => (0..SOURCES.len(), 1u64..10).prop_map(|(source, packets)| Step::Send(source, packets)),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nobody_gets_more_or_less_than_a_model_that_counts(
+        which in 0usize..4, is_compact: bool, steps in steps(),
+    ) {
+        let mut bench = Bench::new(which, is_compact);
+        for step in steps {
+            bench.take(&step);
+        }
+    }
+}
+
+#[test]
+fn each_algorithm_keeps_what_was_used_in_either_store_through_all_that_can_happen() {
+    for (which, is_compact) in (0..4).flat_map(|which| [(which, false), (which, true)]) {
+        let mut bench = Bench::new(which, is_compact);
+        let [everybody, partner, host] = [0, 1, 2];
+        for step in [
+            Step::Send(0, 4),
+            Step::Send(3, 9),
+            Step::Set(everybody, 7),
+            Step::Set(everybody, 8),
+            Step::Set(partner, 6),
+            Step::Send(0, 9),
+            Step::Set(host, 9),
+            Step::Send(0, 9),
+            Step::Restart,
+            Step::Set(host, 3),
+            Step::Send(0, 9),
+            Step::Unset(partner),
+            Step::Send(1, 9),
+            Step::Unset(host),
+            Step::Send(0, 9),
+            Step::Replace(11, Some(11)),
+            Step::Send(0, 9),
+            Step::Send(3, 9),
+            Step::Unset(everybody),
+            Step::Send(3, 9),
+        ] {
+            bench.take(&step);
+        }
+    }
+}
+
+/// The daemon over tables in memory, packets that are judged by them, and the model.
+struct Bench {
+    lab: Lab,
+    which: usize,
+    config: Config,
+    /// The state of sources, by where it is kept.
+    words: BTreeMap<(Kept, IpAddr), u64>,
+    /// What sources have used, by whose state it is.
+    used: BTreeMap<(String, usize), u64>,
+}
+
+/// Where state is kept.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Kept {
+    Scope(u32),
+    Region(u32),
+}
+
+impl Bench {
+    fn new(which: usize, is_compact: bool) -> Self {
+        let memory = Memory {
+            table_sets: is_compact.then_some(1 << 16),
+            ..Memory::default()
+        };
+        let mut bench = Self {
+            lab: Lab::over(
+                memory,
+                tempfile::tempdir().unwrap(),
+                config(),
+                Protected::default(),
+            ),
+            which,
+            config: config(),
+            words: BTreeMap::new(),
+            used: BTreeMap::new(),
+        };
+        bench.take(&Step::Replace(8, Some(9)));
+        bench
+    }
+
+    fn is_compact(&self) -> bool {
+        self.lab.memory.lock().unwrap().table_sets.is_some()
+    }
+
+    fn has_clock(&self) -> bool {
+        self.which == 2
+    }
+
+    /// Windows are so long that nothing is over, and nothing flows in.
+    fn limit(&self, amount: u64) -> LimitSpec {
+        let month = Duration::from_hours(31 * 24);
+        let bucket = Algorithm::TokenBucket { burst: amount };
+        let algorithm = [
+            Algorithm::FixedWindow,
+            Algorithm::SlidingWindow,
+            bucket,
+            Algorithm::SlidingLog,
+        ][self.which];
+        LimitSpec::new(amount, LimitUnit::Packets, month, algorithm).unwrap()
+    }
+
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Set(target, amount) => {
+                let limit = self.limit(*amount);
+                self.lab.set_limit(TARGETS[*target], limit).unwrap();
+            }
+            Step::Unset(target) => {
+                let prefix = TARGETS[*target].map(prefix);
+                // There may be none.
+                let _ = self
+                    .lab
+                    .controller
+                    .remove_limits(LimitTarget { prefix }, "root");
+            }
+            Step::Replace(default, partner) => {
+                self.config.default_policy.limits = vec![self.limit(*default)];
+                self.config.policies = config().policies;
+                match partner {
+                    Some(amount) => {
+                        let limit = self.limit(*amount);
+                        self.config.policies.get_mut("partner").unwrap().limits = vec![limit];
+                    }
+                    None => self.config.policies.clear(),
+                }
+                self.lab.replace(self.config.clone()).unwrap();
+                self.lab.config = self.config.clone();
+            }
+            Step::Restart => self.lab.start_again(),
+            Step::Send(source, packets) => {
+                for _ in 0..*packets {
+                    self.send(*source);
+                }
+            }
+        }
+        self.follow_regions();
+        self.forget(matches!(step, Step::Restart));
+    }
+
+    /// A packet is admitted exactly where the model says so.
+    fn send(&mut self, source: usize) {
+        let address: IpAddr = SOURCES[source].parse().unwrap();
+        let index = self.lab.policy_index(SOURCES[source]);
+        let policy = self.lab.memory.lock().unwrap().policies[&index];
+        let key = (self.kept(&policy), address);
+        let word = self.words.get(&key).copied().unwrap_or_default();
+        let next = match policy.limit(0).unwrap().algorithm() {
+            // Of a log that nothing leaves, the number of times is all that counts.
+            algorithm::Algorithm::SlidingLog(log) => (word < log.amount()).then_some(word + 1),
+            other => other.step(word, clock::now(), 1).ok(),
+        };
+        let (owner, amount) = self.model_of(source);
+        let used = self.used.entry((owner.clone(), source)).or_default();
+        let is_admitted = *used < amount;
+        assert_eq!(
+            next.is_some(),
+            is_admitted,
+            "{address} by {owner}: {used} of {amount}"
+        );
+        *used += u64::from(is_admitted);
+        if let Some(next) = next {
+            self.words.insert(key, next);
+        }
+    }
+
+    fn kept(&self, policy: &Policy) -> Kept {
+        let region = policy.limit(0).unwrap().region();
+        if self.is_compact() && !policy.has_log() {
+            assert!(region.sets() > 0);
+            Kept::Region(region.first_set())
+        } else {
+            Kept::Scope(policy.scope())
+        }
+    }
+
+    /// Whose state that of a source is, and the amount that it has.
+    fn model_of(&self, source: usize) -> (String, u64) {
+        let intent = &self.lab.controller.state.intent;
+        let address = Prefix::from(SOURCES[source].parse::<IpAddr>().unwrap());
+        let partner = self.config.policies.get("partner");
+        let partner = partner.filter(|_| prefix("203.0.113.0/24").covers(address));
+        let configured = partner.unwrap_or(&self.config.default_policy);
+        let owner = if partner.is_some() {
+            "partner"
+        } else {
+            "default"
+        };
+        let by_hand = |target| intent.limits().get(&target).map(|row| &row.limits);
+        let mut around = address.supernets().rev();
+        // Limits by hand of all others than the partner's sources are those of the default policy.
+        let own = around.find_map(|outer| by_hand(Some(outer)).map(|limits| (outer, limits)));
+        let default = by_hand(None).filter(|_| partner.is_none());
+        let limits = own.map(|(_, limits)| limits).or(default);
+        let amount = limits.unwrap_or(&configured.limits)[0].amount();
+        match own {
+            // Each rate has a clock.
+            Some((outer, _)) if self.has_clock() => (outer.to_string(), amount),
+            _ => (owner.to_owned(), amount),
+        }
+    }
+
+    /// What is written to regions is done to what is kept in them.
+    fn follow_regions(&mut self) {
+        let writes = std::mem::take(&mut self.lab.memory.lock().unwrap().writes);
+        let first = |region: Region| Kept::Region(region.first_set());
+        for write in writes {
+            match write {
+                Write::Region(region) => self.words.retain(|(kept, _), _| *kept != first(region)),
+                Write::CopiedRegion(from, to) => {
+                    let copied = self
+                        .words
+                        .iter()
+                        .filter(|((kept, _), _)| *kept == first(from));
+                    let copied: Vec<_> = copied
+                        .map(|((_, address), word)| ((first(to), *address), *word))
+                        .collect();
+                    self.words.extend(copied);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A policy that is gone takes its region along, and over a restart its clock.
+    fn forget(&mut self, is_restart: bool) {
+        let is_lost = (self.is_compact() && self.which != 3) || (self.has_clock() && is_restart);
+        if is_lost {
+            let policies = &self.lab.controller.state.policies;
+            self.used
+                .retain(|(owner, _), _| policies.get(owner).is_some());
+        }
+    }
+}
