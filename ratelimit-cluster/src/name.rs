@@ -12,6 +12,14 @@ pub struct NodeName(Arc<str>);
 
 impl NodeName {
     /// A name, or nothing where the text cannot be one.
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_cluster::NodeName;
+    ///
+    /// assert_eq!(NodeName::new("edge-1.example").unwrap().as_str(), "edge-1.example");
+    /// assert!(NodeName::new("edge 1").is_none());
+    /// ```
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let fits = (1..=NAME_MAX).contains(&text.len());

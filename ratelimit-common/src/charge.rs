@@ -331,7 +331,9 @@ pub fn check_limit(
 ) -> Outcome {
     let has_room = match limit.algorithm() {
         Algorithm::SlidingLog(log) => words.ring(index).is_none_or(|ring| log.has_room(&ring, at)),
-        _ => return check_word(limit, words.load(index), at, cost),
+        Algorithm::FixedWindow(_) | Algorithm::SlidingWindow(_) | Algorithm::TokenBucket(_) => {
+            return check_word(limit, words.load(index), at, cost);
+        }
     };
     if has_room {
         Outcome::PASSED

@@ -14,6 +14,7 @@
         clippy::indexing_slicing,
         clippy::panic,
         clippy::unwrap_used,
+        clippy::wildcard_enum_match_arm,
         reason = "a panic is how a test fails"
     )
 )]

@@ -78,6 +78,16 @@ const ALLOWED: u64 = 1 << 61;
 impl ListEntry {
     /// The entry that the daemon writes: allowed for ever or not, banned until an end if at all, with a policy of its own, whose
     /// index is below [`POLICIES_MAX`], or without.
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_common::{Instant, ListEntry};
+    ///
+    /// let end = Instant::from_nanos(10_000_000_000);
+    /// let ban = ListEntry::new(false, Some(end), None);
+    /// assert!(ban.is_banned(Instant::from_nanos(9_999_999_999)));
+    /// assert!(!ban.is_banned(end));
+    /// ```
     #[must_use]
     pub fn new(allowed: bool, banned_until: Option<Instant>, policy: Option<u32>) -> Self {
         let end = if allowed { FOREVER << END_SHIFT } else { 0 };

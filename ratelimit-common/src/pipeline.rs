@@ -91,7 +91,7 @@ where
     if flow.content != Content::Ordinary {
         let reason = match flow.content {
             Content::TooDeep => DropReason::ExtensionDepth,
-            _ => DropReason::NeighbourDiscovery,
+            Content::Ordinary | Content::NeighbourDiscovery => DropReason::NeighbourDiscovery,
         };
         return refuse(flow.source, Refusal::without_limit(reason), tables);
     }

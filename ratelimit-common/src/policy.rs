@@ -164,6 +164,17 @@ const OF_PREFIXES: u8 = 1 << 2;
 
 impl Policy {
     /// A policy of `limits`; `None` when there are more than [`LIMITS_MAX`].
+    /// # Examples
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use ratelimit_common::{Limit, Policy, Unit, algorithm::FixedWindow};
+    ///
+    /// let window = FixedWindow::new(1000, Duration::from_secs(1)).unwrap();
+    /// let limit = Limit::new(window, Unit::Packets);
+    /// assert_eq!(Policy::new(&[limit], 0, false).unwrap().len(), 1);
+    /// assert!(Policy::new(&[limit; 9], 0, false).is_none());
+    /// ```
     #[must_use]
     pub fn new(limits: &[Limit], scope: u32, observe: bool) -> Option<Self> {
         let mut policy = Self {

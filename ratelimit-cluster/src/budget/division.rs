@@ -28,6 +28,16 @@ pub struct Wish {
 }
 
 /// The part of `mine`, where others wish as `others` tells, each so many times, and idle nodes keep `idle` in all.
+/// # Examples
+///
+/// ```
+/// use ratelimit_cluster::budget::{Division, Limit, division::{Wish, part}};
+///
+/// let limit = Limit { amount: 1000, division: Division::Equal };
+/// let wish = |demand| Wish { claim: 0, demand };
+/// // Two nodes that want much share what a third one leaves.
+/// assert_eq!(part(&limit, wish(900), &[(wish(900), 1), (wish(200), 1)], 0), 400);
+/// ```
 #[must_use]
 pub fn part(limit: &Limit, mine: Wish, others: &[(Wish, u64)], idle: u64) -> u64 {
     let fits = |level: u64| {

@@ -135,6 +135,21 @@ impl FixedWindow {
     /// # Errors
     ///
     /// [`Denied`] when the window has no room for `cost`.
+    /// # Examples
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use ratelimit_common::{Instant, algorithm::FixedWindow};
+    ///
+    /// let window = FixedWindow::new(2, Duration::from_secs(1)).unwrap();
+    /// let now = Instant::from_nanos(5_000_000_000);
+    /// let word = window.step(0, now, 1).and_then(|word| window.step(word, now, 1)).unwrap();
+    /// assert!(window.step(word, now, 1).is_err());
+    /// assert_eq!(window.used(word, now), 2);
+    ///
+    /// let later = Instant::from_nanos(6_100_000_000);
+    /// assert!(window.step(word, later, 1).is_ok());
+    /// ```
     #[inline(always)]
     pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
         let (opened, used) = self.window_at(word, now);

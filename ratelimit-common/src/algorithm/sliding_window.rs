@@ -159,6 +159,20 @@ impl SlidingWindow {
     /// # Errors
     ///
     /// [`Denied`] when the window has no room for `cost`.
+    /// # Examples
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use ratelimit_common::{Instant, algorithm::SlidingWindow};
+    ///
+    /// let window = SlidingWindow::new(100, Duration::from_secs(1)).unwrap();
+    /// let now = Instant::from_nanos(5_500_000_000);
+    /// let word = window.step(0, now, 100).unwrap();
+    /// assert!(window.step(word, now, 1).is_err());
+    /// // A window later the one before weighs less and less.
+    /// let later = Instant::from_nanos(6_200_000_000);
+    /// assert!((1..100).contains(&window.used(word, later)));
+    /// ```
     #[inline(always)]
     pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
         let sight = self.sight(word, now);

@@ -201,6 +201,22 @@ impl TokenBucket {
     /// # Errors
     ///
     /// [`Denied`] when the bucket holds less than `cost`.
+    /// # Examples
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use ratelimit_common::{Instant, algorithm::TokenBucket};
+    ///
+    /// // 10 a second, 3 at once.
+    /// let bucket = TokenBucket::new(10, Duration::from_secs(1), 3).unwrap();
+    /// let now = Instant::from_nanos(5_000_000_000);
+    /// let word = bucket.step(0, now, 3).unwrap();
+    /// assert!(bucket.step(word, now, 1).is_err());
+    ///
+    /// let later = Instant::from_nanos(5_110_000_000);
+    /// assert!(bucket.step(word, later, 1).is_ok());
+    /// assert!(bucket.step(word, later, 2).is_err());
+    /// ```
     #[inline(always)]
     pub fn step(&self, word: u64, now: Instant, cost: u64) -> Result<u64, Denied> {
         // What may be taken already.
