@@ -17,7 +17,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 use ratelimit_daemon::{
-    control::{self, Controller, Handle, Store, open_kernel},
+    control::{self, Controller, Handle, Store, open_kernel, queries},
     daemon,
     http::{ControlApi, serve_control},
     loader::{Local, Pins},
@@ -172,7 +172,7 @@ impl Installation {
 
     fn sum(&self, is_counted: impl Fn(&StatsRow) -> bool) -> Result<u64> {
         let controller = self.controller.as_ref().context("it did not start")?;
-        let rows = controller.state.stats().map_err(refused)?;
+        let rows = queries::views::stats(&controller.state).map_err(refused)?;
         let counted = rows.iter().filter(|row| is_counted(row));
         Ok(counted.map(|row| row.packets).sum())
     }

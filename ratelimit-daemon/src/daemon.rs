@@ -286,7 +286,7 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
     controller.keep_history();
     controller.state.write_last();
     remove_socket(socket)?;
-    match controller.state.on_stop() {
+    match control::queries::views::on_stop(&controller.state) {
         OnStop::Keep => {
             controller.tend_links();
             controller.tend_pins();

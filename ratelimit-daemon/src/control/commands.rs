@@ -1,11 +1,13 @@
 //! The commands: what `rlctl` asks for, a method each.
 
+use std::net::IpAddr;
+
 use jiff::Timestamp;
 use ratelimit_common::policy::LIMITS_MAX;
 use ratelimit_core::{
     api::{
-        AllowRequest, BanRequest, Changed, ClockStatus, Detached, Held, LimitRequest, LimitTarget,
-        PrefixesRequest, Refused, Reloaded, What,
+        AllowRequest, BanRequest, Changed, Check, ClockStatus, Detached, Held, LimitRequest,
+        LimitTarget, PrefixesRequest, Refused, Reloaded, SuggestRequest, Suggested, What,
     },
     config::Config,
     intent::{self, AllowRow, BanRow, Edit, Intent, LimitRow},
@@ -19,6 +21,7 @@ use super::{
     candidate::Candidate,
     configured_lists::ConfiguredLists,
     controller::{CONFIGURATION, Controller, Reloads},
+    queries,
     record::Cause,
     reload, term,
     troubles::Loudness,
@@ -26,6 +29,24 @@ use super::{
 use crate::{clock, protected::Word};
 
 impl Controller {
+    /// What would happen to a packet of `address`.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel's tables cannot be read.
+    pub fn check(&self, address: IpAddr) -> Result<Check, Refused> {
+        queries::check::check(&self.state, &self.links, address)
+    }
+
+    /// The limits that would have let the asked part of all windows through, with headroom.
+    ///
+    /// # Errors
+    ///
+    /// When what is asked for makes no sense, or of no limit enough was seen.
+    pub fn suggest(&self, request: &SuggestRequest) -> Result<Suggested, Refused> {
+        queries::suggest::suggest(&self.state, &self.history, self.started, request)
+    }
+
     /// Bans prefixes.
     ///
     /// # Errors

@@ -22,7 +22,11 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{controller::Controller, state::State, views::unreadable};
+use super::{
+    controller::Controller,
+    queries::{self, views::unreadable},
+    state::State,
+};
 use crate::{clock, protected::Word};
 
 /// How many sources are told of whose bans are lifted.
@@ -124,7 +128,7 @@ impl State {
         let ban = datapath.detected(source.address()).ok().flatten()?;
         let sentence = self.sentence(source, &ban);
         let until = Instant::from_nanos(ban.until_ns);
-        Some(super::views::ban(
+        Some(queries::views::ban(
             source,
             &Origin::Detected,
             &BanRow {
@@ -159,7 +163,7 @@ impl Controller {
         let mut edits = Vec::new();
         let mut taken = Vec::new();
         for (address, ban) in &detected {
-            let source = self.state.source_of(*address);
+            let source = queries::views::source_of(&self.state, *address);
             if self.state.is_spared(source) {
                 if self.detections.is_news(source) {
                     warn!(%source, "a policy banned a source that is not to be banned: the ban is lifted, and so are later ones");

@@ -142,6 +142,25 @@ impl Measured {
 }
 
 impl History {
+    /// What was seen of each limit from an hour on, and the first hour of which there is something.
+    pub(super) fn seen_since(
+        &self,
+        store: &Store,
+        hour: i64,
+    ) -> anyhow::Result<(Option<i64>, BTreeMap<Measured, Seen>)> {
+        let mut all = BTreeMap::<Measured, Seen>::new();
+        let mut first = None::<i64>;
+        let kept = store.history(hour)?.into_iter();
+        let kept = kept.filter(|(hour, ..)| *hour != self.hour);
+        let current = self.seen.iter();
+        let current = current.map(|(measured, seen)| (self.hour, measured.clone(), seen.clone()));
+        for (hour, measured, seen) in kept.chain(current) {
+            first = Some(first.map_or(hour, |first| first.min(hour)));
+            all.entry(measured).or_insert_with(Seen::new).add(&seen);
+        }
+        Ok((first, all))
+    }
+
     /// What was seen in this hour before a restart.
     pub fn restore(store: &Store) -> anyhow::Result<Self> {
         let hour = this_hour();
@@ -225,25 +244,6 @@ impl Controller {
             self.history.hour = this_hour();
             self.history.seen.clear();
         }
-    }
-
-    /// What was seen of each limit from an hour on, and the first hour of which there is something.
-    pub(super) fn seen_since(
-        &self,
-        hour: i64,
-    ) -> anyhow::Result<(Option<i64>, BTreeMap<Measured, Seen>)> {
-        let mut all = BTreeMap::<Measured, Seen>::new();
-        let mut first = None::<i64>;
-        let kept = self.state.store.history(hour)?.into_iter();
-        let now = &self.history;
-        let kept = kept.filter(|(hour, ..)| *hour != now.hour);
-        let current = now.seen.iter();
-        let current = current.map(|(measured, seen)| (now.hour, measured.clone(), seen.clone()));
-        for (hour, measured, seen) in kept.chain(current) {
-            first = Some(first.map_or(hour, |first| first.min(hour)));
-            all.entry(measured).or_insert_with(Seen::new).add(&seen);
-        }
-        Ok((first, all))
     }
 }
 

@@ -20,7 +20,7 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{export::Export, import::Ends, lists::fill, reminder::Reminder};
+use super::{import::Ends, lists::fill, queries::export::Export, reminder::Reminder};
 use crate::private;
 
 const ENDING: &str = "jsonl";

@@ -18,7 +18,9 @@ use ratelimit_core::{
 };
 use tracing::debug;
 
-use super::{change_log, journal::Journal, state::State, term, unwritten::intended, views};
+use super::{
+    change_log, journal::Journal, queries::views, state::State, term, unwritten::intended,
+};
 use crate::clock;
 
 /// The bans of one change that are told one by one; of more, how many of each origin.

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use crate::{
-    control::{self, Controller, Handle, Unanswered},
+    control::{self, Controller, Handle, Unanswered, queries},
     recording::Recorder,
     stream::Streams,
 };
@@ -229,20 +229,29 @@ fn busy(controller: &Handle) -> Response {
 }
 
 async fn bans(State(controller): State<Handle>) -> Response {
-    let bans = control::bans(&controller).await;
+    let bans = control::bans_in_parts(&controller).await;
     tell(&controller, bans.map(Ok)).await
 }
 
 async fn allows(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| Ok(controller.state.allows())).await
+    read(&controller, |controller| {
+        Ok(queries::views::allows(&controller.state))
+    })
+    .await
 }
 
 async fn limits(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| Ok(controller.state.limits())).await
+    read(&controller, |controller| {
+        Ok(queries::views::limits(&controller.state))
+    })
+    .await
 }
 
 async fn stats(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| controller.state.stats()).await
+    read(&controller, |controller| {
+        queries::views::stats(&controller.state)
+    })
+    .await
 }
 
 async fn check(State(controller): State<Handle>, Path(address): Path<String>) -> Response {

@@ -20,7 +20,7 @@ use super::{
     peer::Peer,
     pieces::{self, Pieces},
 };
-use crate::control::{Controller, Export, Handle};
+use crate::control::{Controller, Export, Handle, queries};
 
 /// The lists.
 pub async fn lists(State(controller): State<Handle>) -> Response {
@@ -107,7 +107,8 @@ pub async fn export(
             return answer(rejection.status(), Refused::because(rejection.body_text()));
         }
     };
-    let export = controller.call(move |controller| controller.state.export(&request));
+    let export =
+        controller.call(move |controller| queries::export::export(&controller.state, &request));
     match export.await {
         Ok(Ok(export)) => {
             let (pieces, body) = pieces::channel();
@@ -139,8 +140,9 @@ async fn write(controller: Handle, export: Export, pieces: Pieces) {
 async fn write_bans(controller: &Handle, export: &Export, pieces: &Pieces) -> bool {
     let mut behind = None;
     loop {
-        let request =
-            move |controller: &mut Controller| controller.state.some_bans(behind.as_ref());
+        let request = move |controller: &mut Controller| {
+            queries::export::some_bans(&controller.state, behind.as_ref())
+        };
         let Ok(bans) = controller.call(request).await else {
             return false;
         };

@@ -64,7 +64,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    control::{Sources, Survey},
+    control::{Sources, Survey, queries},
     datapath::{Entry, Memory, Shared},
     protected::Protected,
 };
@@ -77,7 +77,7 @@ fn a_ban_is_in_the_datapath_in_the_database_and_in_the_list() {
         .unwrap();
     assert_eq!((changed.added, changed.until.is_some()), (2, true));
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("198.51.100.0/24"));
-    let bans = lab.controller.state.bans();
+    let bans = queries::views::bans(&lab.controller.state);
     assert_eq!(
         bans.iter()
             .map(|ban| ban.prefix.to_string())
@@ -89,7 +89,7 @@ fn a_ban_is_in_the_datapath_in_the_database_and_in_the_list() {
         (Some("test"), "root")
     );
     lab.restart();
-    for (before, after) in bans.iter().zip(lab.controller.state.bans()) {
+    for (before, after) in bans.iter().zip(queries::views::bans(&lab.controller.state)) {
         let moved = before
             .until
             .unwrap()
@@ -124,11 +124,11 @@ fn a_list_of_bans_that_does_not_fit_leaves_everything_as_it_was() {
         refused.error
     );
     assert_eq!(lab.entries(), before);
-    assert_eq!(lab.controller.state.bans().len(), 1);
-    assert_eq!(lab.controller.state.bans()[0].until, None);
+    assert_eq!(queries::views::bans(&lab.controller.state).len(), 1);
+    assert_eq!(queries::views::bans(&lab.controller.state)[0].until, None);
     lab.memory.lock().unwrap().entries_max = 0;
     lab.restart();
-    assert_eq!(lab.controller.state.bans().len(), 1);
+    assert_eq!(queries::views::bans(&lab.controller.state).len(), 1);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_ban_that_has_ended_is_forgotten_and_a_longer_one_takes_its_place() {
     lab.ban(&["192.0.2.2"], Some(600.0)).unwrap();
     thread::sleep(Duration::from_millis(20));
     lab.controller.tick();
-    assert_eq!(lab.controller.state.bans().len(), 1);
+    assert_eq!(queries::views::bans(&lab.controller.state).len(), 1);
     assert!(!lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
 }
 
@@ -172,7 +172,7 @@ fn every_address_is_not_banned_and_an_odd_duration_is_refused() {
     ] {
         lab.ban(&prefixes, seconds).unwrap_err();
     }
-    assert!(lab.controller.state.bans().is_empty());
+    assert!(queries::views::bans(&lab.controller.state).is_empty());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn an_empty_list_is_not_taken_for_anything() {
     lab.ban(&[], None).unwrap_err();
     lab.controller.unban(none(), "root").unwrap_err();
     lab.controller.disallow(none(), "root").unwrap_err();
-    assert_eq!(lab.controller.state.bans().len(), 1);
+    assert_eq!(queries::views::bans(&lab.controller.state).len(), 1);
 }
 
 #[test]
@@ -211,10 +211,7 @@ fn the_default_policy_is_changed_by_one_word() {
     lab.limit(None, 9).unwrap();
     assert_eq!(lab.policy_amount("192.0.2.1"), 9);
     assert_eq!(lab.entries(), entries);
-    let origin = lab
-        .controller
-        .state
-        .limits()
+    let origin = queries::views::limits(&lab.controller.state)
         .into_iter()
         .find(|policy| policy.name == "default")
         .unwrap()

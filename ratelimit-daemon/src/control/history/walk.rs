@@ -15,7 +15,7 @@ use ratelimit_core::{
 use super::{Look, Measured, counted};
 use crate::{
     clock,
-    control::{preview::ReadOnlyRing, survey::Survey},
+    control::{queries::preview::ReadOnlyRing, survey::Survey},
     datapath::{DatapathError, Place, SETS_AT_ONCE, SourceTables},
 };
 

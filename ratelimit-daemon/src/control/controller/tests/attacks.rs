@@ -44,7 +44,7 @@ fn a_source_is_banned_where_the_rule_says_so() {
         .note_attacks(&blaming(&["192.0.2.1", "198.51.100.0/24"]), vec![]);
     let expected = [(prefix("192.0.2.1"), 600), (prefix("198.51.100.0/24"), 600)];
     assert_eq!(lab.bans(), expected);
-    let ban = &lab.controller.state.bans()[0];
+    let ban = &queries::views::bans(&lab.controller.state)[0];
     assert_eq!(
         (ban.origin.clone(), ban.reason.as_deref()),
         (Origin::Detected, Some("heavy-hitter"))
@@ -285,7 +285,7 @@ fn sources_that_are_limited_alike_share_a_policy() {
     let mut lab = Lab::new(answering(Answer::Limit));
     lab.controller
         .note_attacks(&blaming(&["192.0.2.1", "192.0.2.2"]), vec![]);
-    let views = lab.controller.state.limits();
+    let views = queries::views::limits(&lab.controller.state);
     let detected: Vec<_> = views
         .iter()
         .filter(|view| view.origin == Origin::Detected)

@@ -36,9 +36,9 @@ fn an_answer_with_changes_changes_what_it_names() {
 fn a_ban_with_the_same_end_is_not_touched_and_one_with_another_is() {
     let mut lab = followed();
     lab.take(&[("192.0.2.2", Some(60)), ("192.0.2.3", Some(60))], true);
-    let before = lab.controller.state.bans();
+    let before = queries::views::bans(&lab.controller.state);
     lab.take(&[("192.0.2.2", Some(61)), ("192.0.2.3", Some(90))], true);
-    let after = lab.controller.state.bans();
+    let after = queries::views::bans(&lab.controller.state);
     assert_eq!(before[0].since, after[0].since);
     assert!(before[1].until < after[1].until);
 }
@@ -128,7 +128,7 @@ impl Lab {
 
     /// Who is banned, in the list as in the datapath.
     fn banned(&self) -> Vec<String> {
-        let bans = self.controller.state.bans().into_iter();
+        let bans = queries::views::bans(&self.controller.state).into_iter();
         let banned: Vec<String> = bans.map(|ban| ban.prefix.to_string()).collect();
         let entries = self.entries().into_iter();
         let dropped = entries.filter(|(_, entry)| entry.is_banned(clock::now()));

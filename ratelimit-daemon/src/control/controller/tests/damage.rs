@@ -113,14 +113,14 @@ fn what_is_sound_of_a_damaged_database_is_taken_over() {
     assert!(damaged.error.contains("checksum"), "{}", damaged.error);
     assert_eq!(status.database.aside, 1);
     let ban = |text: &str| {
-        let bans = lab.controller.state.bans();
+        let bans = queries::views::bans(&lab.controller.state);
         bans.into_iter()
             .find(|ban| ban.prefix == prefix(text))
             .unwrap()
     };
     assert_eq!(ban("192.0.2.1").reason.as_deref(), Some("test"));
     assert_eq!(&*ban("192.0.2.2").author, "ratelimitd");
-    assert_eq!(lab.controller.state.allows().len(), 2);
+    assert_eq!(queries::views::allows(&lab.controller.state).len(), 2);
 }
 
 #[test]
@@ -204,7 +204,7 @@ impl Files {
             prefixes: vec![ended()],
         };
         lab.controller.unban(request, "root").unwrap();
-        let (held, bans) = (lab.entries(), lab.controller.state.bans());
+        let (held, bans) = (lab.entries(), queries::views::bans(&lab.controller.state));
         let state = tempfile::tempdir().unwrap();
         if closed {
             let Lab {
@@ -322,7 +322,9 @@ impl Files {
         match lab.controller.state.store.found() {
             Found::Damaged(Damage { file, .. }) => assert!(file.exists(), "{place}"),
             Found::Sound => {
-                let bans = lab.controller.state.bans().into_iter().map(timeless);
+                let bans = queries::views::bans(&lab.controller.state)
+                    .into_iter()
+                    .map(timeless);
                 let intended = self.bans.iter().cloned().map(timeless);
                 assert!(bans.eq(intended), "{place}");
             }

@@ -16,7 +16,7 @@ fn a_ban_of_a_policy_is_taken_over() {
     assert_eq!(lab.bans(), [(prefix(SOURCE), 600)]);
     assert!(lab.is_banned(SOURCE));
     assert!(lab.memory.lock().unwrap().detected.is_empty());
-    let bans = lab.controller.state.bans();
+    let bans = queries::views::bans(&lab.controller.state);
     let ban = &bans[0];
     assert_eq!(ban.origin, Origin::Detected);
     assert_eq!(&*ban.author, "policy default");
@@ -302,6 +302,9 @@ impl Lab {
             let half = SignedDuration::from_millis(500);
             (ban.prefix, (left + half).as_secs())
         };
-        self.controller.state.bans().into_iter().map(left).collect()
+        queries::views::bans(&self.controller.state)
+            .into_iter()
+            .map(left)
+            .collect()
     }
 }

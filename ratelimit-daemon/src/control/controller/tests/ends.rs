@@ -340,14 +340,14 @@ fn limit_for(
 
 /// The allows that were set by hand.
 fn by_hand(lab: &Lab) -> Vec<Allow> {
-    let allows = lab.controller.state.allows().into_iter();
+    let allows = queries::views::allows(&lab.controller.state).into_iter();
     allows
         .filter(|allow| allow.origin == Origin::Manual)
         .collect()
 }
 
 fn limits_by_hand(lab: &Lab) -> Vec<ByHand> {
-    let limits = lab.controller.state.limits().into_iter();
+    let limits = queries::views::limits(&lab.controller.state).into_iter();
     limits.filter_map(|policy| policy.by_hand).collect()
 }
 

@@ -20,7 +20,7 @@ fn limits_of_a_class_that_is_gone_are_left_out_at_the_start_and_hold_again_with_
     let left_out = lab.controller.status().database.left_out;
     assert_eq!(left_out[0].policy, "198.51.100.0/24");
     assert!(left_out[0].error.contains("`games`"), "{left_out:?}");
-    assert_eq!(lab.controller.state.limits().len(), 1);
+    assert_eq!(queries::views::limits(&lab.controller.state).len(), 1);
     // Whatever else changes.
     lab.limit(Some("198.51.101.0/24"), 5).unwrap();
     lab.load(PLAIN).unwrap();

@@ -189,7 +189,7 @@ fn what_is_exported_and_imported_again_changes_nothing() {
     other.send(&ImportRequest::default(), &exported).unwrap();
     assert_eq!(other.export(Exported::Kept).lines().count(), 8);
     let told = |lab: &Lab| {
-        let bans = lab.controller.state.bans().into_iter();
+        let bans = queries::views::bans(&lab.controller.state).into_iter();
         let bans: Vec<_> = bans
             .map(|ban| (ban.prefix, ban.since, ban.reason, ban.author))
             .collect();
@@ -212,10 +212,7 @@ fn what_is_banned_by_an_import_stays_when_it_is_imported_again_without() {
         .send(&bans, "192.0.2.1\n192.0.2.1\n192.0.2.2 # scan\n")
         .unwrap();
     assert_eq!((answer.targets[0].added, answer.duplicates), (2, 1));
-    let reasons: Vec<_> = lab
-        .controller
-        .state
-        .bans()
+    let reasons: Vec<_> = queries::views::bans(&lab.controller.state)
         .iter()
         .map(|ban| ban.reason.as_deref().map(str::to_owned))
         .collect();
@@ -225,7 +222,7 @@ fn what_is_banned_by_an_import_stays_when_it_is_imported_again_without() {
     );
     let answer = lab.send(&bans, "192.0.2.2 # scan\n").unwrap();
     assert_eq!((answer.targets[0].kept, answer.targets[0].removed), (1, 0));
-    assert_eq!(lab.controller.state.bans().len(), 2);
+    assert_eq!(queries::views::bans(&lab.controller.state).len(), 2);
 }
 
 #[test]
@@ -346,10 +343,10 @@ fn what_has_ended_is_told_nowhere_from_that_moment_on() {
             "{decides:?}"
         );
     }
-    assert_eq!(lab.controller.state.bans(), []);
+    assert_eq!(queries::views::bans(&lab.controller.state), []);
     assert_eq!(lab.controller.status().bans, 0);
     assert_eq!(
-        lab.controller.state.allows().len(),
+        queries::views::allows(&lab.controller.state).len(),
         1,
         "that of the configuration"
     );
@@ -508,9 +505,12 @@ fn a_ban_that_was_forced_elsewhere_is_not_forced_here_by_an_import() {
     let refused = lab.import_lines(false, text).unwrap_err();
     assert!(refused.error.contains("loopback"), "{}", refused.error);
     assert!(refused.hint.unwrap().contains("--force"));
-    assert!(lab.controller.state.bans().is_empty());
+    assert!(queries::views::bans(&lab.controller.state).is_empty());
     lab.import_lines(true, text).unwrap();
-    assert_eq!(lab.controller.state.bans()[0].origin, Origin::Forced);
+    assert_eq!(
+        queries::views::bans(&lab.controller.state)[0].origin,
+        Origin::Forced
+    );
     // What is here already is taken: an export that is imported again changes nothing.
     let again = lab.import_lines(false, text).unwrap();
     assert_eq!(again.targets[0].kept, 1);
@@ -639,15 +639,15 @@ impl Lab {
             what,
             ..ExportRequest::default()
         };
-        let export = self.controller.state.export(&request).unwrap();
+        let export = queries::export::export(&self.controller.state, &request).unwrap();
         let mut text = String::new();
-        let mut bans = self.controller.state.some_bans(None);
+        let mut bans = queries::export::some_bans(&self.controller.state, None);
         while let Some((prefix, origin, _)) = bans.last().filter(|_| export.has_bans) {
             text += &export.of_bans(&bans);
-            bans = self
-                .controller
-                .state
-                .some_bans(Some(&(*prefix, origin.clone())));
+            bans = queries::export::some_bans(
+                &self.controller.state,
+                Some(&(*prefix, origin.clone())),
+            );
         }
         text.extend(export.others());
         text

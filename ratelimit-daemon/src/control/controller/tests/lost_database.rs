@@ -95,10 +95,7 @@ fn bans_of_crowdsec_hold_until_it_answers_and_those_by_hand_go_on() {
     lab.controller.tick();
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.3"));
     assert!(!lab.is_banned("192.0.2.2"));
-    let origins = lab
-        .controller
-        .state
-        .bans()
+    let origins = queries::views::bans(&lab.controller.state)
         .into_iter()
         .map(|ban| ban.origin);
     assert!(origins.eq([Origin::Manual, Origin::Crowdsec]));
@@ -201,14 +198,14 @@ impl Lab {
 
     /// The bans that are of no list.
     fn by_hand(&self) -> Vec<String> {
-        let bans = self.controller.state.bans().into_iter();
+        let bans = queries::views::bans(&self.controller.state).into_iter();
         bans.map(|ban| ban.prefix.to_string()).collect()
     }
 }
 
 impl Lab {
     fn allowed_by_hand(&self) -> Vec<String> {
-        let allows = self.controller.state.allows().into_iter();
+        let allows = queries::views::allows(&self.controller.state).into_iter();
         let mut allows: Vec<String> = allows.map(|allow| allow.prefix.to_string()).collect();
         allows.sort();
         allows

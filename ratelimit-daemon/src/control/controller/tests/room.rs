@@ -177,7 +177,7 @@ fn ban(text: &str, origin: Origin, minutes: u64) -> Edit {
 impl Lab {
     fn check_bans(&self, expected: &str) {
         let expected: BTreeSet<Prefix> = expected.split(' ').map(prefix).collect();
-        let found = self.controller.state.bans();
+        let found = queries::views::bans(&self.controller.state);
         let found: BTreeSet<Prefix> = found.iter().map(|ban| ban.prefix).collect();
         assert_eq!(found, expected);
         for prefix in expected {

@@ -26,7 +26,7 @@ fn every_command_holds_without_a_disk_and_is_kept_when_there_is_one() {
         assert!(lab.entries()[&prefix("203.0.113.9")].is_allowed(clock::now()));
         assert_eq!(lab.policy_amount("10.9.9.9"), 77);
         assert_eq!(lab.policy_amount("198.51.100.7"), 78);
-        assert_eq!(lab.controller.state.bans().len(), 3);
+        assert_eq!(queries::views::bans(&lab.controller.state).len(), 3);
     };
     holds(&lab);
     lab.controller.tick();
@@ -65,7 +65,7 @@ fn what_is_taken_back_before_it_was_written_never_was_there() {
     assert_eq!(lab.controller.state.store.bans().unwrap(), []);
     assert!(lab.controller.unkept().is_empty());
     lab.restart();
-    assert!(lab.controller.state.bans().is_empty());
+    assert!(queries::views::bans(&lab.controller.state).is_empty());
 }
 
 #[test]

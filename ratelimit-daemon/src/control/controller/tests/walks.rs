@@ -157,8 +157,8 @@ fn a_long_list_of_bans_is_told_whole() {
     let addresses: Vec<_> = (0..10_000).map(address).collect();
     let addresses: Vec<_> = addresses.iter().map(String::as_str).collect();
     lab.ban(&addresses, None).unwrap();
-    let told = lab.serve(|handle, runtime| runtime.block_on(control::bans(handle)));
-    assert_eq!(told.unwrap(), lab.controller.state.bans());
+    let told = lab.serve(|handle, runtime| runtime.block_on(control::bans_in_parts(handle)));
+    assert_eq!(told.unwrap(), queries::views::bans(&lab.controller.state));
 }
 
 impl Lab {

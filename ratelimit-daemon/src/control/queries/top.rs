@@ -16,15 +16,17 @@ use ratelimit_core::{
 
 use self::refused::WhoWasRefused;
 use super::{
-    controller::Controller,
-    handle::{Handle, Unanswered},
     limit_state::SourceState,
-    new_sources::Telling,
-    state::State,
+    new_sources::{self, Telling},
     views::unreadable,
 };
 use crate::{
     clock,
+    control::{
+        controller::Controller,
+        handle::{Handle, Unanswered},
+        state::State,
+    },
     datapath::{DatapathError, SourceTables},
 };
 
@@ -54,11 +56,11 @@ async fn find(
     };
     for sources in refused.most.chunks(ASKED_AT_ONCE) {
         let sources = sources.to_vec();
-        let ask = move |controller: &mut Controller| controller.state.policies_of(&sources);
+        let ask = move |controller: &mut Controller| policies_of(&controller.state, &sources);
         refused.policies.extend(controller.call(ask).await?);
     }
     let view = controller
-        .call(|controller| controller.state.view())
+        .call(|controller| view(&controller.state))
         .await?;
     let before = Arc::clone(&view.policies);
     let walk = controller.walk(move |survey| {
@@ -92,34 +94,32 @@ fn is_same(name: &str, before: &Policies, after: &Policies) -> bool {
 
 /// What is intended, as far as a walk has to know it.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(in crate::control) struct View {
     policies: Arc<Policies>,
     telling: Telling,
 }
 
-impl State {
-    /// What a walk has to know.
-    pub(super) fn view(&self) -> View {
-        View {
-            policies: Arc::clone(&self.policies),
-            telling: self.telling(),
-        }
-    }
-
-    /// The indices of the policies that sources are judged by.
-    pub(super) fn policies_of(&self, sources: &[IpAddr]) -> Vec<Option<u32>> {
-        let default = || self.policies.get(DEFAULT).map(|named| named.index);
-        let index = |source: &IpAddr| {
-            let entry = self.rules.longest_match(*source);
-            let own = entry.and_then(|(_, entry)| entry.policy());
-            own.or_else(default)
-        };
-        sources.iter().map(index).collect()
+/// What a walk has to know.
+pub(in crate::control) fn view(state: &State) -> View {
+    View {
+        policies: Arc::clone(&state.policies),
+        telling: new_sources::telling(state),
     }
 }
 
+/// The indices of the policies that sources are judged by.
+pub(in crate::control) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<Option<u32>> {
+    let default = || state.policies.get(DEFAULT).map(|named| named.index);
+    let index = |source: &IpAddr| {
+        let entry = state.rules.longest_match(*source);
+        let own = entry.and_then(|(_, entry)| entry.policy());
+        own.or_else(default)
+    };
+    sources.iter().map(index).collect()
+}
+
 /// A walk that looks for the busiest sources.
-pub(super) struct Walk<'a> {
+pub(in crate::control) struct Walk<'a> {
     tables: &'a dyn SourceTables,
     view: &'a View,
     refused: &'a WhoWasRefused,

@@ -13,8 +13,10 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{state::State, term};
-use crate::clock;
+use crate::{
+    clock,
+    control::{state::State, term},
+};
 
 /// Entries that are written at once.
 const PART: usize = 4096;
@@ -32,52 +34,50 @@ pub struct Export {
     lists: Vec<(Arc<str>, Arc<List>)>,
 }
 
-impl State {
-    /// What is asked for.
-    ///
-    /// # Errors
-    ///
-    /// When there is no such list.
-    pub fn export(&self, request: &ExportRequest) -> Result<Export, Refused> {
-        let what = request.what;
-        let name = request.list.as_deref().unwrap_or_default();
-        if what == Exported::List && !self.intent.lists().contains_key(name) {
-            return Err(Refused::because(format!("there is no list `{name}`"))
-                .hint("`rlctl lists` shows those that there are"));
-        }
-        let has_bans = matches!(what, Exported::Kept | Exported::Bans | Exported::All);
-        let has_allows = matches!(what, Exported::Kept | Exported::Allows | Exported::All);
-        let has_list = |its_name: &str, list: &List| match what {
-            Exported::Kept => list.file.is_none(),
-            Exported::All => true,
-            Exported::List => its_name == name,
-            Exported::Bans | Exported::Allows => false,
-        };
-        let allows = self.intent.allows().iter().filter(|_| has_allows);
-        let lists = self.intent.lists().iter();
-        Ok(Export {
-            format: request.format,
-            has_bans,
-            allows: allows.map(|(prefix, row)| (*prefix, row.clone())).collect(),
-            lists: lists
-                .filter(|(name, list)| has_list(name, list))
-                .map(|(name, list)| (Arc::clone(name), Arc::clone(list)))
-                .collect(),
-        })
+/// What is asked for.
+///
+/// # Errors
+///
+/// When there is no such list.
+pub fn export(state: &State, request: &ExportRequest) -> Result<Export, Refused> {
+    let what = request.what;
+    let name = request.list.as_deref().unwrap_or_default();
+    if what == Exported::List && !state.intent.lists().contains_key(name) {
+        return Err(Refused::because(format!("there is no list `{name}`"))
+            .hint("`rlctl lists` shows those that there are"));
     }
+    let has_bans = matches!(what, Exported::Kept | Exported::Bans | Exported::All);
+    let has_allows = matches!(what, Exported::Kept | Exported::Allows | Exported::All);
+    let has_list = |its_name: &str, list: &List| match what {
+        Exported::Kept => list.file.is_none(),
+        Exported::All => true,
+        Exported::List => its_name == name,
+        Exported::Bans | Exported::Allows => false,
+    };
+    let allows = state.intent.allows().iter().filter(|_| has_allows);
+    let lists = state.intent.lists().iter();
+    Ok(Export {
+        format: request.format,
+        has_bans,
+        allows: allows.map(|(prefix, row)| (*prefix, row.clone())).collect(),
+        lists: lists
+            .filter(|(name, list)| has_list(name, list))
+            .map(|(name, list)| (Arc::clone(name), Arc::clone(list)))
+            .collect(),
+    })
+}
 
-    /// The next bans behind one, in the order of prefixes; none behind the last.
-    #[must_use]
-    pub fn some_bans(&self, behind: Option<&(Prefix, Origin)>) -> Vec<BanEntry> {
-        let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
-        let bans = self.intent.bans().range((behind, Bound::Unbounded));
-        let now = clock::now();
-        let lasting = bans.filter(|(_, row)| row.until > now);
-        lasting
-            .take(PART)
-            .map(|((prefix, origin), row)| (*prefix, origin.clone(), row.clone()))
-            .collect()
-    }
+/// The next bans behind one, in the order of prefixes; none behind the last.
+#[must_use]
+pub fn some_bans(state: &State, behind: Option<&(Prefix, Origin)>) -> Vec<BanEntry> {
+    let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
+    let bans = state.intent.bans().range((behind, Bound::Unbounded));
+    let now = clock::now();
+    let lasting = bans.filter(|(_, row)| row.until > now);
+    lasting
+        .take(PART)
+        .map(|((prefix, origin), row)| (*prefix, origin.clone(), row.clone()))
+        .collect()
 }
 
 impl Export {

@@ -8,7 +8,7 @@ use ratelimit_core::policies::{Named, Part, Role};
 
 use super::{Busy, Walk};
 use crate::{
-    control::limit_state::share,
+    control::queries::limit_state::share,
     datapath::{DatapathError, SlotRow},
 };
 

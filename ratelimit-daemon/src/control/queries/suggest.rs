@@ -9,69 +9,72 @@ use ratelimit_core::{
     quantity,
 };
 
-use super::{
-    controller::Controller,
-    history::{HOURS_KEPT, Measured, Seen, this_hour},
+use super::views;
+use crate::control::{
+    history::{HOURS_KEPT, History, Measured, Seen, this_hour},
+    state::State,
 };
 
 /// So many windows are to lie beyond a percentile before it says something.
 const BEYOND: f64 = 10.0;
 
-impl Controller {
-    /// The limits that would have let the asked part of all windows through, with headroom.
-    ///
-    /// # Errors
-    ///
-    /// When what is asked for makes no sense, or of no limit enough was seen.
-    pub fn suggest(&self, request: &SuggestRequest) -> Result<Suggested, Refused> {
-        check(request)?;
-        #[expect(clippy::cast_possible_truncation, reason = "at most a week")]
-        let hours = (request.since_seconds / 3600.0).ceil() as i64;
-        let (first, mut seen) = self.seen_since(this_hour() - hours.min(HOURS_KEPT))?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "at most a million"
-        )]
-        let needed = (BEYOND * 100.0 / (100.0 - request.percentile)).ceil() as u64;
-        let mut limits = Vec::new();
-        for view in self.state.limits() {
-            let is_measured = self.state.policies.get(&view.name).is_some();
-            if !is_measured || is_detected(&view.name) {
-                continue;
-            }
-            for limit in &view.limits {
-                let seen = seen.remove(&Measured::new(&view.name, limit));
-                let seen = seen.unwrap_or_else(Seen::new);
-                limits.push(suggested(&view.name, limit, &seen, needed, request));
-            }
+/// The limits that would have let the asked part of all windows through, with headroom.
+///
+/// # Errors
+///
+/// When what is asked for makes no sense, or of no limit enough was seen.
+pub fn suggest(
+    state: &State,
+    history: &History,
+    started: Timestamp,
+    request: &SuggestRequest,
+) -> Result<Suggested, Refused> {
+    check(request)?;
+    #[expect(clippy::cast_possible_truncation, reason = "at most a week")]
+    let hours = (request.since_seconds / 3600.0).ceil() as i64;
+    let (first, mut seen) =
+        history.seen_since(&state.store, this_hour() - hours.min(HOURS_KEPT))?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most a million"
+    )]
+    let needed = (BEYOND * 100.0 / (100.0 - request.percentile)).ceil() as u64;
+    let mut limits = Vec::new();
+    for view in views::limits(state) {
+        let is_measured = state.policies.get(&view.name).is_some();
+        if !is_measured || is_detected(&view.name) {
+            continue;
         }
-        let most = limits.iter().map(|it| it.windows).max().unwrap_or_default();
-        if most < needed {
-            let since = first.and_then(|hour| Timestamp::from_second(hour * 3600).ok());
-            let length = since.map(|since| quantity::duration(age(since)).to_string());
-            return Err(Refused::because(format!(
-                "too little was seen: {most} windows of the busiest limit in {}, and the {} percentile takes {needed}",
-                length.as_deref().unwrap_or("no time at all"),
-                ordinal(request.percentile),
-            ))
-            .hint("ask again later, or for a lower --percentile; what no limit counts is not seen"));
+        for limit in &view.limits {
+            let seen = seen.remove(&Measured::new(&view.name, limit));
+            let seen = seen.unwrap_or_else(Seen::new);
+            limits.push(suggested(&view.name, limit, &seen, needed, request));
         }
-        Ok(Suggested {
-            since: first
-                .and_then(|hour| Timestamp::from_second(hour * 3600).ok())
-                .unwrap_or(self.started),
-            percentile: request.percentile,
-            headroom: request.headroom,
-            policies: self
-                .state
-                .limits()
-                .into_iter()
-                .filter(|view| limits.iter().any(|it| it.policy == view.name))
-                .collect(),
-            limits,
-        })
     }
+    let most = limits.iter().map(|it| it.windows).max().unwrap_or_default();
+    if most < needed {
+        let since = first.and_then(|hour| Timestamp::from_second(hour * 3600).ok());
+        let length = since.map(|since| quantity::duration(age(since)).to_string());
+        return Err(Refused::because(format!(
+            "too little was seen: {most} windows of the busiest limit in {}, and the {} percentile takes {needed}",
+            length.as_deref().unwrap_or("no time at all"),
+            ordinal(request.percentile),
+        ))
+        .hint("ask again later, or for a lower --percentile; what no limit counts is not seen"));
+    }
+    Ok(Suggested {
+        since: first
+            .and_then(|hour| Timestamp::from_second(hour * 3600).ok())
+            .unwrap_or(started),
+        percentile: request.percentile,
+        headroom: request.headroom,
+        policies: views::limits(state)
+            .into_iter()
+            .filter(|view| limits.iter().any(|it| it.policy == view.name))
+            .collect(),
+        limits,
+    })
 }
 
 fn check(request: &SuggestRequest) -> Result<(), Refused> {

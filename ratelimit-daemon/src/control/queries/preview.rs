@@ -19,8 +19,7 @@ use ratelimit_common::{
 };
 use ratelimit_core::{config::Source, ip_family::IpAddress, rules::Rules};
 
-use super::enforcer::Enforcer;
-use crate::datapath::SourceTables;
+use crate::{control::enforcer::Enforcer, datapath::SourceTables};
 
 /// A small frame, as a packet of the source that is asked about.
 const FRAME_BYTES: usize = 64;

@@ -8,26 +8,24 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::state::State;
+use crate::control::state::State;
 
-impl State {
-    /// The budget; `None` where there is none.
-    pub(super) fn new_sources(&self) -> Option<NewSourcesStatus> {
-        let budget = self.intent.config.new_sources?;
-        Some(NewSourcesStatus {
-            count: budget.count.get(),
-            per_seconds: budget.per.as_secs_f64(),
-            beyond: budget.beyond_label().to_owned(),
-        })
-    }
+/// The budget; `None` where there is none.
+pub(in crate::control) fn new_sources(state: &State) -> Option<NewSourcesStatus> {
+    let budget = state.intent.config.new_sources?;
+    Some(NewSourcesStatus {
+        count: budget.count.get(),
+        per_seconds: budget.per.as_secs_f64(),
+        beyond: budget.beyond_label().to_owned(),
+    })
+}
 
-    /// How addresses are told.
-    pub(super) fn telling(&self) -> Telling {
-        let config = &self.intent.config;
-        Telling {
-            source: config.source.clone(),
-            budget: config.new_sources,
-        }
+/// How addresses are told.
+pub(in crate::control) fn telling(state: &State) -> Telling {
+    let config = &state.intent.config;
+    Telling {
+        source: config.source.clone(),
+        budget: config.new_sources,
     }
 }
 

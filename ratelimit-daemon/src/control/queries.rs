@@ -1,0 +1,11 @@
+//! What reads: each answers a question from the [state](super::State), and changes nothing.
+
+pub mod check;
+mod covering;
+pub mod export;
+mod limit_state;
+pub mod new_sources;
+pub mod preview;
+pub mod suggest;
+pub mod top;
+pub mod views;

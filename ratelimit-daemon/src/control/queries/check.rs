@@ -1,0 +1,268 @@
+//! `rlctl check`: what would happen to a packet of an address, by which rule, and why.
+
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+
+use jiff::Timestamp;
+use ratelimit_common::{ClassSet, DropReason, Instant, PassReason, Verdict};
+use ratelimit_core::{
+    api::{
+        Ban, Check, ClassVerdict, Covering, Entry, LimitState, NOT_ENFORCED, Refused, WiderLimits,
+    },
+    intent::BanRow,
+    ip_family::IpFamily,
+    lists::Action,
+    origin::Origin,
+    policies::{DEFAULT, NODE, Named},
+    prefix::Prefix,
+};
+
+use super::{
+    covering,
+    limit_state::SourceState,
+    new_sources, preview,
+    views::{self, ban, unreadable},
+};
+use crate::{clock, control::state::State, datapath::DatapathError, links::Links};
+
+/// What would happen to a packet of `address`.
+///
+/// # Errors
+///
+/// When the kernel's tables cannot be read.
+pub fn check(state: &State, links: &Links, address: IpAddr) -> Result<Check, Refused> {
+    let now = clock::now();
+    let source = views::source_of(state, address);
+    let verdict = preview(state, address, ClassSet::NONE, now);
+    let matched = state.rules.longest_match(address);
+    let in_kernel = || state.ban_in_kernel(source);
+    let ban = ban_of(state, address, now).or_else(in_kernel);
+    let ban = ban.filter(|_| verdict_is_ban(verdict));
+    let covering = covering::covering(state, address, verdict);
+    let named = matched
+        .and_then(|(_, entry)| entry.policy())
+        .and_then(|index| state.policies.at(index));
+    let named = named.or_else(|| Some((DEFAULT, state.policies.get(DEFAULT)?)));
+    let datapath = state.enforcer.datapath();
+    let refusals = datapath.sources().refusals(source.address());
+    let refusals = refusals.map_err(unreadable)?;
+    let strikes = datapath.strikes(source.address()).map_err(unreadable)?;
+    let limits = match named {
+        Some((_, named)) => limit_states(state, source, named, now).map_err(unreadable)?,
+        None => Vec::new(),
+    };
+    let strikes_view = named.and_then(|(_, named)| state.strikes_view(source, named, strikes, now));
+    let wider = wider(state, source, now).map_err(unreadable)?;
+    let unenforced = links.unenforced();
+    let (action, reason) = if links.enforces_anywhere() {
+        (verdict.action(), verdict.reason())
+    } else {
+        ("pass", NOT_ENFORCED)
+    };
+    Ok(Check {
+        address,
+        source,
+        action: action.to_owned(),
+        reason: reason.to_owned(),
+        unenforced,
+        classes: refused_classes(state, address, verdict, now),
+        rule: deciding_rule(state, address, verdict, ban.as_ref(), now),
+        until: match &ban {
+            Some(ban) => ban.until,
+            None => deciding_end(&covering),
+        },
+        ban,
+        protected: state.protection.why(address).map(ToString::to_string),
+        lists: state.listed(address.into(), now),
+        policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
+        limited: state.limited_view(source),
+        limits,
+        wider,
+        covering,
+        last_drops: covering::last_drops(state, source),
+        strikes: strikes_view,
+        new_sources: new_sources::new_sources(state)
+            .filter(|_| verdict == Verdict::Pass(PassReason::Conforming)),
+        refused_packets: refusals.map_or(0, |refusals| refusals.packets),
+        refused_last: refusals
+            .map(|refusals| clock::to_wall(Instant::from_nanos(refusals.last_ns))),
+    })
+}
+
+fn preview(state: &State, address: IpAddr, classes: ClassSet, now: Instant) -> Verdict {
+    let source = &state.intent.config.source;
+    preview::preview(address, classes, now, &state.rules, &state.enforcer, source)
+}
+
+/// The classes whose packets are refused while those of no class pass.
+fn refused_classes(
+    state: &State,
+    address: IpAddr,
+    verdict: Verdict,
+    now: Instant,
+) -> Vec<ClassVerdict> {
+    if !matches!(verdict, Verdict::Pass(_)) {
+        return Vec::new();
+    }
+    let mut classes: BTreeMap<String, ClassSet> = BTreeMap::new();
+    for (_, named) in state.policies.iter() {
+        let parts = named.parts();
+        for (limit, written) in parts.flat_map(|part| part.policy.limits().zip(part.limits)) {
+            // Packets of no class are those that were asked about.
+            let set = limit.classes();
+            if let Some(class) = written.class().filter(|_| !set.is_none_of()) {
+                classes.insert(class.to_string(), set);
+            }
+        }
+    }
+    let verdicts = classes
+        .into_iter()
+        .map(|(class, set)| (class, preview(state, address, set, now)));
+    let refused = verdicts.filter(|(_, verdict)| !matches!(verdict, Verdict::Pass(_)));
+    refused
+        .map(|(class, verdict)| ClassVerdict {
+            class,
+            action: verdict.action().to_owned(),
+            reason: verdict.reason().to_owned(),
+        })
+        .collect()
+}
+
+/// The ban that holds for an address: of those of the prefixes around it the one that ends last. For a protected one only
+/// those count that were forced.
+fn ban_of(state: &State, address: IpAddr, now: Instant) -> Option<Ban> {
+    let is_protected = state.protection.why(address).is_some();
+    let bans = state.intent.bans_around(address.into());
+    let bans = bans.filter(|(_, _, row)| row.until > now);
+    let bans = bans.filter(|(_, origin, _)| !is_protected || **origin == Origin::Forced);
+    let longest = bans.max_by_key(|(_, _, row)| row.until);
+    let listed = listed_ban(state, address, now).filter(|_| !is_protected);
+    match (longest, listed) {
+        (Some((_, _, row)), Some((until, listed))) if until > row.until => Some(listed),
+        (Some((prefix, origin, row)), _) => Some(ban(prefix, origin, row)),
+        (None, listed) => listed.map(|(_, listed)| listed),
+    }
+}
+
+/// The entry of a list that bans an address and ends last, with its end.
+fn listed_ban(state: &State, address: IpAddr, now: Instant) -> Option<(Instant, Ban)> {
+    let bans = listed_bans(state, address, now);
+    bans.max_by_key(|(until, _)| *until)
+}
+
+/// The entries of lists that ban an address, with their ends.
+pub(in crate::control) fn listed_bans(
+    state: &State,
+    address: IpAddr,
+    now: Instant,
+) -> impl Iterator<Item = (Instant, Ban)> {
+    let lists = state.intent.lists_for(Action::Ban);
+    let entries = lists.flat_map(move |(name, list)| {
+        let entries = list.around(address.into(), now);
+        entries.map(move |entry| (name, list, entry))
+    });
+    entries.map(|(name, list, entry)| {
+        let row = BanRow {
+            until: entry.until,
+            since: list.since,
+            reason: list.reasons.get(entry.reason).map(Into::into),
+            author: Arc::clone(&list.author),
+        };
+        let origin = Origin::List(Arc::clone(name));
+        (entry.until, ban(entry.prefix, &origin, &row))
+    })
+}
+
+/// The prefix that the verdict comes from: of the ban, of the allow, or of the policy.
+fn deciding_rule(
+    state: &State,
+    address: IpAddr,
+    verdict: Verdict,
+    ban: Option<&Ban>,
+    now: Instant,
+) -> Option<Prefix> {
+    let mut around = Prefix::from(address).supernets().rev();
+    match verdict {
+        Verdict::Pass(PassReason::Allowed) => around.find(|prefix| {
+            let until = state.intent.allowed_until(*prefix);
+            until.is_some_and(|until| until > now)
+        }),
+        Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned) => {
+            ban.map(|ban| ban.prefix)
+        }
+        Verdict::Drop(DropReason::AggregateLimited | DropReason::NodeLimited)
+        | Verdict::Observe(DropReason::AggregateLimited | DropReason::NodeLimited) => None,
+        _ => around.find(|prefix| state.intent.policy_name(*prefix).is_some()),
+    }
+}
+
+/// The limits that `source` shares with others.
+fn wider(state: &State, source: Prefix, now: Instant) -> Result<Vec<WiderLimits>, DatapathError> {
+    let tables = state.enforcer.datapath().sources();
+    let mut wider = Vec::new();
+    for (_, _, named) in state.policies.of_prefixes(IpFamily::of(source.address())) {
+        let prefix = named.role.prefix_around(source.address());
+        let limits = match prefix {
+            Some(prefix) => limit_states(state, prefix, named, now)?,
+            None => continue,
+        };
+        wider.push(WiderLimits {
+            prefix,
+            observe: named.policy.observe(),
+            limits,
+        });
+    }
+    if let Some(node) = state.policies.get(NODE) {
+        // The node has no logs that a source would be asked for, and no further limits.
+        let record = tables.node_record(node.policy.scope())?;
+        let states = node.parts().map(|part| SourceState {
+            tables: &*tables,
+            source: source.address(),
+            part,
+            record,
+        });
+        let limits = states.map(|kept| kept.limits(now));
+        wider.push(WiderLimits {
+            prefix: None,
+            observe: node.policy.observe(),
+            limits: limits.collect::<Result<Vec<_>, _>>()?.concat(),
+        });
+    }
+    Ok(wider)
+}
+
+fn limit_states(
+    state: &State,
+    source: Prefix,
+    named: &Named,
+    now: Instant,
+) -> Result<Vec<LimitState>, DatapathError> {
+    let tables = state.enforcer.datapath().sources();
+    let limits = named.parts().map(|part| {
+        let record = tables.record(source.address(), part.policy, now)?;
+        let kept = SourceState {
+            tables: &*tables,
+            source: source.address(),
+            part,
+            record: record.unwrap_or_default(),
+        };
+        kept.limits(now)
+    });
+    Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+/// Until when the entry holds that decides.
+fn deciding_end(covering: &[Covering]) -> Option<Timestamp> {
+    let deciding = covering.iter().find(|entry| entry.decides)?;
+    match &deciding.entry {
+        Entry::Allow(allow) => allow.until,
+        Entry::Ban(ban) => ban.until,
+        Entry::Policy { by_hand, .. } => by_hand.as_ref()?.until,
+    }
+}
+
+fn verdict_is_ban(verdict: Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned)
+    )
+}

@@ -1,0 +1,152 @@
+//! All that is said about an address, and what of it decides.
+
+use std::{net::IpAddr, sync::Arc};
+
+use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
+use ratelimit_core::{
+    api::{Allow, Ban, Covering, Entry, Event, Origin, What},
+    lists::Action,
+    policies::DEFAULT,
+    prefix::Prefix,
+};
+
+use super::{check, views};
+use crate::{
+    clock,
+    control::{state::State, term},
+};
+
+/// The drops of a source that are told with it.
+const DROPS_TOLD: usize = 5;
+
+/// Every entry that covers `address`: allows, bans, policies, of each table the one first that comes before the others.
+pub(in crate::control) fn covering(
+    state: &State,
+    address: IpAddr,
+    verdict: Verdict,
+) -> Vec<Covering> {
+    let now = clock::now();
+    let around: Vec<Prefix> = Prefix::from(address).supernets().rev().collect();
+    let allows = around
+        .iter()
+        .filter_map(|prefix| allow_of(state, *prefix, now));
+    let policies = around.iter().filter_map(|prefix| {
+        let policy = state.intent.policy_name(*prefix)?;
+        Some(policy_entry(state, policy, Some(*prefix)))
+    });
+    let default = policy_entry(state, DEFAULT.to_owned(), None);
+    let entries = allows
+        .chain(listed_allows(state, address, now))
+        .map(Entry::Allow)
+        .chain(
+            bans_around(state, address, &around, now)
+                .into_iter()
+                .map(Entry::Ban),
+        )
+        .chain(policies)
+        .chain([default]);
+    let mut covering: Vec<Covering> = entries
+        .map(|entry| Covering {
+            entry,
+            decides: false,
+        })
+        .collect();
+    let deciding = covering
+        .iter_mut()
+        .find(|covering| is_of_verdict(&covering.entry, verdict));
+    if let Some(deciding) = deciding {
+        deciding.decides = true;
+    }
+    covering
+}
+
+fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry {
+    Entry::Policy {
+        by_hand: views::by_hand_of(state, &policy),
+        policy,
+        prefix,
+    }
+}
+
+/// The last drops of a source that are kept, the last one first.
+pub(in crate::control) fn last_drops(state: &State, source: Prefix) -> Vec<Event> {
+    let is_of_source = |event: &&Event| match &event.what {
+        What::Drop(dropped) => source.covers(dropped.source.into()),
+        _ => false,
+    };
+    let drops = state.journal.last_drops().filter(is_of_source);
+    drops.take(DROPS_TOLD).cloned().collect()
+}
+
+/// The bans of an address, those of lists too, the one that ends last first; those that stop at a protected address after
+/// those that do not.
+fn bans_around(state: &State, address: IpAddr, around: &[Prefix], now: Instant) -> Vec<Ban> {
+    let bans = around.iter().flat_map(|prefix| {
+        let bans = state.intent.bans_of(*prefix);
+        let bans = bans.filter(|(_, row)| row.until > now);
+        bans.map(|(origin, row)| (row.until, views::ban(*prefix, origin, row)))
+    });
+    let mut bans: Vec<_> = bans
+        .chain(check::listed_bans(state, address, now))
+        .collect();
+    let is_protected = state.protection.why(address).is_some();
+    bans.sort_by_key(|(until, ban)| {
+        let stops = is_protected && ban.origin != Origin::Forced;
+        (stops, std::cmp::Reverse(*until))
+    });
+    bans.into_iter().map(|(_, ban)| ban).collect()
+}
+
+/// The entries of lists that allow an address, the narrowest first.
+fn listed_allows(state: &State, address: IpAddr, now: Instant) -> Vec<Allow> {
+    let lists = state.intent.lists_for(Action::Allow);
+    let allows = lists.flat_map(|(name, list)| {
+        let entries = list.around(address.into(), now);
+        entries.map(move |entry| Allow {
+            prefix: entry.prefix,
+            until: term::told(entry.until),
+            since: Some(list.since),
+            reason: list.reasons.get(entry.reason).map(ToOwned::to_owned),
+            author: Some(list.author.to_string()),
+            origin: Origin::List(Arc::clone(name)),
+        })
+    });
+    let mut allows: Vec<Allow> = allows.collect();
+    allows.sort_by_key(|allow| std::cmp::Reverse(allow.prefix.len()));
+    allows
+}
+
+fn allow_of(state: &State, prefix: Prefix, now: Instant) -> Option<Allow> {
+    let row = state.intent.allows().get(&prefix);
+    if let Some(row) = row.filter(|row| row.until > now) {
+        return Some(views::allow(prefix, row));
+    }
+    state
+        .intent
+        .config
+        .allow
+        .contains(&prefix)
+        .then_some(Allow {
+            prefix,
+            until: None,
+            since: None,
+            reason: None,
+            author: None,
+            origin: Origin::Config,
+        })
+}
+
+/// Whether a verdict comes from entries like this one. What prefixes around a source and the node share is in no table.
+fn is_of_verdict(entry: &Entry, verdict: Verdict) -> bool {
+    match verdict {
+        Verdict::Pass(PassReason::Allowed) => matches!(entry, Entry::Allow(_)),
+        Verdict::Drop(DropReason::Banned) | Verdict::Observe(DropReason::Banned) => {
+            matches!(entry, Entry::Ban(_))
+        }
+        Verdict::Drop(DropReason::AggregateLimited | DropReason::NodeLimited)
+        | Verdict::Observe(DropReason::AggregateLimited | DropReason::NodeLimited) => false,
+        Verdict::Pass(_) | Verdict::Drop(_) | Verdict::Observe(_) => {
+            matches!(entry, Entry::Policy { .. })
+        }
+    }
+}
