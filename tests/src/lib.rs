@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod crowdsec;
 pub mod debian;
 pub mod exactness;
+pub mod exchange;
 pub mod fail2ban;
 pub mod family;
 pub mod flood;

@@ -1,8 +1,7 @@
 //! What a member of the group of the socket, who is not root, can and cannot do to others.
 
 use std::{
-    fs,
-    io::{self, Read, Write},
+    fs, io,
     os::unix::{
         fs::{MetadataExt, PermissionsExt},
         net::UnixStream,
@@ -12,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_tests::{Lab, require_root, service::Service};
+use ratelimit_tests::{Lab, exchange::exchange, require_root, service::Service};
 
 const MEMBER: u32 = 54_321;
 /// A user of every Debian, whose group is its own; that of `nobody` is not asked.
@@ -127,16 +126,10 @@ fn socket(service: &Service) -> PathBuf {
 
 fn asked_by_member(service: &Service, method: &str, path: &str, body: &str) -> String {
     let path_of_socket = socket(service);
-    let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-    );
+    let words = [method, path, body].map(str::to_owned);
     as_member(service, move || {
-        let mut stream = UnixStream::connect(path_of_socket).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        let [method, path, body] = &words;
+        exchange(&path_of_socket, method, path, body).unwrap()
     })
 }
 

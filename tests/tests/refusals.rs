@@ -1,16 +1,11 @@
 //! What the daemon refuses at its start, in words that say what to do, with nothing left attached.
 
-use std::{
-    fs,
-    io::{Read, Write},
-    os::unix::net::UnixStream,
-    path::Path,
-    time::Duration,
-};
+use std::{fs, os::unix::net::UnixStream, path::Path};
 
 use aya::programs::xdp::XdpMode;
 use ratelimit_tests::{
-    Lab, Program, lab::INTERFACE, program::Constants, require_root, service::Service,
+    Lab, Program, exchange::exchange, lab::INTERFACE, program::Constants, require_root,
+    service::Service,
 };
 
 const TOML: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
@@ -152,18 +147,6 @@ fn has_program(lab: &Lab) -> bool {
 }
 
 fn raw_request(service: &Service, body: &str) -> String {
-    let mut stream = UnixStream::connect(service.path("run/control.sock")).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
-    let head = format!(
-        "POST /v1/bans HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    // The daemon may answer before it has read everything.
-    let _ = stream.write_all(body.as_bytes());
-    let mut said = Vec::new();
-    let _ = stream.read_to_end(&mut said);
-    String::from_utf8_lossy(&said).into_owned()
+    let socket = service.path("run/control.sock");
+    exchange(&socket, "POST", "/v1/bans", body).unwrap()
 }

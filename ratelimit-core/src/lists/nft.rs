@@ -1,5 +1,7 @@
 //! Sets of nft: `nft list set`, `nft list ruleset`, and what `nft -f` reads. Elements stand in `elements = { ... }` of a set, in
 //! `add element ... { ... }`, and in `define NAME = { ... }`. Rules and sets of other types are passed over.
+//!
+//! Files for `nft -f` are text, and nft has no JSON of them, so both forms are read.
 
 use std::iter::Peekable;
 

@@ -1,4 +1,6 @@
 //! Durations: `10ms`, `1h30m`, `31d`.
+//!
+//! jiff refuses days and weeks without a date, takes no plain seconds, and does not say what to write instead.
 
 use std::{
     fmt::{self, Write},
