@@ -21,7 +21,7 @@ mod slots;
 mod source_maps;
 mod source_tables;
 
-use std::{net::IpAddr, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, ops::Range, sync::Arc};
 
 pub use batch::Place;
 pub use compact::read_held;
@@ -319,7 +319,16 @@ pub trait Datapath: Send {
     /// When the kernel does not tell.
     fn look(&self, interface: &str) -> anyhow::Result<Sight>;
 
-    /// Puts the program on an interface, in place of the one of ours that is there, and answers what is to be known about that.
+    /// Has programs that run on interfaces of other names than when they were put there count for those, as far as they are wanted, and
+    /// answers which: the names before, and those of today.
+    ///
+    /// # Errors
+    ///
+    /// When all of them count as before.
+    fn follow(&mut self, wanted: &[Interface]) -> anyhow::Result<BTreeMap<String, String>>;
+
+    /// Puts the program on an interface, or on the one that had its name, in place of the one of ours that is there, and answers what is
+    /// to be known about that.
     ///
     /// # Errors
     ///

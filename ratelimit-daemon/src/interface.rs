@@ -88,16 +88,16 @@ pub fn query(name: &str) -> anyhow::Result<Option<InterfaceState>> {
     Ok(reply.map(state).filter(|state| state.name == name))
 }
 
-/// What the frames of the interface `name` begin with; `None` when there is none.
+/// What the frames of the interface with an index begin with; `None` when there is none.
 ///
 /// # Errors
 ///
 /// When the kernel does not tell, or it is nothing that the program reads.
-pub fn link_layer(name: &str) -> anyhow::Result<Option<LinkLayer>> {
+pub fn link_layer(index: u32) -> anyhow::Result<Option<LinkLayer>> {
     let mut link = LinkMessage::default();
-    link.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    link.header.index = index;
     let reply =
-        request(link).with_context(|| format!("asking the kernel about interface {name}"))?;
+        request(link).with_context(|| format!("asking the kernel about interface {index}"))?;
     reply.as_ref().map(link_layer::of).transpose()
 }
 
@@ -110,22 +110,40 @@ pub fn query_index(index: u32) -> anyhow::Result<Option<InterfaceState>> {
     Ok(reply.map(state))
 }
 
-/// The interfaces through which the frames of a stacked one come: its ports, or the one beneath it.
-pub fn beneath(upper: &InterfaceState) -> anyhow::Result<Vec<String>> {
-    let mut found = Vec::new();
+/// The interface that runs the program with a number; `None` when none does. A program of ours is loaded for one interface.
+pub fn running(program: u32) -> anyhow::Result<Option<InterfaceState>> {
+    let mut found = None;
+    each(|link| {
+        let state = state(link);
+        if state.program.is_some_and(|(_, number)| number == program) {
+            found = Some(state);
+        }
+    })?;
+    Ok(found)
+}
+
+fn each(mut visit: impl FnMut(LinkMessage)) -> anyhow::Result<()> {
     let all = RouteNetlinkMessage::GetLink(LinkMessage::default());
     dump(all, |answer| {
         if let RouteNetlinkMessage::NewLink(link) = answer {
-            let is_port = link.attributes.iter().any(
-                |attribute| matches!(attribute, LinkAttribute::Controller(index) if *index == upper.index),
-            );
-            let state = state(link);
-            if is_port || upper.lower == Some(state.index) {
-                found.push(state.name);
-            }
+            visit(link);
         }
     })
-    .context("asking the kernel for interfaces")?;
+    .context("asking the kernel for interfaces")
+}
+
+/// The interfaces through which the frames of a stacked one come: its ports, or the one beneath it.
+pub fn beneath(upper: &InterfaceState) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    each(|link| {
+        let is_port = link.attributes.iter().any(
+                |attribute| matches!(attribute, LinkAttribute::Controller(index) if *index == upper.index),
+            );
+        let state = state(link);
+        if is_port || upper.lower == Some(state.index) {
+            found.push(state.name);
+        }
+    })?;
     Ok(found)
 }
 

@@ -33,6 +33,15 @@ pub struct Sight {
     pub program: Option<Running>,
 }
 
+impl Sight {
+    /// Whether there is an interface that the program could be put on, or runs on.
+    #[must_use]
+    pub fn is_anywhere(&self) -> bool {
+        let program = self.program.as_ref();
+        self.there.is_some() || program.is_some_and(|program| program.on.is_some())
+    }
+}
+
 /// A program of ours.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Running {

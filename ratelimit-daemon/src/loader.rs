@@ -11,6 +11,7 @@ mod logs;
 mod object;
 mod pins;
 mod process;
+mod program_log;
 mod realtime;
 mod remote;
 mod request;
@@ -18,7 +19,12 @@ mod room;
 mod serve;
 mod socket;
 
-use std::{collections::BTreeMap, os::fd::OwnedFd, path::Path};
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+    path::Path,
+};
 
 pub use compact::TABLES;
 pub use load::{REFUSED_MAPS, samples};
@@ -51,8 +57,16 @@ pub trait Loader: Send {
     /// When there is not enough memory, or the kernel refuses.
     fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Descriptors>;
 
-    /// Puts the program, on the maps that were opened last, on an interface: in place of the one on a pinned link of ours, without
-    /// a gap, else on a new link.
+    /// Has the pinned links of interfaces, by the names before, count for others from here on: they were renamed. All at once, as two
+    /// may have changed their names.
+    ///
+    /// # Errors
+    ///
+    /// The first pin that stays.
+    fn rename(&mut self, names: &BTreeMap<String, String>) -> anyhow::Result<()>;
+
+    /// Puts the program, on the maps that were opened last, on an interface, or where there is none of its name on the one that runs
+    /// its pinned link: in place of the program on that, without a gap, else on a new link.
     ///
     /// # Errors
     ///
@@ -65,6 +79,15 @@ pub trait Loader: Send {
     ///
     /// When they cannot be made.
     fn keep_pinned(&mut self) -> anyhow::Result<bool>;
+
+    /// Waits until somebody asks for something on this socket, and tells meanwhile what programs log.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernel.
+    fn wait(&mut self, _: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Takes the program off an interface; `false` where none of ours is pinned for it.
     ///
@@ -87,10 +110,24 @@ pub type Descriptors = BTreeMap<String, OwnedFd>;
 /// What is pinned.
 #[derive(Debug, Default)]
 pub struct Held {
-    /// The interfaces that have a link, with their slots.
-    pub interfaces: Vec<(String, u32)>,
+    /// The links.
+    pub links: Vec<HeldLink>,
     /// The table of the store `compact`.
     pub table: Option<HeldTable>,
+}
+
+/// A link that is pinned.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldLink {
+    /// The name that its interface had.
+    pub interface: String,
+    /// The slot of that in the counters.
+    pub slot: u32,
+    /// The number of its program.
+    pub program: u32,
+    /// Whether that takes frames of several buffers.
+    pub takes_long_frames: bool,
 }
 
 /// A table of the store `compact`.

@@ -1,6 +1,13 @@
 //! The bouncer for `CrowdSec`, driven by a real local API and `cscli`, seen in the kernel.
 
 use std::{
+    fs,
+    io::{self, BufRead, BufReader, BufWriter, Write},
+    net::Ipv4Addr,
+    os::unix::{
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -166,6 +173,91 @@ fn a_wrong_key_is_told_and_a_reload_brings_the_right_one_and_no_section_ends_the
     service.rlctl_ok(&["reload"]).unwrap();
     wait_for(&service, "the end", || passes(&lab, V4));
     assert!(!passes(&lab, V6));
+}
+
+/// Decisions of the answer that is measured; `RATELIMIT_DECISIONS` asks for others.
+const DECISIONS: u64 = 200_000;
+/// Bytes for a decision at the peak: what is held of it, the ban that it is, and what a change of all of them takes for a moment.
+const BYTES_MAX: u64 = 600;
+
+#[test]
+fn a_whole_answer_takes_memory_for_the_bans_that_it_has_and_not_for_copies_of_them() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::new(&lab, "[policy.default]\nlimits = []\n").unwrap();
+    let decisions = std::env::var("RATELIMIT_DECISIONS").ok();
+    let decisions = decisions.map_or(DECISIONS, |count| count.parse().unwrap());
+    let socket = service.path("api.sock");
+    let api = UnixListener::bind(&socket).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
+    // It ends with the process of the tests.
+    thread::spawn(move || {
+        for stream in api.incoming() {
+            // Who asks may go away.
+            let _ = answer(stream.unwrap(), decisions);
+        }
+    });
+    let mut service = service;
+    service.start().unwrap();
+    let at_rest = memory(&service, "VmRSS");
+    service
+        .configure(&format!(
+            "[policy.default]\nlimits = []\n[crowdsec]\nurl = \"unix://{}\"\nkey = \"{KEY}\"\nevery = \"1s\"\n",
+            socket.display()
+        ))
+        .unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    let deadline = Instant::now() + 10 * PATIENCE;
+    while status(&service).bans != usize::try_from(decisions).unwrap() {
+        assert!(Instant::now() < deadline, "{}", service.log());
+        thread::sleep(Duration::from_millis(200));
+    }
+    let peak = memory(&service, "VmHWM");
+    let each = (peak - at_rest) / decisions;
+    println!(
+        "{decisions} decisions: {} MiB at rest, {} MiB at the peak, {} MiB then, {each} bytes each",
+        at_rest >> 20,
+        peak >> 20,
+        memory(&service, "VmRSS") >> 20
+    );
+    assert!(each < BYTES_MAX, "{each} bytes for each decision");
+}
+
+/// Answers a request of the bouncer: the first with all decisions, the others with none.
+fn answer(mut stream: UnixStream, decisions: u64) -> io::Result<()> {
+    let mut head = BufReader::new(stream.try_clone()?);
+    let mut request = String::new();
+    head.read_line(&mut request)?;
+    let mut line = String::new();
+    while head.read_line(&mut line)? > 2 {
+        line.clear();
+    }
+    write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")?;
+    let mut body = BufWriter::new(stream);
+    write!(body, "{{\"deleted\":null,\"new\":[")?;
+    let all = request.contains("startup=true");
+    for id in 0..if all { decisions } else { 0 } {
+        // In no order, as of a community list.
+        let host = Ipv4Addr::from(0x1000_0000 + u32::try_from(id * 7_919 % decisions).unwrap());
+        let comma = if id == 0 { "" } else { "," };
+        write!(
+            body,
+            "{comma}{{\"duration\":\"3h59m{}.5s\",\"id\":{id},\"origin\":\"CAPI\",\
+             \"scenario\":\"crowdsecurity/ssh-bf-{}\",\"scope\":\"Ip\",\"type\":\"ban\",\"value\":\"{host}\"}}",
+            id % 60,
+            id % 40
+        )?;
+    }
+    write!(body, "]}}")?;
+    body.flush()
+}
+
+/// A line of what the kernel tells of the memory of the daemon, in bytes.
+fn memory(service: &Service, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", service.pid().unwrap())).unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    let kibibytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kibibytes << 10
 }
 
 fn toml(key: &str) -> String {

@@ -199,6 +199,46 @@ fn enforcement_goes_on_under_another_name_until_an_interface_has_the_configured_
 }
 
 #[test]
+fn interfaces_that_are_renamed_while_no_daemon_runs_are_followed() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    add(&lab);
+    let mut service = Service::started(&lab, &both()).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.9"]).unwrap();
+    let rename = |from: &str, to: &str| {
+        lab.near.ip(&["link", "set", from, "name", to]).unwrap();
+    };
+    // One that nobody knows under its new name goes on, and is up to date.
+    service.stop("-TERM").unwrap();
+    rename(OTHER, "renamed");
+    service.start().unwrap();
+    let own = status_of(&service, OTHER);
+    assert_eq!(
+        (&own["attached"], &own["renamed_to"]),
+        (&false.into(), &"renamed".into())
+    );
+    service.rlctl_ok(&["ban", "192.0.2.9"]).unwrap();
+    for source in [BANNED, Ipv4Addr::new(192, 0, 2, 9)] {
+        assert!(!passes(&lab, OTHER, "renamed", source));
+    }
+    // One that is configured under its new name is that, and two may change their names.
+    service.stop("-KILL").unwrap();
+    let program = |name: &str| lab.near.ip(&["-o", "link", "show", name]).unwrap();
+    let is_on = |name: &str| program(name).contains("xdp");
+    assert!(is_on("renamed") && is_on(INTERFACE));
+    rename(INTERFACE, "swap");
+    rename("renamed", INTERFACE);
+    rename("swap", OTHER);
+    service.start().unwrap();
+    service.wait_for_log("renamed while no daemon ran").unwrap();
+    assert!(is_attached(&service, INTERFACE) && is_attached(&service, OTHER));
+    assert!(!passes(&lab, OTHER, INTERFACE, BANNED));
+    assert!(!passes(&lab, INTERFACE, OTHER, BANNED));
+    let log = service.log();
+    assert!(!log.contains("detached interface"), "{log}");
+}
+
+#[test]
 fn what_somebody_else_takes_off_is_put_on_again_and_what_rlctl_detach_takes_off_when_it_is_read_again()
  {
     require_root!();

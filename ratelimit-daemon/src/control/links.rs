@@ -24,7 +24,21 @@ impl Controller {
     pub fn attach(&mut self) {
         let interfaces = self.state.intent.config.interfaces.clone();
         self.links.configure(&interfaces);
-        self.attach_wanted(false);
+        match self.state.enforcer.datapath_mut().follow(&interfaces) {
+            Ok(names) => {
+                for (before, interface) in names {
+                    info!(
+                        before,
+                        interface, "renamed while no daemon ran: its program goes on"
+                    );
+                }
+            }
+            Err(error) => warn!(
+                error = format!("{error:#}"),
+                "interfaces were renamed while no daemon ran, and lose their programs for a moment"
+            ),
+        }
+        self.attach_wanted(true);
     }
 
     /// Puts the program on all interfaces, also in place of one of ours that runs there, where `anew` says so; and takes it off
@@ -130,7 +144,7 @@ impl Controller {
             Err(error) => return self.note_standing(name, failed(&error)),
         };
         let step = match self.links.step(name, &sight, now) {
-            Step::Stay if anew && sight.there.is_some() => Step::Attach,
+            Step::Stay if anew && sight.is_anywhere() => Step::Attach,
             step => step,
         };
         let told = match self.take_step(interface, step) {

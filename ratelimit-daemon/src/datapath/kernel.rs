@@ -46,7 +46,7 @@ use super::{
 use crate::{
     interface::{self, InterfaceState, XdpMode},
     links::{MTU_OF_ONE_BUFFER, Running, Sight},
-    loader::{Attachment, Detachment, Held, InterfacePlan, Loader, MapPlan, Sizes},
+    loader::{Attachment, Detachment, Held, HeldLink, InterfacePlan, Loader, MapPlan, Sizes},
     recording::CaptureMaps,
     ring::{Events, Ring},
 };
@@ -105,17 +105,23 @@ impl Kernel {
     /// When there are too many interfaces, or the loader refuses.
     pub fn open(mut loader: Box<dyn Loader>, held: &Held, plan: &MapPlan) -> anyhow::Result<Self> {
         let maps = Maps::new(loader.open_maps(plan)?);
-        let port = |(name, slot): &(String, u32)| {
+        let port = |link: &HeldLink| {
+            let on = interface::running(link.program)?;
+            let program = on.map(|on| OwnProgram {
+                number: link.program,
+                index: on.index,
+                takes_long_frames: link.takes_long_frames,
+            });
             let port = Port {
-                slot: *slot,
+                slot: link.slot,
                 is_pinned: true,
-                program: None,
+                program,
             };
-            (name.clone(), port)
+            anyhow::Ok((link.interface.clone(), port))
         };
         Ok(Self {
             loader: Some(loader),
-            ports: held.interfaces.iter().map(port).collect(),
+            ports: held.links.iter().map(port).collect::<Result<_, _>>()?,
             ..Self::from_maps(&maps, plan.sizes)?
         })
     }
@@ -489,9 +495,43 @@ impl Datapath for Kernel {
         Ok(Sight { there, program })
     }
 
+    fn follow(&mut self, wanted: &[Interface]) -> anyhow::Result<BTreeMap<String, String>> {
+        let mut names = BTreeMap::new();
+        for (name, port) in &self.ports {
+            let index = port.program.as_ref().map(|program| program.index);
+            let on = index.map(interface::query_index).transpose()?.flatten();
+            let is_wanted = |on: &InterfaceState| wanted.iter().any(|it| it.name == on.name);
+            if let Some(on) = on.filter(|on| on.name != *name && is_wanted(on)) {
+                names.insert(name.clone(), on.name);
+            }
+        }
+        if names.is_empty() {
+            return Ok(names);
+        }
+        // Those whose names others have are of interfaces that nobody wants.
+        let taken = names.values().filter(|name| !names.contains_key(*name));
+        for name in taken.cloned().collect::<Vec<_>>() {
+            if self.ports.contains_key(&name) {
+                self.take_off(&name)?;
+            }
+        }
+        self.loader()?.rename(&names)?;
+        let ports = std::mem::take(&mut self.ports).into_iter();
+        let (renamed, others): (Vec<_>, Vec<_>) =
+            ports.partition(|(name, _)| names.contains_key(name));
+        let renamed = renamed
+            .into_iter()
+            .map(|(name, port)| (names[&name].clone(), port));
+        self.ports = others.into_iter().chain(renamed).collect();
+        Ok(names)
+    }
+
     fn attach(&mut self, interface: &Interface) -> anyhow::Result<Option<String>> {
         let name = &interface.name;
-        let state = interface::query(name)?;
+        let state = match interface::query(name)? {
+            Some(state) => Some(state),
+            None => self.look(name)?.program.and_then(|program| program.on),
+        };
         let state = state.ok_or_else(|| anyhow!("there is no interface {name}"))?;
         let plan = InterfacePlan {
             name: name.clone(),

@@ -499,6 +499,10 @@ impl Datapath for Shared {
         Ok(false)
     }
 
+    fn follow(&mut self, _: &[Interface]) -> anyhow::Result<BTreeMap<String, String>> {
+        Ok(BTreeMap::new())
+    }
+
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()> {
         let mut memory = self.memory();
         if memory.log_size.is_some() {

@@ -43,16 +43,15 @@ enum Adoption {
 /// When the interface does not exist, has somebody else's program, or its driver refuses.
 pub fn attach(
     program: &mut Xdp,
-    interface: &InterfacePlan,
+    (interface, state): (&InterfacePlan, &InterfaceState),
     frags: bool,
     pins: &Pins,
     pinned: Option<&LinkPin>,
 ) -> anyhow::Result<Attachment> {
     let name = &interface.name;
     let path = pins.link(interface.slot, name, frags);
-    let state = interface::query(name)?.ok_or_else(|| anyhow!("there is no interface {name}"))?;
     let mut remark = None;
-    let adoption = pinned.map(|pin| adopt(program, interface, pin, &state));
+    let adoption = pinned.map(|pin| adopt(program, interface, pin, state));
     match adoption.transpose()? {
         Some(Adoption::Adopted(link)) => {
             if !path.exists() {
@@ -63,20 +62,20 @@ pub fn attach(
             }
         }
         Some(Adoption::TakenOff(mode)) => {
-            let anew = attach_anew(program, interface, &state);
+            let anew = attach_anew(program, interface, state);
             if let Err(error) = anew.and_then(|link| pin(link, name, &path)) {
-                let error = put_back(program, interface, &state, mode, &path, error)?;
+                let error = put_back(program, interface, state, mode, &path, error)?;
                 remark = Some(error);
             }
         }
         Some(Adoption::Gone) | None => {
-            let link = attach_anew(program, interface, &state)?;
+            let link = attach_anew(program, interface, state)?;
             pin(link, name, &path)?;
         }
     }
     let linked = open_at(&path)?.info().context("reading the pinned link")?;
     Ok(Attachment {
-        mode: running_mode(name)?,
+        mode: running_mode(state)?,
         program: linked.program_id(),
         remark,
     })
@@ -224,12 +223,31 @@ fn fd_link(program: &mut Xdp, id: xdp::XdpLinkId) -> anyhow::Result<FdLink> {
         .context("the kernel gave no link that can be pinned")
 }
 
-fn running_mode(name: &str) -> anyhow::Result<XdpMode> {
-    let state = interface::query(name)?;
+fn running_mode(on: &InterfaceState) -> anyhow::Result<XdpMode> {
+    let state = interface::query_index(on.index)?;
     let (mode, _) = state
         .and_then(|state| state.program)
-        .ok_or_else(|| anyhow!("{name} lost its program while it was attached"))?;
+        .ok_or_else(|| anyhow!("{} lost its program while it was attached", on.name))?;
     Ok(mode)
+}
+
+/// The number of the program of a pinned link.
+///
+/// # Errors
+///
+/// When it cannot be read.
+pub fn program(pin: &LinkPin) -> anyhow::Result<u32> {
+    let info = open(pin)?.info().context("reading the pinned link")?;
+    Ok(info.program_id())
+}
+
+/// The interface that runs the program of a pinned link, whatever its name is.
+///
+/// # Errors
+///
+/// When the kernel does not tell.
+pub fn interface_of(pin: Option<&LinkPin>) -> anyhow::Result<Option<InterfaceState>> {
+    pin.map_or(Ok(None), |pin| interface::running(program(pin)?))
 }
 
 fn remove(pin: &LinkPin) -> anyhow::Result<()> {
@@ -243,30 +261,20 @@ fn remove(pin: &LinkPin) -> anyhow::Result<()> {
 ///
 /// When the pin cannot be removed, or the program stays.
 pub fn detach(pin: &LinkPin) -> anyhow::Result<()> {
-    let program = open(pin)?
-        .info()
-        .context("reading the pinned link")?
-        .program_id();
+    let program = program(pin)?;
     remove(pin)?;
     let deadline = Instant::now() + DETACH_TIMEOUT;
-    while is_on(&pin.interface, program)? {
+    while let Some(on) = interface::running(program)? {
         if Instant::now() > deadline {
             bail!(
                 "the program is still on {}: somebody else holds its link",
-                pin.interface
+                on.name
             );
         }
         thread::sleep(DETACH_POLL);
     }
     info!(interface = pin.interface, "detached");
     Ok(())
-}
-
-fn is_on(interface: &str, program: u32) -> anyhow::Result<bool> {
-    let state = interface::query(interface)?;
-    Ok(state
-        .and_then(|state| state.program)
-        .is_some_and(|(_, id)| id == program))
 }
 
 fn open(pin: &LinkPin) -> anyhow::Result<FdLink> {

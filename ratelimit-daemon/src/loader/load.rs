@@ -22,9 +22,14 @@ use ratelimit_core::ip_family::IpAddress;
 use super::{
     Descriptors, InterfacePlan, MapPlan, OBJECT, compact, logs,
     pins::{self, LinkPin, Pins},
+    program_log::ProgramLog,
     realtime,
 };
-use crate::{interface, loader::TABLES, syscall};
+use crate::{
+    interface::{self, InterfaceState},
+    loader::TABLES,
+    syscall,
+};
 
 /// The maps of the sources that were refused.
 pub const REFUSED_MAPS: [&str; 2] = ["REFUSED_V4", "REFUSED_V6"];
@@ -50,16 +55,20 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// That of an interface.
+    /// That of a plan, on an interface.
     ///
     /// # Errors
     ///
     /// When the kernel does not tell of it, or its frames are nothing that the program reads.
-    pub fn of(plan: &InterfacePlan, pin: Option<&LinkPin>) -> anyhow::Result<Self> {
+    pub fn of(
+        plan: &InterfacePlan,
+        on: &InterfaceState,
+        pin: Option<&LinkPin>,
+    ) -> anyhow::Result<Self> {
         Ok(Self {
             slot: plan.slot,
-            entry_point: entry_point(plan, pin)?,
-            link_layer: interface::link_layer(&plan.name)?.unwrap_or_default(),
+            entry_point: entry_point(plan, on, pin),
+            link_layer: interface::link_layer(on.index)?.unwrap_or_default(),
         })
     }
 }
@@ -69,6 +78,8 @@ pub struct Loaded {
     ebpf: Ebpf,
     /// What it is made for.
     pub variant: Variant,
+    /// What it logs.
+    pub log: ProgramLog,
 }
 
 impl Loaded {
@@ -174,8 +185,9 @@ pub fn program(
         link_layer: variant.link_layer.number(),
         frags: (variant.entry_point == PROGRAM_FRAGS).into(),
     };
-    let ebpf = load(object, pins, maps, seeds, &fixed)?;
-    let mut loaded = Loaded { ebpf, variant };
+    let mut ebpf = load(object, pins, maps, seeds, &fixed)?;
+    let log = ProgramLog::of(&mut ebpf);
+    let mut loaded = Loaded { ebpf, variant, log };
     loaded.xdp()?.load().context("passing the verifier")?;
     Ok(loaded)
 }
@@ -201,11 +213,13 @@ fn missing(name: &str) -> anyhow::Error {
 
 /// The program of frames that may take several buffers costs a call more, and lets the MTU be raised while it runs. It stays
 /// where it is: some drivers look at the MTU only when the first program comes (`veth_xdp_set`).
-fn entry_point(plan: &InterfacePlan, pin: Option<&LinkPin>) -> anyhow::Result<&'static str> {
-    let state = interface::query(&plan.name)?;
-    let mtu = state.map_or(0, |state| state.mtu);
-    let may_be_long = plan.jumbo || mtu > MTU_OF_ONE_BUFFER || pin.is_some_and(|pin| pin.frags);
-    Ok(if may_be_long { PROGRAM_FRAGS } else { PROGRAM })
+fn entry_point(plan: &InterfacePlan, on: &InterfaceState, pin: Option<&LinkPin>) -> &'static str {
+    let is_long = plan.jumbo || on.mtu > MTU_OF_ONE_BUFFER;
+    if is_long || pin.is_some_and(|pin| pin.frags) {
+        PROGRAM_FRAGS
+    } else {
+        PROGRAM
+    }
 }
 
 /// What of a program its interface fixes.

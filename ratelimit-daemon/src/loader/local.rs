@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     io,
-    os::fd::OwnedFd,
+    os::fd::{BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -11,12 +11,14 @@ use anyhow::Context;
 use aya::{maps::MapData, programs::links::FdLink};
 
 use super::{
-    Attachment, Descriptors, Detachment, Held, InterfacePlan, Loader, MapPlan, compact, link,
+    Attachment, Descriptors, Detachment, Held, HeldLink, InterfacePlan, Loader, MapPlan, compact,
+    link,
     load::{self, Loaded, Seeds},
     logs,
     pins::{Pins, is_shared},
-    room,
+    program_log, room,
 };
+use crate::interface;
 
 /// Does it itself, so it needs the capabilities.
 #[derive(Default)]
@@ -40,9 +42,17 @@ impl Local {
 impl Loader for Local {
     fn open(&mut self, root: &Path) -> anyhow::Result<Held> {
         let pins = self.pins.insert(Pins::open(root)?);
-        let links = pins.all_links()?.into_iter();
+        let links = pins.all_links()?.into_iter().map(|pin| {
+            let program = link::program(&pin)?;
+            Ok(HeldLink {
+                interface: pin.interface,
+                slot: pin.slot,
+                program,
+                takes_long_frames: pin.frags,
+            })
+        });
         Ok(Held {
-            interfaces: links.map(|pin| (pin.interface, pin.slot)).collect(),
+            links: links.collect::<anyhow::Result<_>>()?,
             table: compact::held_table(pins)?,
         })
     }
@@ -93,6 +103,16 @@ impl Loader for Local {
         Ok(true)
     }
 
+    fn rename(&mut self, names: &BTreeMap<String, String>) -> anyhow::Result<()> {
+        let pins = self.pins()?;
+        for pin in pins.all_links()? {
+            if let Some(name) = names.get(&pin.interface) {
+                pin.rename(name)?;
+            }
+        }
+        Ok(())
+    }
+
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment> {
         // A program that finds no pins would have maps of its own.
         self.keep_pinned()?;
@@ -103,7 +123,12 @@ impl Loader for Local {
         let (maps, seeds) = self.maps.as_ref().context("no maps are open")?;
         let links = pins.all_links()?;
         let pin = links.iter().find(|pin| pin.interface == plan.name);
-        let variant = load::Variant::of(plan, pin)?;
+        let on = match interface::query(&plan.name)? {
+            Some(on) => on,
+            None => link::interface_of(pin)?
+                .with_context(|| format!("there is no interface {}", plan.name))?,
+        };
+        let variant = load::Variant::of(plan, &on, pin)?;
         // The verifier takes a good part of a second: an interface that comes back does not wait for it.
         let mut program = match kept.filter(|kept| kept.variant == variant) {
             Some(kept) => kept,
@@ -111,7 +136,7 @@ impl Loader for Local {
                 .with_context(|| format!("loading the program for {}", plan.name))?,
         };
         let frags = program.frags();
-        let attached = link::attach(program.xdp()?, plan, frags, pins, pin);
+        let attached = link::attach(program.xdp()?, (plan, &on), frags, pins, pin);
         self.loaded.insert(plan.name.clone(), program);
         let pins = self.pins()?;
         // What ran before may run on.
@@ -122,6 +147,18 @@ impl Loader for Local {
             self.links.insert(plan.name.clone(), (path, link));
         }
         attached
+    }
+
+    fn wait(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        loop {
+            let logs = self.loaded.values().filter_map(|it| it.log.descriptor());
+            if program_log::wait(socket, logs)? {
+                return Ok(());
+            }
+            for loaded in self.loaded.values_mut() {
+                loaded.log.tell();
+            }
+        }
     }
 
     fn detach(&mut self, interface: &str) -> anyhow::Result<bool> {

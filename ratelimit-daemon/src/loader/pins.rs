@@ -39,6 +39,20 @@ pub struct LinkPin {
     pub frags: bool,
 }
 
+impl LinkPin {
+    /// Has it count for an interface of another name.
+    ///
+    /// # Errors
+    ///
+    /// When it stays as it was.
+    pub fn rename(&self, interface: &str) -> anyhow::Result<()> {
+        let name = link_name(self.slot, interface, self.frags);
+        let path = self.path.with_file_name(name);
+        fs::rename(&self.path, &path)
+            .with_context(|| format!("renaming {} to {}", self.path.display(), path.display()))
+    }
+}
+
 impl Pins {
     /// The pins under `root`, making the directories that are missing. Nobody else may look into them: a pin that can be opened is a
     /// table that can be written.

@@ -1,6 +1,7 @@
 //! The loader as the daemon has it: at the other end of a socket.
 
 use std::{
+    collections::BTreeMap,
     iter::zip,
     os::fd::OwnedFd,
     path::Path,
@@ -60,7 +61,7 @@ impl Remote {
 impl Loader for Remote {
     fn open(&mut self, pins: &Path) -> anyhow::Result<Held> {
         let (answer, mut descriptors) = self.ask(&Request::Open(pins.to_owned()))?;
-        let Answer::Held { interfaces, sets } = answer else {
+        let Answer::Held { links, sets } = answer else {
             bail!(unexpected(&answer));
         };
         let table = |sets| {
@@ -68,7 +69,7 @@ impl Loader for Remote {
             anyhow::Ok(HeldTable { sets, policies })
         };
         let table = sets.map(table).transpose()?;
-        Ok(Held { interfaces, table })
+        Ok(Held { links, table })
     }
 
     fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Descriptors> {
@@ -83,6 +84,13 @@ impl Loader for Remote {
             names.len()
         );
         Ok(zip(names, descriptors).collect())
+    }
+
+    fn rename(&mut self, names: &BTreeMap<String, String>) -> anyhow::Result<()> {
+        match self.ask(&Request::Rename(names.clone()))? {
+            (Answer::Renamed, _) => Ok(()),
+            (answer, _) => bail!(unexpected(&answer)),
+        }
     }
 
     fn attach(&mut self, plan: &InterfacePlan) -> anyhow::Result<Attachment> {

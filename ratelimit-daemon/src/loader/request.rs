@@ -3,13 +3,16 @@
 //! A request is checked here before it is acted on, whoever sent it: a daemon that was taken over gains no more by it than what the
 //! loader is for.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Component, Path, PathBuf},
+};
 
 use anyhow::{Context, ensure};
 use ratelimit_common::layout::INTERFACES_MAX;
 use serde::{Deserialize, Serialize};
 
-use super::{Attachment, InterfacePlan, MapPlan};
+use super::{Attachment, HeldLink, InterfacePlan, MapPlan};
 
 /// Bytes of the longest path of pins.
 const PATH_MAX: usize = 512;
@@ -28,6 +31,8 @@ pub enum Request {
     Open(PathBuf),
     /// [`Loader::open_maps`](super::Loader::open_maps).
     OpenMaps(MapPlan),
+    /// [`Loader::rename`](super::Loader::rename).
+    Rename(BTreeMap<String, String>),
     /// [`Loader::attach`](super::Loader::attach).
     Attach(InterfacePlan),
     /// [`Loader::keep_pinned`](super::Loader::keep_pinned).
@@ -44,13 +49,15 @@ pub enum Request {
 pub enum Answer {
     /// What is pinned, and the sets of a table whose policies come beside.
     Held {
-        /// The interfaces, with their slots.
-        interfaces: Vec<(String, u32)>,
+        /// The links.
+        links: Vec<HeldLink>,
         /// The sets.
         sets: Option<u32>,
     },
     /// The names of the maps that come beside.
     Maps(Vec<String>),
+    /// The pins count for other interfaces.
+    Renamed,
     /// What runs.
     Attached(Attachment),
     /// Whether there were pins to be made again.
@@ -83,6 +90,9 @@ impl Request {
                 ensure!(plan.slot < INTERFACES_MAX, "no slot {}", plan.slot);
                 check_name(&plan.name)
             }
+            Self::Rename(names) => names
+                .iter()
+                .try_for_each(|(from, to)| check_name(from).and_then(|()| check_name(to))),
             Self::Detach(name) => check_name(name),
             Self::KeepPinned | Self::DetachAll => Ok(()),
         }
@@ -144,6 +154,11 @@ mod tests {
         check(r#"{"detach":"eth0.100"}"#, Ok(()));
         check(r#"{"open":"/sys/fs/bpf/ratelimit"}"#, Ok(()));
         check(r#"{"detach":"../../etc"}"#, Err("no name of an interface"));
+        check(r#"{"rename":{"eth0":"wan0"}}"#, Ok(()));
+        check(
+            r#"{"rename":{"eth0":"../wan0"}}"#,
+            Err("no name of an interface"),
+        );
         check(r#"{"detach":""}"#, Err("no name of an interface"));
         check(r#"{"detach":".."}"#, Err("no name of an interface"));
         check(r#"{"detach":"a b"}"#, Err("no name of an interface"));

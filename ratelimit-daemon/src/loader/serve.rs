@@ -1,7 +1,7 @@
 //! The loader at its end of the socket: a request, an answer, until the other end is closed.
 
 use std::{
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
@@ -23,6 +23,9 @@ const TEXT_MAX: usize = LENGTH_MAX / 8;
 /// When the socket fails.
 pub fn serve(socket: &Socket, loader: &mut dyn Loader) -> anyhow::Result<()> {
     loop {
+        loader
+            .wait(socket.as_fd())
+            .context("waiting for a request")?;
         let message = match socket.receive() {
             Ok(None) => return Ok(()),
             Ok(Some(message)) => Ok(message),
@@ -63,17 +66,18 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Answe
     Ok(match request {
         Request::Open(pins) => {
             let held = loader.open(&pins)?;
-            let interfaces = held.interfaces;
+            let links = held.links;
             let sets = held.table.as_ref().map(|table| table.sets);
             let policies = held.table.map(|table| table.policies);
-            (
-                Answer::Held { interfaces, sets },
-                policies.into_iter().collect(),
-            )
+            (Answer::Held { links, sets }, policies.into_iter().collect())
         }
         Request::OpenMaps(plan) => {
             let (names, maps) = loader.open_maps(&plan)?.into_iter().unzip();
             (Answer::Maps(names), maps)
+        }
+        Request::Rename(names) => {
+            loader.rename(&names)?;
+            (Answer::Renamed, Vec::new())
         }
         Request::Attach(plan) => (Answer::Attached(loader.attach(&plan)?), Vec::new()),
         Request::KeepPinned => (Answer::KeptPinned(loader.keep_pinned()?), Vec::new()),
@@ -152,6 +156,12 @@ mod tests {
                 &mut self,
                 _: &crate::loader::MapPlan,
             ) -> anyhow::Result<crate::loader::Descriptors> {
+                panic!("on purpose");
+            }
+            fn rename(
+                &mut self,
+                _: &std::collections::BTreeMap<String, String>,
+            ) -> anyhow::Result<()> {
                 panic!("on purpose");
             }
             fn attach(
