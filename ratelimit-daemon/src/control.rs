@@ -79,7 +79,7 @@ pub use queries::{
 };
 pub use reconcile::Reconciliation;
 pub use reserve::Filling;
-pub use stand_in::open as open_store;
+pub use stand_in::{copy as copy_state, open as open_store};
 pub use state::State;
 pub use store::Store;
 pub use survey::{Sources, Survey};

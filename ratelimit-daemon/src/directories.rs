@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use ratelimit_core::config::Paths;
 use tracing::{info, warn};
 
-use crate::{private, user::User};
+use crate::{control, private, user::User};
 
 /// What stands in a directory of state, or in one of a socket, that a daemon has used before.
 const USED: [&str; 3] = ["state.db", "control.sock", "ratelimitd.lock"];
@@ -48,6 +48,26 @@ pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
             adopt(directory, user)?;
         }
     }
+    // A disk that is read-only keeps what is root's from being given to the user.
+    if paths.state.is_dir() && !user.may_read(&paths.state)? {
+        lend(paths, user)?;
+    }
+    Ok(())
+}
+
+/// Copies a state that is root's for `user`, to where a copy stands in for what cannot be written.
+fn lend(paths: &Paths, user: &User) -> anyhow::Result<()> {
+    let copy = control::copy_state(&paths.state, &paths.runtime)?;
+    let giving = || format!("giving {} to {}", copy.display(), user.name());
+    for entry in fs::read_dir(&copy).with_context(giving)? {
+        user.own(&entry.with_context(giving)?.path())
+            .with_context(giving)?;
+    }
+    user.own(&copy).with_context(giving)?;
+    let state = paths.state.display();
+    warn!(
+        "{state} is root's, and its disk is read-only: a copy stands in for it until ratelimitd is started again with a disk that can be written"
+    );
     Ok(())
 }
 

@@ -166,8 +166,20 @@ impl User {
     ///
     /// When the kernel refuses.
     pub(crate) fn may_write(&self, directory: &Path) -> anyhow::Result<bool> {
+        self.may(directory, libc::W_OK | libc::X_OK)
+    }
+
+    /// Whether its rights let it read what stands in a directory.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses.
+    pub(crate) fn may_read(&self, directory: &Path) -> anyhow::Result<bool> {
+        self.may(directory, libc::R_OK | libc::X_OK)
+    }
+
+    fn may(&self, directory: &Path, mode: libc::c_int) -> anyhow::Result<bool> {
         let path = CString::new(directory.as_os_str().as_encoded_bytes())?;
-        let mode = libc::W_OK | libc::X_OK;
         // SAFETY: the path ends with a NUL byte.
         let may = || unsafe {
             libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) == 0

@@ -399,6 +399,7 @@ impl Enforcer {
             .collect();
         self.guards
             .reserve(&coming, &self.entries, &mut *self.datapath);
+        drop(coming);
         if present.len() >= CHUNK && present.len() >= self.entries.len() / MERGED_PART {
             return self.put_many(present, undo);
         }

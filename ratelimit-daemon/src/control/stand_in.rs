@@ -44,8 +44,23 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Stand
         error,
         "the state directory cannot be written: starting with a copy of what it holds"
     );
+    let copy = copy(state, runtime)?;
+    let stand_in = StandIn {
+        state: state.to_owned(),
+        error,
+        tried: Instant::now(),
+    };
+    Ok((Store::open(&copy)?, Some(stand_in)))
+}
+
+/// Copies the database in `state` to the directory beneath `runtime` that may stand in for it, and answers that.
+///
+/// # Errors
+///
+/// When it cannot be copied.
+pub fn copy(state: &Path, runtime: &Path) -> anyhow::Result<PathBuf> {
     let copy = runtime.join("state");
-    // A copy of before is older than what is there, unless that is gone.
+    // A copy of before is older than what is there, unless that is gone, or only root may read it and has copied it.
     if state.join("state.db").exists() {
         let _ = fs::remove_dir_all(&copy);
     }
@@ -57,12 +72,7 @@ pub fn open(state: &Path, runtime: &Path) -> anyhow::Result<(Store, Option<Stand
             fs::copy(&from, &to).with_context(|| format!("copying {}", from.display()))?;
         }
     }
-    let stand_in = StandIn {
-        state: state.to_owned(),
-        error,
-        tried: Instant::now(),
-    };
-    Ok((Store::open(&copy)?, Some(stand_in)))
+    Ok(copy)
 }
 
 /// Whether the database can be written to a directory, which is made where there is none.

@@ -119,8 +119,14 @@ fn verdict(check: &Check) -> String {
             } else {
                 styled(WARNING, "pass")
             };
+            // What a limit has room for, it may have none for a moment later.
+            let when = if check.reason == "conforming" {
+                " at this moment"
+            } else {
+                ""
+            };
             let classes: String = check.classes.iter().map(but_of_class).collect();
-            format!("packets from {address} {passes} ({reason}){classes}")
+            format!("packets from {address} {passes}{when} ({reason}){classes}")
         }
     }
 }

@@ -107,7 +107,7 @@ fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused(
         ..passing("203.0.113.7")
     };
     let stdout = format!(
-        "packets from 203.0.113.7 pass (conforming), but those of icmp are dropped (limited), but those of udp only because of the dry run: they would be dropped (limited)
+        "packets from 203.0.113.7 pass at this moment (conforming), but those of icmp are dropped (limited), but those of udp only because of the dry run: they would be dropped (limited)
 rule: the policy `default`, as for every source without one of its own
 refused: no refusal by its own limits on record; drops that were seen: aggregate-limited
 seen: {seen_told} dropped 203.0.113.7 on eth0: aggregate-limited"
@@ -154,7 +154,7 @@ fn check_of_a_protected_address_says_which_bans_hold_for_it() {
         ..passing("203.0.113.7")
     };
     let stdout = "\
-packets from 203.0.113.7 pass (conforming)
+packets from 203.0.113.7 pass at this moment (conforming)
 rule: the policy `default`, as for every source without one of its own
 protected: it is the default gateway of eth0, so only bans with --force hold for it
 refused: no refusal by its own limits on record";
@@ -210,7 +210,7 @@ fn check_tells_the_level_of_each_algorithm() {
         ..passing("203.0.113.7")
     };
     let stdout = "\
-packets from 203.0.113.7 pass (conforming)
+packets from 203.0.113.7 pass at this moment (conforming)
 rule: the policy `default`, as for every source without one of its own
 limit: 50000 packets per 1s (sliding-window): 7 used, all forgotten in 1.5s
 limit: 50000 packets per 1s (sliding-window): 50000 used, room in 0.2s, all forgotten in 1.5s
@@ -269,7 +269,7 @@ refused: no refusal by its own limits on record"
     let allowed = answers(&answer([true, false], "allowed"));
     check_view(&["check", "192.0.2.1"], allowed, request, stdout);
     let stdout = &format!(
-        "packets from 192.0.2.1 pass (conforming)
+        "packets from 192.0.2.1 pass at this moment (conforming)
 rule: the policy `192.0.2.0/24`, which is for 192.0.2.0/24
 until: forever
 limited: by alice, since {since_told}
@@ -291,7 +291,7 @@ fn check_of_an_address_that_passes_ends_with_0() {
         ..passing("2001:db8::1")
     };
     let stdout = "\
-packets from 2001:db8::1 pass (conforming)
+packets from 2001:db8::1 pass at this moment (conforming)
 source: it counts as one of 2001:db8::/64
 rule: the policy `partner`, which is for 2001:db8::/48
 refused: no refusal by its own limits on record";

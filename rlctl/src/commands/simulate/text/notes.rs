@@ -20,6 +20,12 @@ pub fn notes(answer: &Answer) -> Vec<String> {
             "policies would have banned {sources}: of a dry run no ban is kept, here and by the daemon"
         ));
     }
+    if answer.verdicts.iter().any(|row| row.reason == "banned") {
+        notes.push(
+            "bans stop at no address here: the daemon spares those that its host needs (`rlctl protected`)"
+                .to_owned(),
+        );
+    }
     if let Some(tick) = answer.tick {
         notes.push(format!(
             "the clock is coarse: it goes on every {} ms, as on this machine",
