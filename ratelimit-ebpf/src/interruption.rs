@@ -40,8 +40,9 @@ pub unsafe fn add<const N: usize>(counts: [(*mut u64, u64); N]) {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Claimed<T> {
-    is_taken: u64,
+    // In front, so that it begins a line of the cache.
     value: T,
+    is_taken: u64,
 }
 
 impl<T> Claimed<T> {
