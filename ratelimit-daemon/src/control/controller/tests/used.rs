@@ -95,6 +95,8 @@ struct Bench {
     words: BTreeMap<(Kept, IpAddr), u64>,
     /// What sources have used, by whose state it is.
     used: BTreeMap<(String, usize), u64>,
+    /// Of these a policy was gone meanwhile whose region may have been needed.
+    gone: BTreeSet<(String, usize)>,
 }
 
 /// Where state is kept.
@@ -121,6 +123,7 @@ impl Bench {
             config: config(),
             words: BTreeMap::new(),
             used: BTreeMap::new(),
+            gone: BTreeSet::new(),
         };
         bench.take(&Step::Replace(8, Some(9)));
         bench
@@ -199,6 +202,9 @@ impl Bench {
         };
         let (owner, amount) = self.model_of(source);
         let used = self.used.entry((owner.clone(), source)).or_default();
+        if self.gone.remove(&(owner.clone(), source)) && word == 0 {
+            *used = 0;
+        }
         let is_admitted = *used < amount;
         assert_eq!(
             next.is_some(),
@@ -269,13 +275,15 @@ impl Bench {
         }
     }
 
-    /// A policy that is gone takes its region along, and over a restart its clock.
+    /// A policy that is gone may take its region along, and in `lru` takes its clock along over a restart.
     fn forget(&mut self, is_restart: bool) {
-        let is_lost = (self.is_compact() && self.which != 3) || (self.has_clock() && is_restart);
-        if is_lost {
-            let policies = &self.lab.controller.state.policies;
-            self.used
-                .retain(|(owner, _), _| policies.get(owner).is_some());
+        let policies = &self.lab.controller.state.policies;
+        let is_gone = |owner: &str| policies.get(owner).is_none();
+        if self.is_compact() {
+            let gone = self.used.keys().filter(|(owner, _)| is_gone(owner));
+            self.gone.extend(gone.cloned());
+        } else if self.has_clock() && is_restart {
+            self.used.retain(|(owner, _), _| !is_gone(owner));
         }
     }
 }
