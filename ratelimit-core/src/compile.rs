@@ -252,6 +252,7 @@ pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
 }
 
 /// The rules of every prefix that something is said about.
+#[must_use]
 pub fn compile_rules(policies: &Policies, intent: &Intent) -> Rules {
     let index = |name: &str| Some(policies.get(name)?.index);
     let mut rules = Rules::of(intent.statements(index));
@@ -273,6 +274,7 @@ pub fn compile_prefix(rules: &mut Rules, policies: &Policies, intent: &Intent, p
 }
 
 /// The settings of an intent whose policies are compiled.
+#[must_use]
 pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     let default = policies.get(DEFAULT).map(|named| named.index);
     let mut settings = Settings::new(default.unwrap_or_default(), intent.config.observe);
@@ -300,6 +302,7 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
 }
 
 /// What the tables besides the lists are to hold, on a machine on which packets arrive at `cpus` CPUs.
+#[must_use]
 pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus: u32) -> Tables {
     Tables {
         policies: policies.by_index(),
@@ -315,6 +318,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
 }
 
 /// How many bans detection may make in a minute.
+#[must_use]
 pub const fn detection_limit(config: &Config) -> BanBudgets {
     BanBudgets {
         verified: BanBudget::per_minute(config.bans_per_minute),

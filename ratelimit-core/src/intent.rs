@@ -139,6 +139,7 @@ pub struct WantedPolicy<'a> {
 
 impl<'a> WantedPolicy<'a> {
     /// A policy of these limits, which bans nobody.
+    #[must_use]
     pub fn new(name: String, limits: &'a [LimitSpec], observe: bool, role: Role) -> Self {
         Self {
             name,
@@ -160,6 +161,7 @@ impl<'a> WantedPolicy<'a> {
 
 impl Intent {
     /// The intent of a configuration, with nothing set by hand.
+    #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -192,6 +194,7 @@ impl Intent {
     }
 
     /// What the sliding logs must hold: the times of the largest limit that the configuration has or that was set by hand.
+    #[must_use]
     pub fn log_size(&self) -> LogSize {
         let by_hand = self.limits.values().flat_map(|row| &row.limits);
         let of_attacks = self.limited.values().map(|row| &row.limit);
@@ -304,26 +307,31 @@ impl Intent {
     }
 
     /// All bans.
+    #[must_use]
     pub fn bans(&self) -> &BTreeMap<(Prefix, Origin), BanRow> {
         &self.bans
     }
 
     /// How many bans are of detection.
+    #[must_use]
     pub fn detected(&self) -> usize {
         self.detected
     }
 
     /// What is remembered of a source that policies banned.
+    #[must_use]
     pub fn offence(&self, source: Prefix) -> Option<Offence> {
         self.offences.get(source)
     }
 
     /// The sources that were quiet for long enough at `now`.
+    #[must_use]
     pub fn forgotten(&self, now: Instant) -> Vec<Prefix> {
         self.offences.over(now).collect()
     }
 
     /// The ban of a prefix that is of this origin.
+    #[must_use]
     pub fn ban_of(&self, prefix: Prefix, origin: &Origin) -> Option<&BanRow> {
         self.bans.get(&(prefix, origin.clone()))
     }
@@ -362,6 +370,7 @@ impl Intent {
     }
 
     /// All lists, by name.
+    #[must_use]
     pub fn lists(&self) -> &BTreeMap<Arc<str>, Arc<List>> {
         &self.lists
     }
@@ -373,16 +382,19 @@ impl Intent {
     }
 
     /// The allows that were set by hand.
+    #[must_use]
     pub fn allows(&self) -> &BTreeMap<Prefix, AllowRow> {
         &self.allows
     }
 
     /// The limits that were set by hand.
+    #[must_use]
     pub fn limits(&self) -> &BTreeMap<Option<Prefix>, LimitRow> {
         &self.limits
     }
 
     /// Until when a prefix is on the allow list: the longest of its allows holds.
+    #[must_use]
     pub fn allowed_until(&self, prefix: Prefix) -> Option<Instant> {
         let by_hand = self.allows.get(&prefix);
         let by_hand = by_hand.map(|allow| renewed::allow_by_hand(allow.until));
@@ -397,11 +409,13 @@ impl Intent {
     }
 
     /// Whether a prefix is on the allow list.
+    #[must_use]
     pub fn is_allowed(&self, prefix: Prefix) -> bool {
         self.allowed_until(prefix).is_some()
     }
 
     /// Until when a prefix is banned: the longest of its bans holds.
+    #[must_use]
     pub fn banned_until(&self, prefix: Prefix) -> Option<Instant> {
         let bans = self.bans_of(prefix);
         let bans = bans.map(|(origin, ban)| renewed::end_of_ban(origin, ban.until));
@@ -414,12 +428,14 @@ impl Intent {
     }
 
     /// Until when a prefix is banned by somebody who insisted.
+    #[must_use]
     pub fn forced_until(&self, prefix: Prefix) -> Option<Instant> {
         let forced = self.bans.get(&(prefix, Origin::Forced))?;
         Some(renewed::end_of_ban(&Origin::Forced, forced.until))
     }
 
     /// The name of the policy of a prefix: that of a further limit, of limits set by hand, or the one of the configuration.
+    #[must_use]
     pub fn policy_name(&self, prefix: Prefix) -> Option<String> {
         if self.limited.contains_key(&prefix) {
             return Some(self.limited_policy(prefix).name());
@@ -443,6 +459,7 @@ impl Intent {
     }
 
     /// The prefixes whose sources a policy is for.
+    #[must_use]
     pub fn prefixes_of(&self, policy: &str) -> Vec<Prefix> {
         match self.config.policies.get(policy) {
             Some(policy) => policy.sources.clone(),
@@ -499,6 +516,7 @@ impl Intent {
     }
 
     /// Every policy that is to be: the default one first, those of wider prefixes and of the node last.
+    #[must_use]
     pub fn policies(&self) -> Vec<WantedPolicy<'_>> {
         let default = &self.config.default_policy;
         let (limits, observe) = match self.limits_of(None) {
@@ -555,6 +573,7 @@ impl Intent {
 }
 
 /// The times that the logs of a configuration keep.
+#[must_use]
 pub fn log_times(config: &Config) -> u32 {
     let policies = [&config.default_policy]
         .into_iter()

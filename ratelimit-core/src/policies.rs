@@ -186,6 +186,10 @@ impl Policies {
     }
 
     /// The index of a policy: the one that it has when it is the same as the one that is `held`, else a free one.
+    #[expect(
+        clippy::large_types_passed_by_value,
+        reason = "a policy for each name, when a configuration is read"
+    )]
     fn index_for(
         &mut self,
         wanted: &Policy,
@@ -352,6 +356,10 @@ impl Policies {
 /// kept. A change of an amount, a burst, or the window of a bucket or a log keeps it too; another algorithm or window, or a
 /// class of other packets does not, and what sources have used under it starts anew. Two policies
 /// with the same scope, one pair in 2^32, would only matter to a source that moves from one to the other.
+///
+/// # Panics
+///
+/// Never: a class is lists and words, which JSON can say.
 pub fn scope<'a>(
     name: &str,
     limits: impl Iterator<Item = (&'a Limit, Option<&'a Selected>)>,

@@ -34,14 +34,14 @@ fn traffic(to: &mut Exposition, snapshot: &Snapshot) {
         "Packets received, by verdict and reason.",
     );
     each_counter(snapshot, |labels, count| {
-        packets.labelled(labels, count.packets)
+        packets.labelled(labels, count.packets);
     });
     let mut bytes = to.counter(
         "ratelimit_bytes",
         "Bytes of frames received, by verdict and reason.",
     );
     each_counter(snapshot, |labels, count| {
-        bytes.labelled(labels, count.bytes)
+        bytes.labelled(labels, count.bytes);
     });
 }
 

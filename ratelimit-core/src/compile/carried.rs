@@ -62,6 +62,7 @@ impl Scopes {
 
 /// What the state of the sources of `prefix` is kept under, or of those without a policy of their own; `None` where nothing
 /// limits them.
+#[must_use]
 pub fn scope_of(rules: &Rules, policies: &Policies, prefix: Option<Prefix>) -> Option<u32> {
     let index = prefix.and_then(|prefix| rules.sum(prefix).policy());
     let named = match index {

@@ -93,6 +93,7 @@ impl Regions {
     }
 
     /// The scopes that got smaller regions than they should have, because others have not retired yet.
+    #[must_use]
     pub fn into_small(self) -> BTreeSet<u32> {
         self.small
     }
@@ -191,6 +192,7 @@ impl Regions {
 }
 
 /// The sets of a table with room for all that is intended, and a reserve.
+#[must_use]
 pub fn table_sets(intent: &Intent) -> u32 {
     let regions = intent.policies().into_iter().map(|policy| {
         let own = policy.limits.iter().filter(|_| policy.base.is_none());
@@ -210,11 +212,13 @@ pub fn table_sets(intent: &Intent) -> u32 {
 }
 
 /// How many sources of attacks there is room for under a further limit.
+#[must_use]
 pub fn limited_sources(intent: &Intent) -> u64 {
     LIMITED_SOURCES.min(intent.config.source.capacity.into())
 }
 
 /// The most sources that a policy has state of under its own limits.
+#[must_use]
 pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
     let source = &intent.config.source;
     let capacity = u64::from(source.capacity);
@@ -242,6 +246,7 @@ pub fn sources_of(policy: &WantedPolicy<'_>, intent: &Intent) -> u64 {
 }
 
 /// Whether the regions of a policy are as large as those of so many sources should be.
+#[must_use]
 pub fn is_whole(policy: &Policy, sources: u64) -> bool {
     let mut limits = policy.limits();
     limits.all(|limit| limit.is_log() || limit.region().sets() >= sets_for(sources))

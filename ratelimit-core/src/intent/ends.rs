@@ -61,6 +61,7 @@ impl Intent {
     }
 
     /// What has ended at `now`, the soonest first, as the edits that take it away.
+    #[must_use]
     pub fn ended(&self, now: Instant) -> Vec<Edit> {
         let mut edits = Vec::new();
         for (until, what) in self.ends.iter().take_while(|(until, _)| *until <= now) {

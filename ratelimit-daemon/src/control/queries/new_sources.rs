@@ -38,6 +38,7 @@ pub struct Telling {
 
 impl Telling {
     /// The source whose state stands under an address, or the prefix whose new sources it is for.
+    #[must_use]
     pub fn told_as(&self, address: IpAddr) -> Prefix {
         let crowd = self
             .budget
