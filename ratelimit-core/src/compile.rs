@@ -9,6 +9,7 @@ pub mod regions;
 mod tables;
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap},
     iter,
     net::IpAddr,
@@ -25,7 +26,7 @@ use ratelimit_common::{
 use self::{
     class_numbers::{ClassNumbers, TooManyClasses},
     policy::{Compiler, select, shares_state},
-    regions::{NoRoom, Regions, is_whole, limited_sources, sources_of, table_sets},
+    regions::{NoRoom, Regions, is_placed, is_whole, limited_sources, sources_of, table_sets},
 };
 pub use self::{policy::keeps_state, tables::Tables};
 use crate::{
@@ -104,6 +105,8 @@ pub struct HeldTable {
 pub struct Held<'a> {
     /// The policies by index.
     pub policies: &'a BTreeMap<u32, Policy>,
+    /// Those that have retired: no packet is led to them, and their state is still there.
+    pub retired: &'a BTreeMap<u32, Policy>,
     /// The arrays by which classes are looked up.
     pub classes: &'a ClassTables,
     /// What holds for all packets.
@@ -116,9 +119,20 @@ pub struct Held<'a> {
     pub now: Instant,
 }
 
+/// What of a `compact` table is not as it is to stay.
+#[derive(Clone, Debug, Default)]
+pub struct Unsettled {
+    /// The scopes that have small regions until others have retired.
+    pub small: BTreeSet<u32>,
+    /// The policies that have retired, by index, and keep what was used until there is no room.
+    pub retired: BTreeMap<u32, Policy>,
+}
+
+/// Policies that may have retired and keep their state.
+const RETIRED_MAX: usize = 64;
+
 /// Gives every policy that is to be its index and every class its number, and forgets the others. `cpus` share the limits
 /// of the node.
-/// Answers the scopes that have small regions in a `compact` table until others have retired.
 ///
 /// # Errors
 ///
@@ -129,7 +143,7 @@ pub fn compile_policies(
     intent: &Intent,
     held: &Held<'_>,
     cpus: u32,
-) -> Result<BTreeSet<u32>, CompileError> {
+) -> Result<Unsettled, CompileError> {
     let wanted = intent.policies();
     let mut counted = BTreeSet::new();
     for policy in &wanted {
@@ -157,22 +171,29 @@ pub fn compile_policies(
         .zip(states(&wanted, &intent.config.classes))
         .map(|(policy, state)| compiler.compile(policy, state))
         .collect();
-    policies.keep_clocks(held.policies);
+    let mut used = Cow::Borrowed(held.policies);
+    if !held.retired.is_empty() {
+        used.to_mut().extend(held.retired);
+    }
+    policies.keep_clocks(&used);
     for named in &mut compiled {
-        named.policy = policies.with_clocks(&named.policy, held.policies, held.now);
+        named.policy = policies.with_clocks(&named.policy, &used, held.now);
         if let Some(further) = &mut named.further {
-            further.policy = policies.with_clocks(&further.policy, held.policies, held.now);
+            further.policy = policies.with_clocks(&further.policy, &used, held.now);
         }
     }
-    let small = match held.sets {
-        None => BTreeSet::new(),
+    let mut unsettled = match held.sets {
+        None => Unsettled::default(),
         Some(sets) => place(sets, held, &wanted, &mut compiled, intent)?,
     };
     for (policy, named) in wanted.iter().zip(compiled) {
-        policies.assign(&policy.name, named, held.policies)?;
+        policies.assign(&policy.name, named, &used)?;
     }
     policies.retain(|name| wanted.iter().any(|policy| policy.name == name));
-    Ok(small)
+    if let Some(sets) = held.sets {
+        retire(sets, held, policies, &mut unsettled.retired);
+    }
+    Ok(unsettled)
 }
 
 /// The names of the policies whose state each of `wanted` has: its own, that of its base, or, of limits set by hand, that of the policy
@@ -195,16 +216,40 @@ fn states<'a>(wanted: &'a [WantedPolicy<'_>], classes: &Catalogue) -> Vec<&'a st
     states.collect()
 }
 
-/// Gives the limits of all policies but the node's their regions, and answers the scopes that are to be moved to larger ones.
+/// Adds the policies that retire with this change.
+fn retire(sets: u32, held: &Held<'_>, policies: &Policies, retired: &mut BTreeMap<u32, Policy>) {
+    let live = policies.by_index();
+    let mut scopes: BTreeSet<u32> = live
+        .values()
+        .chain(retired.values())
+        .map(Policy::scope)
+        .collect();
+    for (index, policy) in held.policies {
+        let has_words = policy.limits().any(|limit| !limit.is_log());
+        if !live.contains_key(index)
+            && has_words
+            && is_placed(policy, sets)
+            && scopes.insert(policy.scope())
+        {
+            retired.insert(*index, *policy);
+        }
+    }
+    while retired.len() > RETIRED_MAX {
+        retired.pop_first();
+    }
+}
+
+/// Gives the limits of all policies but the node's their regions.
 fn place(
     sets: u32,
     held: &Held<'_>,
     wanted: &[WantedPolicy<'_>],
     compiled: &mut [Named],
     intent: &Intent,
-) -> Result<BTreeSet<u32>, NoRoom> {
-    let scopes = compiled.iter().map(|named| named.policy.scope()).collect();
-    let mut regions = Regions::held(sets, held.policies.values(), &scopes);
+) -> Result<Unsettled, NoRoom> {
+    let parts = compiled.iter().flat_map(Named::parts);
+    let scopes = parts.map(|part| part.policy.scope()).collect();
+    let mut regions = Regions::held(sets, held.policies.values(), held.retired, &scopes);
     for (policy, named) in wanted.iter().zip(compiled) {
         let sources = sources_of(policy, intent);
         let parts = [
@@ -215,22 +260,30 @@ fn place(
             *part = regions.place(&policy.name, part, sources, &held.moving)?;
         }
     }
-    Ok(regions.into_small())
+    let (small, retired) = regions.into_parts();
+    Ok(Unsettled { small, retired })
 }
 
 /// The sets that a table is to have where `wanted` would do, and `held` is there from before: its own, if all that is intended
 /// fits into it and it is not far too large. A table of another size begins empty.
 pub fn sets_beside(intent: &Intent, wanted: u32, held: &HeldTable) -> u32 {
-    let beside = Held {
-        policies: &held.policies,
-        classes: &ClassTables::default(),
-        settings: Settings::default(),
-        sets: Some(held.sets),
-        moving: BTreeSet::new(),
-        now: Instant::default(),
-    };
     let (mut policies, mut classes) = Default::default();
-    let answer = compile_policies(&mut policies, &mut classes, intent, &beside, 1);
+    let mut compile = |before: &BTreeMap<u32, Policy>, unsettled: Unsettled| {
+        let beside = Held {
+            policies: before,
+            retired: &unsettled.retired,
+            classes: &ClassTables::default(),
+            settings: Settings::default(),
+            sets: Some(held.sets),
+            moving: unsettled.small,
+            now: Instant::default(),
+        };
+        let unsettled = compile_policies(&mut policies, &mut classes, intent, &beside, 1)?;
+        Ok::<_, CompileError>((policies.by_index(), unsettled))
+    };
+    // Beside what is in force, and when that has retired.
+    let answer = compile(&held.policies, Unsettled::default())
+        .and_then(|(before, unsettled)| compile(&before, unsettled));
     let kept: BTreeSet<u32> = held.policies.values().map(Policy::scope).collect();
     let is_whole = intent.policies().iter().all(|wanted| {
         wanted.role == Role::Node
@@ -314,6 +367,7 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         detection_limit: detection_limit(&intent.config),
         new_sources: new_sources(&intent.config, cpus),
         settings: settings(policies, intent),
+        ..Tables::default()
     }
 }
 
@@ -390,6 +444,7 @@ impl Compiled {
         let sets = is_compact.then(|| table_sets(&intent));
         let nothing = Held {
             policies: &BTreeMap::new(),
+            retired: &BTreeMap::new(),
             classes: &ClassTables::default(),
             settings: Settings::default(),
             sets,

@@ -30,8 +30,8 @@ pub use mapped::Mapped;
 #[cfg(any(test, feature = "memory"))]
 pub use memory::{Gate, Memory, Shared, Write};
 use ratelimit_common::{
-    BanBudgets, ClassSet, Detected, Family, Instant, ListEntry, Policy, Record, Settings, Standing,
-    Verdict,
+    BanBudgets, ClassSet, Detected, Family, Instant, Limit, ListEntry, Policy, Record, Settings,
+    Standing, Verdict,
     aggregate::Aggregates,
     compact::Region,
     detected::Tally,
@@ -203,8 +203,9 @@ pub trait Datapath: Send {
     /// Empties a region of that table, in both families.
     fn clear_region(&mut self, region: Region) -> Result<(), DatapathError>;
 
-    /// Copies what sources have used in a region of that table into an empty one, in both families.
-    fn copy_region(&mut self, from: Region, to: Region) -> Result<(), DatapathError>;
+    /// Copies what sources have used in a region of that table into the empty one of a limit whose words mean the same, in both
+    /// families. Where that is too small, what was used most is kept.
+    fn copy_region(&mut self, from: Region, to: &Limit) -> Result<(), DatapathError>;
 
     /// The state of sources, to be read beside.
     fn sources(&self) -> Arc<dyn SourceTables>;

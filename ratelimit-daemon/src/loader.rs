@@ -112,6 +112,8 @@ pub type Descriptors = BTreeMap<String, OwnedFd>;
 pub struct Held {
     /// The links.
     pub links: Vec<HeldLink>,
+    /// What the sliding logs can hold.
+    pub logs: Option<LogSize>,
     /// The table of the store `compact`.
     pub table: Option<HeldTable>,
 }

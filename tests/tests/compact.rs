@@ -101,6 +101,59 @@ fn limits_that_come_while_it_runs_find_room_and_begin_with_nothing_used() {
     }
 }
 
+/// A source has used all of 10: whatever comes in between, and however the daemon ends, it has.
+#[test]
+fn what_was_used_is_used_when_a_policy_or_an_algorithm_comes_back() {
+    const PARTNER: &str = "[policy.partner]\nsources = [\"198.51.100.0/24\"]\nlimits = [{ packets = 7, per = \"10m\" }]\n";
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let fixed = limited("packets = 10, per = \"10m\"");
+    let sliding = limited("packets = 10, per = \"10m\", algorithm = \"sliding-window\"");
+    let with_partner = format!("{fixed}{PARTNER}");
+    let mut service = Service::started(&lab, &with_partner).unwrap();
+    let passed = |service: &Service, source: Ipv4Addr| {
+        let frame = Frame::ethernet().ipv4(source).udp(9).build();
+        let program = Attached::of(service).unwrap();
+        program.passed(&frame, 20).unwrap()
+    };
+    let [own, other] = [
+        Ipv4Addr::new(198, 51, 100, 1),
+        Ipv4Addr::new(203, 0, 113, 1),
+    ];
+    assert_eq!([own, other].map(|source| passed(&service, source)), [7, 10]);
+    for (turn, between) in [&fixed, &sliding].into_iter().enumerate() {
+        for crashes in 0..4 {
+            for (text, crash) in [(between, crashes & 1), (&with_partner, crashes & 2)] {
+                service.configure(text).unwrap();
+                service.rlctl_ok(&["reload"]).unwrap();
+                if crash != 0 {
+                    service.stop("-KILL").unwrap();
+                    service.start().unwrap();
+                }
+            }
+            let again = [own, other].map(|source| passed(&service, source));
+            assert_eq!(again, [0, 0], "turn {turn}, crashes {crashes}");
+        }
+    }
+    // The same by a trial that is rolled back.
+    let trial = service.path("trial.toml");
+    service.configure(&sliding).unwrap();
+    std::fs::rename(service.config(), &trial).unwrap();
+    service.configure(&with_partner).unwrap();
+    for crash in [false, true] {
+        let trial = trial.to_str().unwrap();
+        let apply = ["apply", trial, "--confirm", "1h"];
+        service.rlctl_ok(&apply).unwrap();
+        if crash {
+            service.stop("-KILL").unwrap();
+            service.start().unwrap();
+        }
+        service.rlctl_ok(&["rollback"]).unwrap();
+        let again = [own, other].map(|source| passed(&service, source));
+        assert_eq!(again, [0, 0], "crash {crash}");
+    }
+}
+
 #[test]
 fn limits_for_which_there_is_no_room_are_refused_and_find_it_after_a_restart() {
     require_root!();

@@ -103,6 +103,26 @@ fn a_restart_and_a_crash_keep_what_was_logged() {
 }
 
 #[test]
+fn the_longest_log_may_go_before_a_crash_and_the_others_keep_what_was_logged() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let short = policy(&[&log(5, "10m")], 64);
+    let long = log(50, "10m");
+    let partner = format!("[policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = [{long}]\n");
+    let mut service = Service::started(&lab, &format!("{short}{partner}")).unwrap();
+    let passed = |service: &Service| {
+        let program = Attached::of(service).unwrap();
+        program.passed(&ipv4(1), 5).unwrap()
+    };
+    assert_eq!(passed(&service), 5);
+    service.configure(&short).unwrap();
+    service.rlctl_ok(&["reload"]).unwrap();
+    service.stop("-KILL").unwrap();
+    service.start().unwrap();
+    assert_eq!(passed(&service), 0);
+}
+
+#[test]
 fn a_limit_beside_it_is_charged_only_with_it() {
     const OTHER: &str = "{ packets = 3, per = \"10m\" }";
     require_root!();

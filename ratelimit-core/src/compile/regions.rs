@@ -2,6 +2,9 @@
 //!
 //! The policies in the kernel say which sets are taken, so nothing else has to be remembered: a daemon that starts finds the
 //! regions, and what sources have used in them, where they were.
+//!
+//! A policy that is in force no more stays there with its regions: it may come back, and then what was used is used. When others need the
+//! room, it gets a smaller place for what was used most, or goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,6 +38,9 @@ const HALVES_MAX: u32 = 5;
 /// The same where other limits retire with the change: once they have, the region is moved to where it has its full size.
 const HALVES_MAX_MEANWHILE: u32 = 10;
 
+/// What was used under a policy that has retired is kept in a place that is smaller by so many halves.
+const HALVES_MAX_RETIRED: u32 = 10;
+
 /// Sources of attacks that a further limit has room for: how many there will be is not known.
 const LIMITED_SOURCES: u64 = 8192;
 
@@ -57,16 +63,22 @@ pub struct Regions {
     placed: BTreeSet<u32>,
     /// The sets that are free, by the first of them.
     free: BTreeMap<u32, u32>,
-    /// Whether some of those that are taken will be free after the change.
+    /// Whether some of those that are taken may be had after the change.
     retiring: bool,
     small: BTreeSet<u32>,
+    /// The policies that have retired, by index: their regions may be had.
+    retired: BTreeMap<u32, Policy>,
+    /// Of those before, each was asked for its room. They are moved in the order of their indices.
+    asked: u32,
 }
 
 impl Regions {
-    /// The regions that `policies` have in a table of `sets` sets, before a change after which there are those of `scopes`.
+    /// The regions that `policies` have in a table of `sets` sets, before a change after which there are those of `scopes`, and
+    /// the regions of those that have `retired`.
     pub fn held<'a>(
         sets: u32,
         policies: impl Iterator<Item = &'a Policy>,
+        retired: &BTreeMap<u32, Policy>,
         scopes: &BTreeSet<u32>,
     ) -> Self {
         let mut regions = Self {
@@ -75,31 +87,33 @@ impl Regions {
             free: BTreeMap::from([(0, sets)]),
             retiring: false,
             small: BTreeSet::new(),
+            retired: BTreeMap::new(),
+            asked: 0,
         };
-        for policy in policies {
-            let held: Vec<Region> = policy.limits().map(Limit::region).collect();
-            let is_placed = |(limit, region): (&Limit, &Region)| {
-                limit.is_log() || (region.sets() > 0 && region.end() <= sets)
-            };
-            if !held.is_empty() && policy.limits().zip(&held).all(is_placed) {
-                for region in &held {
-                    regions.take(*region);
-                }
-                regions.retiring |= !scopes.contains(&policy.scope());
-                regions.by_scope.insert(policy.scope(), held);
+        for policy in policies.filter(|policy| is_placed(policy, sets)) {
+            regions.take_all(policy);
+            regions.retiring |= !scopes.contains(&policy.scope());
+            regions.by_scope.insert(policy.scope(), of(policy));
+        }
+        for (index, policy) in retired {
+            if is_placed(policy, sets) && !regions.by_scope.contains_key(&policy.scope()) {
+                regions.take_all(policy);
+                regions.by_scope.insert(policy.scope(), of(policy));
+                regions.retired.insert(*index, *policy);
             }
         }
         regions
     }
 
-    /// The scopes that got smaller regions than they should have, because others have not retired yet.
+    /// The scopes that got smaller regions than they should have, because others have not retired yet; and what has retired and did not
+    /// come back, with the regions that are left for it.
     #[must_use]
-    pub fn into_small(self) -> BTreeSet<u32> {
-        self.small
+    pub fn into_parts(self) -> (BTreeSet<u32>, BTreeMap<u32, Policy>) {
+        (self.small, self.retired)
     }
 
     /// The policy `name` with regions for the limits of `sources` sources: those that its scope has, else new ones. Where its scope is
-    /// to be moved, it gets regions of full size, if there is room for them.
+    /// to be moved, or comes back, it gets regions of full size, if there is room for them.
     ///
     /// # Errors
     ///
@@ -112,15 +126,21 @@ impl Regions {
         moving: &BTreeSet<u32>,
     ) -> Result<Policy, NoRoom> {
         let scope = policy.scope();
-        let is_placed = !self.placed.insert(scope);
-        if self.by_scope.contains_key(&scope) {
-            let larger = if moving.contains(&scope) && !is_placed {
-                self.find(policy, sets_for(sources), 0)
-            } else {
-                None
-            };
+        let is_first = self.placed.insert(scope);
+        let retired = self.retired.len();
+        self.retired.retain(|_, retired| retired.scope() != scope);
+        let comes_back = self.retired.len() < retired;
+        if let Some(held) = self.by_scope.get(&scope) {
+            let held = policy.in_regions(held);
+            let may_move = is_first && (moving.contains(&scope) || comes_back);
+            if !may_move || is_whole(&held, sources) {
+                return Ok(held);
+            }
+            let larger = self.find_or_make_room(policy, sets_for(sources));
             if let Some(larger) = larger {
                 self.by_scope.insert(scope, larger);
+            } else if self.retiring {
+                self.small.insert(scope);
             }
             return Ok(policy.in_regions(&self.by_scope[&scope]));
         }
@@ -131,7 +151,13 @@ impl Regions {
             HALVES_MAX
         };
         let placed = self
-            .find(policy, wanted, halves_max)
+            .find_or_make_room(policy, wanted)
+            .or_else(|| self.find(policy, wanted, halves_max))
+            .or_else(|| {
+                (1..=halves_max)
+                    .map(|halves| wanted.div_ceil(1 << halves))
+                    .find_map(|sets| self.find_or_make_room(policy, sets))
+            })
             .ok_or_else(|| NoRoom {
                 policy: name.to_owned(),
                 wanted,
@@ -143,6 +169,72 @@ impl Regions {
         }
         self.by_scope.insert(policy.scope(), placed);
         Ok(policy)
+    }
+
+    /// A region of full size for each limit, for which those that have retired make room: one of them if that does, else as many as it
+    /// takes.
+    fn find_or_make_room(&mut self, policy: &Policy, wanted: u32) -> Option<Vec<Region>> {
+        if let Some(found) = self.find(policy, wanted, 0) {
+            return Some(found);
+        }
+        let retired: Vec<u32> = self.retired.range(self.asked..).map(|it| *it.0).collect();
+        for index in &retired {
+            if let Some(found) = self.find_in_place_of(*index, policy, wanted) {
+                self.asked = index + 1;
+                return Some(found);
+            }
+        }
+        let before = self.free.clone();
+        for (count, index) in retired.iter().enumerate() {
+            self.give(&self.retired[index].clone());
+            if let Some(found) = self.find(policy, wanted, 0) {
+                self.asked = index + 1;
+                for gone in &retired[..=count] {
+                    self.forget(*gone);
+                }
+                return Some(found);
+            }
+        }
+        self.free = before;
+        None
+    }
+
+    /// The same where the policy at `index`, which has retired, gets a smaller place, as large as can be, or goes.
+    fn find_in_place_of(
+        &mut self,
+        index: u32,
+        policy: &Policy,
+        wanted: u32,
+    ) -> Option<Vec<Region>> {
+        let retired = self.retired[&index];
+        let sets = of(&retired).iter().map(|region| region.sets()).max()?;
+        let before = self.free.clone();
+        for halves in 1..=HALVES_MAX_RETIRED {
+            // Beside its own place: it is copied from there.
+            if let Some(smaller) = self.find(&retired, sets >> halves, 0) {
+                self.give(&retired);
+                if let Some(found) = self.find(policy, wanted, 0) {
+                    let retired = retired.in_regions(&smaller);
+                    self.by_scope.insert(retired.scope(), smaller);
+                    self.retired.insert(index, retired);
+                    return Some(found);
+                }
+            }
+            self.free.clone_from(&before);
+        }
+        self.give(&retired);
+        let found = self.find(policy, wanted, 0);
+        match found {
+            Some(_) => self.forget(index),
+            None => self.free = before,
+        }
+        found
+    }
+
+    fn forget(&mut self, index: u32) {
+        if let Some(gone) = self.retired.remove(&index) {
+            self.by_scope.remove(&gone.scope());
+        }
     }
 
     /// A region for each limit, all halved as often as it takes, or none.
@@ -173,6 +265,28 @@ impl Regions {
         Some(region)
     }
 
+    fn take_all(&mut self, policy: &Policy) {
+        for region in of(policy) {
+            self.take(region);
+        }
+    }
+
+    /// Adds the regions of a policy to what is free.
+    fn give(&mut self, policy: &Policy) {
+        for region in of(policy).iter().filter(|region| region.sets() > 0) {
+            let (mut first, mut end) = (region.first_set(), region.end());
+            if let Some((before, sets)) = self.free.range(..first).next_back()
+                && before + sets == first
+            {
+                first = *before;
+            }
+            if let Some(sets) = self.free.remove(&end) {
+                end += sets;
+            }
+            self.free.insert(first, end - first);
+        }
+    }
+
     /// Takes a region out of what is free.
     fn take(&mut self, region: Region) {
         let Some((first, sets)) = self.free.range(..=region.first_set()).next_back() else {
@@ -189,6 +303,20 @@ impl Regions {
             }
         }
     }
+}
+
+/// The regions of a policy, in the order of its limits.
+fn of(policy: &Policy) -> Vec<Region> {
+    policy.limits().map(Limit::region).collect()
+}
+
+/// Whether the limits of a policy have regions in a table of so many sets.
+pub fn is_placed(policy: &Policy, sets: u32) -> bool {
+    let is_placed = |limit: &Limit| {
+        let region = limit.region();
+        limit.is_log() || (region.sets() > 0 && region.end() <= sets)
+    };
+    !policy.is_empty() && policy.limits().all(is_placed)
 }
 
 /// The sets of a table with room for all that is intended, and a reserve.
@@ -294,7 +422,7 @@ mod tests {
                 .all(|pair| pair[0].end() <= pair[1].first_set()),
             "{taken:?}"
         );
-        let mut adopted = Regions::held(10_000, policies.iter(), &(1..=5).collect());
+        let mut adopted = held(10_000, &policies, &[1, 2, 3, 4, 5]);
         for held in &policies {
             assert_eq!(
                 adopted.place("", &policy(held.scope(), 2), 7, &NONE),
@@ -313,7 +441,7 @@ mod tests {
     #[test]
     fn what_retires_is_free_for_the_next() {
         let first = empty(100).place("", &policy(1, 1), 400, &NONE).unwrap();
-        let mut full = Regions::held(100, [first].iter(), &BTreeSet::from([1]));
+        let mut full = held(100, &[first], &[1]);
         assert!(full.place("", &policy(2, 1), 400, &NONE).is_err());
         let mut empty = empty(100);
         let second = empty.place("", &policy(2, 1), 400, &NONE).unwrap();
@@ -345,11 +473,11 @@ mod tests {
         let first = empty(1_500)
             .place("", &policy(1, 1), 10_000, &NONE)
             .unwrap();
-        let mut beside = Regions::held(1_500, [first].iter(), &BTreeSet::from([2]));
+        let mut beside = held(1_500, &[first], &[2]);
         let second = beside.place("", &policy(2, 1), 10_000, &NONE).unwrap();
         assert!(!is_whole(&second, 10_000));
-        assert_eq!(beside.into_small(), BTreeSet::from([2]));
-        let mut alone = Regions::held(1_500, [second].iter(), &BTreeSet::from([2]));
+        assert_eq!(beside.into_parts().0, BTreeSet::from([2]));
+        let mut alone = held(1_500, &[second], &[2]);
         let third = alone
             .place("", &policy(2, 1), 10_000, &BTreeSet::from([2]))
             .unwrap();
@@ -373,8 +501,71 @@ mod tests {
         }
     }
 
+    /// The sources of ten thousand are counted by two policies in turns, in a table with room for one.
+    #[test]
+    fn what_has_retired_gets_a_smaller_place_when_another_needs_its_own() {
+        let first = empty(2_000)
+            .place("", &policy(1, 1), 10_000, &NONE)
+            .unwrap();
+        let mut held = [first, policy(2, 1)];
+        let mut moving = BTreeSet::new();
+        for turn in 0..6 {
+            let (stays, comes) = (held[turn % 2], held[(turn + 1) % 2]);
+            let scope = comes.scope();
+            let retired = BTreeMap::from([(7, comes)]);
+            // Beside the one in force, the other one comes back as it was left, or small.
+            let mut beside =
+                Regions::held(2_000, [stays].iter(), &retired, &BTreeSet::from([scope]));
+            let small = beside.place("", &comes, 10_000, &moving).unwrap();
+            moving = beside.into_parts().0;
+            assert_eq!(moving, BTreeSet::from([scope]));
+            // And when that one has retired.
+            let retired = BTreeMap::from([(8, stays)]);
+            let mut alone =
+                Regions::held(2_000, [small].iter(), &retired, &BTreeSet::from([scope]));
+            let whole = alone.place("", &small, 10_000, &moving).unwrap();
+            assert!(is_whole(&whole, 10_000));
+            let left = alone.into_parts().1[&8];
+            let [region, left_region, meanwhile] = [&whole, &left, &small].map(|it| of(it)[0]);
+            assert!(left_region.sets() > 80, "{left_region:?}");
+            for other in [region, meanwhile] {
+                assert!(
+                    left_region.end() <= other.first_set()
+                        || other.end() <= left_region.first_set()
+                );
+            }
+            held[turn % 2] = left;
+            held[(turn + 1) % 2] = whole;
+            moving = BTreeSet::new();
+        }
+    }
+
+    #[test]
+    fn what_has_retired_goes_when_there_is_no_room_beside_it() {
+        let first = empty(100).place("", &policy(1, 1), 400, &NONE).unwrap();
+        let retired = BTreeMap::from([(3, first)]);
+        let mut regions = Regions::held(100, [].iter(), &retired, &BTreeSet::from([2]));
+        let second = regions.place("", &policy(2, 1), 400, &NONE).unwrap();
+        assert!(is_whole(&second, 400));
+        assert!(regions.into_parts().1.is_empty());
+    }
+
+    #[test]
+    fn what_comes_back_finds_its_regions() {
+        let first = empty(1_500).place("", &policy(1, 2), 1_000, &NONE).unwrap();
+        let retired = BTreeMap::from([(3, first)]);
+        let mut regions = Regions::held(1_500, [].iter(), &retired, &BTreeSet::from([1]));
+        assert_eq!(regions.place("", &policy(1, 2), 1_000, &NONE), Ok(first));
+        assert!(regions.into_parts().1.is_empty());
+    }
+
     fn empty(sets: u32) -> Regions {
-        Regions::held(sets, [].iter(), &BTreeSet::new())
+        held(sets, &[], &[])
+    }
+
+    fn held(sets: u32, policies: &[Policy], scopes: &[u32]) -> Regions {
+        let scopes = scopes.iter().copied().collect();
+        Regions::held(sets, policies.iter(), &BTreeMap::new(), &scopes)
     }
 
     fn policy(scope: u32, limits: usize) -> Policy {

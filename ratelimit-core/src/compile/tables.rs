@@ -13,6 +13,8 @@ use crate::{class_tables::ClassTables, ip_family::IpFamily};
 pub struct Tables {
     /// The policies that are not empty, by index.
     pub policies: BTreeMap<u32, Policy>,
+    /// The same of those that have retired: no packet is led to them, and in a `compact` table their state is still there.
+    pub retired: BTreeMap<u32, Policy>,
     /// The arrays by which classes are looked up.
     pub classes: ClassTables,
     /// The wider prefixes that have limits.

@@ -3,7 +3,7 @@
 mod crossing;
 pub mod verify;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ratelimit_common::{
     BanBudgets, Instant, Limit, ListEntry, Policy, Settings,
@@ -136,7 +136,7 @@ impl Enforcer {
     /// The same of all but what is compared part by part: of policies that nothing names, and of the arrays of classes, it is taken
     /// that they are as they were written.
     fn read_tables_in_use(&mut self) -> Result<Tables, DatapathError> {
-        let mut policies = BTreeMap::new();
+        let mut policies = self.held.retired.clone();
         for index in self.held.policies.keys() {
             let policy = self.datapath.policy(*index)?;
             if policy != Policy::default() {
@@ -160,8 +160,13 @@ impl Enforcer {
             aggregates.insert(family, *both.of(generation));
         }
         self.generation = generation;
+        let retired = self.held.retired.clone();
+        let (retired, policies) = policies
+            .into_iter()
+            .partition(|(index, policy)| retired.get(index) == Some(policy));
         Ok(Tables {
             policies,
+            retired,
             classes,
             aggregates,
             pass_all_until: self.datapath.pass_all_until()?,
@@ -299,6 +304,7 @@ impl Enforcer {
         // Limits of one generation count classes that the other one does not know: those are no bits of theirs.
         let both = self.held.classes.union(&wanted.classes);
         self.change_classes(both, undo)?;
+        self.keep_retired(&wanted)?;
         let moved = self.add_policies(&wanted.policies)?;
         self.change_pass_all_until(wanted.pass_all_until, undo)?;
         self.change_detection_limit(wanted.detection_limit, undo)?;
@@ -309,7 +315,7 @@ impl Enforcer {
             self.clear_node_before(wanted.settings)?;
             self.change_settings(wanted.settings, undo)?;
         }
-        self.clear_up(wanted);
+        self.clear_up(&wanted);
         Ok(())
     }
 
@@ -322,44 +328,88 @@ impl Enforcer {
             || crossing::is_nested(changes, &self.entries)
     }
 
-    /// Puts policies at indices that nothing names yet, and answers the regions from which and to which their limits move.
+    /// Gives policies that have retired the smaller place that is left for them, takes those away for which none is, and takes those up
+    /// that come back. In the order of their indices: one may get the place of another.
+    fn keep_retired(&mut self, wanted: &Tables) -> Result<(), DatapathError> {
+        let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
+        let coming: HashSet<u32> = wanted.policies.values().map(Policy::scope).collect();
+        for (index, policy) in self.held.retired.clone() {
+            match wanted.retired.get(&index) {
+                Some(same) if *same == policy => {}
+                Some(smaller) => {
+                    for (from, to) in policy.limits().zip(smaller.limits()) {
+                        self.datapath.clear_region(to.region())?;
+                        self.datapath.copy_region(from.region(), to)?;
+                    }
+                    self.datapath.set_policy(index, smaller)?;
+                    self.held.retired.insert(index, *smaller);
+                }
+                None if wanted.policies.get(&index) == Some(&policy) => {
+                    self.held.retired.remove(&index);
+                    self.held.policies.insert(index, policy);
+                }
+                // It is taken away when what was used is where it is to be.
+                None if coming.contains(&policy.scope()) && !in_force.contains(&policy.scope()) => {
+                }
+                None => {
+                    self.datapath.set_policy(index, &Policy::default())?;
+                    self.held.retired.remove(&index);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts policies at indices that nothing names yet, and answers the regions from which their limits move, with those limits.
     fn add_policies(
         &mut self,
         wanted: &BTreeMap<u32, Policy>,
-    ) -> Result<Vec<(Region, Region)>, DatapathError> {
-        let mut moved = Vec::new();
-        let in_use: HashSet<Region> = self.regions().collect();
+    ) -> Result<Vec<(Region, Limit)>, DatapathError> {
+        let mut moved: Vec<(Region, Limit)> = Vec::new();
+        let mut by_scope: HashMap<u32, Vec<Policy>> = HashMap::new();
+        for held in self
+            .held
+            .policies
+            .values()
+            .chain(self.held.retired.values())
+        {
+            by_scope.entry(held.scope()).or_default().push(*held);
+        }
         for (index, policy) in wanted {
-            if self.held.policies.get(index) != Some(policy) {
-                // No word is read that was left behind under another meaning.
-                for region in policy.limits().map(Limit::region) {
-                    if region.sets() > 0 && !in_use.contains(&region) {
-                        self.datapath.clear_region(region)?;
-                    }
-                }
-                let mut held = self.held.policies.values();
-                if let Some(held) = held.find(|held| held.scope() == policy.scope()) {
-                    let regions = held.limits().zip(policy.limits());
-                    let regions = regions.map(|(from, to)| (from.region(), to.region()));
-                    moved.extend(regions.filter(|(from, to)| from != to && from.sets() > 0));
-                }
-                self.datapath.set_policy(*index, policy)?;
-                self.held.policies.insert(*index, *policy);
+            if self.held.policies.get(index) == Some(policy) {
+                continue;
             }
+            let held = by_scope.get(&policy.scope()).map_or(&[][..], Vec::as_slice);
+            for (place, limit) in policy.limits().enumerate() {
+                let region = |held: &Policy| held.limit(place).map(Limit::region);
+                let stays = held.iter().any(|held| region(held) == Some(limit.region()));
+                if limit.region().sets() == 0 || stays {
+                    continue;
+                }
+                // No word is read that was left behind under another meaning.
+                self.datapath.clear_region(limit.region())?;
+                let from = held.first().and_then(region).filter(|from| from.sets() > 0);
+                let is_new = |(_, to): &(_, Limit)| to.region() != limit.region();
+                if let Some(from) = from.filter(|_| moved.iter().all(is_new)) {
+                    moved.push((from, *limit));
+                }
+            }
+            self.datapath.set_policy(*index, policy)?;
+            self.held.policies.insert(*index, *policy);
         }
         Ok(moved)
     }
 
     /// Takes away what only packets of before could ask for. The change holds whether this succeeds or not: what is left is
     /// taken away when the tables are compared.
-    fn clear_up(&mut self, wanted: Tables) {
+    fn clear_up(&mut self, wanted: &Tables) {
         let mut held = self.held.policies.keys();
         if held.any(|index| !wanted.policies.contains_key(index)) {
             self.datapath.wait_for_packets();
         }
         let answer = self
-            .change_classes(wanted.classes, &mut Vec::new())
-            .and_then(|()| self.forget_policies(&wanted.policies));
+            .change_classes(wanted.classes.clone(), &mut Vec::new())
+            .and_then(|()| self.forget_policies(wanted));
         if let Err(error) = answer {
             self.doubt(&error);
         }
@@ -567,18 +617,26 @@ impl Enforcer {
         }
     }
 
-    /// The regions of a `compact` table that policies have.
-    fn regions(&self) -> impl Iterator<Item = Region> {
-        let limits = self.held.policies.values().flat_map(Policy::limits);
-        limits.map(Limit::region).filter(|region| region.sets() > 0)
-    }
-
-    /// Empties the indices that no policy has any more. No packet is led to them.
-    fn forget_policies(&mut self, wanted: &BTreeMap<u32, Policy>) -> Result<(), DatapathError> {
-        let held: Vec<u32> = self.held.policies.keys().copied().collect();
-        for index in held.into_iter().filter(|index| !wanted.contains_key(index)) {
-            self.datapath.set_policy(index, &Policy::default())?;
+    /// Empties the indices that no policy has any more, but for those that have retired. No packet is led to them.
+    fn forget_policies(&mut self, wanted: &Tables) -> Result<(), DatapathError> {
+        let policies = self.held.policies.clone();
+        for (index, policy) in policies {
+            if wanted.policies.contains_key(&index) {
+                continue;
+            }
+            if wanted.retired.get(&index) == Some(&policy) {
+                self.held.retired.insert(index, policy);
+            } else {
+                self.datapath.set_policy(index, &Policy::default())?;
+            }
             self.held.policies.remove(&index);
+        }
+        let retired: Vec<u32> = self.held.retired.keys().copied().collect();
+        for index in retired {
+            if !wanted.retired.contains_key(&index) {
+                self.datapath.set_policy(index, &Policy::default())?;
+                self.held.retired.remove(&index);
+            }
         }
         Ok(())
     }

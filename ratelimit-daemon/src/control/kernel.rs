@@ -27,7 +27,8 @@ pub fn open_kernel(
 ) -> anyhow::Result<Kernel> {
     let held = loader.open(&config.paths.pins)?;
     let table = held.table.as_ref().map(read_held).transpose()?;
-    let plan = plan(config, sizes(config, store, table.as_ref())?)?;
+    let sizes = sizes(config, store, table.as_ref(), held.logs)?;
+    let plan = plan(config, sizes)?;
     Kernel::open(loader, &held, &plan)
 }
 
@@ -58,11 +59,16 @@ pub(super) fn sizes(
     config: &Config,
     store: &Store,
     held: Option<&HeldTable>,
+    held_logs: Option<LogSize>,
 ) -> anyhow::Result<Sizes> {
     let intent = store.restore_policies(config.clone())?;
     let before = trial::before(&config.paths.state);
     let logs = intent.log_size();
     let times = before.as_ref().map_or(0, intent::log_times);
+    let times = times.max(logs.times);
+    // Shorter logs would begin empty. Where no limit is one, they go.
+    let held_logs = held_logs.filter(|held| held.logs == config.source.logs && times > 0);
+    let times = held_logs.map_or(times, |held| times.max(held.times));
     let sets = match config.source.store {
         StateStore::Lru => None,
         StateStore::Compact => {

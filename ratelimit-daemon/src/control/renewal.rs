@@ -48,10 +48,12 @@ impl Controller {
     }
 
     fn renew_tables(&mut self, config: &Config) -> anyhow::Result<()> {
-        let policies = self.state.enforcer.held().policies.clone();
+        let mut policies = self.state.enforcer.held().policies.clone();
+        policies.extend(&self.state.enforcer.held().retired);
         let sets = self.state.enforcer.datapath().table_sets();
+        let logs = self.state.enforcer.datapath().log_size();
         let held = sets.map(|sets| HeldTable { sets, policies });
-        let sizes = kernel::sizes(config, &self.state.store, held.as_ref())?;
+        let sizes = kernel::sizes(config, &self.state.store, held.as_ref(), Some(logs))?;
         let plan = kernel::plan(config, sizes)?;
         self.state.enforcer.datapath_mut().renew(&plan)?;
         self.state.enforcer.reread()?;

@@ -1,11 +1,13 @@
 //! What is intended, what it compiles to, and where it holds: how a change gets into the database and the datapath, or into neither.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow};
 use ratelimit_core::{
     api::{Changed, ClockStatus, KernelClock, Refused},
-    compile::{self, Held, Tables, carried::Scopes, class_numbers::ClassNumbers, clock_choice},
+    compile::{
+        self, Held, Tables, Unsettled, carried::Scopes, class_numbers::ClassNumbers, clock_choice,
+    },
     config::Config,
     intent::{Edit, Intent, Target},
     policies::Policies,
@@ -45,8 +47,8 @@ pub struct State {
     /// Those who walk through the tables of sources have them too, as they were.
     pub(super) policies: Arc<Policies>,
     pub(super) classes: ClassNumbers,
-    /// Scopes whose regions in a `compact` table are small until others have retired.
-    small: BTreeSet<u32>,
+    /// What of a `compact` table is not as it is to stay.
+    unsettled: Unsettled,
     /// The CPUs that share the limits of the node.
     cpus: u32,
     /// Those of them at which packets arrive.
@@ -86,7 +88,7 @@ impl State {
             rules: Rules::default(),
             policies: Arc::default(),
             classes: ClassNumbers::default(),
-            small: BTreeSet::new(),
+            unsettled: Unsettled::default(),
             cpus: cpus::possible()?,
             online_cpus: cpus::online()?,
             coarse_tick: clock::tick(),
@@ -238,7 +240,10 @@ impl State {
             self.intent.config = before;
             self.intent.left_out = left_out;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
-            self.small.clear();
+            self.unsettled = Unsettled {
+                retired: self.enforcer.held().retired.clone(),
+                ..Unsettled::default()
+            };
             // What failed took itself back; this does the same with what had given way.
             if let Err(error) = self.enforce_all() {
                 warn!(
@@ -305,20 +310,21 @@ impl State {
         let held = self.enforcer.held();
         let held = Held {
             policies: &held.policies,
+            retired: &held.retired,
             classes: &held.classes,
             settings: held.settings,
             sets: self.enforcer.datapath().table_sets(),
-            moving: std::mem::take(&mut self.small),
+            moving: std::mem::take(&mut self.unsettled.small),
             now: clock::now(),
         };
         let (policies, classes) = (Arc::make_mut(&mut self.policies), &mut self.classes);
-        self.small = compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
+        self.unsettled = compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
         Ok(())
     }
 
     /// Moves limits that have taken the place of others to regions of full size, after those are gone, with what was used.
     fn enlarge_regions(&mut self) {
-        if self.small.is_empty() {
+        if self.unsettled.small.is_empty() {
             return;
         }
         if let Err(error) = self.compile_all().and_then(|()| self.enforce_all()) {
@@ -408,6 +414,7 @@ impl State {
             settings: clock_choice::apply(tables.settings, self.clock().clock)
                 .with_pass_all(self.pass_all.status().is_some()),
             pass_all_until: self.pass_all.until(),
+            retired: self.unsettled.retired.clone(),
             ..tables
         }
     }

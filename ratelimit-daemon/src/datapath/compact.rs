@@ -15,7 +15,7 @@ use std::{
 use anyhow::Context;
 use aya::maps::{Array, MapData};
 use ratelimit_common::{
-    Address, Instant, Policy, Record,
+    Address, Instant, Limit, Policy, Record,
     compact::{self, Mix, Region, SLOTS, Set, Slots},
 };
 use ratelimit_core::{compile::HeldTable, ip_family::IpFamily};
@@ -26,7 +26,10 @@ use super::{
     mapped::Mapped,
     maps::Maps,
 };
-use crate::loader::{self, TABLES};
+use crate::{
+    clock,
+    loader::{self, TABLES},
+};
 
 const SEEDS: &str = "COMPACT_SEEDS";
 
@@ -72,14 +75,21 @@ impl CompactTable {
         Ok(())
     }
 
-    /// Copies what sources have used into an empty region that no packet asks for yet. Where that is the larger one, each has room.
-    pub fn copy(&mut self, from: Region, to: Region) -> Result<(), DatapathError> {
+    /// Copies what sources have used into the empty region of a limit, which no packet asks for yet. Where that is the larger one, each
+    /// has room; else those have that have used most, as in a set into which others come.
+    pub fn copy(&mut self, from: Region, to: &Limit) -> Result<(), DatapathError> {
+        let origin = to.algorithm().debt_origin(clock::now());
         for family in &self.families {
             let of = |region: Region| family.map(self.part(region, 0..region.sets()));
-            let (Some(from), Some(target)) = (of(from)?, of(to)?) else {
+            let (Some(from), Some(target)) = (of(from)?, of(to.region())?) else {
                 continue;
             };
-            copy(SharedSet::all(&from), SharedSet::all(&target), to);
+            copy(
+                SharedSet::all(&from),
+                SharedSet::all(&target),
+                to.region(),
+                origin,
+            );
         }
         Ok(())
     }
@@ -187,9 +197,11 @@ impl Slots for SharedSet {
 }
 
 impl SharedSet {
-    /// Puts a word into the first slot that is free, if one is.
-    fn put(&self, tag: u64, word: u64) {
-        if let Some(slot) = (0..SLOTS).find(|slot| self.word(*slot) == 0) {
+    /// Puts a word into a slot that is free, else in the place of the least debt, counted from `origin`, if that is less.
+    fn put(&self, tag: u64, word: u64, origin: u64) {
+        let slot = compact::least(self, origin);
+        let held = self.word(slot);
+        if held == 0 || held.wrapping_sub(origin) < word.wrapping_sub(origin) {
             self.0[2 * slot].store(tag, Relaxed);
             self.0[2 * slot + 1].store(word, Relaxed);
         }
@@ -211,7 +223,7 @@ impl From<Set> for SharedSet {
 }
 
 /// Copies the slots of some sets into the empty ones of a region.
-fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region) {
+fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region, origin: u64) {
     for set in from {
         for slot in 0..SLOTS {
             let (tag, word) = (set.tag(slot), set.word(slot));
@@ -219,7 +231,7 @@ fn copy(from: &[SharedSet], targets: &[SharedSet], to: Region) {
             if word != 0
                 && let Some(target) = targets.get(place as usize)
             {
-                target.put(tag, word);
+                target.put(tag, word, origin);
             }
         }
     }
@@ -254,9 +266,9 @@ mod tests {
         // Half as many as there is room for, so that each finds a slot.
         for source in 1..=16 {
             let place = small.set_of(tag(source)) - small.first_set();
-            from[place as usize].put(tag(source), 1000 + source);
+            from[place as usize].put(tag(source), 1000 + source, 0);
         }
-        copy(&from, &to, large);
+        copy(&from, &to, large, 0);
         for source in 1..=16 {
             let place = large.set_of(tag(source)) - large.first_set();
             let set = &to[place as usize];
@@ -264,6 +276,19 @@ mod tests {
             let words: Vec<u64> = words.map(|slot| set.word(slot)).collect();
             assert_eq!(words, [1000 + source]);
         }
+    }
+
+    #[test]
+    fn of_what_finds_no_room_in_a_smaller_region_the_most_is_kept() {
+        let (large, small) = (Region::new(0, 8), Region::new(9, 1));
+        let [from, to] = [large, small].map(|region| sets(region.sets()));
+        for source in 1..=40u64 {
+            from[source as usize % 8].put(source, 1000 + source, 990);
+        }
+        copy(&from, &to, small, 990);
+        let mut kept: Vec<u64> = (0..SLOTS).map(|slot| to[0].word(slot)).collect();
+        kept.sort_unstable();
+        assert_eq!(kept, (1033..=1040).collect::<Vec<u64>>());
     }
 
     fn sets(count: u32) -> Vec<SharedSet> {

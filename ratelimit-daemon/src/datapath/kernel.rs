@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, anyhow};
 use aya::maps::{Array, MapData, PerCpuArray};
 use ratelimit_common::{
-    BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, Policy, Record, Settings,
+    BanBudgets, ClassSet, Detected, Family, Instant, Ipv4, Ipv6, Limit, Policy, Record, Settings,
     Standing, Verdict,
     aggregate::Aggregates,
     compact::Region,
@@ -265,7 +265,7 @@ impl Datapath for Kernel {
         table.map_or(Ok(()), |table| table.clear(region))
     }
 
-    fn copy_region(&mut self, from: Region, to: Region) -> Result<(), DatapathError> {
+    fn copy_region(&mut self, from: Region, to: &Limit) -> Result<(), DatapathError> {
         let table = self.compact.as_mut();
         table.map_or(Ok(()), |table| table.copy(from, to))
     }

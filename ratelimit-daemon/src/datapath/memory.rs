@@ -12,8 +12,8 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, BanBudgets, ClassSet, Detected, Instant, Ipv4, Policy, Record, Refusals, Settings,
-    Standing,
+    Address, BanBudgets, ClassSet, Detected, Instant, Ipv4, Limit, Policy, Record, Refusals,
+    Settings, Standing,
     aggregate::Aggregates,
     algorithm::sliding_log::TIMES_MAX,
     ban_budget::SLOTS,
@@ -264,8 +264,9 @@ impl Datapath for Shared {
         Ok(())
     }
 
-    fn copy_region(&mut self, from: Region, to: Region) -> Result<(), DatapathError> {
-        self.memory().writes.push(Write::CopiedRegion(from, to));
+    fn copy_region(&mut self, from: Region, to: &Limit) -> Result<(), DatapathError> {
+        let write = Write::CopiedRegion(from, to.region());
+        self.memory().writes.push(write);
         Ok(())
     }
 

@@ -53,6 +53,7 @@ impl Loader for Local {
         });
         Ok(Held {
             links: links.collect::<anyhow::Result<_>>()?,
+            logs: logs::held(pins),
             table: compact::held_table(pins)?,
         })
     }

@@ -1,8 +1,9 @@
 //! The maps of the sliding logs, as large as they are to be.
 
 use anyhow::{Context, anyhow, ensure};
-use aya::maps::MapData;
+use aya::maps::{MapData, MapInfo};
 use aya_obj::{Map, Object};
+use ratelimit_common::algorithm::sliding_log::TIMES_MAX;
 use ratelimit_core::log_size::LogSize;
 
 use super::{MapPlan, pins::Pins};
@@ -26,6 +27,16 @@ pub fn resize(object: &mut Object, size: LogSize) -> anyhow::Result<()> {
         map.set_max_entries(size.logs);
     }
     Ok(())
+}
+
+/// What the logs that are pinned can hold; `None` when there are none.
+pub fn held(pins: &Pins) -> Option<LogSize> {
+    let found = MapInfo::from_pin(pins.map(LOGS)).ok()?;
+    let words = found.value_size() / (u64::BITS / u8::BITS);
+    Some(LogSize {
+        times: words.saturating_sub(1).min(TIMES_MAX),
+        logs: found.max_entries(),
+    })
 }
 
 /// Refuses logs that would take more than half of the memory that is available, unless they are there already.

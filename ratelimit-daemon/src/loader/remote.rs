@@ -61,7 +61,7 @@ impl Remote {
 impl Loader for Remote {
     fn open(&mut self, pins: &Path) -> anyhow::Result<Held> {
         let (answer, mut descriptors) = self.ask(&Request::Open(pins.to_owned()))?;
-        let Answer::Held { links, sets } = answer else {
+        let Answer::Held { links, logs, sets } = answer else {
             bail!(unexpected(&answer));
         };
         let table = |sets| {
@@ -69,7 +69,7 @@ impl Loader for Remote {
             anyhow::Ok(HeldTable { sets, policies })
         };
         let table = sets.map(table).transpose()?;
-        Ok(Held { links, table })
+        Ok(Held { links, logs, table })
     }
 
     fn open_maps(&mut self, plan: &MapPlan) -> anyhow::Result<Descriptors> {

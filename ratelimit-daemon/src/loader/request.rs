@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use ratelimit_common::layout::INTERFACES_MAX;
+use ratelimit_core::log_size::LogSize;
 use serde::{Deserialize, Serialize};
 
 use super::{Attachment, HeldLink, InterfacePlan, MapPlan};
@@ -51,6 +52,8 @@ pub enum Answer {
     Held {
         /// The links.
         links: Vec<HeldLink>,
+        /// What the sliding logs can hold.
+        logs: Option<LogSize>,
         /// The sets.
         sets: Option<u32>,
     },

@@ -69,7 +69,11 @@ fn carry_out(request: Request, loader: &mut dyn Loader) -> anyhow::Result<(Answe
             let links = held.links;
             let sets = held.table.as_ref().map(|table| table.sets);
             let policies = held.table.map(|table| table.policies);
-            (Answer::Held { links, sets }, policies.into_iter().collect())
+            let logs = held.logs;
+            (
+                Answer::Held { links, logs, sets },
+                policies.into_iter().collect(),
+            )
         }
         Request::OpenMaps(plan) => {
             let (names, maps) = loader.open_maps(&plan)?.into_iter().unzip();

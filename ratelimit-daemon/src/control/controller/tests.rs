@@ -19,6 +19,7 @@ mod origins;
 mod pass_all;
 mod programs;
 mod reconciliation;
+mod retired;
 mod room;
 mod sliding_logs;
 mod steps;

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ratelimit_core::compile::Tables;
 
 use super::{
-    ByGeneration, Changes, DatapathError, Enforcer, Entry, Generation, IpFamily, ListEntry, Prefix,
-    Region, Undo,
+    ByGeneration, Changes, DatapathError, Enforcer, Entry, Generation, IpFamily, Limit, ListEntry,
+    Prefix, Region, Undo,
 };
 
 /// Whether one of the prefixes that come or go lies within another one that changes: then a packet has more than one entry
@@ -105,7 +105,7 @@ impl Enforcer {
         &mut self,
         changes: Changes,
         wanted: Option<&Tables>,
-        moved: &[(Region, Region)],
+        moved: &[(Region, Limit)],
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
         let crossing = Crossing::new(changes, &self.entries, self.generation);
@@ -115,7 +115,7 @@ impl Enforcer {
         self.clear_node_before(settings)?;
         // As late as can be: what packets use from here to the word is used anew.
         for (from, to) in moved {
-            self.datapath.copy_region(*from, *to)?;
+            self.datapath.copy_region(*from, to)?;
         }
         let next = self.generation.other();
         self.datapath.set_settings(settings.in_generation(next))?;

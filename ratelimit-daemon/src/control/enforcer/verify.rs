@@ -1,8 +1,8 @@
 //! Whether the tables hold what was written: somebody else may have changed them (`bpftool map delete`).
 
-use std::ops::Bound;
+use std::{collections::BTreeMap, ops::Bound};
 
-use ratelimit_common::layout::POLICIES_MAX;
+use ratelimit_common::{Policy, layout::POLICIES_MAX};
 use ratelimit_core::{
     class_tables::ClassArray, compile::Tables, ip_family::IpFamily, prefix::Prefix,
 };
@@ -294,8 +294,11 @@ impl Enforcer {
         let indices = first..first + POLICIES_AT_ONCE;
         self.spare.policy = indices.end % POLICIES_MAX;
         let actual = self.datapath.some_policies(indices.clone())?;
-        let written = self.held.policies.range(indices);
-        Ok(!written.eq(actual.iter().map(|(index, policy)| (index, policy))))
+        let in_force = self.held.policies.range(indices.clone());
+        let written = in_force.chain(self.held.retired.range(indices));
+        let written: BTreeMap<u32, &Policy> = written.map(|it| (*it.0, it.1)).collect();
+        let actual = actual.iter().map(|(index, policy)| (*index, policy));
+        Ok(!written.into_iter().eq(actual))
     }
 
     /// Asks for the next entries behind one, and answers the last of them, unless it is the last of all.
@@ -354,10 +357,16 @@ impl Enforcer {
 }
 
 fn different_keys(written: &Tables, actual: &Tables) -> usize {
-    let (written, actual) = (&written.policies, &actual.policies);
-    let changed = written
-        .iter()
-        .filter(|(index, policy)| actual.get(index) != Some(policy));
-    let added = actual.keys().filter(|index| !written.contains_key(index));
-    changed.count() + added.count()
+    let tables = [
+        (&written.policies, &actual.policies),
+        (&written.retired, &actual.retired),
+    ];
+    let different = tables.map(|(written, actual)| {
+        let changed = written
+            .iter()
+            .filter(|(index, policy)| actual.get(index) != Some(policy));
+        let added = actual.keys().filter(|index| !written.contains_key(index));
+        changed.count() + added.count()
+    });
+    different.into_iter().sum()
 }

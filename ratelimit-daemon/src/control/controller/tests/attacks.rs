@@ -311,7 +311,7 @@ fn what_is_limited_further_keeps_the_state_of_its_policy() {
         let mut lab = Lab::over(memory, directory, config.clone(), Protected::default());
         let before = lab.policy_of("192.0.2.2");
         lab.controller
-            .note_attacks(&blaming(&["192.0.2.1", "203.0.113.0/24"]), vec![]);
+            .note_attacks(&blaming(&["192.0.2.1", "198.51.100.0/24"]), vec![]);
         let beside = lab.check_beside(before);
         config.default_policy.limits[0] = limit(9);
         lab.memory.lock().unwrap().writes.clear();
@@ -369,7 +369,7 @@ impl Lab {
             let regions = policy.limits().map(ratelimit_common::Limit::region);
             (policy.scope(), regions.collect())
         };
-        let further = ["192.0.2.1", "203.0.113.9"].map(|address| {
+        let further = ["192.0.2.1", "198.51.100.9"].map(|address| {
             let own = self.policy_of(address);
             assert_eq!(state(&own), state(&policy), "{address}");
             self.memory.lock().unwrap().policies[&own.further().unwrap()]

@@ -221,7 +221,7 @@ fn limits_that_move_to_a_larger_region_take_what_was_used_along() {
     lab.replace(config).unwrap();
     let memory = lab.memory.lock().unwrap();
     let is_copied = |write: &Write| matches!(write, Write::CopiedRegion(..));
-    let place = memory.writes.iter().position(is_copied).unwrap();
+    let place = memory.writes.iter().rposition(is_copied).unwrap();
     let Write::CopiedRegion(from, to) = memory.writes[place] else {
         unreachable!("it was just matched");
     };

@@ -48,6 +48,28 @@ fn a_log_that_is_longer_than_the_room_for_it_is_refused_and_nothing_changes() {
 }
 
 #[test]
+fn logs_that_are_there_are_not_made_shorter_while_a_limit_is_one() {
+    let held = LogSize { times: 9, logs: 64 };
+    let mut config = config();
+    for (limits, other, expected) in [
+        (vec![log(3), limit(9)], held, held),
+        (vec![log(12)], held, LogSize { times: 12, ..held }),
+        (vec![limit(9)], held, LogSize::NONE),
+        (
+            vec![log(3)],
+            LogSize { logs: 65, ..held },
+            LogSize { times: 3, ..held },
+        ),
+    ] {
+        config.default_policy.limits = limits;
+        let lab = Lab::new(config.clone());
+        let store = Store::open(lab.state.path()).unwrap();
+        let found = sizes(&lab.config, &store, None, Some(other)).unwrap();
+        assert_eq!(found.logs, expected);
+    }
+}
+
+#[test]
 fn check_and_top_read_the_ring() {
     let mut config = config();
     config.default_policy.limits = vec![limit(10), log(4)];
@@ -101,7 +123,7 @@ fn check_and_top_read_the_ring() {
 
 fn room(lab: &Lab) -> LogSize {
     let store = Store::open(lab.state.path()).unwrap();
-    sizes(&lab.config, &store, None).unwrap().logs
+    sizes(&lab.config, &store, None, None).unwrap().logs
 }
 
 fn log(amount: u64) -> LimitSpec {
