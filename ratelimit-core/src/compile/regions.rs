@@ -152,6 +152,7 @@ impl Regions {
         };
         let placed = self
             .find_or_make_room(policy, wanted)
+            .or_else(|| self.find_meanwhile(policy, wanted))
             .or_else(|| self.find(policy, wanted, halves_max))
             .or_else(|| {
                 (1..=halves_max)
@@ -169,6 +170,19 @@ impl Regions {
         }
         self.by_scope.insert(policy.scope(), placed);
         Ok(policy)
+    }
+
+    /// Regions until others have retired: at most half of what is free, so that there is a place for what was used under those.
+    fn find_meanwhile(&mut self, policy: &Policy, wanted: u32) -> Option<Vec<Region>> {
+        if !self.retiring {
+            return None;
+        }
+        let words = policy.limits().filter(|limit| !limit.is_log()).count();
+        let free: u32 = self.free.values().sum();
+        let sizes = (1..=HALVES_MAX_MEANWHILE).map(|halves| wanted.div_ceil(1 << halves));
+        sizes
+            .filter(|sets| *sets as usize * words <= free as usize / 2)
+            .find_map(|sets| self.find(policy, sets, 0))
     }
 
     /// A region of full size for each limit, for which those that have retired make room: one of them if that does, else as many as it

@@ -318,7 +318,8 @@ impl State {
             now: clock::now(),
         };
         let (policies, classes) = (Arc::make_mut(&mut self.policies), &mut self.classes);
-        self.unsettled = compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
+        self.unsettled =
+            compile::compile_policies(policies, classes, &self.intent, &held, self.cpus)?;
         Ok(())
     }
 

@@ -9,7 +9,13 @@ use crate::datapath::Write;
 #[test]
 fn what_was_used_is_there_when_limits_come_back_also_after_a_crash() {
     let before = compact();
-    for after in [sliding(before.clone()), without_partner(before.clone())] {
+    let mut small = compact();
+    small.source.capacity = 4_096;
+    for (before, after) in [
+        (before.clone(), sliding(before.clone())),
+        (before.clone(), without_partner(before)),
+        (small.clone(), without_partner(sliding(small))),
+    ] {
         for restarts in 0..4 {
             let mut site = Site::new(&before);
             let scopes = site.scopes();
