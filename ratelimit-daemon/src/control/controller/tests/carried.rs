@@ -104,36 +104,39 @@ fn what_was_taken_out_of_a_bucket_stays_taken_by_limit_set_reload_and_restart() 
     assert_eq!(bucket(&lab, "8.8.8.8").used(word, clock::now()), 6);
 }
 
+/// A daemon died long ago, before anything named the policy of the files, which is to be in force.
 #[test]
 fn a_clock_goes_on_from_the_policy_that_packets_are_judged_by() {
     let spec = |amount| {
+        let month = Duration::from_hours(31 * 24);
         let bucket = Algorithm::TokenBucket { burst: amount };
-        LimitSpec::new(amount, LimitUnit::Packets, Duration::from_secs(1), bucket).unwrap()
+        LimitSpec::new(amount, LimitUnit::Packets, month, bucket).unwrap()
     };
     let mut config = config();
-    config.default_policy.limits = vec![spec(8)];
-    let mut lab = Lab::new(config);
+    config.default_policy.limits = vec![spec(1_000_000)];
+    let mut lab = Lab::new(config.clone());
     let judging = lab.policy_index("8.8.8.8");
-    // As of a daemon that died before anything named the policy, long ago.
     let mut memory = lab.memory.lock().unwrap();
     let left = memory.policies[&judging];
-    let unnamed = Policy::new(&[spec(1_000_000).compile()], left.scope(), false).unwrap();
-    memory
-        .policies
-        .insert(1_000, unnamed.after(Some(&left), Instant::from_nanos(5)));
+    let algorithm = left.limit(0).unwrap().algorithm();
+    let word = algorithm.step(0, clock::now(), 500_000).unwrap();
+    let fast = spec(1_000_000_000);
+    let unnamed = Policy::new(&[fast.compile()], left.scope(), false).unwrap();
+    let unnamed = unnamed.after(Some(&left), Instant::from_nanos(5));
+    memory.policies.insert(1_000, unnamed);
     memory.policies.insert(1_001, policy_of_another_scope());
     drop(memory);
-    lab.restart();
+    config.default_policy.limits = vec![fast];
+    lab.config = config;
+    lab.start_again();
+    let index = lab.policy_index("8.8.8.8");
     let memory = lab.memory.lock().unwrap();
-    assert_eq!(memory.policies[&judging], left);
-    assert_eq!(
-        memory
-            .policies
-            .values()
-            .filter(|it| it.scope() == left.scope())
-            .count(),
-        1
-    );
+    let used = memory.policies[&index].limit(0).unwrap().algorithm();
+    // 373 flow in each second.
+    let used = used.used(word, clock::now());
+    assert!((400_000..=500_000).contains(&used), "{used}");
+    let policies = memory.policies.values();
+    assert_eq!(policies.filter(|it| it.scope() == left.scope()).count(), 1);
 }
 
 fn policy_of_another_scope() -> Policy {
