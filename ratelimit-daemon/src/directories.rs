@@ -44,8 +44,14 @@ pub fn prepare(paths: &Paths, user: &User) -> anyhow::Result<()> {
             .with_context(|| format!("making the directory {}", paths.runtime.display()))?;
     }
     for directory in [&paths.state, &paths.runtime] {
-        if directory.is_dir() && !user.may_write(directory)? {
-            adopt(directory, user)?;
+        if directory.is_dir()
+            && !user.may_write(directory)?
+            && let Err(error) = adopt(directory, user)
+        {
+            let failed = error.downcast_ref::<io::Error>();
+            if *directory != paths.state || !failed.is_some_and(is_of_the_disk) {
+                return Err(error);
+            }
         }
     }
     // A disk that is read-only keeps what is root's from being given to the user.

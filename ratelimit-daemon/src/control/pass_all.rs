@@ -3,7 +3,7 @@
 //! A file in the state directory says so while it lasts. A file that is there and not understood still says so: it is the last
 //! word of somebody who had a reason. The kernel comes first: neither does who needs everything open wait for a disk, nor the end.
 
-use std::{path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
@@ -62,6 +62,15 @@ impl PassAll {
     pub fn restore(directory: &Path) -> Self {
         let kept = Kept::new(directory, "pass-all.json");
         let opened = kept.read().unwrap_or_else(|error| {
+            // Whether there is a file is not known: nothing opens for that.
+            let failed = error.downcast_ref::<io::Error>();
+            if failed.is_some_and(|failed| failed.kind() == io::ErrorKind::PermissionDenied) {
+                error!(
+                    error = format!("{error:#}"),
+                    "nobody knows whether everything is to pass, so it does not"
+                );
+                return None;
+            }
             error!(
                 error = format!("{error:#}"),
                 "everything passes, since the file is there: `rlctl pass-all off` ends it"
