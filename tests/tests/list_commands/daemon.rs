@@ -46,8 +46,10 @@ impl Daemon {
             fs::write(directory.path().join(name), text).unwrap();
         }
         let toml = toml.replace("$DIR", directory.path().to_str().unwrap());
-        let whole =
-            format!("[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n{toml}");
+        let state = directory.path().display();
+        let whole = format!(
+            "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n{toml}\n[paths]\nstate = \"{state}\"\n"
+        );
         fs::write(directory.path().join("config.toml"), whole).unwrap();
         let config = config::load(&directory.path().join("config.toml")).unwrap();
         let store = Store::open(directory.path()).unwrap();
