@@ -265,7 +265,11 @@ fn a_configuration_that_nobody_confirms_goes_away_also_when_the_daemon_was_kille
     };
     apply(&service, "2s");
     service.wait_for_log("rolled back").unwrap();
-    assert!(limit(&service).contains("nothing"), "{}", limit(&service));
+    assert!(
+        limit(&service).contains("(unlimited)"),
+        "{}",
+        limit(&service)
+    );
 
     apply(&service, "1h");
     service.stop("-KILL").unwrap();
@@ -274,13 +278,21 @@ fn a_configuration_that_nobody_confirms_goes_away_also_when_the_daemon_was_kille
     let status = service.rlctl_ok(&["status"]).unwrap();
     assert!(status.contains("not confirmed: "), "{status}");
     service.rlctl_ok(&["rollback"]).unwrap();
-    assert!(limit(&service).contains("nothing"), "{}", limit(&service));
+    assert!(
+        limit(&service).contains("(unlimited)"),
+        "{}",
+        limit(&service)
+    );
 
     apply(&service, "1s");
     service.stop("-KILL").unwrap();
     thread::sleep(Duration::from_millis(1100));
     service.start().unwrap();
-    assert!(limit(&service).contains("nothing"), "{}", limit(&service));
+    assert!(
+        limit(&service).contains("(unlimited)"),
+        "{}",
+        limit(&service)
+    );
 
     apply(&service, "1h");
     let said = service.rlctl(&["reload"]).unwrap();

@@ -128,7 +128,7 @@ fn whoever_follows_sees_changes_and_drops_until_the_daemon_stops() {
     let start = Instant::now();
     service.stop("-TERM").unwrap();
     assert!(
-        start.elapsed() < Duration::from_secs(5),
+        start.elapsed() < Duration::from_secs(30),
         "who follows does not hold the daemon up"
     );
     assert_eq!(follower.end(), Some(4), "there is no daemon any more");

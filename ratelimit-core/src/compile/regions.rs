@@ -325,6 +325,7 @@ fn of(policy: &Policy) -> Vec<Region> {
 }
 
 /// Whether the limits of a policy have regions in a table of so many sets.
+#[must_use]
 pub fn is_placed(policy: &Policy, sets: u32) -> bool {
     let is_placed = |limit: &Limit| {
         let region = limit.region();

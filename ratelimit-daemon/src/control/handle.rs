@@ -118,7 +118,7 @@ impl Handle {
         self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)
     }
 
-    /// Runs a `request` that is short, makes its changes by [`Controller::edit`] alone, and may share a transaction with others. Answers
+    /// Runs a `request` that is short, makes its changes by `State::edit` alone, and may share a transaction with others. Answers
     /// also [why](Controller::unkept) what holds is not written down.
     ///
     /// # Errors

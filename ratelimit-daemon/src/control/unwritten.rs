@@ -210,7 +210,7 @@ impl Controller {
         }
     }
 
-    /// Ends what is over in the kernel; the database forgets it [later](Self::write_unwritten). A daemon that starts forgets it too.
+    /// Ends what is over in the kernel; the database forgets it later. A daemon that starts forgets it too.
     ///
     /// # Errors
     ///

@@ -299,8 +299,13 @@ impl Lab {
     pub(super) fn bans(&self) -> Vec<(Prefix, i64)> {
         let left = |ban: Ban| {
             let left = ban.until.unwrap().duration_since(Timestamp::now());
-            let half = SignedDuration::from_millis(500);
-            (ban.prefix, (left + half).as_secs())
+            let seconds = (left + SignedDuration::from_millis(500)).as_secs();
+            // A slow machine takes some of it.
+            let minutes = seconds.cast_unsigned().div_ceil(60).cast_signed();
+            (
+                ban.prefix,
+                if seconds > 60 { 60 * minutes } else { seconds },
+            )
         };
         queries::views::bans(&self.controller.state)
             .into_iter()
