@@ -22,10 +22,13 @@ const LASTS_MAX: SignedDuration = SignedDuration::from_hours(100 * 365 * 24);
 /// The characters of a text that are kept.
 const TEXT_MAX: usize = 256;
 
+/// What a decision is about, and its number.
+type Key = (Prefix, u64);
+
 /// The decisions that hold, each by its prefix and number: 48 bytes of a million.
 #[derive(Debug, Default)]
 pub struct Decisions {
-    held: BTreeMap<(Prefix, u64), Held>,
+    held: BTreeMap<Key, Held>,
     texts: Texts,
 }
 
@@ -73,7 +76,7 @@ impl Update {
 /// What an answer has.
 #[derive(Default)]
 struct Read {
-    new: Vec<((Prefix, u64), Held)>,
+    new: Vec<(Key, Held)>,
     ignored: BTreeMap<Ignored, (u64, String)>,
 }
 
@@ -145,7 +148,7 @@ impl Decisions {
         &mut self,
         answer: impl io::Read,
         now: Instant,
-        mut delete: impl FnMut((Prefix, u64)),
+        mut delete: impl FnMut(Key),
     ) -> Result<Read, serde_json::Error> {
         let mut read = Read::default();
         answer::read(answer, |side, decision| match side {
@@ -170,7 +173,7 @@ impl Decisions {
         &mut self,
         decision: &Decision<'_>,
         now: Instant,
-    ) -> Result<Option<((Prefix, u64), Held)>, Ignored> {
+    ) -> Result<Option<(Key, Held)>, Ignored> {
         let prefix = decision.banned()?;
         let lasts = decision.lasts()?.min(LASTS_MAX);
         let Some(lasts) = Duration::try_from(lasts).ok().filter(|it| !it.is_zero()) else {

@@ -282,8 +282,8 @@ mod tests {
     fn of_what_finds_no_room_in_a_smaller_region_the_most_is_kept() {
         let (large, small) = (Region::new(0, 8), Region::new(9, 1));
         let [from, to] = [large, small].map(|region| sets(region.sets()));
-        for source in 1..=40u64 {
-            from[source as usize % 8].put(source, 1000 + source, 990);
+        for (source, set) in (1..=40).zip(from.iter().cycle()) {
+            set.put(source, 1000 + source, 990);
         }
         copy(&from, &to, small, 990);
         let mut kept: Vec<u64> = (0..SLOTS).map(|slot| to[0].word(slot)).collect();

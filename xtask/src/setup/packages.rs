@@ -51,6 +51,7 @@ pub const FOR_TESTS: &[Program] = &[
     Program::new("systemd-analyze", "systemd"),
     Program::new("tcpdump", "tcpdump"),
     Program::new("tshark", "tshark"),
+    Program::new("unshare", "util-linux"),
     Program::new("xdp-loader", "xdp-tools"),
 ];
 

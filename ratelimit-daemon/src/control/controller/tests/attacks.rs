@@ -312,14 +312,14 @@ fn what_is_limited_further_keeps_the_state_of_its_policy() {
         let before = lab.policy_of("192.0.2.2");
         lab.controller
             .note_attacks(&blaming(&["192.0.2.1", "198.51.100.0/24"]), vec![]);
-        let beside = lab.check_beside(before);
+        let beside = lab.check_beside(&before);
         config.default_policy.limits[0] = limit(9);
         lab.memory.lock().unwrap().writes.clear();
         lab.replace(config.clone()).unwrap();
         assert_eq!(lab.policy_amount("192.0.2.1"), 9);
-        assert_eq!(lab.check_beside(before), beside);
+        assert_eq!(lab.check_beside(&before), beside);
         lab.restart_with(config);
-        assert_eq!(lab.check_beside(before), beside);
+        assert_eq!(lab.check_beside(&before), beside);
         let writes = &lab.memory.lock().unwrap().writes;
         let is_of_region =
             |write: &Write| matches!(write, Write::Region(_) | Write::CopiedRegion(..));
@@ -364,14 +364,14 @@ impl Lab {
     }
 
     /// Those that are limited have the state of a policy, and one of their own that they share, which is answered.
-    fn check_beside(&self, policy: Policy) -> Policy {
+    fn check_beside(&self, policy: &Policy) -> Policy {
         let state = |policy: &Policy| -> (u32, Vec<_>) {
             let regions = policy.limits().map(ratelimit_common::Limit::region);
             (policy.scope(), regions.collect())
         };
         let further = ["192.0.2.1", "198.51.100.9"].map(|address| {
             let own = self.policy_of(address);
-            assert_eq!(state(&own), state(&policy), "{address}");
+            assert_eq!(state(&own), state(policy), "{address}");
             self.memory.lock().unwrap().policies[&own.further().unwrap()]
         });
         assert_eq!(further[0], further[1]);

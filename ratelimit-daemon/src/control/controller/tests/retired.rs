@@ -49,11 +49,11 @@ fn no_limit_reads_the_words_of_another() {
             let mut config = compact();
             let changes = [sliding, bucket, without_partner, with_two];
             for (place, change) in changes.into_iter().enumerate() {
-                if chance >> (4 * place) & 3 == 0 {
+                if (chance >> (4 * place)).is_multiple_of(4) {
                     config = change(config);
                 }
             }
-            site.put(&config, chance >> 16 & 3 == 0);
+            site.put(&config, (chance >> 16).is_multiple_of(4));
         }
     }
 }
