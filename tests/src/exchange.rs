@@ -8,7 +8,7 @@ use std::{
 };
 
 /// A machine may be slow. A daemon that says nothing for so long says nothing at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Sends a request with `body` over `socket`, and answers head and body of what comes back.
 ///

@@ -19,7 +19,7 @@ const CONFIG: &str = "[policy.default]\nlimits = [{ packets = 1, per = \"1h\" }]
 const EXACT: SignedDuration = SignedDuration::from_millis(10);
 /// How long a frame that has passed takes at most.
 const LATE: Duration = Duration::from_millis(300);
-const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
 #[test]
 fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {

@@ -18,7 +18,7 @@ use ratelimit_tests::{
 
 const BANNED: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 const FREE: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How long an interface that is back may be without the program. A second is promised of a release build on a machine of its own.
 const PROMISED: Duration = if cfg!(debug_assertions) {
     PATIENCE

@@ -706,7 +706,9 @@ mod tests {
     }
 
     /// When the next packet comes, as a part of the time in which the burst flows in, what it costs, and at times another rate.
-    fn steps() -> impl Strategy<Value = Vec<(f64, f64, Option<(f64, f64)>)>> {
+    type Step = (f64, f64, Option<(f64, f64)>);
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
         let change = prop::option::weighted(0.1, (0.0f64..1.0, 0.0f64..1.0));
         prop::collection::vec((0.0f64..4.0, 0.0f64..1.2, change), 1..300)
     }
