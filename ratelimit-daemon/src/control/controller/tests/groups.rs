@@ -63,7 +63,7 @@ fn a_group_that_the_database_refuses_holds_and_is_written_later() {
         assert_eq!(queries::views::bans(&lab.controller.state).len(), 4);
         assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.2"));
         lab.database().execute_batch("DROP TRIGGER refuse").unwrap();
-        lab.controller.tick();
+        lab.catch_up();
         assert!(lab.controller.unkept().is_empty());
         lab.restart();
         assert_eq!(queries::views::bans(&lab.controller.state).len(), 4);

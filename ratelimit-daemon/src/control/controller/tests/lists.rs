@@ -136,7 +136,7 @@ fn entries_end_also_where_the_database_cannot_be_written() {
     // A list that took its place stays.
     database.execute_batch("DROP TRIGGER full").unwrap();
     lab.import("good", Action::Allow, "192.0.2.2\n");
-    lab.controller.tick();
+    lab.catch_up();
     assert_eq!((entries(&lab), kept(&lab)), (1, 1));
     lab.restart();
 
