@@ -164,6 +164,7 @@ const OF_PREFIXES: u8 = 1 << 2;
 
 impl Policy {
     /// A policy of `limits`; `None` when there are more than [`LIMITS_MAX`].
+    ///
     /// # Examples
     ///
     /// ```
