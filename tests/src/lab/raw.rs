@@ -125,7 +125,8 @@ impl Receiver {
     }
 }
 
-/// A raw socket on the interface of this thread's namespace.
+/// A raw socket on the interface of this thread's namespace. It gets its protocol where it gets its interface: one that has it
+/// before receives what arrives on every other until then.
 fn socket(protocol: libc::c_int, interface: &str) -> Result<OwnedFd> {
     let protocol = u16::try_from(protocol)?.to_be();
     // SAFETY: takes no pointers.
@@ -133,7 +134,7 @@ fn socket(protocol: libc::c_int, interface: &str) -> Result<OwnedFd> {
         libc::socket(
             libc::AF_PACKET,
             libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-            protocol.into(),
+            0,
         )
     };
     ensure!(
@@ -156,7 +157,7 @@ fn socket(protocol: libc::c_int, interface: &str) -> Result<OwnedFd> {
     let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), bytes) };
     ensure!(
         result == 0,
-        "binding to {INTERFACE}: {}",
+        "binding to {interface}: {}",
         Error::last_os_error()
     );
     Ok(socket)
