@@ -15,11 +15,11 @@ mod change_log;
 mod commands;
 mod configured_lists;
 mod controller;
-mod crowdsec;
 mod detected;
 mod enforcer;
 mod event_log;
 mod evictions;
+mod feeds;
 mod guards;
 mod handle;
 mod history;
@@ -64,6 +64,7 @@ pub use candidate::{Candidate, read_again, read_before, read_request};
 pub use controller::{CONFIGURATION, Controller, Reloads};
 pub use detected::Detections;
 pub use enforcer::verify::{ByKind, Kind};
+pub use feeds::Feed;
 pub use handle::{Handle, Unanswered};
 pub use history::look;
 pub use journal::Journal;
@@ -78,6 +79,7 @@ pub use queries::{
     views::{Snapshot, bans_in_parts, scrape, status},
 };
 pub use reconcile::Reconciliation;
+pub use record::Cause;
 pub use reserve::Filling;
 pub use stand_in::{copy as copy_state, open as open_store};
 pub use state::State;

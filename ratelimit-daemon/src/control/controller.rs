@@ -4,16 +4,19 @@
 //! change gets into the database and the datapath, or into neither, is in `state.rs`.
 
 use jiff::Timestamp;
-use ratelimit_core::{config::Config, intent::Edit};
-use tokio::sync::mpsc;
+use ratelimit_core::{
+    config::{Config, Crowdsec},
+    intent::Edit,
+};
+use tokio::sync::{mpsc, watch};
 use tracing::warn;
 
 use super::{
     apply::Trials,
     attacks::Attacks,
     configured_lists::ConfiguredLists,
-    crowdsec::Connection,
     detected::Detections,
+    feeds::{crowdsec::CrowdsecFeed, ended::Ended},
     history::History,
     last_good::LastGood,
     list_files::ListFiles,
@@ -27,7 +30,7 @@ use super::{
     timekeeper::Reading,
     troubles::{Loudness, Troubles},
 };
-use crate::{clock, datapath::Datapath, links::Links, protected::Protected};
+use crate::{clock, crowdsec::Update, datapath::Datapath, links::Links, protected::Protected};
 
 /// What does not work where the daemon started with another configuration than that of the files.
 pub const CONFIGURATION: &str = "configuration";
@@ -47,7 +50,7 @@ pub struct Controller {
     /// When entries of lists that have ended were last forgotten.
     pub(super) pruned: std::time::Instant,
     pub(super) comparisons: Comparisons,
-    pub(super) crowdsec: Connection,
+    pub(super) crowdsec: CrowdsecFeed,
     pub(super) trials: Trials,
     pub(super) links: Links,
     /// When all interfaces were last looked at.
@@ -102,7 +105,7 @@ impl Controller {
             list_files: ListFiles::default(),
             pruned: std::time::Instant::now(),
             comparisons: Comparisons::default(),
-            crowdsec: Connection::new(state.intent.config.crowdsec.clone()),
+            crowdsec: CrowdsecFeed::new(state.intent.config.crowdsec.clone()),
             links: Links::default(),
             tended: std::time::Instant::now(),
             troubles: Troubles::default(),
@@ -148,6 +151,29 @@ impl Controller {
         answer
     }
 
+    /// Which API of `CrowdSec` is to be followed, now and after each reload.
+    #[must_use]
+    pub fn crowdsec_wish(&self) -> watch::Receiver<Option<Crowdsec>> {
+        self.crowdsec.wishes()
+    }
+
+    /// Puts what the API answered in force, and tells whether that worked: all of it, or nothing.
+    pub fn take_decisions(&mut self, update: Update) -> bool {
+        self.crowdsec.answered(update);
+        self.state.take(&mut self.crowdsec).is_ok()
+    }
+
+    /// Notes that the API does not answer. Its bans stay.
+    pub fn lose_crowdsec(&mut self, error: String) {
+        self.crowdsec.lost(&self.state, error);
+    }
+
+    /// Ends the bans of an API that the configuration names no more.
+    pub fn end_crowdsec_bans(&mut self) {
+        self.crowdsec.gone();
+        let _ = self.state.take(&mut self.crowdsec);
+    }
+
     /// Keeps what is in force as what a start falls back to, unless it is on trial.
     pub(super) fn keep_last_good(&mut self) {
         if let Some(texts) = self.trials.settled() {
@@ -181,13 +207,8 @@ impl Controller {
         self.tick_stand_in();
         self.last_good.catch_up();
         self.take_missed();
-        if let Err(refused) = self.forget_offences() {
-            warn!(
-                error = refused.error,
-                "sources that were quiet could not be forgotten"
-            );
-        }
-        self.end_what_is_over();
+        // Feeds log what went wrong.
+        let _ = self.state.take(&mut Ended);
         self.end_renewed();
         self.state.write_unwritten();
         self.state.keep_journal();

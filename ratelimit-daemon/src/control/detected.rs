@@ -212,15 +212,6 @@ impl Controller {
             );
         }
     }
-
-    /// Forgets sources that were quiet for long enough.
-    pub(super) fn forget_offences(&mut self) -> Result<(), Refused> {
-        let forgotten = self.state.intent.forgotten(clock::now()).into_iter();
-        let edits: Vec<_> = forgotten
-            .map(|source| Edit::Offence(source, None))
-            .collect();
-        self.end(edits)
-    }
 }
 
 /// What a source gets.

@@ -21,6 +21,7 @@ use super::{
     controller::Controller,
     import::Ends,
     list_files::{Deadline, ListFile},
+    record::Cause,
     state::State,
 };
 use crate::clock;
@@ -246,7 +247,7 @@ impl Controller {
         self.pruned = std::time::Instant::now();
         for (name, list) in due {
             let (_, edit) = self.state.list_edit(&name, Some(list));
-            self.end(edit.into_iter().collect())?;
+            self.state.apply(edit.as_slice(), Cause::Time)?;
         }
         Ok(())
     }

@@ -10,17 +10,13 @@ use std::{
 };
 
 use ratelimit_core::{
-    api::Refused,
     intent::{Edit, Intent},
     origin::Origin,
     prefix::Prefix,
 };
 use tracing::{error, info, warn};
 
-use super::{
-    controller::Controller, record::Cause, reminder::Reminder, state::State, store::Store,
-};
-use crate::clock;
+use super::{reminder::Reminder, state::State, store::Store};
 
 /// A try may take so much of the time at most: a million rows of a full disk are written for seconds, and then taken back.
 const TIME_PART: u32 = 4;
@@ -198,27 +194,5 @@ impl State {
     /// Writes what is not in the database yet, where that can be.
     pub fn write_unwritten(&mut self) {
         self.unwritten.catch_up(&self.intent, &mut self.store);
-    }
-}
-
-impl Controller {
-    /// Ends bans, allows and limits that are over.
-    pub(super) fn end_what_is_over(&mut self) {
-        let edits = self.state.intent.ended(clock::now());
-        if let Err(refused) = self.end(edits) {
-            warn!(error = refused.error, "what is over could not be ended");
-        }
-    }
-
-    /// Ends what is over in the kernel; the database forgets it later. A daemon that starts forgets it too.
-    ///
-    /// # Errors
-    ///
-    /// Why all of it goes on.
-    pub(super) fn end(&mut self, edits: Vec<Edit>) -> Result<(), Refused> {
-        if edits.is_empty() {
-            return Ok(());
-        }
-        self.state.apply(edits, Cause::Time).map(drop)
     }
 }

@@ -348,7 +348,7 @@ impl Controller {
             aggregates: aggregate_lengths(&self.state),
             node: self.state.policies.get(NODE).is_some(),
             new_sources: new_sources::new_sources(&self.state),
-            crowdsec: self.crowdsec_status(),
+            crowdsec: self.crowdsec.status(&self.state),
             protected: self.state.protection.prefixes().len(),
             pass_all: self.state.pass_all.status().cloned(),
             attempt: self.trials.attempt(),

@@ -1,0 +1,50 @@
+//! What produces changes by itself. A feed owns what it knows, reads the state and proposes edits.
+//!
+//! It never writes to the kernel or the database: [`State::take`] makes what it proposes.
+
+pub mod crowdsec;
+pub mod ended;
+
+use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{Changed, Refused},
+    intent::Edit,
+};
+
+use super::{record::Cause, state::State};
+use crate::clock;
+
+/// One source of changes.
+pub trait Feed {
+    /// The edits that are due. Without any, nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot tell.
+    fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused>;
+
+    /// Why entries go that its edits take away.
+    fn cause(&self) -> Cause<'_> {
+        Cause::Origin
+    }
+
+    /// Takes notice of what became of its edits: all of them hold in `state`, or none does.
+    fn settle(&mut self, state: &State, answer: &Result<Changed, Refused>);
+}
+
+impl State {
+    /// Makes the changes that a feed proposes: all of them, or none.
+    ///
+    /// # Errors
+    ///
+    /// Why none of them was made. The feed has been told.
+    pub fn take(&mut self, feed: &mut impl Feed) -> Result<Changed, Refused> {
+        let answer = match feed.due(self, clock::now()) {
+            Ok(edits) if edits.is_empty() => Ok(Changed::default()),
+            Ok(edits) => self.apply(edits, feed.cause()),
+            Err(refused) => Err(refused),
+        };
+        feed.settle(self, &answer);
+        answer
+    }
+}

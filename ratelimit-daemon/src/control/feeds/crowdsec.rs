@@ -1,0 +1,274 @@
+//! What the local API of `CrowdSec` decides, in force; and how the connection to it is.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{Changed, CrowdsecStatus, Refused},
+    config::Crowdsec,
+    intent::{BanRow, Edit},
+    origin::Origin,
+    prefix::Prefix,
+};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::Feed;
+use crate::{
+    control::state::State,
+    crowdsec::{Ignored, Update, Wanted},
+    protected::Word,
+};
+
+/// An answer tells how long a decision lasts from the moment at which it was made. Ends that differ by less are the same one.
+const SAME_END_NS: u64 = 2_000_000_000;
+
+/// What the task that follows the API tells.
+#[derive(Debug)]
+enum News {
+    /// What it answered.
+    Decided(Update),
+    /// The configuration names none.
+    Gone,
+}
+
+/// The connection, as it was last seen, and what it told.
+#[derive(Debug)]
+pub struct CrowdsecFeed {
+    /// What is to be put in force.
+    news: Option<News>,
+    wish: watch::Sender<Option<Crowdsec>>,
+    /// `None` before the first answer or failure.
+    connected: Option<bool>,
+    since: Timestamp,
+    pulled: Option<Timestamp>,
+    error: Option<String>,
+    pulls: u64,
+    failures: u64,
+    decisions: usize,
+    ignored: BTreeMap<Ignored, u64>,
+}
+
+impl Feed for CrowdsecFeed {
+    fn due(&mut self, state: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
+        Ok(match &mut self.news {
+            None => Vec::new(),
+            Some(News::Decided(update)) => {
+                let update = std::mem::take(update);
+                self.decided(state, update)
+            }
+            Some(News::Gone) => bans(state).map(|prefix| edit(prefix, None)).collect(),
+        })
+    }
+
+    fn settle(&mut self, state: &State, answer: &Result<Changed, Refused>) {
+        match (self.news.take(), answer) {
+            (None, _) => {}
+            (Some(News::Decided(_)), _) => {
+                let error = answer.as_ref().err().map(|refused| refused.error.clone());
+                self.settle_decided(state, error);
+            }
+            (Some(News::Gone), Ok(changed)) if changed.removed == 0 => {}
+            (Some(News::Gone), Ok(changed)) => info!(
+                bans = changed.removed,
+                "the configuration names no [crowdsec]: its bans ended"
+            ),
+            (Some(News::Gone), Err(refused)) => warn!(
+                error = refused.error,
+                "the bans of CrowdSec could not be ended"
+            ),
+        }
+    }
+}
+
+impl CrowdsecFeed {
+    /// A connection that is yet to be made.
+    pub fn new(wish: Option<Crowdsec>) -> Self {
+        Self {
+            news: None,
+            wish: watch::Sender::new(wish),
+            connected: None,
+            since: Timestamp::now(),
+            pulled: None,
+            error: None,
+            pulls: 0,
+            failures: 0,
+            decisions: 0,
+            ignored: BTreeMap::new(),
+        }
+    }
+
+    /// Which API is to be followed, now and after each reload.
+    pub fn wishes(&self) -> watch::Receiver<Option<Crowdsec>> {
+        self.wish.subscribe()
+    }
+
+    /// Follows another configuration, where it is another one.
+    pub fn wish(&mut self, wish: Option<&Crowdsec>) {
+        let is_other = self.wish.send_if_modified(|before| {
+            let is_other = before.as_ref() != wish;
+            if is_other {
+                *before = wish.cloned();
+            }
+            is_other
+        });
+        if is_other {
+            (self.connected, self.error) = (None, None);
+            self.since = Timestamp::now();
+            self.decisions = 0;
+        }
+    }
+
+    /// Takes in what the API answered, which is due from here on.
+    pub fn answered(&mut self, update: Update) {
+        self.pulls += 1;
+        self.pulled = Some(Timestamp::now());
+        self.decisions = update.decisions;
+        for (reason, (count, value)) in &update.ignored {
+            self.ignore(*reason, *count, value);
+        }
+        self.news = Some(News::Decided(update));
+    }
+
+    /// Has the bans of an API end that the configuration names no more.
+    pub fn gone(&mut self) {
+        self.news = Some(News::Gone);
+    }
+
+    /// Notes that the API does not answer. Its bans stay.
+    pub fn lost(&mut self, state: &State, error: String) {
+        self.failures += 1;
+        if self.turn(false, Some(error)) {
+            let (url, error, bans) = (self.url(), self.error.as_ref(), bans(state).count());
+            warn!(url, error, bans, "CrowdSec does not answer; its bans stay");
+        }
+    }
+
+    /// Whether all that the API decides is in force.
+    pub fn has_answered(&self) -> bool {
+        self.connected == Some(true) && self.error.is_none() && self.pulled.is_some()
+    }
+
+    /// How the connection is; `None` where the configuration names none.
+    pub fn status(&self, state: &State) -> Option<CrowdsecStatus> {
+        let ignored = Ignored::ALL.into_iter();
+        let ignored = ignored.map(|reason| {
+            let count = self.ignored.get(&reason);
+            (
+                reason.label().to_owned(),
+                count.copied().unwrap_or_default(),
+            )
+        });
+        Some(CrowdsecStatus {
+            url: self.url()?,
+            connected: self.connected,
+            since: self.since,
+            pulled: self.pulled,
+            error: self.error.clone(),
+            bans: lasting_bans(state),
+            decisions: self.decisions,
+            pulls: self.pulls,
+            failures: self.failures,
+            ignored: ignored.collect(),
+        })
+    }
+
+    /// The edits that bring the bans to what was decided: what comes in the order of prefixes, before what goes.
+    fn decided(&mut self, state: &State, update: Update) -> Vec<Edit> {
+        let gone: Vec<Edit> = if update.whole {
+            let gone = bans(state).filter(|it| update.get(*it).is_none());
+            gone.map(|prefix| edit(prefix, None)).collect()
+        } else {
+            Vec::new()
+        };
+        let mut edits = Vec::with_capacity(update.bans.len() + gone.len());
+        for (prefix, wanted) in update.bans {
+            let wanted = wanted.filter(|_| {
+                let may = state.protection.vet(prefix, Word::Cluster).is_ok();
+                if !may {
+                    let value = prefix.to_string();
+                    self.ignore(Ignored::Wide, 1, &value);
+                }
+                may
+            });
+            let row = state.intent.ban_of(prefix, &Origin::Crowdsec);
+            match (row, wanted) {
+                (None, None) => {}
+                (Some(row), Some(wanted)) if is_same_end(row, &wanted) => {}
+                (_, wanted) => edits.push(edit(prefix, wanted)),
+            }
+        }
+        edits.extend(gone);
+        edits
+    }
+
+    fn settle_decided(&mut self, state: &State, error: Option<String>) {
+        let is_known = self.error.is_some() && self.connected == Some(true);
+        if let Some(error) = error.as_ref().filter(|_| !is_known) {
+            warn!(error, "what CrowdSec decided could not be put in force");
+        }
+        if self.turn(true, error) {
+            let (url, bans) = (self.url(), bans(state).count());
+            info!(url, bans, "CrowdSec answers");
+        }
+    }
+
+    /// Notes whether the API answers, and tells whether that is new.
+    fn turn(&mut self, connected: bool, error: Option<String>) -> bool {
+        self.error = error;
+        let is_new = self.connected != Some(connected);
+        if is_new {
+            self.connected = Some(connected);
+            self.since = Timestamp::now();
+        }
+        is_new
+    }
+
+    /// Counts decisions that ban nobody; the first of each kind is logged.
+    fn ignore(&mut self, reason: Ignored, count: u64, value: &str) {
+        let counted = self.ignored.entry(reason).or_insert(0);
+        if *counted == 0 {
+            let reason = reason.label();
+            info!(
+                reason,
+                value,
+                "decisions of CrowdSec that ban nobody here are counted, and not logged again"
+            );
+        }
+        *counted += count;
+    }
+
+    fn url(&self) -> Option<String> {
+        let wish = self.wish.borrow();
+        wish.as_ref().map(|config| config.address.to_string())
+    }
+}
+
+fn bans(state: &State) -> impl Iterator<Item = Prefix> {
+    let bans = state.intent.bans().keys();
+    bans.filter(|(_, origin)| *origin == Origin::Crowdsec)
+        .map(|(prefix, _)| *prefix)
+}
+
+/// Those that have not ended; the others are forgotten with the next tick.
+fn lasting_bans(state: &State) -> usize {
+    let now = crate::clock::now();
+    let bans = state.intent.bans().iter();
+    bans.filter(|((_, origin), row)| *origin == Origin::Crowdsec && row.until > now)
+        .count()
+}
+
+fn edit(prefix: Prefix, wanted: Option<Wanted>) -> Edit {
+    let row = wanted.map(|wanted| BanRow {
+        until: wanted.until,
+        since: Timestamp::now(),
+        reason: Some(wanted.reason).filter(|reason| !reason.is_empty()),
+        author: wanted.author,
+    });
+    Edit::Ban(prefix, Origin::Crowdsec, row)
+}
+
+fn is_same_end(row: &BanRow, wanted: &Wanted) -> bool {
+    row.until.as_nanos().abs_diff(wanted.until.as_nanos()) < SAME_END_NS
+}
