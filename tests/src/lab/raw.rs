@@ -130,13 +130,7 @@ impl Receiver {
 fn socket(protocol: libc::c_int, interface: &str) -> Result<OwnedFd> {
     let protocol = u16::try_from(protocol)?.to_be();
     // SAFETY: takes no pointers.
-    let socket = unsafe {
-        libc::socket(
-            libc::AF_PACKET,
-            libc::SOCK_RAW | libc::SOCK_CLOEXEC,
-            0,
-        )
-    };
+    let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     ensure!(
         socket >= 0,
         "opening a raw socket: {}",
