@@ -7,7 +7,7 @@ mod tun;
 
 use std::{
     fs::{self, File},
-    os::fd::AsRawFd,
+    os::{fd::AsRawFd, unix::process::CommandExt as _},
     process::{self, Command},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
     thread,
@@ -162,8 +162,10 @@ impl Drop for Namespace {
 
 fn run(program: &str, arguments: &[&str]) -> Result<String> {
     let command = || format!("{program} {}", arguments.join(" "));
+    // Ctrl-C goes to a whole process group: in its own, `ip` is not stopped halfway.
     let output = Command::new(program)
         .args(arguments)
+        .process_group(0)
         .output()
         .with_context(command)?;
     ensure!(

@@ -14,8 +14,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::{INTERFACE, Namespace};
 
-/// Bytes of frames that wait to be received.
-const BUFFER_BYTES: libc::c_int = 8 << 20;
+/// Bytes of frames that wait to be received while this process has no CPU.
+const BUFFER_BYTES: libc::c_int = 64 << 20;
 
 /// How long a link can stay full.
 const FULL_MAX: Duration = Duration::from_secs(10);
@@ -109,6 +109,25 @@ impl Receiver {
             frames += 1;
         }
         Ok(frames)
+    }
+
+    /// How many frames found no room, since this was last asked.
+    pub fn lost(&self) -> Result<u32> {
+        // SAFETY: zeroes are valid statistics.
+        let mut statistics: libc::tpacket_stats = unsafe { std::mem::zeroed() };
+        let mut bytes = libc::socklen_t::try_from(size_of_val(&statistics))?;
+        // SAFETY: both outlive the call, and there is room for as many bytes.
+        let result = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut bytes,
+            )
+        };
+        ensure!(result == 0, "asking for losses: {}", Error::last_os_error());
+        Ok(statistics.tp_drops)
     }
 
     fn is_readable(&self, patience: Duration) -> Result<bool> {

@@ -14,7 +14,11 @@ pub struct Program {
 }
 
 /// What the demo runs, and the tests too.
-pub const FOR_DEMO: &[Program] = &[Program::new("ip", "iproute2")];
+pub const FOR_DEMO: &[Program] = &[
+    Program::new("curl", "curl"),
+    Program::new("ip", "iproute2"),
+    Program::new("nsenter", "util-linux"),
+];
 
 /// What the benchmark measures beside this program.
 pub const FOR_BENCH: &[Program] = &[
@@ -39,7 +43,6 @@ pub const FOR_KERNELS: &[Program] = &[
 /// What the tests alone run.
 pub const FOR_TESTS: &[Program] = &[
     Program::new("bpftool", "bpftool"),
-    Program::new("curl", "curl"),
     Program::new("hping3", "hping3"),
     Program::new("ping", "iputils-ping"),
     Program::new("prometheus", PROMETHEUS),

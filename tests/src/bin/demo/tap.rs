@@ -13,19 +13,15 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
+use ratelimit_tests::{Lab, lab::Receiver as Socket};
 
-use super::{
-    frame, interrupt,
-    lab::{INTERFACE, Lab},
-    packet_socket::PacketSocket,
-    wire::Wire,
-};
+use super::{frame, interrupt, wire::Wire};
 
 /// How long a marker may be on its way.
 const MARKER_MAX: Duration = Duration::from_secs(10);
 const MARKER_POLL: Duration = Duration::from_millis(100);
-/// No frame is longer.
-const FRAME_BYTES_MAX: usize = 65_536;
+/// How long a receive waits, so that its thread looks up now and then.
+const RECEIVE_MAX: Duration = Duration::from_millis(20);
 
 /// What arrived.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +60,7 @@ pub struct Tap {
 impl Tap {
     /// Starts to count.
     pub fn open(lab: &Lab) -> Result<Self> {
-        let socket = lab.host.inside(|| PacketSocket::receiving(INTERFACE))?;
+        let socket = Socket::new(&lab.near)?;
         let (arrivals, stop) = (Arc::default(), Arc::default());
         let (marker, markers) = mpsc::channel();
         let counter = Counter {
@@ -109,7 +105,7 @@ impl Tap {
     }
 
     /// Stops counting.
-    pub fn close(mut self) -> Result<()> {
+    pub fn close(&mut self) -> Result<()> {
         self.join()
     }
 
@@ -132,26 +128,25 @@ impl Drop for Tap {
 }
 
 struct Counter {
-    socket: PacketSocket,
+    socket: Socket,
     arrivals: Arc<Mutex<Arrivals>>,
     marker: Sender<u32>,
     stop: Arc<AtomicBool>,
 }
 
 impl Counter {
-    fn run(self) -> Result<()> {
-        let mut buffer = vec![0; FRAME_BYTES_MAX];
+    fn run(mut self) -> Result<()> {
         while !self.stop.load(Ordering::Relaxed) {
-            let Some(frame) = self.socket.receive(&mut buffer).context("receiving")? else {
+            let Some(frame) = self.socket.next(RECEIVE_MAX)? else {
                 continue;
             };
-            lock(&self.arrivals).add(frame);
-            if let Some(number) = frame::marker_number(frame) {
+            lock(&self.arrivals).add(&frame);
+            if let Some(number) = frame::marker_number(&frame) {
                 // Nobody waits for it any more when the demo ends early.
                 let _ = self.marker.send(number);
             }
         }
-        match self.socket.overflowed().context("asking for losses")? {
+        match self.socket.lost()? {
             0 => Ok(()),
             lost => bail!("{lost} frames arrived and were not counted: this machine was too busy"),
         }

@@ -8,20 +8,21 @@ use std::{
 };
 
 use anyhow::Result;
+use ratelimit_tests::exactness::bracketed::Bracket;
 
-use super::{oracle::Passage, plan::Flow, wire::Wire};
+use super::{plan::Flow, wire::Wire};
 
 /// A source that was held up longer does not catch up: it would be faster than its pace.
 const LATE_MAX: Duration = Duration::from_millis(5);
 
-/// Sends for `duration`, counting in `sent`, and answers the passages of each flow. One thread does it all, so that the
+/// Sends for `duration`, counting in `sent`, and answers when the kernel looked at the packets of each flow. One thread does it all, so that the
 /// frames are looked at in the order in which they were sent.
 pub fn send(
     wire: &Wire,
     flows: &[Flow],
     duration: Duration,
     sent: &[AtomicU64],
-) -> Result<Vec<Vec<Passage>>> {
+) -> Result<Vec<Vec<Bracket>>> {
     let start = Instant::now();
     let mut lanes: Vec<Lane> = iter::zip(flows, sent)
         .map(|(flow, sent)| Lane::new(flow, sent, start))
@@ -33,7 +34,7 @@ pub fn send(
         thread::sleep(lane.due.saturating_duration_since(Instant::now()));
         lane.send(wire)?;
     }
-    Ok(lanes.into_iter().map(|lane| lane.passages).collect())
+    Ok(lanes.into_iter().map(|lane| lane.brackets).collect())
 }
 
 /// What one flow has sent, and when it sends next.
@@ -42,7 +43,7 @@ struct Lane<'f> {
     gap: Duration,
     due: Instant,
     sent: &'f AtomicU64,
-    passages: Vec<Passage>,
+    brackets: Vec<Bracket>,
 }
 
 impl<'f> Lane<'f> {
@@ -52,7 +53,7 @@ impl<'f> Lane<'f> {
             gap: flow.gap,
             due: start,
             sent,
-            passages: Vec::new(),
+            brackets: Vec::new(),
         }
     }
 
@@ -62,10 +63,10 @@ impl<'f> Lane<'f> {
         if now.saturating_duration_since(self.due) > LATE_MAX {
             self.due = now;
         }
-        let frame = &self.frames[self.passages.len() % self.frames.len()];
+        let frame = &self.frames[self.brackets.len() % self.frames.len()];
         // Counted first: at no time has more arrived than was sent.
         self.sent.fetch_add(1, Ordering::Relaxed);
-        self.passages.push(wire.send(frame)?);
+        self.brackets.push(wire.send(frame)?);
         self.due += self.gap;
         Ok(())
     }

@@ -21,17 +21,17 @@ pub fn run(stage: &mut Stage) -> Result<()> {
     let source = SOURCE.to_string();
     send(stage, "before the ban", PACKETS)?;
     let ban = ["ban", &source, "--for", "10m", "--reason", "demo"];
-    stage.rlctl.type_in(&ban, 0)?;
-    stage.rlctl.type_in(&["check", &source], BLOCKED)?;
+    stage.type_in(&ban, 0)?;
+    stage.type_in(&["check", &source], BLOCKED)?;
     println!("(exit code {BLOCKED}: blocked)");
     send(stage, "during the ban", 0)?;
-    stage.rlctl.type_in(&["unban", &source], 0)?;
+    stage.type_in(&["unban", &source], 0)?;
     send(stage, "after the ban", PACKETS)
 }
 
 fn send(stage: &mut Stage, when: &str, expected: u64) -> Result<()> {
     let source = IpAddr::from(SOURCE);
-    let frame = frame::build(source, Protocol::Tcp, 0);
+    let frame = frame::from(source, Protocol::Tcp, None).build();
     let before = stage.tap.arrivals().of(&[source]);
     for _ in 0..PACKETS {
         stage.wire.send(&frame)?;

@@ -2,16 +2,15 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use super::{
-    frame::{self, Protocol},
-    oracle::Limit,
-};
+use ratelimit_tests::lab::INTERFACE;
+
+use super::frame::{self, Protocol};
 
 /// How long all of them send: every source over its limit fills its seventh window well before the end.
 pub const DURATION: Duration = Duration::from_millis(6600);
 
-/// The part of the configuration that says who may send how much.
-pub const POLICIES: &str = r#"[policy.default]
+/// Who may send how much.
+const POLICIES: &str = r#"[policy.default]
 limits = [{ packets = 100, per = "1s" }]
 
 [policy.partner]
@@ -21,6 +20,13 @@ limits = [{ bytes = "50kB", per = "1s" }]
 [allow]
 sources = ["192.0.2.10"]
 "#;
+
+/// What a source may send in a second.
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    Packets(u64),
+    Bytes(u64),
+}
 
 const DEFAULT: Option<Limit> = Some(Limit::Packets(100));
 const PARTNER: Option<Limit> = Some(Limit::Bytes(50_000));
@@ -38,10 +44,15 @@ pub struct Flow {
     /// The time between two packets.
     pub gap: Duration,
     /// What it may send.
-    pub limit: Option<Limit>,
+    limit: Option<Limit>,
     protocol: Protocol,
     frame_bytes: Option<usize>,
     vlan: Option<u16>,
+}
+
+/// What the daemon is configured with, as it is shown to the user.
+pub fn configuration() -> String {
+    format!("on_stop = \"detach\"\n\n[[interface]]\nname = \"{INTERFACE}\"\n\n{POLICIES}")
 }
 
 /// The flows, each with one thing to show.
@@ -116,16 +127,19 @@ impl Flow {
         }
     }
 
+    /// The packets that it may send in a second; `None` for any number.
+    pub fn packets_max(&self) -> Option<u64> {
+        self.limit.map(|limit| match (limit, self.frame_bytes) {
+            (Limit::Packets(amount), _) => amount,
+            (Limit::Bytes(amount), bytes) => amount / bytes.map_or(1, |bytes| bytes as u64),
+        })
+    }
+
     /// A frame from each of its hosts.
     pub fn frames(&self) -> Vec<Vec<u8>> {
         let frames = self.hosts.iter().map(|&host| {
-            let empty = frame::build(host, self.protocol, 0);
-            let payload_bytes = self.frame_bytes.map_or(0, |bytes| bytes - empty.len());
-            let frame = frame::build(host, self.protocol, payload_bytes);
-            match self.vlan {
-                Some(id) => frame::tagged(frame, id),
-                None => frame,
-            }
+            let frame = frame::from(host, self.protocol, self.vlan);
+            frame.pad_to(self.frame_bytes.unwrap_or(0)).build()
         });
         frames.collect()
     }

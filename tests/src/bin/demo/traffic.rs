@@ -2,7 +2,6 @@
 
 use std::{
     iter,
-    ops::RangeInclusive,
     sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
@@ -11,7 +10,7 @@ use std::{
 use anyhow::{Result, anyhow};
 
 use super::{
-    oracle::{self, Passage},
+    oracle,
     plan::{self, Flow},
     screen::{Screen, bar},
     sender,
@@ -30,34 +29,29 @@ pub fn run(stage: &mut Stage) -> Result<()> {
         .screen
         .heading(&format!("All sources at once, for {seconds} s"));
     let board = Board::new();
-    let passages = thread::scope(|scope| {
+    let brackets = thread::scope(|scope| {
         let sender =
             scope.spawn(|| sender::send(&stage.wire, &board.flows, plan::DURATION, &board.sent));
         show_until(&mut stage.screen, &stage.tap, &board, || {
             sender.is_finished()
         })?;
-        let passages = sender.join();
-        passages.map_err(|_| anyhow!("the sending thread panicked"))?
+        let brackets = sender.join();
+        brackets.map_err(|_| anyhow!("the sending thread panicked"))?
     })?;
     let arrivals = stage.tap.settled(&stage.wire)?;
-    let marks: Vec<String> = iter::zip(&board.flows, &passages)
-        .map(|(flow, passages)| {
+    let marks: Vec<String> = iter::zip(&board.flows, &brackets)
+        .map(|(flow, brackets)| {
             let arrived = arrivals.of(&flow.hosts);
-            let answer = stage
-                .figures
-                .check(flow.source, &expected(flow, passages), arrived);
+            let answer = stage.figures.check(
+                flow.source,
+                &oracle::admitted(flow.packets_max(), brackets),
+                arrived,
+            );
             stage.screen.mark(&answer)
         })
         .collect();
     stage.screen.finish(&board.rows(&arrivals, &marks))?;
     Ok(())
-}
-
-fn expected(flow: &Flow, passages: &[Passage]) -> RangeInclusive<u64> {
-    match flow.limit {
-        Some(limit) => oracle::admitted(limit, passages),
-        None => oracle::all(passages),
-    }
 }
 
 fn show_until(
