@@ -40,7 +40,7 @@ pub struct Arguments {
         help_heading = "Global options",
         value_name = "PATH",
         env = "RATELIMIT_SOCKET",
-        default_value = "/run/ratelimit/control.sock"
+        default_value = SOCKET
     )]
     pub socket: PathBuf,
     /// What to do.
@@ -48,12 +48,19 @@ pub struct Arguments {
     pub verb: Verb,
 }
 
+/// Where the daemon listens.
+pub const SOCKET: &str = "/run/ratelimit/control.sock";
+
 const EXAMPLES: &str = "\
 Examples:
   rlctl status                            whether it works, and on which interfaces
   rlctl check 203.0.113.7                 why packets of this address are dropped
   rlctl ban 203.0.113.7 --for 10m         drop all its packets for ten minutes
-  rlctl top                               the busiest sources";
+  rlctl top                               the busiest sources
+
+Completion after Tab, also for the names of lists:
+  source <(COMPLETE=bash rlctl)           in ~/.bashrc, and the same with zsh in ~/.zshrc
+  COMPLETE=fish rlctl | source            in ~/.config/fish/config.fish";
 
 /// What `rlctl` can do.
 #[derive(Debug, Subcommand)]
@@ -388,6 +395,12 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn the_manual_says_what_the_help_says() {
+        let related = ["ratelimitd(8)", "ratelimit.toml(5)"];
+        manual::committed(&manual::pages(Arguments::command(), "1", &related));
     }
 
     #[test]

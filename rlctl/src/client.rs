@@ -73,6 +73,11 @@ impl Client {
         }
     }
 
+    /// The same, for one who waits no longer than that.
+    pub fn within(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
     /// Another one of the same daemon.
     pub fn another(&self) -> Self {
         Self::new(self.socket.clone())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use ratelimit_core::{api::ExportFormat, lists::Action};
 
-use crate::term::Term;
+use crate::{completions, term::Term};
 
 /// `import FILE|- [--list NAME | --ban | --allow]`
 #[derive(Args, Debug)]
@@ -22,7 +22,7 @@ pub struct ImportArguments {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Replace the list of this name
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["ban", "allow"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["ban", "allow"], add = completions::imported_lists())]
     pub list: Option<String>,
     /// What happens to the sources on the list
     #[arg(long, value_name = "ACTION", requires = "list", default_value = "ban")]
@@ -97,7 +97,7 @@ Formats, recognized by content:
 )]
 pub struct ExportArguments {
     /// The list of this name
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["bans", "allows", "all"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["bans", "allows", "all"], add = completions::lists())]
     pub list: Option<String>,
     /// Bans of any origin, without those of lists
     #[arg(long, conflicts_with_all = ["allows", "all"])]
@@ -120,6 +120,7 @@ pub enum ListsVerb {
     #[command(after_help = "Examples:\n  rlctl lists rm spamhaus")]
     Rm {
         /// Its name
+        #[arg(add = completions::imported_lists())]
         name: String,
     },
 }

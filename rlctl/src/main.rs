@@ -7,6 +7,7 @@ mod capture_arguments;
 mod chunks;
 mod client;
 mod commands;
+mod completions;
 mod exit_code;
 mod failure;
 mod input;
@@ -33,6 +34,7 @@ use self::{
 };
 
 fn main() -> process::ExitCode {
+    completions::answer();
     run(&env::args_os().collect::<Vec<_>>()).into()
 }
 

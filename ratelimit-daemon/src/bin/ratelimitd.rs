@@ -88,3 +88,16 @@ fn start_log() {
         .with_target(false)
         .init();
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_manual_says_what_the_help_says() {
+        let related = ["rlctl(1)", "ratelimit.toml(5)"];
+        manual::committed(&manual::pages(Command::command(), "8", &related));
+    }
+}

@@ -109,6 +109,24 @@ impl Daemon {
         }
     }
 
+    /// What a bash proposes after Tab behind this line, which ends with the word that is typed.
+    pub fn completed(&self, line: &str) -> Vec<String> {
+        let script = "source <(COMPLETE=bash \"$RLCTL\")
+            mapfile -t -d ' ' COMP_WORDS < <(printf %s \"$LINE\")
+            COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+            _clap_complete_rlctl rlctl \"${COMP_WORDS[-1]}\"
+            printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let output = Command::new("bash")
+            .args(["-c", script])
+            .env("RLCTL", binary("rlctl"))
+            .env("RATELIMIT_SOCKET", self.path("control.sock"))
+            .env("LINE", line)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        said.split_whitespace().map(str::to_owned).collect()
+    }
+
     /// Reads the files of lists that are due, as the daemon does each second.
     pub fn read_due(&self) {
         let due = self

@@ -1,5 +1,6 @@
 //! The real `rlctl` and the real daemon, but for its tables, which are in memory: lists in and out.
 
+mod completed;
 mod daemon;
 mod exported;
 mod files;

@@ -44,6 +44,7 @@ pub const FOR_KERNELS: &[Program] = &[
 pub const FOR_TESTS: &[Program] = &[
     Program::new("bpftool", "bpftool"),
     Program::new("hping3", "hping3"),
+    Program::new("mandoc", "mandoc"),
     Program::new("ping", "iputils-ping"),
     Program::new("prometheus", PROMETHEUS),
     Program::new("promtool", PROMETHEUS),

@@ -1,0 +1,18 @@
+//! What a shell proposes after Tab.
+
+use super::*;
+
+#[test]
+fn a_shell_proposes_verbs_and_the_lists_that_there_are() {
+    let list = "[list.drop]\nfile = \"$DIR/drop.txt\"\n";
+    let files = [("drop.txt", "192.0.2.1\n"), ("other.txt", "192.0.2.2\n")];
+    let daemon = Daemon::start(list, &files);
+    ok(&daemon, &["import", "$DIR/other.txt", "--list", "dragnet"]);
+    assert_eq!(daemon.completed("rlctl un"), ["unban"]);
+    assert_eq!(daemon.completed("rlctl lists rm dr"), ["dragnet"]);
+    assert_eq!(
+        daemon.completed("rlctl export --list dr"),
+        ["dragnet", "drop"]
+    );
+    assert_eq!(daemon.completed("rlctl ban --fo"), ["--for", "--force"]);
+}
