@@ -22,7 +22,10 @@ pub use self::{
     offences::Offence,
     rows::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
 };
-use self::{list::List, offences::Offences};
+use self::{
+    list::{Difference, List},
+    offences::Offences,
+};
 use crate::{
     ban::BanSpec,
     config::Config,
@@ -175,6 +178,27 @@ impl Intent {
             detected: 0,
             ends: BTreeSet::new(),
         }
+    }
+
+    /// What is different when `list` takes the place of the one with its name, and the change that does it; none where
+    /// nothing is.
+    #[must_use]
+    pub fn list_edit(&self, name: &Arc<str>, mut list: Option<List>) -> (Difference, Option<Edit>) {
+        let before = self.lists.get(name);
+        let difference = List::replace(before.map(|list| &**list), list.as_mut());
+        let same = match (before, &list) {
+            (Some(before), Some(after)) => {
+                before.file == after.file && before.action == after.action
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        if same && difference.is_empty() {
+            return (difference, None);
+        }
+        let touched: Arc<[Prefix]> = difference.touched.as_slice().into();
+        let edit = Edit::List(Arc::clone(name), list.map(Arc::new), touched);
+        (difference, Some(edit))
     }
 
     /// Takes all bans at once: trees that are made of what is in order are made faster, and are full.

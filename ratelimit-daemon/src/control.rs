@@ -8,14 +8,12 @@
 
 mod adopt;
 mod apply;
-mod attacks;
 mod busy;
 mod candidate;
 mod change_log;
 mod commands;
 mod configured_lists;
 mod controller;
-mod detected;
 mod enforcer;
 mod event_log;
 mod evictions;
@@ -29,7 +27,6 @@ mod kept;
 mod kernel;
 mod last_good;
 mod left_out;
-mod limited;
 mod links;
 mod list_copies;
 mod list_files;
@@ -58,13 +55,11 @@ mod trial;
 mod troubles;
 mod unwritten;
 
-pub use attacks::Attacks;
 pub use busy::{BusyWith, asked_as};
 pub use candidate::{Candidate, read_again, read_before, read_request};
 pub use controller::{CONFIGURATION, Controller, Reloads};
-pub use detected::Detections;
 pub use enforcer::verify::{ByKind, Kind};
-pub use feeds::Feed;
+pub use feeds::{Feed, detected::Detections};
 pub use handle::{Handle, Unanswered};
 pub use history::look;
 pub use journal::Journal;

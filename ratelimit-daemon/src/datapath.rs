@@ -40,7 +40,7 @@ use ratelimit_common::{
     new_sources::Budget,
 };
 use ratelimit_core::{
-    api::MapStatus,
+    api::{MapStatus, Refused},
     class_tables::{ClassArray, ClassTables},
     config::Interface,
     ip_family::IpFamily,
@@ -95,6 +95,12 @@ pub enum DatapathError {
         /// Why it failed.
         source: std::io::Error,
     },
+}
+
+impl From<DatapathError> for Refused {
+    fn from(error: DatapathError) -> Self {
+        anyhow::Error::from(error).into()
+    }
 }
 
 /// Packets under one verdict on one interface.
@@ -279,7 +285,7 @@ pub trait Datapath: Send {
     /// Takes one ban for the daemon out of those that it and policies made of such sources in a minute, where the budget has one
     /// left.
     fn take_ban(
-        &mut self,
+        &self,
         budgets: BanBudgets,
         standing: Standing,
         now: Instant,

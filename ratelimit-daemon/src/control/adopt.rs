@@ -226,7 +226,7 @@ impl State {
         let file = Some((&*name).into());
         let list = List::new(action, file, Timestamp::now(), AUTHOR.into());
         let list = list.with_entries(entries.into_values().collect(), reasons);
-        let (_, edit) = self.list_edit(&name, Some(list));
+        let (_, edit) = self.intent.list_edit(&name, Some(list));
         self.make_intended(edit.as_slice());
         edit
     }
@@ -256,7 +256,7 @@ impl Controller {
         if !(are_read && has_answered) {
             return;
         }
-        let gone = kept.map(|name| self.state.list_edit(&name.into(), None));
+        let gone = kept.map(|name| self.state.intent.list_edit(&name.into(), None));
         let entries: usize = gone.iter().map(|(difference, _)| difference.removed).sum();
         let edits: Vec<Edit> = gone.into_iter().filter_map(|(_, edit)| edit).collect();
         match self.state.edit(edits) {

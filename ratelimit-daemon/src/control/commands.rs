@@ -99,6 +99,7 @@ impl Controller {
     pub fn unban(&mut self, request: PrefixesRequest, author: &str) -> Result<Changed, Refused> {
         require_prefixes(&request.prefixes)?;
         // What the kernel has banned a moment ago is ended as well.
+        self.detections.look_again();
         self.take_detected()?;
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();

@@ -12,10 +12,9 @@ use ratelimit_core::{
 };
 
 use super::{
-    adopt,
     controller::Controller,
     list_files::{Deadline, ListFile},
-    lists::told,
+    lists::{from_file, not_named, told},
     state::State,
 };
 
@@ -79,18 +78,14 @@ impl State {
     /// The changes from the lists that there are to those of `config`: lists of files that it does not name are taken away.
     pub(super) fn list_changes(&self, config: &Config, lists: ConfiguredLists) -> ListChanges {
         let mut changes = ListChanges::default();
-        for (name, list) in self.intent.lists() {
-            // What was kept from the kernel goes when the others were read.
-            let is_kept = adopt::is_kept(name);
-            if list.file.is_some() && !is_kept && !config.lists.contains_key(&**name) {
-                let (difference, edit) = self.list_edit(name, None);
-                changes.edits.extend(edit);
-                changes.gone.push((Arc::clone(name), difference.removed));
-            }
+        for name in not_named(&self.intent, config) {
+            let (difference, edit) = self.intent.list_edit(&name, None);
+            changes.edits.extend(edit);
+            changes.gone.push((name, difference.removed));
         }
         for (name, (file, reading)) in lists.0 {
             let bad = reading.bad.count;
-            let (difference, edit) = self.list_from_file(&file, reading);
+            let (difference, edit) = from_file(&self.intent, &file, reading);
             changes.edits.extend(edit);
             changes.read.push((name, bad, difference));
         }

@@ -5,7 +5,9 @@
 
 use jiff::Timestamp;
 use ratelimit_core::{
+    api::Refused,
     config::{Config, Crowdsec},
+    detection::{Answer, Attack, Rules, Step},
     intent::Edit,
 };
 use tokio::sync::{mpsc, watch};
@@ -13,13 +15,16 @@ use tracing::warn;
 
 use super::{
     apply::Trials,
-    attacks::Attacks,
     configured_lists::ConfiguredLists,
-    detected::Detections,
-    feeds::{crowdsec::CrowdsecFeed, ended::Ended},
+    feeds::{
+        attacks::Attacks,
+        crowdsec::CrowdsecFeed,
+        detected::Detections,
+        ended::{Ended, EndedEntries},
+        lists::ListFiles,
+    },
     history::History,
     last_good::LastGood,
-    list_files::ListFiles,
     metrics_port::MetricsPort,
     progress::Progress,
     reconcile::Comparisons,
@@ -47,8 +52,7 @@ pub struct Controller {
     pub(super) progress: Progress,
     pub(super) history: History,
     pub(super) list_files: ListFiles,
-    /// When entries of lists that have ended were last forgotten.
-    pub(super) pruned: std::time::Instant,
+    pub(super) ended_entries: EndedEntries,
     pub(super) comparisons: Comparisons,
     pub(super) crowdsec: CrowdsecFeed,
     pub(super) trials: Trials,
@@ -103,7 +107,7 @@ impl Controller {
             progress,
             history,
             list_files: ListFiles::default(),
-            pruned: std::time::Instant::now(),
+            ended_entries: EndedEntries::default(),
             comparisons: Comparisons::default(),
             crowdsec: CrowdsecFeed::new(state.intent.config.crowdsec.clone()),
             links: Links::default(),
@@ -116,12 +120,7 @@ impl Controller {
         };
         // What went wrong is logged; the lists stay as they were.
         controller.read_lists();
-        if let Err(refused) = controller.take_detected() {
-            warn!(
-                error = refused.error,
-                "bans by policies stay with the kernel alone"
-            );
-        }
+        controller.take_missed();
         Ok(controller)
     }
 
@@ -149,6 +148,52 @@ impl Controller {
         self.crowdsec
             .wish(self.state.intent.config.crowdsec.as_ref());
         answer
+    }
+
+    /// Takes over the bans that policies made, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// Why they stay with the kernel alone, where they hold all the same.
+    pub(super) fn take_detected(&mut self) -> Result<(), Refused> {
+        self.state.take(&mut self.detections)?;
+        let taken = self.detections.taken();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let datapath = self.state.enforcer.datapath_mut();
+        datapath.forget_detected(&taken).map_err(|error| {
+            self.detections.look_again();
+            Refused::from(error)
+        })
+    }
+
+    /// The same when the kernel has counted bans of which no event came.
+    pub fn take_missed(&mut self) {
+        if let Err(refused) = self.take_detected() {
+            warn!(
+                error = refused.error,
+                "bans by policies stay with the kernel alone"
+            );
+        }
+    }
+
+    /// What is looked for.
+    #[must_use]
+    pub fn attack_rules(&self) -> Rules {
+        self.state.intent.config.attacks.clone()
+    }
+
+    /// Takes over what was found, and bans or limits the sources that are to be.
+    pub fn note_attacks(&mut self, step: &Step, going_on: Vec<Attack>) {
+        let observe = self.state.intent.config.observe;
+        self.attacks.note(step, going_on, observe);
+        for answer in [Answer::Ban, Answer::Limit] {
+            let may_answer = || self.state.may_answer();
+            self.attacks
+                .answer(&self.state, answer, clock::now(), may_answer);
+            let _ = self.state.take(&mut self.attacks);
+        }
     }
 
     /// Which API of `CrowdSec` is to be followed, now and after each reload.
@@ -219,12 +264,7 @@ impl Controller {
 
     /// Forgets entries of lists that have ended.
     pub fn tick_lists(&mut self) {
-        if let Err(refused) = self.forget_ended_entries(clock::now()) {
-            warn!(
-                error = refused.error,
-                "entries of lists that ended could not be forgotten"
-            );
-        }
+        let _ = self.state.take(&mut self.ended_entries);
     }
 }
 

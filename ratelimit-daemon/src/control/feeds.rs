@@ -2,8 +2,11 @@
 //!
 //! It never writes to the kernel or the database: [`State::take`] makes what it proposes.
 
+pub mod attacks;
 pub mod crowdsec;
+pub mod detected;
 pub mod ended;
+pub mod lists;
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
@@ -39,7 +42,20 @@ impl State {
     ///
     /// Why none of them was made. The feed has been told.
     pub fn take(&mut self, feed: &mut impl Feed) -> Result<Changed, Refused> {
-        let answer = match feed.due(self, clock::now()) {
+        self.take_at(feed, clock::now())
+    }
+
+    /// The same at another time.
+    ///
+    /// # Errors
+    ///
+    /// As [`take`](Self::take).
+    pub(super) fn take_at(
+        &mut self,
+        feed: &mut impl Feed,
+        now: Instant,
+    ) -> Result<Changed, Refused> {
+        let answer = match feed.due(self, now) {
             Ok(edits) if edits.is_empty() => Ok(Changed::default()),
             Ok(edits) => self.apply(edits, feed.cause()),
             Err(refused) => Err(refused),

@@ -195,7 +195,7 @@ impl Controller {
     /// The policies under which to look at sources; `None` while an attack is going on: its sources are not those that limits are
     /// for.
     pub(super) fn begin_look(&self) -> Option<Arc<Policies>> {
-        let is_quiet = self.attack_views().is_empty();
+        let is_quiet = self.attacks.is_quiet();
         is_quiet.then(|| Arc::clone(&self.state.policies))
     }
 

@@ -16,7 +16,13 @@ use ratelimit_core::{
 };
 use tracing::info;
 
-use super::{controller::Controller, lists::fill, state::State, term};
+use super::{
+    controller::Controller,
+    lists::{fill, require_no_file},
+    queries::lists::spared,
+    state::State,
+    term,
+};
 use crate::{clock, protected::Word};
 
 /// Where an entry goes.
@@ -114,8 +120,8 @@ impl State {
         let (list, merged) = fill(list, entries, reasons, ends);
         answer.duplicates += merged.duplicates;
         answer.covered += merged.covered;
-        answer.spared.add(self.spared_of(&list));
-        let (difference, edit) = self.list_edit(name, Some(list));
+        answer.spared.add(spared(self, &list));
+        let (difference, edit) = self.intent.list_edit(name, Some(list));
         answer.targets.push(told(
             Origin::List(Arc::clone(name)).to_string(),
             &difference,
@@ -284,7 +290,7 @@ impl State {
             return Err(Refused::because(format!("`{name}` is no name for a list"))
                 .hint("write letters, digits, `-` and `_`"));
         }
-        self.require_no_file(name)?;
+        require_no_file(&self.intent.config, name)?;
         Ok(name.into())
     }
 }

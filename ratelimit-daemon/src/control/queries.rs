@@ -4,6 +4,7 @@ pub mod check;
 mod covering;
 pub mod export;
 mod limit_state;
+pub mod lists;
 pub mod new_sources;
 pub mod preview;
 pub mod suggest;

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow};
+use ratelimit_common::Standing;
 use ratelimit_core::{
     api::{Changed, ClockStatus, KernelClock, Refused},
     compile::{
@@ -466,6 +467,19 @@ impl State {
         let mut edits = self.intent.ended(clock::now());
         self.intent.edit_all(&mut edits);
         self.unwritten.write(&edits, &self.intent, &mut self.store);
+    }
+
+    /// Takes one ban or limit of this minute, if there is one left. What samples show of a source is what came without a
+    /// connection, so its address may be forged.
+    pub(super) fn may_answer(&self) -> bool {
+        let budgets = compile::detection_limit(&self.intent.config);
+        let datapath = self.enforcer.datapath();
+        let answer = datapath.take_ban(budgets, Standing::Unverified, clock::now());
+        answer.unwrap_or_else(|error| {
+            let error = error.to_string();
+            warn!(error, "the bans of this minute could not be counted");
+            false
+        })
     }
 
     /// What changes came to, of which these take them back.

@@ -411,7 +411,7 @@ impl Datapath for Kernel {
     }
 
     fn take_ban(
-        &mut self,
+        &self,
         budgets: BanBudgets,
         standing: Standing,
         now: Instant,

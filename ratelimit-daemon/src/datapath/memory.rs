@@ -410,7 +410,7 @@ impl Datapath for Shared {
     }
 
     fn take_ban(
-        &mut self,
+        &self,
         budgets: BanBudgets,
         standing: Standing,
         now: Instant,

@@ -1,11 +1,14 @@
 //! What is over: bans, allows and limits, and sources that were quiet for long enough.
 //!
-//! The kernel ends them by itself. The database forgets them later, and a daemon that starts forgets them too.
+//! The kernel ends them by itself, as it does entries of lists. The database forgets them later, and a daemon that starts forgets them too.
+
+use std::time::Duration;
 
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{Changed, Refused},
     intent::Edit,
+    lists::Action,
 };
 use tracing::warn;
 
@@ -29,6 +32,55 @@ impl Feed for Ended {
     fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
         if let Err(refused) = answer {
             warn!(error = refused.error, "what is over could not be ended");
+        }
+    }
+}
+
+/// How often entries of lists that have ended are forgotten.
+const PRUNE: Duration = Duration::from_mins(1);
+
+/// The entries of lists that have ended: at once, where they allow, and else from time to time, because the kernel lets nobody be
+/// banned by them.
+pub struct EndedEntries {
+    /// When they were last forgotten.
+    pruned: std::time::Instant,
+}
+
+impl Default for EndedEntries {
+    /// As if they had been a moment ago.
+    fn default() -> Self {
+        Self {
+            pruned: std::time::Instant::now(),
+        }
+    }
+}
+
+impl Feed for EndedEntries {
+    fn due(&mut self, state: &State, now: Instant) -> Result<Vec<Edit>, Refused> {
+        let may_wait = self.pruned.elapsed() < PRUNE;
+        let lists = state.intent.lists().iter();
+        let due = lists.filter(|(_, list)| {
+            list.soonest_end() <= now && (list.action == Action::Allow || !may_wait)
+        });
+        let left = due.map(|(name, list)| (name, list.without_ended(now)));
+        let edits = left.filter_map(|(name, list)| state.intent.list_edit(name, Some(list)).1);
+        let edits: Vec<Edit> = edits.collect();
+        if !edits.is_empty() {
+            self.pruned = std::time::Instant::now();
+        }
+        Ok(edits)
+    }
+
+    fn cause(&self) -> Cause<'_> {
+        Cause::Time
+    }
+
+    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
+        if let Err(refused) = answer {
+            warn!(
+                error = refused.error,
+                "entries of lists that ended could not be forgotten"
+            );
         }
     }
 }

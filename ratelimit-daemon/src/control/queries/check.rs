@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use ratelimit_common::{ClassSet, DropReason, Instant, PassReason, Verdict};
 use ratelimit_core::{
     api::{
-        Ban, Check, ClassVerdict, Covering, Entry, LimitState, NOT_ENFORCED, Refused, WiderLimits,
+        Ban, Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, NOT_ENFORCED,
+        Refused, StrikesView, WiderLimits,
     },
-    intent::BanRow,
+    intent::{BanRow, FOREVER},
     ip_family::IpFamily,
     lists::Action,
     origin::Origin,
@@ -20,9 +21,14 @@ use super::{
     covering,
     limit_state::SourceState,
     new_sources, preview,
-    views::{self, ban, unreadable},
+    views::{self, ban},
 };
-use crate::{clock, control::state::State, datapath::DatapathError, links::Links};
+use crate::{
+    clock,
+    control::{feeds::detected::Sentence, state::State},
+    datapath::DatapathError,
+    links::Links,
+};
 
 /// What would happen to a packet of `address`.
 ///
@@ -34,7 +40,7 @@ pub fn check(state: &State, links: &Links, address: IpAddr) -> Result<Check, Ref
     let source = views::source_of(state, address);
     let verdict = preview(state, address, ClassSet::NONE, now);
     let matched = state.rules.longest_match(address);
-    let in_kernel = || state.ban_in_kernel(source);
+    let in_kernel = || ban_in_kernel(state, source);
     let ban = ban_of(state, address, now).or_else(in_kernel);
     let ban = ban.filter(|_| verdict_is_ban(verdict));
     let covering = covering::covering(state, address, verdict);
@@ -44,14 +50,15 @@ pub fn check(state: &State, links: &Links, address: IpAddr) -> Result<Check, Ref
     let named = named.or_else(|| Some((DEFAULT, state.policies.get(DEFAULT)?)));
     let datapath = state.enforcer.datapath();
     let refusals = datapath.sources().refusals(source.address());
-    let refusals = refusals.map_err(unreadable)?;
-    let strikes = datapath.strikes(source.address()).map_err(unreadable)?;
+    let refusals = refusals?;
+    let strikes = datapath.strikes(source.address())?;
     let limits = match named {
-        Some((_, named)) => limit_states(state, source, named, now).map_err(unreadable)?,
+        Some((_, named)) => limit_states(state, source, named, now)?,
         None => Vec::new(),
     };
-    let strikes_view = named.and_then(|(_, named)| state.strikes_view(source, named, strikes, now));
-    let wider = wider(state, source, now).map_err(unreadable)?;
+    let strikes_view =
+        named.and_then(|(_, named)| strikes_view(state, source, named, strikes, now));
+    let wider = wider(state, source, now)?;
     let unenforced = links.unenforced();
     let (action, reason) = if links.enforces_anywhere() {
         (verdict.action(), verdict.reason())
@@ -72,9 +79,9 @@ pub fn check(state: &State, links: &Links, address: IpAddr) -> Result<Check, Ref
         },
         ban,
         protected: state.protection.why(address).map(ToString::to_string),
-        lists: state.listed(address.into(), now),
+        lists: listed(state, address.into(), now),
         policy: named.map_or(DEFAULT, |(name, _)| name).to_owned(),
-        limited: state.limited_view(source),
+        limited: limited(state, source),
         limits,
         wider,
         covering,
@@ -86,6 +93,63 @@ pub fn check(state: &State, links: &Links, address: IpAddr) -> Result<Check, Ref
         refused_last: refusals
             .map(|refusals| clock::to_wall(Instant::from_nanos(refusals.last_ns))),
     })
+}
+
+/// The ban of a source that is with the kernel alone.
+fn ban_in_kernel(state: &State, source: Prefix) -> Option<Ban> {
+    let datapath = state.enforcer.datapath();
+    let detected = datapath.detected(source.address()).ok().flatten()?;
+    let row = BanRow {
+        until: Instant::from_nanos(detected.until_ns),
+        ..Sentence::new(state, source, &detected).row()
+    };
+    Some(ban(source, &Origin::Detected, &row))
+}
+
+/// The strikes of a source under its policy, if that bans.
+fn strikes_view(
+    state: &State,
+    source: Prefix,
+    named: &Named,
+    word: u64,
+    now: Instant,
+) -> Option<StrikesView> {
+    let rule = named.policy.ban()?;
+    let offence = state.intent.offence(source);
+    Some(StrikesView {
+        strikes: rule.strikes(word, now),
+        ban: named.ban?,
+        bans: offence.map_or(0, |offence| offence.bans),
+    })
+}
+
+/// The further limit of the narrowest prefix around `source` that has one.
+fn limited(state: &State, source: Prefix) -> Option<Limited> {
+    source.supernets().rev().find_map(|prefix| {
+        let row = state.intent.limited().get(&prefix)?;
+        Some(Limited {
+            prefix,
+            until: clock::to_wall(row.until),
+            since: row.since,
+            kind: row.kind,
+            limit: row.limit.clone(),
+        })
+    })
+}
+
+/// The entries of lists that hold an address.
+fn listed(state: &State, prefix: Prefix, now: Instant) -> Vec<Listed> {
+    let lists = state.intent.lists().iter();
+    let entries = lists.flat_map(|(name, list)| {
+        list.around(prefix, now).map(move |entry| Listed {
+            list: Arc::clone(name),
+            action: list.action,
+            prefix: entry.prefix,
+            until: (entry.until != FOREVER).then(|| clock::to_wall(entry.until)),
+            reason: list.reasons.get(entry.reason).map(str::to_owned),
+        })
+    });
+    entries.collect()
 }
 
 fn preview(state: &State, address: IpAddr, classes: ClassSet, now: Instant) -> Verdict {

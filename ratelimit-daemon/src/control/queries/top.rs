@@ -18,7 +18,6 @@ use self::refused::WhoWasRefused;
 use super::{
     limit_state::SourceState,
     new_sources::{self, Telling},
-    views::unreadable,
 };
 use crate::{
     clock,
@@ -42,7 +41,7 @@ pub async fn top(
     controller: &Handle,
     count: usize,
 ) -> Result<Result<Vec<TopSource>, Refused>, Unanswered> {
-    Ok(find(controller, count).await?.map_err(unreadable))
+    Ok(find(controller, count).await?.map_err(Refused::from))
 }
 
 async fn find(

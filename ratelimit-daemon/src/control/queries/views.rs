@@ -21,7 +21,7 @@ use crate::{
     clock,
     control::{
         controller::{Controller, Reloads},
-        detected::Detections,
+        feeds::detected::Detections,
         handle::{Handle, Unanswered},
         reconcile::Reconciliation,
         reserve::Filling,
@@ -122,7 +122,7 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
             let snapshot = move |controller: &mut Controller| controller.snapshot(sources);
             controller.call(snapshot).await
         }
-        Err(error) => Ok(Err(unreadable(error))),
+        Err(error) => Ok(Err(error.into())),
     }
 }
 
@@ -258,7 +258,7 @@ pub(in crate::control) fn by_hand_of(state: &State, policy: &str) -> Option<ByHa
 ///
 /// When the kernel's tables cannot be read.
 pub fn stats(state: &State) -> Result<Vec<StatsRow>, Refused> {
-    let rows = counters(state).map_err(unreadable)?;
+    let rows = counters(state)?;
     Ok(rows
         .into_iter()
         .map(|(interface, row)| StatsRow {
@@ -339,7 +339,7 @@ impl Controller {
             maps: maps(&self.state, slots),
             bans: count_bans(&self.state),
             detected_bans: self.state.intent.detected(),
-            attacks: self.attack_views(),
+            attacks: self.attacks.views(),
             limited: self.state.intent.limited().len(),
             allows: allows(&self.state).len(),
             lists: self.lists(),
@@ -381,14 +381,9 @@ impl Controller {
     pub fn snapshot(&self, sources: Sources) -> Result<Snapshot, Refused> {
         Ok(Snapshot {
             status: self.status_with(is_compact(&self.state).then_some(sources.held)),
-            counters: counters(&self.state).map_err(unreadable)?,
-            totals: self
-                .state
-                .enforcer
-                .datapath()
-                .totals()
-                .map_err(unreadable)?,
-            tally: self.state.tally()?,
+            counters: counters(&self.state)?,
+            totals: self.state.enforcer.datapath().totals()?,
+            tally: self.state.enforcer.datapath().tally()?,
             detections: self.detections.clone(),
             attacks: self.attacks.found.clone(),
             limited: self.attacks.limited.clone(),
@@ -440,9 +435,4 @@ fn applies_to(role: Role) -> AppliesTo {
         Role::Prefixes(..) => AppliesTo::Prefix,
         Role::Node => AppliesTo::Node,
     }
-}
-
-/// Tables that cannot be read, as a refusal.
-pub(in crate::control) fn unreadable(error: DatapathError) -> Refused {
-    anyhow::Error::from(error).into()
 }

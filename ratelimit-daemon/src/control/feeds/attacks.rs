@@ -1,0 +1,144 @@
+//! The attacks that are going on, and what is done about their sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{AttackView, Changed, Refused},
+    detection::{Answer, Attack, Kind, Step},
+    intent::{BanRow, Edit, LimitedRow, renewed::later},
+    origin::Origin,
+    prefix::Prefix,
+};
+use tracing::{debug, info, warn};
+
+use super::{Feed, detected};
+use crate::{clock, control::state::State};
+
+/// What was found by looking at samples of all packets.
+#[derive(Clone, Debug, Default)]
+pub struct Attacks {
+    going_on: Vec<Attack>,
+    /// How many were found, by kind, since the daemon started.
+    pub found: BTreeMap<Kind, u64>,
+    /// How many sources were limited, by the attack, since the daemon started.
+    pub limited: BTreeMap<Kind, u64>,
+    /// The sources that have part in one by the last step.
+    to_blame: Vec<(Kind, Prefix)>,
+    /// What is due, with the attack that it is for.
+    answers: Vec<(Kind, Edit)>,
+}
+
+impl Feed for Attacks {
+    fn due(&mut self, _: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
+        let edits = self.answers.iter().map(|(_, edit)| edit.clone());
+        Ok(edits.collect())
+    }
+
+    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
+        if let Err(refused) = answer {
+            warn!(
+                error = refused.error,
+                "sources of attacks could not be banned or limited"
+            );
+        }
+        for (kind, edit) in self.answers.drain(..) {
+            if matches!(edit, Edit::Limited(..)) {
+                *self.limited.entry(kind).or_default() += 1;
+            }
+        }
+    }
+}
+
+impl Attacks {
+    /// Takes in what was found. In a dry run nothing is done about the sources.
+    pub fn note(&mut self, step: &Step, going_on: Vec<Attack>, observe: bool) {
+        for attack in &step.began {
+            let (kind, subject) = (attack.kind.label(), attack.subject);
+            let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);
+            info!(kind, %subject, packets_per_second, sources, "an attack has begun");
+            *self.found.entry(attack.kind).or_default() += 1;
+        }
+        for attack in &step.ended {
+            let (kind, subject) = (attack.kind.label(), attack.subject);
+            let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);
+            info!(kind, %subject, packets_per_second, sources, "an attack has ended");
+        }
+        self.going_on = going_on;
+        self.to_blame.clone_from(&step.to_blame);
+        if observe {
+            for (kind, source) in self.to_blame.drain(..) {
+                let kind = kind.label();
+                debug!(%source, kind, "a source has part in an attack: in a dry run nothing is done about it");
+            }
+        }
+    }
+
+    /// Has the sources banned or limited for whose attacks that is the `answer`, as far as `may_answer` has a ban or limit left.
+    pub fn answer(
+        &mut self,
+        state: &State,
+        answer: Answer,
+        now: Instant,
+        mut may_answer: impl FnMut() -> bool,
+    ) {
+        let mut answered = BTreeSet::new();
+        for (kind, source) in &self.to_blame {
+            let rule = state.intent.config.attacks.get(kind);
+            let Some(rule) = rule.filter(|rule| rule.answer == answer) else {
+                continue;
+            };
+            let (until, since) = (later(now, rule.length), clock::to_wall(now));
+            let edit = match answer {
+                Answer::Observe => continue,
+                Answer::Limit if state.intent.has_further(*source, &rule.limit) => continue,
+                Answer::Limit => {
+                    let row = LimitedRow {
+                        until,
+                        since,
+                        kind: *kind,
+                        limit: rule.limit.clone(),
+                    };
+                    Edit::Limited(*source, Some(row))
+                }
+                Answer::Ban => {
+                    let row = BanRow {
+                        until,
+                        since,
+                        reason: Some(kind.label().into()),
+                        author: "detection".into(),
+                    };
+                    Edit::Ban(*source, Origin::Detected, Some(row))
+                }
+            };
+            if answered.contains(source)
+                || state.intent.banned_until(*source).is_some()
+                || detected::is_spared(state, *source)
+            {
+                continue;
+            }
+            if !may_answer() {
+                break;
+            }
+            answered.insert(*source);
+            self.answers.push((*kind, edit));
+        }
+    }
+
+    /// Whether none is going on.
+    pub fn is_quiet(&self) -> bool {
+        self.going_on.is_empty()
+    }
+
+    /// The attacks that are going on.
+    pub fn views(&self) -> Vec<AttackView> {
+        let view = |attack: &Attack| AttackView {
+            kind: attack.kind,
+            subject: attack.subject.to_string(),
+            packets_per_second: attack.packets_per_second,
+            sources: attack.sources,
+            since: clock::to_wall(attack.since),
+        };
+        self.going_on.iter().map(view).collect()
+    }
+}

@@ -1,0 +1,219 @@
+//! Lists that are read from files: when, how it went, and the edits that put them in force.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use ratelimit_common::Instant as KernelInstant;
+use ratelimit_core::{
+    api::{Changed, Refused},
+    config::ListConfig,
+    intent::{Edit, list::Difference},
+    lists::Reading,
+};
+use tracing::warn;
+
+use super::Feed;
+use crate::control::{
+    list_files::{ListFile, SILENCE},
+    lists::{from_file, told},
+    state::State,
+};
+
+/// How it went with the files so far.
+#[derive(Debug, Default)]
+pub struct ListFiles {
+    states: BTreeMap<Arc<str>, FileState>,
+    /// What is to be put in force.
+    arrived: Option<Arrived>,
+    /// What became of the last one, as it is told.
+    line: Option<String>,
+}
+
+/// How it went with a file.
+#[derive(Clone, Debug, Default)]
+pub struct FileState {
+    tried: Option<Instant>,
+    /// When it was last taken.
+    pub read: Option<Timestamp>,
+    /// How often it was not.
+    pub errors: u64,
+    /// Why it was not, the last time.
+    pub error: Option<String>,
+    /// When the log told so last.
+    told: Option<Instant>,
+    /// As that of the file.
+    reader: Arc<()>,
+    /// Whether its file system did not answer.
+    is_silent: bool,
+}
+
+/// A list that is to be another one.
+#[derive(Debug)]
+struct Arrived {
+    name: Arc<str>,
+    what: What,
+    difference: Difference,
+    /// How many bad lines were left out.
+    left_out: usize,
+}
+
+#[derive(Debug)]
+enum What {
+    /// What was read takes its place. It is taken by the first who asks.
+    Read(ListFile, Option<Box<Result<Reading, Refused>>>),
+    /// The configuration does not name it any more.
+    Gone,
+}
+
+/// How often the log tells of a file that is not taken, time and again for the same reason.
+const TOLD_EVERY: Duration = Duration::from_hours(1);
+/// When a file is read again whose file system did not answer.
+const SILENT: Duration = Duration::from_secs(10);
+
+impl Feed for ListFiles {
+    fn due(&mut self, state: &State, _: KernelInstant) -> Result<Vec<Edit>, Refused> {
+        let Some(arrived) = &mut self.arrived else {
+            return Ok(Vec::new());
+        };
+        let (difference, edit) = match &mut arrived.what {
+            What::Gone => state.intent.list_edit(&arrived.name, None),
+            What::Read(file, reading) => {
+                let Some(reading) = reading.take() else {
+                    return Ok(Vec::new());
+                };
+                let reading = (*reading)?;
+                arrived.left_out = reading.bad.count;
+                from_file(&state.intent, file, reading)
+            }
+        };
+        arrived.difference = difference;
+        Ok(edit.into_iter().collect())
+    }
+
+    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
+        let Some(arrived) = self.arrived.take() else {
+            return;
+        };
+        let Arrived {
+            name, difference, ..
+        } = &arrived;
+        self.line = match (&arrived.what, answer) {
+            (What::Read(..), Ok(_)) => {
+                self.succeeded(name);
+                told(name, arrived.left_out, difference)
+            }
+            (What::Read(..), Err(refused)) => {
+                if self.failed(name, refused.error.clone()) {
+                    let error = refused.in_full();
+                    warn!(list = %name, error, "a list was not taken, and stays as it was");
+                }
+                let error = &refused.error;
+                Some(format!(
+                    "list {name}: not taken, and stays as it was: {error}"
+                ))
+            }
+            (What::Gone, Ok(_)) => Some(format!(
+                "list {name}: removed, with {} entries",
+                difference.removed
+            )),
+            (What::Gone, Err(refused)) => {
+                let error = &refused.error;
+                warn!(list = %name, error, "a list could not be taken away");
+                Some(format!("list {name}: not removed: {error}"))
+            }
+        };
+    }
+}
+
+impl ListFiles {
+    /// Has what was read from a file take the place of its list.
+    pub fn read(&mut self, file: ListFile, reading: Result<Reading, Refused>) {
+        let name = Arc::clone(&file.name);
+        self.arrive(name, What::Read(file, Some(Box::new(reading))));
+    }
+
+    /// Has a list taken away that the configuration does not name any more.
+    pub fn gone(&mut self, name: Arc<str>) {
+        self.arrive(name, What::Gone);
+    }
+
+    /// What became of the last list, as it is told; `None` where nothing is different.
+    pub fn line(&mut self) -> Option<String> {
+        self.line.take()
+    }
+
+    fn arrive(&mut self, name: Arc<str>, what: What) {
+        self.arrived = Some(Arrived {
+            name,
+            what,
+            difference: Difference::default(),
+            left_out: 0,
+        });
+    }
+
+    /// The lists that are due, of those that are read from time to time, and of those whose file system did not answer. None of them is
+    /// being read.
+    pub fn due_files(&mut self, lists: &BTreeMap<String, ListConfig>) -> Vec<ListFile> {
+        let mut due = Vec::new();
+        for (name, config) in lists {
+            let state = self.states.entry(name.as_str().into()).or_default();
+            if state.is_due(config.every) {
+                state.tried = Some(Instant::now());
+                due.push(ListFile {
+                    reader: Arc::clone(&state.reader),
+                    ..ListFile::new(name, config)
+                });
+            }
+        }
+        due
+    }
+
+    /// The file was taken.
+    pub fn succeeded(&mut self, name: &Arc<str>) {
+        let state = self.states.entry(Arc::clone(name)).or_default();
+        state.tried = Some(Instant::now());
+        state.read = Some(Timestamp::now());
+        state.error = None;
+        state.is_silent = false;
+    }
+
+    /// The file was not taken. Answers whether that is to be logged: at once, when the reason is another one, and then each hour.
+    pub fn failed(&mut self, name: &Arc<str>, error: String) -> bool {
+        let state = self.states.entry(Arc::clone(name)).or_default();
+        let now = Instant::now();
+        let is_known = state.error.as_ref() == Some(&error)
+            && state.told.is_some_and(|told| now - told < TOLD_EVERY);
+        if !is_known {
+            state.told = Some(now);
+        }
+        state.tried = Some(now);
+        state.errors += 1;
+        state.is_silent = error.ends_with(SILENCE);
+        state.error = Some(error);
+        !is_known
+    }
+
+    /// How it went with the file of a list.
+    pub fn state(&self, name: &str) -> FileState {
+        self.states.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Forgets the files that the configuration does not name.
+    pub fn retain(&mut self, lists: &BTreeMap<String, ListConfig>) {
+        self.states.retain(|name, _| lists.contains_key(&**name));
+    }
+}
+
+impl FileState {
+    fn is_due(&self, every: Option<Duration>) -> bool {
+        let again = self.is_silent.then_some(SILENT);
+        let is_read = Arc::strong_count(&self.reader) > 1;
+        let every = every.into_iter().chain(again).min();
+        let is_over = |every| self.tried.is_none_or(|tried| tried.elapsed() >= every);
+        !is_read && every.is_some_and(is_over)
+    }
+}

@@ -1,0 +1,68 @@
+//! The lists, as `rlctl lists` shows them.
+
+use std::sync::Arc;
+
+use ratelimit_core::{
+    api::{ListView, SparedEntries},
+    intent::list::List,
+    lists::Action,
+};
+
+use crate::{
+    clock,
+    control::{feeds::lists::ListFiles, state::State},
+};
+
+/// The lists, by name: those that there are, and those that never could be read.
+pub fn lists(state: &State, files: &ListFiles) -> Vec<ListView> {
+    let configured = state
+        .intent
+        .config
+        .lists
+        .keys()
+        .map(|name| Arc::from(name.as_str()));
+    let mut names: Vec<Arc<str>> = state
+        .intent
+        .lists()
+        .keys()
+        .cloned()
+        .chain(configured)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| view(state, files, name))
+        .collect()
+}
+
+fn view(state: &State, files: &ListFiles, name: Arc<str>) -> ListView {
+    let list = state.intent.lists().get(&name);
+    let config = state.intent.config.lists.get(&*name);
+    let file = files.state(&name);
+    let action = list
+        .map(|list| list.action)
+        .or(config.map(|config| config.action));
+    ListView {
+        action: action.unwrap_or_default(),
+        entries: list.map_or(0, |list| list.len_at(clock::now())),
+        file: config.map(|config| config.file.display().to_string()),
+        every_seconds: config.and_then(|config| Some(config.every?.as_secs_f64())),
+        since: list.map(|list| list.since),
+        read: file.read,
+        errors: file.errors,
+        error: file.error,
+        spared: list.map_or_else(SparedEntries::default, |list| spared(state, list)),
+        name,
+    }
+}
+
+/// The entries of a list that ban, and stop at what is protected.
+pub fn spared(state: &State, list: &List) -> SparedEntries {
+    match list.action {
+        Action::Ban => state
+            .protection
+            .spared(list.entries(), |entry| entry.prefix),
+        Action::Allow => SparedEntries::default(),
+    }
+}
