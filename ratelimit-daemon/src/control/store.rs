@@ -15,7 +15,6 @@ mod rescue;
 mod restore;
 mod schema;
 mod text;
-mod wal;
 mod witness;
 mod writer;
 

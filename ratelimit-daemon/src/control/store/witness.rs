@@ -1,4 +1,6 @@
-//! How many changes were committed, in a file beside the database: one that lost some, and looks sound, is told by it.
+//! How many changes were committed, in a file beside the database. It detects a database that lost some, and looks sound.
+//!
+//! `PRAGMA quick_check` does not replace it: SQLite takes a damaged frame of its log for the end, and forgets what is behind.
 //!
 //! It is written after each commit and never waited for. So it may be behind the database and is never ahead of it, unless
 //! the end of the database's log is lost.

@@ -132,14 +132,20 @@ fn a_ban_that_was_ended_does_not_come_back_from_an_older_state_of_the_database()
         prefixes: vec![prefix("192.0.2.1")],
     };
     lab.controller.unban(request, "root").unwrap();
-    let mut log = fs::read(lab.state.path().join("state.db-wal")).unwrap();
-    // The first frame is damaged, and with it all that was committed behind.
+    let [mut log, changes] = ["state.db-wal", "state.changes"]
+        .map(|name| fs::read(lab.state.path().join(name)).unwrap());
+    // The first frame is damaged: SQLite takes it for the end, and loses all that was committed behind.
     log[100] ^= 1;
     let files = Files {
         held: lab.entries(),
         ..files
     };
-    let lab = files.lab(&[("state.db", older), ("state.db-wal", log)]);
+    let contents = [
+        ("state.db", older),
+        ("state.db-wal", log),
+        ("state.changes", changes),
+    ];
+    let lab = files.lab(&contents);
     assert!(matches!(
         lab.controller.state.store.found(),
         Found::Damaged(_)
