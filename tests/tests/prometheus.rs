@@ -212,7 +212,9 @@ fn a_prometheus_server_answers_every_query_of_the_dashboard() {
     let dashboard = include_str!("../../contrib/grafana/ratelimit.json");
     let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
-    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array());
+    let targets = panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array());
     let queries: Vec<String> = targets
         .flatten()
         .map(|target| {
