@@ -77,23 +77,29 @@ impl Enforcer {
         Ok(enforcer)
     }
 
-    /// Takes policies away that a daemon left which died before anything named them, where there are others of the same scope: the clocks
-    /// of token buckets go on from those that packets were judged by.
+    /// Takes policies away that a daemon left which died before anything named them, where there are others of the same scope. Clocks and
+    /// regions go on from those that packets were judged by. Where nothing names any of them, the scope has retired: then each of them has
+    /// what was used, and one stays.
     fn forget_unnamed_twins(&mut self) -> Result<(), DatapathError> {
-        let mut scopes: BTreeMap<u32, usize> = BTreeMap::new();
-        for policy in self.held.policies.values() {
-            *scopes.entry(policy.scope()).or_default() += 1;
+        let mut scopes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (index, policy) in &self.held.policies {
+            scopes.entry(policy.scope()).or_default().push(*index);
         }
-        let twins = self.held.policies.iter();
-        let twins = twins.filter(|(_, policy)| scopes[&policy.scope()] > 1);
-        let twins: Vec<u32> = twins.map(|(index, _)| *index).collect();
-        if twins.is_empty() {
+        scopes.retain(|_, indices| indices.len() > 1);
+        if scopes.is_empty() {
             return Ok(());
         }
         let named = self.named();
-        for index in twins.into_iter().filter(|index| !named.contains(index)) {
-            self.datapath.set_policy(index, &Policy::default())?;
-            self.held.policies.remove(&index);
+        for indices in scopes.values() {
+            let (in_force, mut unnamed): (Vec<u32>, Vec<u32>) =
+                indices.iter().partition(|index| named.contains(index));
+            if in_force.is_empty() {
+                unnamed.pop();
+            }
+            for index in unnamed {
+                self.datapath.set_policy(index, &Policy::default())?;
+                self.held.policies.remove(&index);
+            }
         }
         Ok(())
     }
@@ -304,8 +310,8 @@ impl Enforcer {
         // Limits of one generation count classes that the other one does not know: those are no bits of theirs.
         let both = self.held.classes.union(&wanted.classes);
         self.change_classes(both, undo)?;
-        self.keep_retired(&wanted)?;
-        let moved = self.add_policies(&wanted.policies)?;
+        self.keep_retired(&wanted, undo)?;
+        let moved = self.add_policies(&wanted.policies, undo)?;
         self.change_pass_all_until(wanted.pass_all_until, undo)?;
         self.change_detection_limit(wanted.detection_limit, undo)?;
         if !moved.is_empty() || self.is_crossed_by(&changes, &wanted) {
@@ -330,7 +336,11 @@ impl Enforcer {
 
     /// Gives policies that have retired the smaller place that is left for them, takes those away for which none is, and takes those up
     /// that come back. In the order of their indices: one may get the place of another.
-    fn keep_retired(&mut self, wanted: &Tables) -> Result<(), DatapathError> {
+    fn keep_retired(
+        &mut self,
+        wanted: &Tables,
+        undo: &mut Vec<Undo>,
+    ) -> Result<(), DatapathError> {
         let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
         let coming: HashSet<u32> = wanted.policies.values().map(Policy::scope).collect();
         for (index, policy) in self.held.retired.clone() {
@@ -347,6 +357,7 @@ impl Enforcer {
                 None if wanted.policies.get(&index) == Some(&policy) => {
                     self.held.retired.remove(&index);
                     self.held.policies.insert(index, policy);
+                    undo.push(Undo::Retired(index));
                 }
                 // It is taken away when what was used is where it is to be.
                 None if coming.contains(&policy.scope()) && !in_force.contains(&policy.scope()) => {
@@ -360,12 +371,17 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Puts policies at indices that nothing names yet, and answers the regions from which their limits move, with those limits.
+    /// Puts policies at indices that nothing names yet, and answers the regions from which their limits move, with those limits. What has
+    /// retired moves before its policy is put: a daemon that dies leaves no policy whose region lacks what was used.
     fn add_policies(
         &mut self,
         wanted: &BTreeMap<u32, Policy>,
+        undo: &mut Vec<Undo>,
     ) -> Result<Vec<(Region, Limit)>, DatapathError> {
+        let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
         let mut moved: Vec<(Region, Limit)> = Vec::new();
+        // Several policies of one scope have one region.
+        let mut filled: Vec<Region> = Vec::new();
         let mut by_scope: HashMap<u32, Vec<Policy>> = HashMap::new();
         for held in self
             .held
@@ -383,17 +399,20 @@ impl Enforcer {
             for (place, limit) in policy.limits().enumerate() {
                 let region = |held: &Policy| held.limit(place).map(Limit::region);
                 let stays = held.iter().any(|held| region(held) == Some(limit.region()));
-                if limit.region().sets() == 0 || stays {
+                if limit.region().sets() == 0 || stays || filled.contains(&limit.region()) {
                     continue;
                 }
+                filled.push(limit.region());
                 // No word is read that was left behind under another meaning.
                 self.datapath.clear_region(limit.region())?;
                 let from = held.first().and_then(region).filter(|from| from.sets() > 0);
-                let is_new = |(_, to): &(_, Limit)| to.region() != limit.region();
-                if let Some(from) = from.filter(|_| moved.iter().all(is_new)) {
-                    moved.push((from, *limit));
+                match from {
+                    Some(from) if in_force.contains(&policy.scope()) => moved.push((from, *limit)),
+                    Some(from) => self.datapath.copy_region(from, limit)?,
+                    None => {}
                 }
             }
+            undo.push(Undo::NewPolicy(*index));
             self.datapath.set_policy(*index, policy)?;
             self.held.policies.insert(*index, *policy);
         }
@@ -643,6 +662,7 @@ impl Enforcer {
 
     /// Takes changes back, the last first. What fails now stays for the next time that the tables are compared.
     fn undo(&mut self, undo: Vec<Undo>) {
+        let mut may_be_read = true;
         for step in undo.into_iter().rev() {
             let answer = match step {
                 Undo::Entry(prefix, Some(before)) => {
@@ -650,6 +670,19 @@ impl Enforcer {
                 }
                 Undo::Entry(prefix, None) => self.take_away(&[prefix], &mut Vec::new()),
                 Undo::New(prefixes) => self.take_all_away(&prefixes, &mut Vec::new()),
+                Undo::Retired(index) => {
+                    let back = self.held.policies.remove_entry(&index);
+                    self.held.retired.extend(back);
+                    Ok(())
+                }
+                Undo::NewPolicy(index) => {
+                    // A packet may have read an entry that named it.
+                    if std::mem::take(&mut may_be_read) {
+                        self.datapath.wait_for_packets();
+                    }
+                    self.held.policies.remove(&index);
+                    self.datapath.set_policy(index, &Policy::default())
+                }
                 Undo::Classes(before) => {
                     let answer = self.datapath.set_classes(&before);
                     self.held.classes = before;
@@ -682,6 +715,10 @@ enum Undo {
     Entry(Prefix, Option<ListEntry>),
     /// Entries of which there were none before.
     New(Vec<Prefix>),
+    /// A policy at an index that had none: its regions hold nothing of what was used.
+    NewPolicy(u32),
+    /// A policy that had retired.
+    Retired(u32),
     Classes(ClassTables),
     PassAllUntil(Instant),
     DetectionLimit(BanBudgets),

@@ -96,6 +96,8 @@ pub struct Memory {
     pub tally: Tally,
     /// Whether a change of the settings is refused.
     pub settings_refused: bool,
+    /// How many changes of the settings are taken until they are refused.
+    pub settings_left: Option<u32>,
     /// Where the next walk through sources waits.
     pub gate: Option<Gate>,
 }
@@ -182,12 +184,13 @@ impl Datapath for Shared {
 
     fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError> {
         let mut memory = self.memory();
-        if memory.settings_refused {
+        if memory.settings_refused || memory.settings_left == Some(0) {
             return Err(DatapathError::Full {
                 map: "SETTINGS",
                 capacity: 1,
             });
         }
+        memory.settings_left = memory.settings_left.map(|left| left - 1);
         memory.settings = settings;
         memory.writes.push(Write::Settings(settings));
         Ok(())

@@ -14,6 +14,7 @@ mod left_out;
 mod lists;
 mod lockout;
 mod lost_database;
+mod moved;
 mod new_sources;
 mod origins;
 mod pass_all;

@@ -168,7 +168,7 @@ impl Site {
     }
 }
 
-fn compact() -> Config {
+pub(super) fn compact() -> Config {
     let mut config = config();
     config.source.store = StateStore::Compact;
     config.source.capacity = 10_000;
@@ -180,7 +180,7 @@ fn of(algorithm: Algorithm) -> LimitSpec {
     LimitSpec::new(10, LimitUnit::Packets, second, algorithm).unwrap()
 }
 
-fn sliding(mut config: Config) -> Config {
+pub(super) fn sliding(mut config: Config) -> Config {
     config.default_policy.limits = vec![of(Algorithm::SlidingWindow)];
     config
 }

@@ -67,7 +67,7 @@ fn check_pair(seed: u64) {
 }
 
 /// A directory for a database that need not be kept.
-fn in_memory() -> TempDir {
+pub(super) fn in_memory() -> TempDir {
     let shared = Path::new("/dev/shm");
     let directory = env::temp_dir();
     let directory = if shared.is_dir() { shared } else { &directory };
@@ -107,8 +107,8 @@ type Verdicts = Vec<Vec<Verdict>>;
 
 /// What packets are judged by, as it was written so far.
 #[derive(Clone)]
-struct State {
-    policies: BTreeMap<u32, Policy>,
+pub(super) struct State {
+    pub(super) policies: BTreeMap<u32, Policy>,
     entries: BTreeMap<Prefix, Entry>,
     settings: Settings,
     classes: ClassTables,
@@ -118,7 +118,7 @@ struct State {
 }
 
 impl State {
-    fn of(lab: &Lab) -> Self {
+    pub(super) fn of(lab: &Lab) -> Self {
         lab.take_writes();
         let memory = lab.memory.lock().unwrap();
         Self {
@@ -132,7 +132,7 @@ impl State {
         }
     }
 
-    fn memory(&self) -> Memory {
+    pub(super) fn memory(&self) -> Memory {
         Memory {
             policies: self.policies.clone(),
             entries: self.entries.clone(),
@@ -145,8 +145,11 @@ impl State {
         }
     }
 
-    fn take(&mut self, write: &Write) {
+    pub(super) fn take(&mut self, write: &Write) {
         match write {
+            Write::Policy(index, policy) if **policy == Policy::default() => {
+                self.policies.remove(index);
+            }
             Write::Policy(index, policy) => {
                 self.policies.insert(*index, **policy);
             }
@@ -165,6 +168,16 @@ impl State {
             // No packet has come yet.
             Write::NodeState(_) | Write::Region(_) | Write::CopiedRegion(..) => {}
         }
+    }
+
+    /// The policy that packets of an address are judged by.
+    pub(super) fn policy_of(&self, address: &str) -> Policy {
+        let generation = self.settings.generation();
+        let mut around = prefix(address).supernets().rev();
+        let entry = around.find_map(|outer| self.entries.get(&outer));
+        let named = entry.and_then(|entry| entry.of(generation).policy());
+        let index = named.unwrap_or(self.settings.default_policy());
+        self.policies.get(&index).copied().unwrap_or_default()
     }
 
     fn verdicts(&self) -> Verdicts {
@@ -330,7 +343,7 @@ fn limits(random: &mut Random) -> String {
 }
 
 impl Lab {
-    fn take_writes(&self) -> Vec<Write> {
+    pub(super) fn take_writes(&self) -> Vec<Write> {
         std::mem::take(&mut self.memory.lock().unwrap().writes)
     }
 }
