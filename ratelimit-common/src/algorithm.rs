@@ -144,6 +144,17 @@ impl Algorithm {
         }
     }
 
+    /// The same, that reads the words of another one of the same clock too.
+    #[must_use]
+    pub fn reading(self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::TokenBucket(bucket), Self::TokenBucket(other)) => {
+                Self::TokenBucket(bucket.reading(other))
+            }
+            _ => self,
+        }
+    }
+
     /// What a word of state means: words may only be kept under another limit when it says the same.
     #[must_use]
     pub const fn meaning(&self) -> [u64; 4] {

@@ -251,6 +251,18 @@ impl Policy {
         self
     }
 
+    /// The same, where `other` has the same state and the same clocks: a word that one of them leaves says to both what was used.
+    #[must_use]
+    pub fn reading(mut self, other: &Self) -> Self {
+        for (index, limit) in self.limits.iter_mut().enumerate().take(self.len.into()) {
+            if let Some(other) = other.limit(index) {
+                let algorithm = limit.algorithm().reading(&other.algorithm());
+                (_, limit.parameters) = algorithm.into_parts();
+            }
+        }
+        self
+    }
+
     /// The same for the prefixes around sources.
     #[must_use]
     pub const fn for_prefixes(self) -> Self {

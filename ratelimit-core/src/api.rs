@@ -175,6 +175,9 @@ pub struct Changed {
     /// Whether sources that get other limits have used nothing of them yet, whatever they had used before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starts_anew: bool,
+    /// Whether the same holds when limits that end by themselves do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends_anew: bool,
 }
 
 /// A ban that goes on holding for a prefix.

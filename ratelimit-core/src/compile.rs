@@ -182,18 +182,47 @@ pub fn compile_policies(
             further.policy = policies.with_clocks(&further.policy, &used, held.now);
         }
     }
+    share_words(&mut compiled);
     let mut unsettled = match held.sets {
-        None => Unsettled::default(),
+        None => without_table(held, &compiled),
         Some(sets) => place(sets, held, &wanted, &mut compiled, intent)?,
     };
     for (policy, named) in wanted.iter().zip(compiled) {
         policies.assign(&policy.name, named, &used)?;
     }
     policies.retain(|name| wanted.iter().any(|policy| policy.name == name));
-    if let Some(sets) = held.sets {
-        retire(sets, held, policies, &mut unsettled.retired);
-    }
+    retire(held, policies, &mut unsettled.retired);
     Ok(unsettled)
+}
+
+/// Lets policies of one state read the words of each other.
+fn share_words(compiled: &mut [Named]) {
+    let mut by_scope: BTreeMap<u32, Policy> = BTreeMap::new();
+    let parts = compiled.iter().flat_map(Named::parts);
+    for part in parts.filter(|part| part.policy.has_clock()) {
+        let all = by_scope.entry(part.policy.scope()).or_insert(*part.policy);
+        *all = all.reading(part.policy);
+    }
+    for named in compiled {
+        let further = named.further.as_mut().map(|it| &mut it.policy);
+        for policy in iter::once(&mut named.policy).chain(further) {
+            if let Some(all) = by_scope.get(&policy.scope()) {
+                *policy = policy.reading(all);
+            }
+        }
+    }
+}
+
+/// What stays of the policies that have retired where there is no table: those whose limits did not come back.
+fn without_table(held: &Held<'_>, compiled: &[Named]) -> Unsettled {
+    let parts = compiled.iter().flat_map(Named::parts);
+    let scopes: BTreeSet<u32> = parts.map(|part| part.policy.scope()).collect();
+    let retired = held.retired.iter();
+    let retired = retired.filter(|(_, policy)| !scopes.contains(&policy.scope()));
+    Unsettled {
+        small: BTreeSet::new(),
+        retired: retired.map(|(index, policy)| (*index, *policy)).collect(),
+    }
 }
 
 /// The names of the policies whose state each of `wanted` has: its own, that of its base, or, of limits set by hand, that of the policy
@@ -216,21 +245,20 @@ fn states<'a>(wanted: &'a [WantedPolicy<'_>], classes: &Catalogue) -> Vec<&'a st
     states.collect()
 }
 
-/// Adds the policies that retire with this change.
-fn retire(sets: u32, held: &Held<'_>, policies: &Policies, retired: &mut BTreeMap<u32, Policy>) {
+/// Adds the policies that retire with this change: those with regions in a table, and those whose words go by a clock of their own.
+fn retire(held: &Held<'_>, policies: &Policies, retired: &mut BTreeMap<u32, Policy>) {
     let live = policies.by_index();
     let mut scopes: BTreeSet<u32> = live
         .values()
         .chain(retired.values())
         .map(Policy::scope)
         .collect();
+    let is_kept = |policy: &Policy| match held.sets {
+        Some(sets) => policy.limits().any(|limit| !limit.is_log()) && is_placed(policy, sets),
+        None => policy.has_clock(),
+    };
     for (index, policy) in held.policies {
-        let has_words = policy.limits().any(|limit| !limit.is_log());
-        if !live.contains_key(index)
-            && has_words
-            && is_placed(policy, sets)
-            && scopes.insert(policy.scope())
-        {
+        if !live.contains_key(index) && is_kept(policy) && scopes.insert(policy.scope()) {
             retired.insert(*index, *policy);
         }
     }

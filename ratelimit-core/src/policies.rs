@@ -224,9 +224,10 @@ impl Policies {
         now: Instant,
     ) -> Policy {
         let same = || used.values().filter(|it| it.scope() == policy.scope());
-        let at_its_rate = same().find(|it| policy.has_rates_of(it));
-        let before = at_its_rate.or_else(|| same().next());
-        policy.after(before.or_else(|| self.clocks.get(&policy.scope())), now)
+        let mut at_its_rate = same().filter(|it| policy.has_rates_of(it));
+        let before = at_its_rate.next().or_else(|| same().next());
+        let policy = policy.after(before.or_else(|| self.clocks.get(&policy.scope())), now);
+        at_its_rate.fold(policy, Policy::reading)
     }
 
     /// Keeps the names that `keep` says, and forgets the others.

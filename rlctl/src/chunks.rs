@@ -56,6 +56,7 @@ fn add(sum: Changed, next: Changed) -> Answer<Changed> {
         held: [sum.held, next.held].concat(),
         until: next.until,
         starts_anew: next.starts_anew,
+        ends_anew: next.ends_anew,
     };
     let json = serde_json::to_value(&value).expect("the keys are strings");
     Answer { value, json }

@@ -190,6 +190,15 @@ impl TokenBucket {
         }
     }
 
+    /// The same, that reads the words of another bucket of its clock too: those are ahead of the clock by what that one holds.
+    #[must_use]
+    pub fn reading(self, other: &Self) -> Self {
+        Self {
+            ahead_bits: self.ahead_bits.max(other.ahead_bits),
+            ..self
+        }
+    }
+
     /// By how much a packet may come earlier or later than its tokens flow in, in nanoseconds.
     #[must_use]
     pub fn rounding_ns(&self) -> u64 {

@@ -94,6 +94,9 @@ pub enum What {
     LimitsEnded {
         /// Whose; `None` is the default policy.
         prefix: Option<Prefix>,
+        /// Whether what sources have used under them does not count for the limits that hold again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        starts_anew: bool,
     },
     /// Limits set by hand were taken away: the configuration holds again.
     LimitsRemoved {
@@ -257,7 +260,7 @@ impl What {
             | Self::AllowEnded(allow)
             | Self::AllowRemoved { allow, .. } => Some(allow.prefix),
             Self::LimitsSet { prefix, .. }
-            | Self::LimitsEnded { prefix }
+            | Self::LimitsEnded { prefix, .. }
             | Self::LimitsRemoved { prefix, .. } => *prefix,
             Self::Bans { .. }
             | Self::ListReplaced { .. }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ratelimit_common::Policy;
+
 use crate::{
-    intent::Target,
+    intent::{Intent, Target},
     policies::{DEFAULT, Policies},
     prefix::Prefix,
     rules::Rules,
@@ -31,6 +33,24 @@ impl Scopes {
         });
         Self {
             target: scope_of(rules, policies, target),
+            by_hand: by_hand.collect(),
+        }
+    }
+
+    /// The same where the rules do not say it: those of `intent`, whose policies are compiled.
+    #[must_use]
+    pub fn of_intent(intent: &Intent, policies: &Policies, target: Target) -> Self {
+        let names = target.and_then(|prefix| {
+            let mut around = prefix.supernets().rev();
+            around.find_map(|outer| intent.policy_name(outer))
+        });
+        let named = policies.get(names.as_deref().unwrap_or(DEFAULT));
+        let by_hand = intent.limits().keys().flatten().filter_map(|prefix| {
+            let named = policies.get(&prefix.to_string())?;
+            Some((*prefix, named.policy.scope()))
+        });
+        Self {
+            target: named.and_then(|named| scope_with_limits(&named.policy)),
             by_hand: by_hand.collect(),
         }
     }
@@ -69,6 +89,9 @@ pub fn scope_of(rules: &Rules, policies: &Policies, prefix: Option<Prefix>) -> O
         Some(index) => policies.at(index).map(|(_, named)| named),
         None => policies.get(DEFAULT),
     };
-    let policy = &named?.policy;
+    scope_with_limits(&named?.policy)
+}
+
+fn scope_with_limits(policy: &Policy) -> Option<u32> {
     (!policy.is_empty()).then(|| policy.scope())
 }

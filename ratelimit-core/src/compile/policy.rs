@@ -1,6 +1,8 @@
 //! From the limits of a policy to what the datapath reads.
 
-use ratelimit_common::{ClassSet, Limit, Policy, node::share_shift};
+use ratelimit_common::{
+    ClassSet, Limit, Policy, algorithm::Algorithm as Compiled, node::share_shift,
+};
 
 use crate::{
     class::{Catalogue, Selected, UnknownClass},
@@ -178,15 +180,24 @@ pub fn keeps_state(before: (&[LimitSpec], &Catalogue), after: (&[LimitSpec], &Ca
     scope(before) == scope(after)
 }
 
-/// Whether limits that were set by hand may have the state of the policy around them. Token buckets may not: each rate has a clock, and
-/// the words of one say nothing by that of the other.
+/// Whether limits that were set by hand may have the state of the policy around them. Token buckets may where they have its rates: each rate
+/// has a clock, and the words of one say nothing by that of another.
 pub fn shares_state(
     by_hand: &WantedPolicy<'_>,
     around: &WantedPolicy<'_>,
     classes: &Catalogue,
 ) -> bool {
-    !by_hand.limits.iter().any(has_burst)
-        && keeps_state((&by_hand.limits, classes), (&around.limits, classes))
+    let limits = || by_hand.limits.iter().zip(around.limits.iter());
+    keeps_state((&by_hand.limits, classes), (&around.limits, classes))
+        && limits().all(|(own, other)| has_rate_of(own, other))
+}
+
+/// Whether two limits of one meaning go by one clock.
+fn has_rate_of(own: &LimitSpec, other: &LimitSpec) -> bool {
+    match (own.compile().algorithm(), other.compile().algorithm()) {
+        (Compiled::TokenBucket(own), Compiled::TokenBucket(other)) => own.has_rate_of(&other),
+        _ => true,
+    }
 }
 
 #[cfg(test)]

@@ -228,8 +228,12 @@ impl Controller {
         };
         let before = self.state.scopes(request.prefix);
         let mut changed = self.state.edit([Edit::Limits(request.prefix, Some(row))])?;
-        changed.starts_anew = before.start_anew_as(&self.state.scopes(request.prefix));
+        let after = self.state.scopes(request.prefix);
+        changed.starts_anew = before.start_anew_as(&after);
         changed.until = term::told(until);
+        if changed.until.is_some() {
+            changed.ends_anew = after.start_anew_as(&self.state.scopes_without(request.prefix)?);
+        }
         Ok(changed)
     }
 

@@ -336,11 +336,7 @@ impl Enforcer {
 
     /// Gives policies that have retired the smaller place that is left for them, takes those away for which none is, and takes those up
     /// that come back. In the order of their indices: one may get the place of another.
-    fn keep_retired(
-        &mut self,
-        wanted: &Tables,
-        undo: &mut Vec<Undo>,
-    ) -> Result<(), DatapathError> {
+    fn keep_retired(&mut self, wanted: &Tables, undo: &mut Vec<Undo>) -> Result<(), DatapathError> {
         let in_force: HashSet<u32> = self.held.policies.values().map(Policy::scope).collect();
         let coming: HashSet<u32> = wanted.policies.values().map(Policy::scope).collect();
         for (index, policy) in self.held.retired.clone() {

@@ -1,7 +1,7 @@
 //! How edits and sampled drops become events.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
 };
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use ratelimit_common::{DropReason, Family, Instant, event::DropEvent};
 use ratelimit_core::{
     api::{BanChange, Dropped, What},
-    intent::{BanRow, Edit},
+    intent::{BanRow, Edit, Target},
     ip_family::IpFamily,
     origin::Origin,
     policies::{DEFAULT, NODE, Named},
@@ -60,8 +60,14 @@ impl State {
         &self.journal
     }
 
-    /// Records edits that were made; `reverse` has those that take them back.
-    pub(super) fn record_edits(&mut self, reverse: &[Edit], cause: Cause<'_>) {
+    /// Records edits that were made; `reverse` has those that take them back. The limits by hand of `anew` ended, and what was used under them
+    /// does not count any more.
+    pub(super) fn record_edits(
+        &mut self,
+        reverse: &[Edit],
+        cause: Cause<'_>,
+        anew: &BTreeSet<Target>,
+    ) {
         let changed = || {
             let pairs = reverse.iter();
             let pairs = pairs.map(|before| (intended(before, &self.intent), before));
@@ -71,7 +77,7 @@ impl State {
         let is_ban = |edit: &Edit| matches!(edit, Edit::Ban(..));
         let are_many = reverse.iter().filter(|edit| is_ban(edit)).count() > BANS_TOLD;
         let one_by_one = changed().filter(|(edit, _)| !(are_many && is_ban(edit)));
-        let events = one_by_one.filter_map(|(edit, before)| event(&edit, before, cause));
+        let events = one_by_one.filter_map(|(edit, before)| event(&edit, before, cause, anew));
         let mut events: Vec<What> = events.collect();
         if are_many {
             events.extend(summaries(changed(), cause));
@@ -154,7 +160,7 @@ fn source(drop: &DropEvent) -> IpAddr {
     }
 }
 
-fn event(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<What> {
+fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) -> Option<What> {
     Some(match (edit, before) {
         (Edit::Ban(prefix, origin, Some(row)), _) => {
             What::BanAdded(views::ban(*prefix, origin, row))
@@ -199,9 +205,10 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<What> {
             prefix: Some(*prefix),
             by: Some(cause.by().unwrap_or_else(|| "detection".into())),
         },
-        (Edit::Limits(prefix, None), _) if cause == Cause::Time => {
-            What::LimitsEnded { prefix: *prefix }
-        }
+        (Edit::Limits(prefix, None), _) if cause == Cause::Time => What::LimitsEnded {
+            prefix: *prefix,
+            starts_anew: anew.contains(prefix),
+        },
         (Edit::Limits(prefix, None), _) => What::LimitsRemoved {
             prefix: *prefix,
             by: cause.by(),

@@ -1,6 +1,6 @@
 //! What is intended, what it compiles to, and where it holds: how a change gets into the database and the datapath, or into neither.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow};
 use ratelimit_common::Standing;
@@ -167,6 +167,7 @@ impl State {
         cause: Cause<'_>,
     ) -> Result<Changed, Refused> {
         let clock = edits.iter().any(Edit::is_of_policy).then(|| self.clock());
+        let ending = self.ending_limits(&edits, cause);
         self.intent.edit_all(&mut edits);
         let mut reverse = edits;
         if let Err(error) = self.try_edit(&reverse, giving_way) {
@@ -199,8 +200,24 @@ impl State {
             }
         }
         self.list_copies.keep(&reverse, self.intent.lists());
-        self.record_edits(&reverse, cause);
+        let anew = ending
+            .into_iter()
+            .filter(|(target, before)| before.start_anew_as(&self.scopes(*target)));
+        let anew: BTreeSet<Target> = anew.map(|(target, _)| target).collect();
+        self.record_edits(&reverse, cause, &anew);
         Ok(self.summary(&reverse[giving_way..]))
+    }
+
+    /// The limits by hand whose time is over, with what state is kept under so far.
+    fn ending_limits(&self, edits: &[Edit], cause: Cause<'_>) -> Vec<(Target, Scopes)> {
+        let ending = edits.iter().filter(|_| cause == Cause::Time);
+        let targets = ending.filter_map(|edit| match edit {
+            Edit::Limits(target, None) => Some(*target),
+            _ => None,
+        });
+        targets
+            .map(|target| (target, self.scopes(target)))
+            .collect()
     }
 
     fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
@@ -258,7 +275,8 @@ impl State {
                     .write(&reverse, &self.intent, &mut self.store);
                 self.list_copies.keep(&reverse, self.intent.lists());
             }
-            self.record_edits(&reverse[given_way.len()..], Cause::Origin);
+            let edits = &reverse[given_way.len()..];
+            self.record_edits(edits, Cause::Origin, &BTreeSet::new());
             self.note_given_way(given_way.len());
             self.enlarge_regions();
             self.retry_left_out(on_trial);
@@ -305,6 +323,29 @@ impl State {
     pub(super) fn scopes(&self, target: Target) -> Scopes {
         let prefixes = self.intent.limits().keys().flatten().copied();
         Scopes::new(&self.rules, &self.policies, target, prefixes)
+    }
+
+    /// What that would be without the limits by hand of the target.
+    pub(super) fn scopes_without(&mut self, target: Target) -> anyhow::Result<Scopes> {
+        let mut edits = [Edit::Limits(target, None)];
+        self.intent.edit_all(&mut edits);
+        let (mut policies, mut classes) = ((*self.policies).clone(), self.classes.clone());
+        let held = self.enforcer.held();
+        let held = Held {
+            policies: &held.policies,
+            retired: &held.retired,
+            classes: &held.classes,
+            settings: held.settings,
+            sets: None,
+            moving: BTreeSet::new(),
+            now: clock::now(),
+        };
+        let answer =
+            compile::compile_policies(&mut policies, &mut classes, &self.intent, &held, self.cpus);
+        let scopes = Scopes::of_intent(&self.intent, &policies, target);
+        self.intent.edit_all(&mut edits);
+        answer?;
+        Ok(scopes)
     }
 
     fn compile_policies(&mut self) -> anyhow::Result<()> {

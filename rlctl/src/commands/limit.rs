@@ -26,7 +26,12 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     } else {
         ""
     };
-    let text = format!("{}, {term}{novelty}{anew}", sentence(&request));
+    let at_end = if answer.value.ends_anew {
+        "; when they end, what was used under them does not count any more"
+    } else {
+        ""
+    };
+    let text = format!("{}, {term}{novelty}{anew}{at_end}", sentence(&request));
     Ok(Report::new(answer, text))
 }
 

@@ -360,9 +360,10 @@ fn limit_set_says_that_what_was_used_starts_anew() {
 #[test]
 fn limit_set_says_for_how_long_and_until_when() {
     let (until, told) = moment(1);
-    let answer = |added, updated| {
+    let answer = |added, updated, ends_anew| {
         answers(&Changed {
             until: Some(until),
+            ends_anew,
             ..changed(added, updated)
         })
     };
@@ -370,8 +371,12 @@ fn limit_set_says_for_how_long_and_until_when() {
     let line: Vec<&str> = line.split(' ').collect();
     let said = format!("limited the default policy to 5 packets per 1s, for 2h (until {told})");
     for (answer, novelty) in [
-        (answer(1, 0), ""),
-        (answer(0, 1), ", in place of an earlier entry"),
+        (answer(1, 0, false), ""),
+        (answer(0, 1, false), ", in place of an earlier entry"),
+        (
+            answer(1, 0, true),
+            "; when they end, what was used under them does not count any more",
+        ),
     ] {
         check(
             &line,

@@ -150,10 +150,18 @@ fn limits(what: &What, now: &Zoned) -> Option<String> {
             phrase::until(*until, now),
             reason(why.as_deref())
         ),
-        What::LimitsEnded { prefix } => format!(
-            "{} the runtime limits of {}: the configuration holds again",
+        What::LimitsEnded {
+            prefix,
+            starts_anew,
+        } => format!(
+            "{} the runtime limits of {}: the configuration holds again{}",
             styled(WARNING, "ended"),
-            whose(*prefix)
+            whose(*prefix),
+            if *starts_anew {
+                "; what was used under them does not count any more"
+            } else {
+                ""
+            }
         ),
         What::LimitsRemoved { prefix, by } => format!(
             "{} away the runtime limits of {}{}",

@@ -104,6 +104,84 @@ fn what_was_taken_out_of_a_bucket_stays_taken_by_limit_set_reload_and_restart() 
     assert_eq!(bucket(&lab, "8.8.8.8").used(word, clock::now()), 6);
 }
 
+/// A packet may leave a word that says more than the other bucket holds.
+#[test]
+fn buckets_of_a_prefix_share_what_was_taken_where_they_fill_as_fast_as_those_around() {
+    let spec = |amount, burst| {
+        let month = Duration::from_hours(31 * 24);
+        let bucket = Algorithm::TokenBucket { burst };
+        LimitSpec::new(amount, LimitUnit::Packets, month, bucket).unwrap()
+    };
+    let bucket = |lab: &Lab| {
+        let index = lab.policy_index("192.0.2.1");
+        let policy = lab.memory.lock().unwrap().policies[&index];
+        (policy.scope(), policy.limit(0).unwrap().algorithm())
+    };
+    let mut with_bucket = config();
+    with_bucket.default_policy.limits = vec![spec(8, 8)];
+    let mut lab = Lab::new(with_bucket);
+    let (scope, around) = bucket(&lab);
+    let word = around.step(0, clock::now(), 6).unwrap();
+    let target = LimitTarget {
+        prefix: NET.map(prefix),
+    };
+    let burst = 1 << 43;
+    for restarts in [false, true] {
+        let changed = lab.set_limit(NET, spec(8, burst)).unwrap();
+        assert!(!changed.starts_anew);
+        let (own_scope, own) = bucket(&lab);
+        assert_eq!((own_scope, own.used(word, clock::now())), (scope, 6));
+        let word = own.step(word, clock::now(), burst - 6).unwrap();
+        if restarts {
+            lab.restart();
+        }
+        let changed = lab.controller.remove_limits(target, "root").unwrap();
+        assert!(!changed.starts_anew);
+        if restarts {
+            lab.restart();
+        }
+        let (own_scope, around) = bucket(&lab);
+        assert_eq!((own_scope, around.used(word, clock::now())), (scope, 8));
+        assert!(around.step(word, clock::now(), 1).is_err());
+    }
+    let changed = lab.set_limit(NET, spec(9, 8)).unwrap();
+    assert!(changed.starts_anew && bucket(&lab).0 != scope);
+    let changed = lab.controller.remove_limits(target, "root").unwrap();
+    assert!(changed.starts_anew && bucket(&lab).0 == scope);
+}
+
+/// The store is `lru`.
+#[test]
+fn the_clock_of_a_bucket_that_is_taken_away_and_put_back_goes_on_also_after_a_crash() {
+    let month = Duration::from_hours(31 * 24);
+    let spec = |amount| {
+        let bucket = Algorithm::TokenBucket { burst: amount };
+        LimitSpec::new(amount, LimitUnit::Packets, month, bucket).unwrap()
+    };
+    let bucket = |lab: &Lab| {
+        let index = lab.policy_index("8.8.8.8");
+        let policy = lab.memory.lock().unwrap().policies[&index];
+        policy.limit(0).unwrap().algorithm()
+    };
+    let mut with_bucket = config();
+    with_bucket.default_policy.limits = vec![spec(8)];
+    let mut lab = Lab::new(with_bucket.clone());
+    // Another rate, so that the clock is not that of a bucket that begins.
+    with_bucket.default_policy.limits = vec![spec(1000)];
+    lab.replace(with_bucket.clone()).unwrap();
+    let word = bucket(&lab).step(0, clock::now(), 6).unwrap();
+    for amount in [10, 1000] {
+        lab.restart_with(config());
+        lab.restart_with(config());
+        with_bucket.default_policy.limits = vec![spec(amount)];
+        lab.restart_with(with_bucket.clone());
+        assert_eq!(bucket(&lab).used(word, clock::now()), 6, "{amount}");
+        let policies = lab.memory.lock().unwrap().policies.clone();
+        let with_clock = policies.values().filter(|policy| policy.has_clock());
+        assert_eq!(with_clock.count(), 1);
+    }
+}
+
 /// A daemon died long ago, before anything named the policy of the files, which is to be in force.
 #[test]
 fn a_clock_goes_on_from_the_policy_that_packets_are_judged_by() {

@@ -40,6 +40,37 @@ fn at_the_end_of_an_allow_the_ban_beneath_it_takes_effect() {
 }
 
 #[test]
+fn limits_that_end_say_what_is_lost_then_when_they_are_set_and_when_they_end() {
+    let second = Duration::from_secs(1);
+    for (target, algorithm, expected) in [
+        (None, Algorithm::FixedWindow, false),
+        (None, Algorithm::SlidingWindow, true),
+        (Some("203.0.113.0/24"), Algorithm::FixedWindow, false),
+        (Some("203.0.113.0/24"), Algorithm::SlidingWindow, true),
+    ] {
+        let mut lab = Lab::new(config());
+        let request = |seconds| LimitRequest {
+            prefix: target.map(prefix),
+            limits: vec![LimitSpec::new(7, LimitUnit::Packets, second, algorithm).unwrap()],
+            observe: false,
+            seconds,
+            reason: None,
+        };
+        let forever = lab.controller.set_limits(request(None), "root").unwrap();
+        assert!(!forever.ends_anew);
+        let changed = lab.controller.set_limits(request(Some(SOON)), "root");
+        assert_eq!(changed.unwrap().ends_anew, expected, "{target:?}");
+        end_soon(&mut lab);
+        let last = lab.controller.state.journal().kept().pop().unwrap();
+        let ended = What::LimitsEnded {
+            prefix: target.map(prefix),
+            starts_anew: expected,
+        };
+        assert_eq!(last.what, ended);
+    }
+}
+
+#[test]
 fn at_their_end_limits_are_those_of_the_configuration() {
     for target in [None, Some("203.0.113.0/24")] {
         let address = target.map_or("192.0.2.1", |_| "203.0.113.7");
@@ -61,7 +92,14 @@ fn at_their_end_limits_are_those_of_the_configuration() {
             .what
             .clone();
         let prefix = target.map(prefix);
-        assert_eq!(last, What::LimitsEnded { prefix });
+        let starts_anew = false;
+        assert_eq!(
+            last,
+            What::LimitsEnded {
+                prefix,
+                starts_anew
+            }
+        );
     }
 }
 

@@ -80,6 +80,13 @@ fn each_algorithm_keeps_what_was_used_in_either_store_through_all_that_can_happe
             Step::Send(3, 9),
             Step::Unset(everybody),
             Step::Send(3, 9),
+            Step::Replace(11, None),
+            Step::Send(0, 9),
+            Step::Restart,
+            Step::Replace(11, Some(12)),
+            Step::Send(0, 9),
+            Step::Set(host, 12),
+            Step::Send(0, 9),
         ] {
             bench.take(&step);
         }
@@ -185,7 +192,7 @@ impl Bench {
             }
         }
         self.follow_regions();
-        self.forget(matches!(step, Step::Restart));
+        self.forget();
     }
 
     /// A packet is admitted exactly where the model says so.
@@ -242,15 +249,24 @@ impl Bench {
         let by_hand = |target| intent.limits().get(&target).map(|row| &row.limits);
         let mut around = address.supernets().rev();
         // Limits by hand of all others than the partner's sources are those of the default policy.
-        let own = around.find_map(|outer| by_hand(Some(outer)).map(|limits| (outer, limits)));
+        let own = around.find_map(|outer| by_hand(Some(outer)));
         let default = by_hand(None).filter(|_| partner.is_none());
-        let limits = own.map(|(_, limits)| limits).or(default);
+        let limits = own.or(default);
         let amount = limits.unwrap_or(&configured.limits)[0].amount();
-        match own {
+        let mut owner = owner.to_owned();
+        if self.has_clock() {
             // Each rate has a clock.
-            Some((outer, _)) if self.has_clock() => (outer.to_string(), amount),
-            _ => (owner.to_owned(), amount),
+            let mut rate = default.unwrap_or(&configured.limits)[0].amount();
+            for outer in address.supernets() {
+                if let Some(limits) = by_hand(Some(outer)) {
+                    if limits[0].amount() != rate {
+                        owner = outer.to_string();
+                    }
+                    rate = limits[0].amount();
+                }
+            }
         }
+        (owner, amount)
     }
 
     /// What is written to regions is done to what is kept in them.
@@ -275,15 +291,17 @@ impl Bench {
         }
     }
 
-    /// A policy that is gone may take its region along, and in `lru` takes its clock along over a restart.
-    fn forget(&mut self, is_restart: bool) {
+    /// A policy that is gone may take its region along. In `lru` the kernel keeps its clock.
+    fn forget(&mut self) {
         let policies = &self.lab.controller.state.policies;
-        let is_gone = |owner: &str| policies.get(owner).is_none();
+        let is_gone = |owner: &str| {
+            policies
+                .get(owner)
+                .is_none_or(|named| named.has_state_of_another)
+        };
         if self.is_compact() {
             let gone = self.used.keys().filter(|(owner, _)| is_gone(owner));
             self.gone.extend(gone.cloned());
-        } else if self.has_clock() && is_restart {
-            self.used.retain(|(owner, _), _| !is_gone(owner));
         }
     }
 }
