@@ -37,7 +37,6 @@
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod attack;
-mod by_hand;
 mod capture;
 mod clock;
 mod covering;
@@ -47,6 +46,7 @@ mod lists;
 mod lockout;
 mod new_sources;
 mod program;
+mod runtime;
 mod suggest;
 mod unenforced;
 
@@ -57,7 +57,6 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     attack::{AttackView, Limited},
-    by_hand::ByHand,
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
     covering::{Covering, Entry},
@@ -73,6 +72,7 @@ pub use self::{
     },
     new_sources::NewSourcesStatus,
     program::{ProgramBanRequest, ProgramUnbanRequest},
+    runtime::RuntimeEntry,
     suggest::{SuggestRequest, Suggested, SuggestedLimit},
     unenforced::{NOT_ENFORCED, Trouble, UNENFORCED, Unenforced},
 };
@@ -147,7 +147,7 @@ pub struct LimitRequest {
     pub reason: Option<String>,
 }
 
-/// Takes limits set by hand away, so that the configuration holds again.
+/// Takes runtime limits away, so that the configuration holds again.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitTarget {
@@ -229,7 +229,7 @@ pub struct Allow {
 /// A policy, with the prefixes that it is for.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PolicyView {
-    /// Its name in the configuration, or the prefix whose limits were set by hand.
+    /// Its name in the configuration, or the prefix whose limits were set at runtime.
     pub name: String,
     /// The prefixes; empty for the default policy.
     pub prefixes: Vec<Prefix>,
@@ -243,9 +243,9 @@ pub struct PolicyView {
     /// What shares the limits.
     #[serde(default)]
     pub applies_to: AppliesTo,
-    /// Who set the limits by hand, until when and why; nothing of it is there where nobody did.
+    /// Who set the runtime limits, until when and why; nothing of it is there where nobody did.
     #[serde(flatten)]
-    pub by_hand: Option<ByHand>,
+    pub runtime: Option<RuntimeEntry>,
     /// Where it comes from.
     pub origin: Origin,
 }
@@ -290,7 +290,7 @@ pub struct Check {
     pub classes: Vec<ClassVerdict>,
     /// The prefix of the rule that decides; `None` when it is the default policy.
     pub rule: Option<Prefix>,
-    /// When the ban, the allow or the limits by hand that decide end; `None` for what never ends.
+    /// When the ban, the allow or the runtime limits that decide end; `None` for what never ends.
     pub until: Option<Timestamp>,
     /// The ban that decides, when it is one.
     pub ban: Option<Ban>,
@@ -486,11 +486,11 @@ pub struct DatabaseStatus {
     pub damaged: Option<DamagedDatabase>,
     /// How many damaged ones lie beside it, of this start or others before.
     pub aside: usize,
-    /// Limits by hand that it has and that do not hold, as the configuration has no place for them.
+    /// Runtime limits that it has and that do not hold, as the configuration has no place for them.
     pub left_out: Vec<LimitsLeftOut>,
 }
 
-/// Limits by hand that do not hold.
+/// Runtime limits that do not hold.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LimitsLeftOut {
     /// The policy: a prefix, or `default`.

@@ -1,4 +1,4 @@
-//! Limits by hand that the configuration has no place for: they are kept, and do not hold.
+//! Runtime limits that the configuration has no place for: they are kept, and do not hold.
 
 use ratelimit_common::Instant;
 
@@ -24,7 +24,7 @@ impl LeftOut {
 }
 
 impl Intent {
-    /// The limits by hand that hold.
+    /// The runtime limits that hold.
     pub(super) fn limits_in_force(&self) -> impl Iterator<Item = (&Target, &LimitRow)> {
         let limits = self.limits().iter();
         limits.filter(|(target, row)| !self.is_left_out(**target, row))

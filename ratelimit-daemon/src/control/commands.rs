@@ -237,7 +237,7 @@ impl Controller {
         Ok(changed)
     }
 
-    /// Takes limits set by hand away.
+    /// Takes runtime limits away.
     ///
     /// # Errors
     ///
@@ -250,16 +250,16 @@ impl Controller {
         let further = request
             .prefix
             .filter(|prefix| self.state.intent.limited().contains_key(prefix));
-        let by_hand = self.state.intent.limits().contains_key(&request.prefix);
-        if !by_hand && further.is_none() {
+        let runtime = self.state.intent.limits().contains_key(&request.prefix);
+        if !runtime && further.is_none() {
             return Err(Refused::because(format!(
                 "no runtime limits of {}",
                 target(request.prefix)
             )));
         }
-        let by_hand = by_hand.then_some(Edit::Limits(request.prefix, None));
+        let runtime = runtime.then_some(Edit::Limits(request.prefix, None));
         let further = further.map(|prefix| Edit::Limited(prefix, None));
-        let edits: Vec<Edit> = by_hand.into_iter().chain(further).collect();
+        let edits: Vec<Edit> = runtime.into_iter().chain(further).collect();
         let before = self.state.scopes(request.prefix);
         let mut changed = self.state.apply(edits, Cause::User(author))?;
         changed.starts_anew = before.start_anew_as(&self.state.scopes(request.prefix));
@@ -315,7 +315,7 @@ impl Controller {
         answer
     }
 
-    /// Takes the programs off their interfaces. What was set by hand stays in the database.
+    /// Takes the programs off their interfaces. What was set at runtime stays in the database.
     ///
     /// # Errors
     ///
@@ -380,7 +380,7 @@ impl Controller {
         } else {
             self.replace_config(config, &lists.edits)?;
         }
-        changes.extend(scopes.changes_by_hand(&self.state.scopes(None)));
+        changes.extend(scopes.runtime_changes(&self.state.scopes(None)));
         changes.extend(self.reattach(&before.interfaces));
         if before.metrics != self.state.intent.config.metrics {
             self.open_metrics();

@@ -1,4 +1,4 @@
-//! Limits by hand that the configuration has no place for: they are left out, told and kept, and hold again when it has.
+//! Runtime limits that the configuration has no place for: they are left out, told and kept, and hold again when it has.
 //!
 //! A reload is refused where it would take their class away, but files change without one. A daemon that does not start over that
 //! enforces nothing, and nobody could take the limits away.
@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 use super::state::State;
 
 impl State {
-    /// Compiles what is intended, where it is not possible without some of the limits by hand.
+    /// Compiles what is intended, where it is not possible without some of the runtime limits.
     ///
     /// # Errors
     ///
@@ -46,10 +46,7 @@ impl State {
         }
         for (target, _) in before {
             if self.intent.limits_of(target).is_some() {
-                info!(
-                    policy = policy_name(target),
-                    "limits that were set by hand hold again"
-                );
+                info!(policy = policy_name(target), "runtime limits hold again");
             }
         }
         Ok(())
@@ -95,7 +92,7 @@ impl State {
             error!(
                 policy = policy_name(target),
                 error = why.to_string(),
-                "limits that were set by hand do not hold: the configuration has no place for them"
+                "runtime limits do not hold: the configuration has no place for them"
             );
         }
         Ok(())

@@ -231,7 +231,7 @@ impl State {
     }
 
     /// Puts another configuration in force with the lists that it names, or leaves everything as it was. One that is on trial, or
-    /// comes back after a trial, may leave out other limits by hand than those that are left out.
+    /// comes back after a trial, may leave out other runtime limits than those that are left out.
     pub(super) fn replace_config(
         &mut self,
         config: Config,
@@ -319,7 +319,7 @@ impl State {
         self.rules.set_protected(self.protection.prefixes());
     }
 
-    /// What the state of the sources of a target is kept under, and of the prefixes with limits by hand.
+    /// What the state of the sources of a target is kept under, and of the prefixes with runtime limits.
     pub(super) fn scopes(&self, target: Target) -> Scopes {
         let prefixes = self.intent.limits().keys().flatten().copied();
         Scopes::new(&self.rules, &self.policies, target, prefixes)

@@ -191,7 +191,7 @@ fn an_empty_list_is_not_taken_for_anything() {
 }
 
 #[test]
-fn limits_set_by_hand_hold_over_those_of_the_configuration_until_they_are_removed() {
+fn runtime_limits_hold_over_those_of_the_configuration_until_they_are_removed() {
     let mut lab = Lab::new(config());
     let configured = lab.policy_amount("203.0.113.7");
     lab.limit(Some("203.0.113.0/24"), 77).unwrap();

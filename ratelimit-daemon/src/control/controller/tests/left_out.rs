@@ -1,4 +1,4 @@
-//! Limits by hand that the configuration has no place for.
+//! Runtime limits that the configuration has no place for.
 
 use std::fs;
 

@@ -231,7 +231,7 @@ fn what_is_in_force_is_not_told_as_refused_where_it_cannot_be_written_down() {
 }
 
 #[test]
-fn limits_by_hand_do_not_keep_the_configuration_before_from_coming_back() {
+fn runtime_limits_do_not_keep_the_configuration_before_from_coming_back() {
     let mut site = Site::new();
     site.apply(
         &format!("{NEW}[class.web]\nprotocol = \"tcp\"\ndestination_ports = [443]\n"),
