@@ -487,12 +487,13 @@ pub struct DatabaseStatus {
     /// How many damaged ones lie beside it, of this start or others before.
     pub aside: usize,
     /// Runtime limits that it has and that do not hold, as the configuration has no place for them.
-    pub left_out: Vec<LimitsLeftOut>,
+    #[serde(rename = "left_out")]
+    pub suspended: Vec<SuspendedLimits>,
 }
 
 /// Runtime limits that do not hold.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct LimitsLeftOut {
+pub struct SuspendedLimits {
     /// The policy: a prefix, or `default`.
     pub policy: String,
     /// Why they do not.

@@ -1,12 +1,12 @@
 //! What is intended: the configuration, bans of every origin, and what was set at runtime.
 
 mod ends;
-mod left_out;
 pub mod limited;
 pub mod list;
 mod offences;
 pub mod renewed;
 mod rows;
+mod suspended;
 
 use std::{
     borrow::Cow,
@@ -18,9 +18,9 @@ use ratelimit_common::Instant;
 
 pub use self::{
     ends::Ending,
-    left_out::{LeftOut, Target, policy_name},
     offences::Offence,
     rows::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
+    suspended::{Suspended, Target, policy_name},
 };
 use self::{
     list::{Difference, List},
@@ -48,7 +48,7 @@ pub struct Intent {
     allows: BTreeMap<Prefix, AllowRow>,
     limits: BTreeMap<Option<Prefix>, LimitRow>,
     /// Those of them that do not hold.
-    pub left_out: BTreeMap<Option<Prefix>, LeftOut>,
+    pub suspended: BTreeMap<Option<Prefix>, Suspended>,
     lists: BTreeMap<Arc<str>, Arc<List>>,
     offences: Offences,
     limited: BTreeMap<Prefix, LimitedRow>,
@@ -171,7 +171,7 @@ impl Intent {
             bans: BTreeMap::new(),
             allows: BTreeMap::new(),
             limits: BTreeMap::new(),
-            left_out: BTreeMap::new(),
+            suspended: BTreeMap::new(),
             lists: BTreeMap::new(),
             offences: Offences::default(),
             limited: BTreeMap::new(),
@@ -287,9 +287,9 @@ impl Intent {
         let bans = self.bans.values_mut().map(|row| &mut row.until);
         let allows = self.allows.values_mut().map(|row| &mut row.until);
         let limits = self.limits.values_mut().map(|row| &mut row.until);
-        let left_out = self.left_out.values_mut().map(LeftOut::until_mut);
+        let suspended = self.suspended.values_mut().map(Suspended::until_mut);
         let limited = self.limited.values_mut().map(|row| &mut row.until);
-        let rows = bans.chain(allows).chain(limits).chain(left_out);
+        let rows = bans.chain(allows).chain(limits).chain(suspended);
         for until in rows.chain(limited) {
             *until = moved(*until);
         }

@@ -231,7 +231,7 @@ impl State {
     }
 
     /// Puts another configuration in force with the lists that it names, or leaves everything as it was. One that is on trial, or
-    /// comes back after a trial, may leave out other runtime limits than those that are left out.
+    /// comes back after a trial, may suspend other runtime limits than those that are suspended.
     pub(super) fn replace_config(
         &mut self,
         config: Config,
@@ -246,7 +246,7 @@ impl State {
         let before = std::mem::replace(&mut self.intent.config, config);
         let (rules, policies) = (self.rules.clone(), Arc::clone(&self.policies));
         let classes = self.classes.clone();
-        let left_out = self.intent.left_out.clone();
+        let suspended = self.intent.suspended.clone();
         self.intent.edit_all(&mut edits);
         let mut reverse = edits;
         let answer = self
@@ -256,7 +256,7 @@ impl State {
             reverse.reverse();
             self.intent.edit_all(&mut reverse);
             self.intent.config = before;
-            self.intent.left_out = left_out;
+            self.intent.suspended = suspended;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
             self.unsettled = Unsettled {
                 retired: self.enforcer.held().retired.clone(),
@@ -279,7 +279,7 @@ impl State {
             self.record_edits(edits, Cause::Origin, &BTreeSet::new());
             self.note_given_way(given_way.len());
             self.enlarge_regions();
-            self.retry_left_out(on_trial);
+            self.retry_suspended(on_trial);
         }
         self.tell_clock(Some(&clock));
         answer

@@ -150,7 +150,7 @@ fn database(state: &State) -> DatabaseStatus {
     DatabaseStatus {
         damaged,
         aside: state.store.count_aside(),
-        left_out: state.intent.limits_left_out(),
+        suspended: state.intent.suspended_limits(),
     }
 }
 
