@@ -28,10 +28,10 @@ use super::{
     metrics_port::MetricsPort,
     progress::Progress,
     reconcile::Comparisons,
+    scanner,
     stand_in::StandIn,
     state::State,
     store::Store,
-    survey,
     timekeeper::Reading,
     troubles::{Loudness, Troubles},
 };
@@ -64,8 +64,8 @@ pub struct Controller {
     pub(super) metrics_port: MetricsPort,
     /// What stands in for a state directory that cannot be written.
     pub(super) stand_in: Option<StandIn>,
-    /// The thread that walks through the tables of sources.
-    pub(super) walks: Option<mpsc::Sender<survey::Job>>,
+    /// The thread that scans the tables of sources.
+    pub(super) scans: Option<mpsc::Sender<scanner::Job>>,
 }
 
 /// What became of the configuration so far.
@@ -115,7 +115,7 @@ impl Controller {
             troubles: Troubles::default(),
             metrics_port: MetricsPort::default(),
             stand_in: None,
-            walks: None,
+            scans: None,
             state,
         };
         // What went wrong is logged; the lists stay as they were.

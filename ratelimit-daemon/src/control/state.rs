@@ -45,7 +45,7 @@ const BULK_PART: usize = 16;
 pub struct State {
     pub(super) intent: Intent,
     pub(super) rules: Rules,
-    /// Those who walk through the tables of sources have them too, as they were.
+    /// Those who scan the tables of sources have them too, as they were.
     pub(super) policies: Arc<Policies>,
     pub(super) classes: ClassNumbers,
     /// What of a `compact` table is not as it is to stay.

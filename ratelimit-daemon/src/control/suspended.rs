@@ -28,7 +28,7 @@ impl State {
     }
 
     /// Compiles another configuration: what was suspended holds again, if it can. One that comes back after a trial may suspend
-    /// out others: it is not refused.
+    /// others: it is not refused.
     ///
     /// # Errors
     ///

@@ -21,6 +21,7 @@ mod programs;
 mod reconciliation;
 mod retired;
 mod room;
+mod scans;
 mod sliding_logs;
 mod steps;
 mod suspended;
@@ -28,7 +29,6 @@ mod time;
 mod trials;
 mod unwritten;
 mod used;
-mod walks;
 mod watching;
 mod wide;
 
@@ -66,7 +66,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    control::{Sources, Survey, queries},
+    control::{Scanner, Sources, queries},
     datapath::{Entry, Memory, Shared},
     protected::Protected,
 };
@@ -274,7 +274,7 @@ impl Controller {
 /// A controller, and the tables that it fills.
 struct Lab {
     controller: Controller,
-    survey: Survey,
+    scanner: Scanner,
     memory: Arc<Mutex<Memory>>,
     config: Config,
     state: TempDir,
@@ -295,7 +295,7 @@ impl Lab {
         let memory = Arc::new(Mutex::new(memory));
         Self {
             controller: controller(&config, &memory, &state, &protected),
-            survey: Survey::new(Arc::new(Shared::from(&memory))),
+            scanner: Scanner::new(Arc::new(Shared::from(&memory))),
             memory,
             config,
             state,

@@ -25,9 +25,9 @@ use crate::{
         handle::{Handle, Unanswered},
         reconcile::Reconciliation,
         reserve::Filling,
+        scanner::Sources,
         state::State,
         store::Found,
-        survey::Sources,
         term,
     },
     datapath::{CounterRow, DatapathError, Totals},
@@ -73,7 +73,7 @@ pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
     };
     let slots = match controller.call(policies).await? {
         Some(policies) => {
-            let count = controller.walk(move |survey| survey.count_slots(&policies));
+            let count = controller.scan(move |scanner| scanner.count_slots(&policies));
             count.await?.ok()
         }
         None => None,
@@ -116,7 +116,7 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
         Arc::clone(&controller.state.policies)
     });
     let policies = policies.await?;
-    let count = controller.walk(move |survey| survey.count_sources(&policies));
+    let count = controller.scan(move |scanner| scanner.count_sources(&policies));
     match count.await? {
         Ok(sources) => {
             let snapshot = move |controller: &mut Controller| controller.snapshot(sources);
