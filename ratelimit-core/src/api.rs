@@ -63,8 +63,8 @@ pub use self::{
     crowdsec::CrowdsecStatus,
     event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
     lists::{
-        ExportFormat, ExportRequest, Exported, ImportInto, ImportRequest, Imported, ImportedInto,
-        ListTarget, ListView, Listed, Progress, SPARED_TOLD, SparedEntries, SparedEntry,
+        EXEMPT_REPORTED, ExemptEntries, ExemptEntry, ExportFormat, ExportRequest, Exported,
+        ImportInto, ImportRequest, Imported, ImportedInto, ListTarget, ListView, Listed, Progress,
     },
     lockout::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,

@@ -1,6 +1,6 @@
 //! What allows, bans and policies say about prefixes, compiled into one list entry for each.
 
-mod spared;
+mod exempt;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use std::{
 
 use ratelimit_common::{Instant, ListEntry};
 
-use self::spared::Spared;
+use self::exempt::Exemptions;
 #[cfg(test)]
 use crate::intent::FOREVER;
 use crate::{ip_family::IpFamily, prefix::Prefix};
@@ -89,7 +89,7 @@ pub struct Rules {
     said: BTreeMap<Prefix, ListEntry>,
     /// How many prefixes of each length there are: only those lengths are looked for around a prefix.
     lengths: BTreeMap<(IpFamily, u8), usize>,
-    spared: Spared,
+    exempt: Exemptions,
 }
 
 impl Rules {
@@ -147,26 +147,26 @@ impl Rules {
 
     /// Says until when a prefix is banned by a ban that was forced, which is one of those of [`set`](Self::set).
     pub fn set_forced_ban(&mut self, prefix: Prefix, until: Option<Instant>) {
-        self.spared.set_forced(prefix, until);
+        self.exempt.set_forced(prefix, until);
     }
 
     /// Protects these prefixes and no others, and answers those for which that is different.
     pub fn set_protected(&mut self, protected: BTreeSet<Prefix>) -> Vec<Prefix> {
-        let before = self.spared.protected();
+        let before = self.exempt.protected();
         let different = before.symmetric_difference(&protected).copied().collect();
-        self.spared.set_protected(protected);
+        self.exempt.set_protected(protected);
         different
     }
 
     /// The protected prefixes that a ban around them stops at.
-    pub fn spared(&self) -> impl Iterator<Item = Prefix> + '_ {
-        let protected = self.spared.protected().iter().copied();
+    pub fn exempt(&self) -> impl Iterator<Item = Prefix> + '_ {
+        let protected = self.exempt.protected().iter().copied();
         protected.filter(|prefix| {
             let banned = self
                 .around(*prefix)
                 .map(|(_, said)| said.banned_until)
                 .max();
-            banned.flatten() > self.spared.forced_around(*prefix)
+            banned.flatten() > self.exempt.forced_around(*prefix)
         })
     }
 
@@ -193,7 +193,7 @@ impl Rules {
     pub fn longest_match(&self, address: IpAddr) -> Option<(Prefix, ListEntry)> {
         let said = self.around(address.into()).last();
         let said = said.map(|(prefix, _)| prefix);
-        let named = said.into_iter().chain(self.spared.around(address));
+        let named = said.into_iter().chain(self.exempt.around(address));
         let prefix = named.max_by_key(|prefix| prefix.len())?;
         Some((prefix, self.compile(prefix)))
     }
@@ -234,12 +234,12 @@ impl Rules {
 
     /// The entry of a prefix of which this is said, the prefixes around it included.
     fn entry_of(&self, prefix: Prefix, sum: Said) -> ListEntry {
-        if !self.spared.is_protected(prefix) {
+        if !self.exempt.is_protected(prefix) {
             return entry(sum.allowed_until, sum.banned_until, sum.policy);
         }
         entry(
             sum.allowed_until,
-            self.spared.forced_around(prefix),
+            self.exempt.forced_around(prefix),
             sum.policy,
         )
         .protected()
@@ -247,12 +247,12 @@ impl Rules {
 
     /// Whether the datapath has an entry for just this prefix.
     fn is_named(&self, prefix: Prefix) -> bool {
-        self.said.contains_key(&prefix) || self.spared.protected().contains(&prefix)
+        self.said.contains_key(&prefix) || self.exempt.protected().contains(&prefix)
     }
 
     /// The protected prefixes of which nothing else is said.
     fn only_protected(&self) -> impl Iterator<Item = Prefix> + '_ {
-        let protected = self.spared.protected().iter().copied();
+        let protected = self.exempt.protected().iter().copied();
         protected.filter(|prefix| !self.said.contains_key(prefix))
     }
 
@@ -420,20 +420,20 @@ mod tests {
         let own = ["10.0.0.1", "127.0.0.0/8"].map(prefix);
         let different = rules.set_protected(own.into());
         assert_eq!(different, own);
-        assert_eq!(rules.spared().next(), None);
+        assert_eq!(rules.exempt().next(), None);
         rules.set_policy(prefix("10.0.0.0/16"), Some(7));
         rules.set_ban(prefix("10.0.0.0/8"), Some(at(50)));
         rules.set_ban(prefix("127.0.0.1"), Some(at(50)));
         check(&rules, "10.0.0.2", false, Some(50), Some(7));
         check_protected(&rules, "10.0.0.1", None, Some(7));
         check_protected(&rules, "127.0.0.1", None, None);
-        assert_eq!(rules.spared().collect::<Vec<_>>(), [prefix("10.0.0.1")]);
+        assert_eq!(rules.exempt().collect::<Vec<_>>(), [prefix("10.0.0.1")]);
         rules.set_ban(prefix("10.0.0.1"), Some(at(40)));
         rules.set_forced_ban(prefix("10.0.0.1"), Some(at(40)));
         check_protected(&rules, "10.0.0.1", Some(40), Some(7));
         rules.set_forced_ban(prefix("10.0.0.0/8"), Some(at(50)));
         check_protected(&rules, "10.0.0.1", Some(50), Some(7));
-        assert_eq!(rules.spared().next(), None);
+        assert_eq!(rules.exempt().next(), None);
         assert_eq!(rules.set_protected(BTreeSet::new()), own);
         check(&rules, "127.0.0.1", false, Some(50), None);
     }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
-    api::{Ban, Origin, SparedEntries, SparedEntry},
+    api::{Ban, ExemptEntries, ExemptEntry, Origin},
     prefix::Prefix,
 };
 
@@ -53,14 +53,14 @@ pub fn author(ban: &Ban) -> String {
 }
 
 /// Entries that ban, and stop at what this host needs; nothing where there are none.
-pub fn spared(spared: &SparedEntries) -> Option<String> {
-    let number = match spared.count {
+pub fn exempt(exempt: &ExemptEntries) -> Option<String> {
+    let number = match exempt.count {
         0 => return None,
         1 => "1 entry does".to_owned(),
         count => format!("{count} entries do"),
     };
-    let named = spared.first.iter().map(|entry| {
-        let SparedEntry {
+    let named = exempt.first.iter().map(|entry| {
+        let ExemptEntry {
             prefix,
             protected,
             why,
@@ -76,8 +76,8 @@ pub fn spared(spared: &SparedEntries) -> Option<String> {
     });
     let mut lines = vec![format!("{number} not hold for what this host needs:")];
     lines.extend(named);
-    if spared.count > spared.first.len() {
-        lines.push(format!("  and {} more", spared.count - spared.first.len()));
+    if exempt.count > exempt.first.len() {
+        lines.push(format!("  and {} more", exempt.count - exempt.first.len()));
     }
     lines.push(
         "hint: `rlctl ban PREFIX --force` bans it all the same: this host may be cut off"
@@ -166,13 +166,13 @@ mod tests {
 
     #[test]
     fn entries_that_do_not_hold_are_told_with_the_reason_and_a_way_out() {
-        assert_eq!(spared(&SparedEntries::default()), None);
-        let entry = |prefix: &str, protected: &str, why: &str| SparedEntry {
+        assert_eq!(exempt(&ExemptEntries::default()), None);
+        let entry = |prefix: &str, protected: &str, why: &str| ExemptEntry {
             prefix: prefix.parse().unwrap(),
             protected: protected.parse().unwrap(),
             why: why.to_owned(),
         };
-        let entries = SparedEntries {
+        let entries = ExemptEntries {
             count: 9,
             first: vec![
                 entry("10.0.0.0/8", "10.0.0.1", "the default gateway of eth0"),
@@ -180,7 +180,7 @@ mod tests {
                 entry("192.0.2.1", "192.0.2.1", "a resolver in /etc/resolv.conf"),
             ],
         };
-        let told = spared(&entries).unwrap();
+        let told = exempt(&entries).unwrap();
         let expected = "9 entries do not hold for what this host needs:
   10.0.0.0/8 holds, but not for 10.0.0.1, the default gateway of eth0
   127.0.0.1 lies in 127.0.0.0/8, the loopback of this host

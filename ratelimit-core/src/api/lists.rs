@@ -88,7 +88,8 @@ pub struct Imported {
     pub skipped: BTreeMap<String, usize>,
     /// Entries that ban, and stop at what this host needs.
     #[serde(default)]
-    pub spared: SparedEntries,
+    #[serde(rename = "spared")]
+    pub exempt: ExemptEntries,
     /// Lines that were left out because they are wrong.
     pub bad: usize,
     /// What is wrong with the first of them.
@@ -97,29 +98,29 @@ pub struct Imported {
 }
 
 /// Entries that stop at what is protected and are told by name.
-pub const SPARED_TOLD: usize = 5;
+pub const EXEMPT_REPORTED: usize = 5;
 
 /// Entries that ban, and do not hold for what is protected.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-pub struct SparedEntries {
+pub struct ExemptEntries {
     /// How many.
     pub count: usize,
     /// The first of them.
-    pub first: Vec<SparedEntry>,
+    pub first: Vec<ExemptEntry>,
 }
 
-impl SparedEntries {
+impl ExemptEntries {
     /// Adds others, of which those that have room are named.
     pub fn add(&mut self, others: Self) {
         self.count += others.count;
         self.first.extend(others.first);
-        self.first.truncate(SPARED_TOLD);
+        self.first.truncate(EXEMPT_REPORTED);
     }
 }
 
 /// One of them.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct SparedEntry {
+pub struct ExemptEntry {
     /// What it bans.
     pub prefix: Prefix,
     /// Where the ban stops: something in the prefix, or around it.
@@ -169,7 +170,8 @@ pub struct ListView {
     pub error: Option<String>,
     /// Entries that ban, and stop at what this host needs.
     #[serde(default)]
-    pub spared: SparedEntries,
+    #[serde(rename = "spared")]
+    pub exempt: ExemptEntries,
 }
 
 /// Names a list.

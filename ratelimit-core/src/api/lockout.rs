@@ -29,7 +29,8 @@ pub struct ProtectedView {
     /// Why, one reason at least.
     pub reasons: Vec<String>,
     /// Whether a ban of something else covers it, and stops at it.
-    pub spared: bool,
+    #[serde(rename = "spared")]
+    pub exempt: bool,
 }
 
 /// Puts a configuration on trial.

@@ -133,10 +133,10 @@ impl Controller {
             return Vec::new();
         }
         // Others stop at an address that is protected.
-        let is_spared =
+        let is_exempt =
             prefix.is_address() && self.state.protection.why(prefix.address()).is_some();
         let bans = self.state.intent.bans_that_hold(prefix, now);
-        bans.filter(|(_, origin)| !is_spared || *origin == Origin::Forced)
+        bans.filter(|(_, origin)| !is_exempt || *origin == Origin::Forced)
             .map(|(banned, origin)| Held {
                 prefix,
                 banned,

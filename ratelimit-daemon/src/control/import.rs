@@ -19,7 +19,7 @@ use tracing::info;
 use super::{
     controller::Controller,
     lists::{fill, require_no_file},
-    queries::lists::spared,
+    queries::lists::exempt,
     state::State,
     term,
 };
@@ -120,7 +120,7 @@ impl State {
         let (list, merged) = fill(list, entries, reasons, ends);
         answer.duplicates += merged.duplicates;
         answer.covered += merged.covered;
-        answer.spared.add(spared(self, &list));
+        answer.exempt.add(exempt(self, &list));
         let (difference, edit) = self.intent.list_edit(name, Some(list));
         answer.targets.push(told(
             Origin::List(Arc::clone(name)).to_string(),
@@ -182,8 +182,8 @@ impl State {
                 prefixes.sort_unstable();
                 prefixes.dedup();
                 answer
-                    .spared
-                    .add(self.protection.spared(&prefixes, |prefix| *prefix));
+                    .exempt
+                    .add(self.protection.exempt(&prefixes, |prefix| *prefix));
             }
         }
         Ok(edits)

@@ -7,13 +7,13 @@ use std::{
 };
 
 use ratelimit_core::{
-    api::{ProtectedView, SparedEntries},
+    api::{ExemptEntries, ProtectedView},
     intent::Edit,
     prefix::Prefix,
 };
 use tracing::{info, warn};
 
-use super::{state::State, stopped};
+use super::{exempt, state::State};
 use crate::protected::{Protected, Refusal, Why, Word};
 
 /// How long the other end of an SSH session is protected after the last command that came from it. While somebody is logged
@@ -54,8 +54,8 @@ impl Protection {
     }
 
     /// The entries, in the order of their prefixes, that meet what is protected.
-    pub fn spared<E>(&self, entries: &[E], prefix: impl Fn(&E) -> Prefix) -> SparedEntries {
-        stopped::spared(&self.all, entries, prefix)
+    pub fn exempt<E>(&self, entries: &[E], prefix: impl Fn(&E) -> Prefix) -> ExemptEntries {
+        exempt::exempt(&self.all, entries, prefix)
     }
 
     /// Why an address is protected; `None` when it is not.
@@ -98,24 +98,24 @@ impl State {
     /// What is protected, and why.
     #[must_use]
     pub fn protected(&self) -> Vec<ProtectedView> {
-        let spared: BTreeSet<Prefix> = self.rules.spared().collect();
+        let exempt: BTreeSet<Prefix> = self.rules.exempt().collect();
         let view = |(prefix, reasons): (Prefix, _)| ProtectedView {
             prefix,
             reasons: Iterator::map(reasons, Why::to_string).collect(),
-            spared: spared.contains(&prefix),
+            exempt: exempt.contains(&prefix),
         };
         self.protection.all.iter().map(view).collect()
     }
 
     /// Logs where bans stop, once for each address.
-    pub(super) fn tell_spared(&mut self) {
-        let spared: BTreeSet<Prefix> = self.rules.spared().collect();
-        for prefix in spared.difference(&self.protection.told) {
+    pub(super) fn report_exempt(&mut self) {
+        let exempt: BTreeSet<Prefix> = self.rules.exempt().collect();
+        for prefix in exempt.difference(&self.protection.told) {
             if let Some((_, why)) = self.protection.all.met_by(*prefix) {
                 warn!(%prefix, %why, "a ban covers what is protected, and does not hold for it");
             }
         }
-        self.protection.told = spared;
+        self.protection.told = exempt;
     }
 
     fn protect_again(&mut self) {
@@ -130,6 +130,6 @@ impl State {
                 "what is protected is different, and the kernel could not be told"
             ),
         }
-        self.tell_spared();
+        self.report_exempt();
     }
 }

@@ -112,7 +112,7 @@ impl State {
             .enforce_all()
             .context("filling the tables in the kernel")?;
         state.tell_clock(None);
-        state.tell_spared();
+        state.report_exempt();
         Ok(state)
     }
 
@@ -187,7 +187,7 @@ impl State {
             self.tell_clock(clock.as_ref());
         }
         if reverse.iter().any(|edit| self.protection.is_met_by(edit)) {
-            self.tell_spared();
+            self.report_exempt();
         }
         // The kernel comes before the database: what was acknowledged is in both, or told as not written yet, and what is in the
         // kernel alone after a crash is taken away at the next start.

@@ -164,7 +164,7 @@ fn notes(imported: &Imported) -> Vec<String> {
         let entries = phrase::count(*count, "entry", "entries");
         format!("{entries} left out: {}", printable(why))
     }));
-    notes.extend(phrase::spared(&imported.spared));
+    notes.extend(phrase::exempt(&imported.exempt));
     if let Some(lines) = &imported.bad_lines {
         let count = phrase::count(imported.bad, "bad line", "bad lines");
         notes.push(format!("{count} left out:\n{}", printable_lines(lines)));

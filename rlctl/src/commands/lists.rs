@@ -66,11 +66,11 @@ fn row(list: &ListView, now: &Zoned) -> [String; 7] {
 
 /// What is wrong with the file of a list, and which of its entries stop where.
 fn notes(list: &ListView) -> impl Iterator<Item = String> {
-    let spared = phrase::spared(&list.spared);
-    let spared = spared
+    let exempt = phrase::exempt(&list.exempt);
+    let exempt = exempt
         .into_iter()
-        .map(|spared| format!("list {}: {spared}", printable(&list.name)));
-    trouble(list).into_iter().chain(spared)
+        .map(|exempt| format!("list {}: {exempt}", printable(&list.name)));
+    trouble(list).into_iter().chain(exempt)
 }
 
 /// What is wrong with the file of a list.

@@ -17,11 +17,11 @@ pub fn run(client: &Client) -> Result<Report, Failure> {
     let mut table = Table::new(["PREFIX", "REASON", "BANNED AROUND IT"].map(left));
     for own in &answer.value {
         let reasons: Vec<String> = own.reasons.iter().map(|reason| printable(reason)).collect();
-        let spared = if own.spared { "yes, and exempt" } else { "no" };
+        let exempt = if own.exempt { "yes, and exempt" } else { "no" };
         table.row([
             own.prefix.to_string(),
             phrase::and(&reasons),
-            spared.to_owned(),
+            exempt.to_owned(),
         ]);
     }
     Ok(Report::new(answer, table.to_string()))

@@ -41,10 +41,10 @@ fn a_ban_that_is_refused_names_force_and_force_is_sent() {
 
 #[test]
 fn protected_addresses_stand_with_their_reasons() {
-    let view = |prefix: &str, reasons: &[&str], spared| ProtectedView {
+    let view = |prefix: &str, reasons: &[&str], exempt| ProtectedView {
         prefix: prefix.parse().unwrap(),
         reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
-        spared,
+        exempt,
     };
     let gateway = [
         "the default gateway of eth0",

@@ -113,7 +113,7 @@ impl Attacks {
             };
             if answered.contains(source)
                 || state.intent.banned_until(*source).is_some()
-                || detected::is_spared(state, *source)
+                || detected::is_exempt(state, *source)
             {
                 continue;
             }

@@ -103,7 +103,7 @@ impl Feed for Detections {
         let mut edits = Vec::new();
         for (address, ban) in &look.bans {
             let source = state.intent.config.source.around(*address);
-            if is_spared(state, source) {
+            if is_exempt(state, source) {
                 if self.is_news(source) {
                     warn!(%source, "a policy banned a source that is not to be banned: the ban is lifted, and so are later ones");
                 }
@@ -138,7 +138,7 @@ impl Feed for Detections {
 
 /// Whether detection must not ban a source, whatever it does: an allow is for all of it, or this host needs an address of
 /// it. This is the one place where what is found by itself is vetted.
-pub fn is_spared(state: &State, source: Prefix) -> bool {
+pub fn is_exempt(state: &State, source: Prefix) -> bool {
     if state.protection.vet(source, Word::Detection).is_err() {
         return true;
     }

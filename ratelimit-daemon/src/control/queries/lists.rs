@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ratelimit_core::{
-    api::{ListView, SparedEntries},
+    api::{ExemptEntries, ListView},
     intent::list::List,
     lists::Action,
 };
@@ -52,17 +52,17 @@ fn view(state: &State, files: &ListFiles, name: Arc<str>) -> ListView {
         read: file.read,
         errors: file.errors,
         error: file.error,
-        spared: list.map_or_else(SparedEntries::default, |list| spared(state, list)),
+        exempt: list.map_or_else(ExemptEntries::default, |list| exempt(state, list)),
         name,
     }
 }
 
 /// The entries of a list that ban, and stop at what is protected.
-pub fn spared(state: &State, list: &List) -> SparedEntries {
+pub fn exempt(state: &State, list: &List) -> ExemptEntries {
     match list.action {
         Action::Ban => state
             .protection
-            .spared(list.entries(), |entry| entry.prefix),
-        Action::Allow => SparedEntries::default(),
+            .exempt(list.entries(), |entry| entry.prefix),
+        Action::Allow => ExemptEntries::default(),
     }
 }

@@ -559,20 +559,20 @@ fn entries_that_stop_at_what_is_protected_are_told_by_import_dry_run_and_list() 
         };
         let told = lab.send(&request, text).unwrap();
         assert_eq!(told.targets[0].added, 3, "{into:?}");
-        assert_eq!(told.spared.count, 2, "{into:?}");
-        assert_eq!(told.spared.first[0].prefix, prefix("127.0.0.1"));
-        assert_eq!(told.spared.first[0].why, "the loopback of this host");
+        assert_eq!(told.exempt.count, 2, "{into:?}");
+        assert_eq!(told.exempt.first[0].prefix, prefix("127.0.0.1"));
+        assert_eq!(told.exempt.first[0].why, "the loopback of this host");
     }
-    assert_eq!(lab.only_list().spared.count, 2);
+    assert_eq!(lab.only_list().exempt.count, 2);
     assert!(!lab.is_banned("127.0.0.1") && lab.is_banned("192.0.2.1"));
     let allows = ImportRequest {
         into: ImportInto::Allows,
         ..request("", Action::Ban)
     };
-    assert_eq!(lab.send(&allows, text).unwrap().spared.count, 0);
+    assert_eq!(lab.send(&allows, text).unwrap().exempt.count, 0);
     // What was forced holds all the same.
     let forced = r#"{"prefix":"127.0.0.1","origin":"forced"}"#;
-    assert_eq!(lab.import_lines(true, forced).unwrap().spared.count, 0);
+    assert_eq!(lab.import_lines(true, forced).unwrap().exempt.count, 0);
 }
 
 #[test]

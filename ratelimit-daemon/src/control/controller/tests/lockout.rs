@@ -28,7 +28,7 @@ enum Outcome {
     /// It is refused, and nothing changes.
     Refused,
     /// It holds, and stops at the protected address.
-    Spared,
+    Exemptions,
     /// It holds for the protected address too.
     Holds,
 }
@@ -63,12 +63,12 @@ fn expected(word: Word, address: &str, length: u8) -> Outcome {
         _ if length == 0 => Outcome::Refused,
         Word::Hand { forced: true } => Outcome::Holds,
         Word::Hand { forced: false } | Word::Detection => Outcome::Refused,
-        Word::List { forced: true } => Outcome::Spared,
+        Word::List { forced: true } => Outcome::Exemptions,
         Word::List { forced: false } | Word::Cluster => {
             if length < widest {
                 Outcome::Refused
             } else {
-                Outcome::Spared
+                Outcome::Exemptions
             }
         }
     }
@@ -96,7 +96,7 @@ fn outcome(word: Word, address: &str, length: u8) -> Outcome {
     lab.restart();
     match lab.action(own).as_str() {
         "drop" => Outcome::Holds,
-        _ => Outcome::Spared,
+        _ => Outcome::Exemptions,
     }
 }
 
@@ -161,7 +161,7 @@ fn a_refusal_says_what_is_covered_why_it_is_protected_and_what_to_write() {
 }
 
 #[test]
-fn what_becomes_protected_is_spared_by_the_bans_that_are_there() {
+fn what_becomes_protected_is_exempt_from_the_bans_that_are_there() {
     let mut lab = Lab::new(config());
     let gateway: IpAddr = "198.51.100.1".parse().unwrap();
     lab.ban(&["198.51.100.0/24"], None).unwrap();
@@ -169,19 +169,19 @@ fn what_becomes_protected_is_spared_by_the_bans_that_are_there() {
     lab.controller.state.protect(protected());
     assert_eq!(lab.action(gateway), "pass");
     let views = lab.controller.state.protected();
-    let spared: Vec<String> = views
+    let exempt: Vec<String> = views
         .iter()
-        .filter(|view| view.spared)
+        .filter(|view| view.exempt)
         .map(|view| view.prefix.to_string())
         .collect();
-    assert_eq!(spared, ["198.51.100.1", "198.51.100.7"]);
+    assert_eq!(exempt, ["198.51.100.1", "198.51.100.7"]);
     lab.controller.state.protect(Protected::default());
     assert_eq!(lab.action(gateway), "drop");
     assert!(lab.controller.state.protected().is_empty());
 }
 
 #[test]
-fn a_list_that_spares_an_address_does_not_keep_it_banned() {
+fn a_list_that_exempts_an_address_does_not_keep_it_banned() {
     let mut lab = Lab::protecting(config(), protected());
     let mut held = |address: &str| {
         let prefixes = vec![prefix(address)];

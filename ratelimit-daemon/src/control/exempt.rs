@@ -1,7 +1,7 @@
 //! Which entries of a list meet what is protected: there a ban stops.
 
 use ratelimit_core::{
-    api::{SPARED_TOLD, SparedEntries, SparedEntry},
+    api::{EXEMPT_REPORTED, ExemptEntries, ExemptEntry},
     prefix::Prefix,
 };
 
@@ -9,11 +9,11 @@ use crate::protected::{Protected, Why};
 
 /// Of `entries`, which lie in the order of their prefixes, those that meet what is protected. However many entries there are, for
 /// each that is protected a search for each length is all.
-pub fn spared<E>(
+pub fn exempt<E>(
     protected: &Protected,
     entries: &[E],
     prefix: impl Fn(&E) -> Prefix,
-) -> SparedEntries {
+) -> ExemptEntries {
     let mut met: Vec<(Prefix, Prefix, &Why)> = Vec::new();
     for (own, mut reasons) in protected.iter() {
         let Some(why) = reasons.next() else { continue };
@@ -28,13 +28,13 @@ pub fn spared<E>(
     met.sort_by_key(|(prefix, ..)| *prefix);
     // An entry may meet several.
     met.dedup_by_key(|(prefix, ..)| *prefix);
-    let told = met.iter().take(SPARED_TOLD);
-    let first = told.map(|(prefix, protected, why)| SparedEntry {
+    let told = met.iter().take(EXEMPT_REPORTED);
+    let first = told.map(|(prefix, protected, why)| ExemptEntry {
         prefix: *prefix,
         protected: *protected,
         why: why.to_string(),
     });
-    SparedEntries {
+    ExemptEntries {
         count: met.len(),
         first: first.collect(),
     }
@@ -58,8 +58,8 @@ mod tests {
             "2001:db8::/32",
             "2001:db9::/32",
         ];
-        let spared = check(&all);
-        let told = spared.first.iter().map(|entry| entry.prefix.to_string());
+        let exempt = check(&all);
+        let told = exempt.first.iter().map(|entry| entry.prefix.to_string());
         let expected = [
             "10.0.0.0/8",
             "10.0.0.1",
@@ -68,31 +68,31 @@ mod tests {
             "2001:db8::/32",
         ];
         assert_eq!(told.collect::<Vec<_>>(), expected);
-        assert_eq!(spared.first[0].protected, "10.0.0.1".parse().unwrap());
-        assert_eq!(spared.first[0].why, "the default gateway of eth0");
+        assert_eq!(exempt.first[0].protected, "10.0.0.1".parse().unwrap());
+        assert_eq!(exempt.first[0].why, "the default gateway of eth0");
     }
 
     #[test]
     fn all_are_counted_and_the_first_are_named() {
         let hosts: Vec<String> = (0..9).map(|host| format!("127.0.0.{host}")).collect();
         let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
-        let spared = check(&hosts);
-        assert_eq!((spared.count, spared.first.len()), (9, SPARED_TOLD));
+        let exempt = check(&hosts);
+        assert_eq!((exempt.count, exempt.first.len()), (9, EXEMPT_REPORTED));
     }
 
     /// The answer, which is what a look at each entry says.
-    fn check(entries: &[&str]) -> SparedEntries {
+    fn check(entries: &[&str]) -> ExemptEntries {
         let mut protected = Protected::loopback();
         for own in ["10.0.0.1", "10.0.0.200", "2001:db8::1"] {
             protected.add(own.parse().unwrap(), Why::Gateway("eth0".into()));
         }
         let entries: BTreeSet<Prefix> = entries.iter().map(|text| text.parse().unwrap()).collect();
         let entries: Vec<Prefix> = entries.into_iter().collect();
-        let spared = spared(&protected, &entries, |prefix| *prefix);
+        let exempt = exempt(&protected, &entries, |prefix| *prefix);
         let met = entries
             .iter()
             .filter(|entry| protected.met_by(**entry).is_some());
-        assert_eq!(spared.count, met.count());
-        spared
+        assert_eq!(exempt.count, met.count());
+        exempt
     }
 }

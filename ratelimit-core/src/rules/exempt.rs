@@ -11,7 +11,7 @@ use crate::prefix::Prefix;
 
 /// The protected prefixes, a handful, and the bans that hold for them all the same.
 #[derive(Clone, Debug, Default)]
-pub struct Spared {
+pub struct Exemptions {
     protected: BTreeSet<Prefix>,
     /// Those of them that are no single addresses.
     wide: Vec<Prefix>,
@@ -19,7 +19,7 @@ pub struct Spared {
     forced: BTreeMap<Prefix, Instant>,
 }
 
-impl Spared {
+impl Exemptions {
     /// Protects these prefixes and no others.
     pub fn set_protected(&mut self, protected: BTreeSet<Prefix>) {
         let wide = protected.iter().filter(|prefix| !prefix.is_address());
