@@ -136,6 +136,12 @@ impl<K: Key> Cluster<K> {
         new
     }
 
+    /// The name of this node.
+    #[must_use]
+    pub fn name(&self) -> &NodeName {
+        &self.config.node
+    }
+
     /// What has to outlive a restart.
     #[must_use]
     pub fn memory(&self) -> Memory<K> {
@@ -179,6 +185,55 @@ impl<K: Key> Cluster<K> {
         };
         self.state(now, subject, Verb::Lifts, until.max(now.wall), why);
         true
+    }
+
+    /// Takes back what this node itself stated about a subject; what others state goes on. Says whether there was anything.
+    pub fn withdraw(&mut self, now: Now, subject: Subject<K>, why: &str) -> bool {
+        let is_stated = self.own_end(now, &subject).is_some();
+        if is_stated {
+            self.state(now, subject, Verb::Says, now.wall, why);
+        }
+        is_stated
+    }
+
+    /// Until when this node itself states something that nobody has lifted.
+    #[must_use]
+    pub fn own_end(&self, now: Now, subject: &Subject<K>) -> Option<Millis> {
+        let counts = |node: &NodeName| !self.revoked.contains(node);
+        self.statements
+            .end_of(&self.config.node, subject, now.wall, counts)
+    }
+
+    /// Which node lifted what this node stated and would hold still.
+    #[must_use]
+    pub fn lifted_by(&self, now: Now, subject: &Subject<K>) -> Option<NodeName> {
+        let counts = |node: &NodeName| !self.revoked.contains(node);
+        self.statements
+            .lifter(&self.config.node, subject, now.wall, counts)
+    }
+
+    /// Whether nothing of what a node states is missing here: it reported so, or none of it counts.
+    #[must_use]
+    pub fn agrees_with(&self, node: &NodeName) -> bool {
+        let peer = self.peers.get(node);
+        self.revoked.contains(node) || peer.is_some_and(|peer| peer.catch_up.agrees())
+    }
+
+    /// Whether a node stated something about a subject that is held here.
+    #[must_use]
+    pub fn holds(&self, node: &NodeName, subject: &Subject<K>) -> bool {
+        self.statements.holds(node, subject)
+    }
+
+    /// Takes in that the store may have lost what this node stored: all of it is stored again.
+    pub fn store_again(&mut self) {
+        self.parts_stored = None;
+        self.parts.all();
+    }
+
+    /// The nodes that anything was heard of.
+    pub fn peers(&self) -> impl Iterator<Item = &NodeName> {
+        self.peers.keys()
     }
 
     fn state(&mut self, now: Now, subject: Subject<K>, verb: Verb, until: Millis, why: &str) {

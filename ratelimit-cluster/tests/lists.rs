@@ -239,3 +239,33 @@ fn what_is_protected_here_is_not_banned_by_a_peer_and_may_be_banned_here() {
     assert!(in_force(0).is_some());
     assert_eq!(in_force(1), None);
 }
+
+#[test]
+fn what_a_node_takes_back_ends_everywhere_and_leaves_what_others_state() {
+    let mut nodes = Nodes::new(2);
+    nodes.ban(0, [1, 2]);
+    nodes.ban(1, [2]);
+    nodes.pass(1_000);
+    for key in [1, 2] {
+        let now = nodes.now();
+        let subject = Subject::Ban(u16::to_be_bytes(key).to_vec());
+        assert!(nodes.clusters[0].0.withdraw(now, subject, "why"));
+    }
+    nodes.pass(1_000);
+    assert_eq!([0, 1].map(|node| nodes.banned(node)), [1, 1]);
+}
+
+#[test]
+fn a_node_is_told_who_lifted_what_it_states() {
+    let mut nodes = Nodes::new(2);
+    nodes.ban(0, [1]);
+    nodes.pass(1_000);
+    let subject = Subject::Ban(1_u16.to_be_bytes().to_vec());
+    let now = nodes.now();
+    assert_eq!(nodes.clusters[0].0.lifted_by(now, &subject), None);
+    nodes.clusters[1].0.lift(now, subject.clone(), "why");
+    nodes.pass(1_000);
+    let lifted_by = nodes.clusters[0].0.lifted_by(nodes.now(), &subject);
+    assert_eq!(lifted_by, Some(name(1)));
+    assert!(nodes.clusters[0].0.agrees_with(&name(1)));
+}

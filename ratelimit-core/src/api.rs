@@ -32,13 +32,17 @@
 //! | `POST /v1/apply` | [`ApplyRequest`] | [`Applied`] |
 //! | `POST /v1/confirm` | | [`Attempt`] |
 //! | `POST /v1/rollback` | | [`Attempt`] |
+//! | `GET /v1/cluster` | | [`ClusterStatus`] |
+//! | `POST /v1/cluster/revoke` | [`RevokeRequest`] | [`Revoked`] |
 //! | `POST /v1/pass-all` | [`PassAllRequest`] | [`PassAllStatus`], or null |
 //!
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod attack;
+mod by_hand;
 mod capture;
 mod clock;
+mod cluster;
 mod covering;
 mod crowdsec;
 mod event;
@@ -46,7 +50,6 @@ mod lists;
 mod lockout;
 mod new_sources;
 mod program;
-mod runtime;
 mod suggest;
 mod unenforced;
 
@@ -57,8 +60,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     attack::{AttackView, Limited},
+    by_hand::ByHand,
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
+    cluster::{ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked},
     covering::{Covering, Entry},
     crowdsec::CrowdsecStatus,
     event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
@@ -72,7 +77,6 @@ pub use self::{
     },
     new_sources::NewSourcesStatus,
     program::{ProgramBanRequest, ProgramUnbanRequest},
-    runtime::RuntimeEntry,
     suggest::{SuggestRequest, Suggested, SuggestedLimit},
     unenforced::{NOT_ENFORCED, Trouble, UNENFORCED, Unenforced},
 };
@@ -147,7 +151,7 @@ pub struct LimitRequest {
     pub reason: Option<String>,
 }
 
-/// Takes runtime limits away, so that the configuration holds again.
+/// Takes limits set by hand away, so that the configuration holds again.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitTarget {
@@ -229,7 +233,7 @@ pub struct Allow {
 /// A policy, with the prefixes that it is for.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PolicyView {
-    /// Its name in the configuration, or the prefix whose limits were set at runtime.
+    /// Its name in the configuration, or the prefix whose limits were set by hand.
     pub name: String,
     /// The prefixes; empty for the default policy.
     pub prefixes: Vec<Prefix>,
@@ -243,9 +247,9 @@ pub struct PolicyView {
     /// What shares the limits.
     #[serde(default)]
     pub applies_to: AppliesTo,
-    /// Who set the runtime limits, until when and why; nothing of it is there where nobody did.
+    /// Who set the limits by hand, until when and why; nothing of it is there where nobody did.
     #[serde(flatten)]
-    pub runtime: Option<RuntimeEntry>,
+    pub by_hand: Option<ByHand>,
     /// Where it comes from.
     pub origin: Origin,
 }
@@ -290,7 +294,7 @@ pub struct Check {
     pub classes: Vec<ClassVerdict>,
     /// The prefix of the rule that decides; `None` when it is the default policy.
     pub rule: Option<Prefix>,
-    /// When the ban, the allow or the runtime limits that decide end; `None` for what never ends.
+    /// When the ban, the allow or the limits by hand that decide end; `None` for what never ends.
     pub until: Option<Timestamp>,
     /// The ban that decides, when it is one.
     pub ban: Option<Ban>,
@@ -462,6 +466,9 @@ pub struct Status {
     /// The connection to the local API of `CrowdSec`; `None` where the configuration names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crowdsec: Option<CrowdsecStatus>,
+    /// The cluster that this host is a node of; `None` where the configuration names none.
+    #[serde(default)]
+    pub cluster: Option<ClusterStatus>,
     /// Addresses and prefixes that are protected.
     #[serde(default)]
     pub protected: usize,
@@ -486,14 +493,13 @@ pub struct DatabaseStatus {
     pub damaged: Option<DamagedDatabase>,
     /// How many damaged ones lie beside it, of this start or others before.
     pub aside: usize,
-    /// Runtime limits that it has and that do not hold, as the configuration has no place for them.
-    #[serde(rename = "left_out")]
-    pub suspended: Vec<SuspendedLimits>,
+    /// Limits by hand that it has and that do not hold, as the configuration has no place for them.
+    pub left_out: Vec<LimitsLeftOut>,
 }
 
-/// Runtime limits that do not hold.
+/// Limits by hand that do not hold.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct SuspendedLimits {
+pub struct LimitsLeftOut {
     /// The policy: a prefix, or `default`.
     pub policy: String,
     /// Why they do not.

@@ -9,6 +9,7 @@
 mod arguments;
 mod ban;
 mod class;
+pub mod cluster;
 mod compile;
 pub mod crowdsec;
 mod detection;
@@ -48,6 +49,7 @@ pub use self::{
     list::ListConfig,
 };
 use self::{
+    cluster::Cluster,
     crowdsec::{Address, Key},
     document::Document,
     report::Report,
@@ -181,6 +183,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// The local API of `CrowdSec` whose decisions are followed; `None` is none.
     pub crowdsec: Option<Crowdsec>,
+    /// The cluster that this host is a node of; `None` is none.
+    pub cluster: Option<Cluster>,
 }
 
 /// An interface to limit traffic on.

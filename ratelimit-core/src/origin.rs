@@ -22,14 +22,14 @@ pub enum Origin {
     Program(Arc<str>),
     /// The local API of `CrowdSec`.
     Crowdsec,
-    /// Another node.
-    Cluster,
+    /// The node of this name.
+    Cluster(Arc<str>),
 }
 
 /// Why a text is no origin.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "`{0}` is no origin: it is `config`, `manual`, `forced`, `detected`, `list:NAME`, `program:NAME`, `crowdsec` or `cluster`"
+    "`{0}` is no origin: it is `config`, `manual`, `forced`, `detected`, `list:NAME`, `program:NAME`, `crowdsec` or `cluster:NODE`"
 )]
 pub struct UnknownOrigin(String);
 
@@ -49,12 +49,27 @@ impl Origin {
         Self::Program(name.into())
     }
 
+    /// The origin of what a node of this name tells.
+    #[must_use]
+    pub fn cluster(node: &str) -> Self {
+        Self::Cluster(node.into())
+    }
+
+    /// Whether the other nodes of a cluster are told: not what each of them has from elsewhere, or was told itself.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Self::Manual | Self::Forced | Self::Detected | Self::Program(_) => true,
+            Self::Config | Self::List(_) | Self::Crowdsec | Self::Cluster(_) => false,
+        }
+    }
+
     /// Whether nobody asked for just this ban: it may give way to another one when there is no room.
     #[must_use]
     pub fn is_automatic(&self) -> bool {
         matches!(
             self,
-            Self::Detected | Self::Program(_) | Self::Crowdsec | Self::Cluster
+            Self::Detected | Self::Program(_) | Self::Crowdsec | Self::Cluster(_)
         )
     }
 }
@@ -69,7 +84,7 @@ impl fmt::Display for Origin {
             Self::List(name) => formatter.pad(&format!("list:{name}")),
             Self::Program(name) => formatter.pad(&format!("program:{name}")),
             Self::Crowdsec => formatter.pad("crowdsec"),
-            Self::Cluster => formatter.pad("cluster"),
+            Self::Cluster(node) => formatter.pad(&format!("cluster:{node}")),
         }
     }
 }
@@ -84,9 +99,9 @@ impl FromStr for Origin {
             "forced" => Ok(Self::Forced),
             "detected" => Ok(Self::Detected),
             "crowdsec" => Ok(Self::Crowdsec),
-            "cluster" => Ok(Self::Cluster),
             _ => match text.split_once(':') {
                 Some(("list", name)) if !name.is_empty() => Ok(Self::list(name)),
+                Some(("cluster", node)) if !node.is_empty() => Ok(Self::cluster(node)),
                 Some(("program", name)) if !name.is_empty() => Ok(Self::program(name)),
                 _ => Err(UnknownOrigin(text.to_owned())),
             },
@@ -122,7 +137,7 @@ mod tests {
             "list:spamhaus",
             "program:fail2ban/sshd",
             "crowdsec",
-            "cluster",
+            "cluster:edge-2",
         ] {
             assert_eq!(text.parse::<Origin>().unwrap().to_string(), text);
         }
@@ -130,7 +145,9 @@ mod tests {
 
     #[test]
     fn what_is_no_origin_is_refused() {
-        for text in ["", "list:", "list", "program:", "Manual"] {
+        for text in [
+            "", "list:", "list", "program:", "cluster", "cluster:", "Manual",
+        ] {
             let error = text.parse::<Origin>().unwrap_err().to_string();
             assert!(error.contains(&format!("`{text}`")), "{error}");
         }

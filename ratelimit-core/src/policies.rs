@@ -40,7 +40,7 @@ pub struct Named {
 /// What has state, with the name and role of its policy.
 pub type Stateful<'a> = (&'a str, Role, Part<'a>);
 
-/// Runtime limits for prefixes and have the state of the policy around them.
+/// Limits that were set by hand for prefixes and have the state of the policy around them.
 pub struct Sharing<'a>(BTreeMap<u32, BTreeMap<Prefix, Stateful<'a>>>);
 
 impl<'a> Sharing<'a> {

@@ -31,7 +31,7 @@ use crate::{
     recording::{self, CaptureMaps, Recorder},
     ring,
     rtnetlink::Watch,
-    tasks::{crowdsec, events, links, protected, samples},
+    tasks::{cluster, crowdsec, events, links, protected, samples},
     user::User,
 };
 
@@ -227,6 +227,10 @@ impl Daemon {
         tasks.spawn(control::asked_as(
             "what CrowdSec decided",
             crowdsec::follow(controller.clone(), stop.clone()),
+        ));
+        tasks.spawn(control::asked_as(
+            "what the cluster shares",
+            cluster::follow(controller.clone(), stop.clone()),
         ));
         if let Some(events) = self.events {
             tasks.spawn(events::forward_events(

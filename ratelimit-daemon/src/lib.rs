@@ -1,6 +1,7 @@
 //! The library behind `ratelimitd`: control plane, datapath, loader, servers, metrics.
 
 pub mod clock;
+pub mod cluster;
 pub mod control;
 pub mod cpus;
 pub mod crowdsec;

@@ -2,7 +2,7 @@
 
 use ratelimit_common::{Family as AddressFamily, detected::Detection};
 use ratelimit_core::{
-    api::{CrowdsecStatus, ListView, Status},
+    api::{ClusterStatus, CrowdsecStatus, ListView, NodeState, Status},
     exposition::{Exposition, Format},
 };
 
@@ -23,6 +23,9 @@ pub fn render(snapshot: &Snapshot, format: Format) -> String {
     interfaces(&mut to, snapshot);
     if let Some(status) = &snapshot.status.crowdsec {
         crowdsec(&mut to, status);
+    }
+    if let Some(status) = &snapshot.status.cluster {
+        cluster(&mut to, status);
     }
     daemon(&mut to, snapshot);
     to.finish()
@@ -291,6 +294,41 @@ fn crowdsec(to: &mut Exposition, status: &CrowdsecStatus) {
         )
         .value(seconds(pulled));
     }
+}
+
+fn cluster(to: &mut Exposition, status: &ClusterStatus) {
+    to.gauge(
+        "ratelimit_cluster_connected",
+        "Whether the store of the cluster takes messages.",
+    )
+    .value(u8::from(status.connected == Some(true)));
+    to.counter(
+        "ratelimit_cluster_failures",
+        "How often the store of the cluster failed.",
+    )
+    .value(status.failures);
+    to.gauge("ratelimit_cluster_bans", "Bans in force of other nodes.")
+        .value(status.bans);
+    let count = |state| {
+        status
+            .nodes
+            .iter()
+            .filter(|node| node.state == state)
+            .count()
+    };
+    let states = NodeState::ALL.map(|state| (state.label(), count(state)));
+    to.gauge("ratelimit_cluster_nodes", "Nodes of the cluster, by state.")
+        .each("state", states);
+    to.counter(
+        "ratelimit_cluster_refused",
+        "Messages of the cluster that were refused, by reason.",
+    )
+    .each("reason", &status.refused);
+    to.counter(
+        "ratelimit_cluster_denied",
+        "Statements of other nodes without effect here.",
+    )
+    .value(status.denied);
 }
 
 fn daemon(to: &mut Exposition, snapshot: &Snapshot) {

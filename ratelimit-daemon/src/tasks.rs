@@ -1,5 +1,7 @@
-//! What runs beside the controller and hands it what it finds: events, samples, interfaces, protected addresses, decisions of `CrowdSec`.
+//! What runs beside the controller and hands it what it finds: events, samples, interfaces, protected addresses, decisions of `CrowdSec`,
+//! messages of a cluster.
 
+pub mod cluster;
 pub mod crowdsec;
 pub mod events;
 pub mod links;

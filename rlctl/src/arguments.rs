@@ -7,6 +7,7 @@ use ratelimit_core::{api::EventKind, quantity};
 
 use crate::{
     capture_arguments::CaptureArguments,
+    cluster_arguments::ClusterVerb,
     exit_code,
     limit_arguments::LimitArguments,
     list_arguments::{ExportArguments, ImportArguments, ListsVerb},
@@ -161,9 +162,15 @@ pub enum Verb {
     /// Return from the configuration on trial to the one before
     #[command(after_help = "Examples:\n  rlctl rollback")]
     Rollback,
+    /// Show the cluster and its nodes, or revoke a node
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  rlctl cluster status\n  rlctl cluster nodes\n  rlctl cluster revoke edge-3"
+    )]
+    Cluster(ClusterVerb),
     /// Show the protected addresses, and why they are protected
     #[command(
-        after_help = "Examples:\n  rlctl protected\n\nDetection, lists and CrowdSec never ban them. `rlctl ban` needs --force for them. Their limits hold."
+        after_help = "Examples:\n  rlctl protected\n\nDetection, lists, CrowdSec and other nodes never ban them. `rlctl ban` needs --force for them. Their limits hold."
     )]
     Protected,
     /// Let everything pass, in spite of bans and limits

@@ -5,6 +5,7 @@ mod apply;
 mod ban;
 mod capture;
 mod check;
+mod cluster;
 mod config;
 mod confirm;
 mod detach;
@@ -65,6 +66,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Apply { file, confirm } => apply::run(&file, confirm, client, now),
         Verb::Confirm => confirm::confirm(client),
         Verb::Rollback => confirm::roll_back(client),
+        Verb::Cluster(verb) => cluster::run(&verb, client, now),
         Verb::Protected => protected::run(client),
         Verb::PassAll(verb) => pass_all::run(&verb, client, now),
         Verb::Detach => detach::run(client),

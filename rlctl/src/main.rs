@@ -6,6 +6,7 @@ mod arguments;
 mod capture_arguments;
 mod chunks;
 mod client;
+mod cluster_arguments;
 mod commands;
 mod completions;
 mod exit_code;

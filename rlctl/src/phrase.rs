@@ -48,7 +48,7 @@ pub fn author(ban: &Ban) -> String {
         Origin::List(name) => format!("the list {}", printable(name)),
         Origin::Program(name) => printable(name),
         Origin::Crowdsec => format!("CrowdSec ({})", printable(&ban.author)),
-        Origin::Cluster => format!("{}, another node", printable(&ban.author)),
+        Origin::Cluster(node) => format!("node {} of the cluster", printable(node)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How long what is set at runtime holds.
+//! How long what is set by hand holds.
 
 use std::{fmt, str::FromStr, time::Duration};
 

@@ -20,6 +20,7 @@ pub mod page;
 pub mod program;
 pub mod progress;
 pub mod random;
+pub mod redis;
 pub mod scene;
 pub mod service;
 pub mod shapes;

@@ -126,3 +126,26 @@ pub enum Refusal {
         what: &'static str,
     },
 }
+
+impl Refusal {
+    /// The reason as the label of a metric.
+    #[must_use]
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Foreign => "foreign",
+            Self::Oversized { .. } => "oversized",
+            Self::Cut { .. } => "cut",
+            Self::WrongSignature { .. } => "wrong-signature",
+            Self::Version { .. } => "version",
+            Self::Malformed { .. } => "malformed",
+            Self::Replayed { .. } => "replayed",
+            Self::Outlived { .. } => "outlived",
+            Self::TwoNodes { .. } => "two-nodes",
+            Self::ClockApart { .. } => "clock-apart",
+            Self::Revoked { .. } => "revoked",
+            Self::TooMany { .. } => "too-many",
+            Self::TwoReports { .. } => "two-reports",
+            Self::Report { .. } => "report",
+        }
+    }
+}

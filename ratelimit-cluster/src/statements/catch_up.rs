@@ -28,13 +28,17 @@ pub struct CatchUp {
     differs: u32,
     tries: u32,
     next: Millis,
+    agreed: bool,
 }
 
 impl CatchUp {
     /// Takes in whether what is held is what the node says that it stated; `monotonic` is the time.
     pub fn compared(&mut self, is_same: bool, monotonic: Millis) -> Option<Step> {
         if is_same {
-            *self = Self::default();
+            *self = Self {
+                agreed: true,
+                ..Self::default()
+            };
             return None;
         }
         self.differs += 1;
@@ -57,6 +61,12 @@ impl CatchUp {
     #[must_use]
     pub fn is_second_reading(&self) -> bool {
         self.tries > 2
+    }
+
+    /// Whether the last comparison found no difference.
+    #[must_use]
+    pub fn agrees(&self) -> bool {
+        self.agreed && self.differs == 0
     }
 
     /// Whether statements are missing.

@@ -173,6 +173,33 @@ impl<K: Key> StatementSet<K> {
             .map(|held| held.until)
     }
 
+    /// Who lifted what a node said and would hold still: the one who did so last.
+    pub fn lifter(
+        &self,
+        author: &NodeName,
+        subject: &Subject<K>,
+        wall: Millis,
+        counts: impl Fn(&NodeName) -> bool,
+    ) -> Option<NodeName> {
+        let held = self.held.get(subject)?;
+        let said = held
+            .iter()
+            .find(|held| held.author == *author && held.verb == Verb::Says && held.until > wall)?;
+        let lifts = held.iter().filter(|lift| {
+            let is_over = said.stamp <= lift.stamp && said.until <= lift.until;
+            lift.verb == Verb::Lifts && is_over && counts(&lift.author)
+        });
+        let last = lifts.max_by_key(|lift| lift.stamp)?;
+        Some(last.author.clone())
+    }
+
+    /// Whether anything is held that a node stated about a subject.
+    #[must_use]
+    pub fn holds(&self, author: &NodeName, subject: &Subject<K>) -> bool {
+        let held = self.held.get(subject);
+        held.is_some_and(|held| held.iter().any(|held| held.author == *author))
+    }
+
     fn said(
         &self,
         subject: &Subject<K>,

@@ -74,6 +74,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         paths: Paths::default(),
         metrics: Some(default_metrics()),
         crowdsec: None,
+        cluster: None,
     })
 }
 

@@ -67,6 +67,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         paths: value_or_default(document.paths.as_ref()),
         metrics: metrics.unwrap_or_else(|| Some(default_metrics())),
         crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
+        cluster: document.cluster.as_ref().map(|at| at.value.clone()),
     }
 }
 

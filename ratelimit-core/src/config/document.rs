@@ -10,6 +10,7 @@ use toml::de::DeTable;
 use super::{
     ClockWish, Crowdsec, Interface, OnStop, Paths, Source, StateStore,
     class::{self, NamedClass},
+    cluster::{self, Cluster},
     crowdsec,
     detection::{self, Detection},
     interface,
@@ -63,6 +64,7 @@ pub struct Document {
     pub paths: Option<At<Paths>>,
     pub metrics: Option<At<Option<SocketAddr>>>,
     pub crowdsec: Option<At<Crowdsec>>,
+    pub cluster: Option<At<Cluster>>,
 }
 
 impl Document {
@@ -81,6 +83,7 @@ impl Document {
         let detection = root.take_table("detection", report);
         let allow = root.take_table("allow", report);
         let crowdsec = root.take_table("crowdsec", report);
+        let cluster = root.take_table("cluster", report);
         let lists = root.take_table("list", report);
         let metrics = root.take_table("metrics", report);
         let paths = root.take_table("paths", report);
@@ -102,6 +105,7 @@ impl Document {
             lists: lists.map_or(vec![], |section| list::read_all(section, report)),
             metrics: metrics.and_then(|section| read_metrics(section, report)),
             crowdsec: crowdsec.and_then(|section| crowdsec::read(section, report)),
+            cluster: cluster.and_then(|section| cluster::read(section, report)),
             paths: paths.map(|section| read_paths(section, report)),
         }
     }
@@ -122,6 +126,7 @@ impl Document {
         set_once("[node]", &mut self.node, next.node, report);
         set_once("[detection]", &mut self.detection, next.detection, report);
         set_once("[crowdsec]", &mut self.crowdsec, next.crowdsec, report);
+        set_once("[cluster]", &mut self.cluster, next.cluster, report);
         set_once("[metrics]", &mut self.metrics, next.metrics, report);
         set_once("[paths]", &mut self.paths, next.paths, report);
         self

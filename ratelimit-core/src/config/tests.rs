@@ -3,6 +3,7 @@
 mod accepted;
 mod bans;
 mod classes;
+mod cluster;
 mod command_line;
 mod contrib;
 mod crowdsec;

@@ -20,7 +20,7 @@ pub struct BanRow {
     pub author: Arc<str>,
 }
 
-/// A runtime allow.
+/// An allow that was set by hand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllowRow {
     /// Until when, on the clock of the kernel; the last point of time is forever.
@@ -33,7 +33,7 @@ pub struct AllowRow {
     pub author: String,
 }
 
-/// Runtime limits.
+/// Limits that were set by hand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitRow {
     /// The limits.

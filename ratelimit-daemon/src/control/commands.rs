@@ -120,6 +120,7 @@ impl Controller {
             }
         }
         self.state.apply(edits, Cause::User(author))?;
+        self.lift_in_cluster(&request.prefixes, author);
         // Those that were ended together with it hold no more.
         let named = request.prefixes.into_iter();
         unbanned.held = named.flat_map(|prefix| self.held(prefix)).collect();
@@ -237,7 +238,7 @@ impl Controller {
         Ok(changed)
     }
 
-    /// Takes runtime limits away.
+    /// Takes limits set by hand away.
     ///
     /// # Errors
     ///
@@ -250,16 +251,16 @@ impl Controller {
         let further = request
             .prefix
             .filter(|prefix| self.state.intent.limited().contains_key(prefix));
-        let runtime = self.state.intent.limits().contains_key(&request.prefix);
-        if !runtime && further.is_none() {
+        let by_hand = self.state.intent.limits().contains_key(&request.prefix);
+        if !by_hand && further.is_none() {
             return Err(Refused::because(format!(
                 "no runtime limits of {}",
                 target(request.prefix)
             )));
         }
-        let runtime = runtime.then_some(Edit::Limits(request.prefix, None));
+        let by_hand = by_hand.then_some(Edit::Limits(request.prefix, None));
         let further = further.map(|prefix| Edit::Limited(prefix, None));
-        let edits: Vec<Edit> = runtime.into_iter().chain(further).collect();
+        let edits: Vec<Edit> = by_hand.into_iter().chain(further).collect();
         let before = self.state.scopes(request.prefix);
         let mut changed = self.state.apply(edits, Cause::User(author))?;
         changed.starts_anew = before.start_anew_as(&self.state.scopes(request.prefix));
@@ -315,7 +316,7 @@ impl Controller {
         answer
     }
 
-    /// Takes the programs off their interfaces. What was set at runtime stays in the database.
+    /// Takes the programs off their interfaces. What was set by hand stays in the database.
     ///
     /// # Errors
     ///
@@ -380,7 +381,7 @@ impl Controller {
         } else {
             self.replace_config(config, &lists.edits)?;
         }
-        changes.extend(scopes.runtime_changes(&self.state.scopes(None)));
+        changes.extend(scopes.changes_by_hand(&self.state.scopes(None)));
         changes.extend(self.reattach(&before.interfaces));
         if before.metrics != self.state.intent.config.metrics {
             self.open_metrics();

@@ -15,6 +15,7 @@ use tracing::warn;
 
 use super::{
     apply::Trials,
+    cluster::Membership,
     configured_lists::ConfiguredLists,
     feeds::{
         attacks::Attacks,
@@ -28,10 +29,10 @@ use super::{
     metrics_port::MetricsPort,
     progress::Progress,
     reconcile::Comparisons,
-    scanner,
     stand_in::StandIn,
     state::State,
     store::Store,
+    survey,
     timekeeper::Reading,
     troubles::{Loudness, Troubles},
 };
@@ -55,6 +56,7 @@ pub struct Controller {
     pub(super) ended_entries: EndedEntries,
     pub(super) comparisons: Comparisons,
     pub(super) crowdsec: CrowdsecFeed,
+    pub(super) cluster: Membership,
     pub(super) trials: Trials,
     pub(super) links: Links,
     /// When all interfaces were last looked at.
@@ -64,8 +66,8 @@ pub struct Controller {
     pub(super) metrics_port: MetricsPort,
     /// What stands in for a state directory that cannot be written.
     pub(super) stand_in: Option<StandIn>,
-    /// The thread that scans the tables of sources.
-    pub(super) scans: Option<mpsc::Sender<scanner::Job>>,
+    /// The thread that walks through the tables of sources.
+    pub(super) walks: Option<mpsc::Sender<survey::Job>>,
 }
 
 /// What became of the configuration so far.
@@ -110,12 +112,13 @@ impl Controller {
             ended_entries: EndedEntries::default(),
             comparisons: Comparisons::default(),
             crowdsec: CrowdsecFeed::new(state.intent.config.crowdsec.clone()),
+            cluster: Membership::new(&state.intent.config),
             links: Links::default(),
             tended: std::time::Instant::now(),
             troubles: Troubles::default(),
             metrics_port: MetricsPort::default(),
             stand_in: None,
-            scans: None,
+            walks: None,
             state,
         };
         // What went wrong is logged; the lists stay as they were.
@@ -147,6 +150,7 @@ impl Controller {
         let answer = self.state.replace_config(config, lists, on_trial);
         self.crowdsec
             .wish(self.state.intent.config.crowdsec.as_ref());
+        self.cluster.wish(self.state.intent.config.cluster.as_ref());
         answer
     }
 

@@ -12,7 +12,7 @@ use super::{
     busy::{Busy, BusyWith},
     controller::Controller,
     progress::Progress,
-    scanner::{self, Scanner},
+    survey::{self, Survey},
 };
 
 /// Requests that may wait for their turn.
@@ -54,11 +54,11 @@ impl Drop for Others {
     }
 }
 
-/// Sends the controller requests, and has the tables of sources scanned beside it.
+/// Sends the controller requests, and has the tables of sources walked through beside it.
 #[derive(Clone)]
 pub struct Handle {
     jobs: mpsc::Sender<Job>,
-    scans: mpsc::Sender<scanner::Job>,
+    walks: mpsc::Sender<survey::Job>,
     progress: Progress,
     busy: Busy,
 }
@@ -142,23 +142,23 @@ impl Handle {
         Ok((value, unkept.to_vec()))
     }
 
-    /// Runs `scan` when its turn comes, while the controller goes on.
+    /// Runs `walk` when its turn comes, while the controller goes on.
     ///
     /// # Errors
     ///
     /// When the controller has stopped.
-    pub async fn scan<T: Send + 'static>(
+    pub async fn walk<T: Send + 'static>(
         &self,
-        scan: impl FnOnce(&mut Scanner) -> T + Send + 'static,
+        walk: impl FnOnce(&mut Survey) -> T + Send + 'static,
     ) -> Result<T, Unanswered> {
         let (sender, answer) = oneshot::channel();
-        let job: scanner::Job = Box::new(move |scanner| {
-            // For a client that hung up nothing is scanned.
+        let job: survey::Job = Box::new(move |survey| {
+            // For a client that hung up nothing is walked through.
             if !sender.is_closed() {
-                let _ = sender.send(scan(scanner));
+                let _ = sender.send(walk(survey));
             }
         });
-        self.scans
+        self.walks
             .send(job)
             .await
             .map_err(|_| Unanswered::Stopped)?;
@@ -168,14 +168,14 @@ impl Handle {
 
 impl Controller {
     /// Runs on a thread of its own until every handle is gone, and then gives itself back. On another, the tables of sources are
-    /// scanned.
+    /// walked through.
     ///
     /// # Errors
     ///
     /// When a thread cannot be started.
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
-        let (scans, scanner) = Scanner::new(self.state.enforcer.datapath().sources()).spawn()?;
-        self.scans = Some(scans.clone());
+        let (walks, survey) = Survey::new(self.state.enforcer.datapath().sources()).spawn()?;
+        self.walks = Some(walks.clone());
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let (progress, busy) = (self.progress.clone(), Busy::default());
         let writing = busy.clone();
@@ -185,15 +185,15 @@ impl Controller {
                 while let Some(job) = queue.blocking_recv() {
                     self.run(job, &mut queue, &writing);
                 }
-                self.scans = None;
-                if let Err(panic) = scanner.join() {
+                self.walks = None;
+                if let Err(panic) = survey.join() {
                     std::panic::resume_unwind(panic);
                 }
                 self
             })?;
         let handle = Handle {
             jobs,
-            scans,
+            walks,
             progress,
             busy,
         };

@@ -1,13 +1,13 @@
 //! What sources have sent: for each limit of a policy, how much the windows of sources held, by the hour.
 //!
-//! The tables are looked at from time to time, a part of them at a time (`scan.rs`), and nothing is asked of packets. A fixed
+//! The tables are looked at from time to time, a part of them at a time (`walk.rs`), and nothing is asked of packets. A fixed
 //! window is counted where its last tenth is running: which windows a look finds there depends on nothing that they hold, so
 //! they are a fair sample of all, and what is still to come is at most the last tenth. Of sliding windows, sliding logs and token
 //! buckets, what is in use at the look counts. Samples of packets would not do: one of 32 of them misses most sources that are slow.
 //!
 //! What a limit refused is in no window, so none holds more than its limit: those that are full are counted.
 
-mod scan;
+mod walk;
 
 use std::{
     collections::BTreeMap,
@@ -22,8 +22,8 @@ use ratelimit_common::{Instant, algorithm::Algorithm};
 use ratelimit_core::{limit::LimitSpec, policies::Policies};
 use tracing::warn;
 
-pub use self::scan::Scan;
-use self::scan::Windows;
+pub use self::walk::Walk;
+use self::walk::Windows;
 use super::{
     controller::Controller,
     handle::{Handle, Unanswered},
@@ -60,7 +60,7 @@ pub struct Seen {
     pub held: Histogram<u64>,
     /// How many of them were full.
     pub full: u64,
-    /// The most sources in one scan of the tables.
+    /// The most sources in one walk through the tables.
     pub sources: u64,
 }
 
@@ -90,7 +90,7 @@ pub async fn look(controller: &Handle) -> Result<Duration, Unanswered> {
         .call(|controller| controller.begin_look())
         .await?
     {
-        Some(policies) => Some(controller.scan(|scanner| scanner.look(policies)).await?),
+        Some(policies) => Some(controller.walk(|survey| survey.look(policies)).await?),
         None => None,
     };
     controller

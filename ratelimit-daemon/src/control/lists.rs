@@ -107,7 +107,7 @@ impl Controller {
         queries::lists::lists(&self.state, &self.list_files)
     }
 
-    /// Takes a list away that was imported.
+    /// Takes a list away that was imported by hand.
     ///
     /// # Errors
     ///

@@ -55,6 +55,15 @@ fn foreign(before: &Config, after: &Config) -> Option<String> {
             return Some("another url or key of [crowdsec]".to_owned());
         }
     }
+    if let Some(cluster) = &after.cluster {
+        let known = before.cluster.as_ref();
+        let is_same = known.is_some_and(|known| {
+            (&known.store, &known.secret) == (&cluster.store, &cluster.secret)
+        });
+        if !is_same {
+            return Some("another url or secret of [cluster]".to_owned());
+        }
+    }
     let directories: Vec<Option<&Path>> =
         before.lists.values().map(|it| it.file.parent()).collect();
     let mut lists = after.lists.iter();

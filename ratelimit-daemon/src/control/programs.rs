@@ -1,4 +1,4 @@
-//! Bans by other programs, such as a jail of fail2ban: each has its own beside what people set at runtime, so that none ends or
+//! Bans by other programs, such as a jail of fail2ban: each has its own beside what people set by hand, so that none ends or
 //! shortens those of another.
 
 use jiff::Timestamp;

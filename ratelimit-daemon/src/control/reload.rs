@@ -136,16 +136,35 @@ pub fn changes(before: &Config, after: &Config) -> Vec<String> {
     if before.observe != after.observe {
         lines.push(format!("observe: {} -> {}", before.observe, after.observe));
     }
-    match (&before.crowdsec, &after.crowdsec) {
-        (None, Some(_)) => lines.push("crowdsec: added".to_owned()),
-        (Some(_), None) => lines.push("crowdsec: removed".to_owned()),
-        (before, after) if before != after => lines.push("crowdsec: changed".to_owned()),
-        _ => {}
-    }
+    lines.extend(connection_change(
+        "crowdsec",
+        before.crowdsec.as_ref(),
+        after.crowdsec.as_ref(),
+    ));
+    lines.extend(connection_change(
+        "cluster",
+        before.cluster.as_ref(),
+        after.cluster.as_ref(),
+    ));
     if before.on_stop != after.on_stop {
         lines.push(format!("on_stop: {:?} -> {:?}", before.on_stop, after.on_stop).to_lowercase());
     }
     lines
+}
+
+/// What is different about a table of which there is one or none.
+fn connection_change<T: PartialEq>(
+    name: &str,
+    before: Option<&T>,
+    after: Option<&T>,
+) -> Option<String> {
+    let what = match (before, after) {
+        (None, Some(_)) => "added",
+        (Some(_), None) => "removed",
+        (before, after) if before != after => "changed",
+        (None, None) | (Some(_), Some(_)) => return None,
+    };
+    Some(format!("{name}: {what}"))
 }
 
 fn policy_change(

@@ -4,7 +4,7 @@
 use ratelimit_core::{compile::HeldTable, config::Config, intent::Edit};
 use tracing::error;
 
-use super::{controller::Controller, kernel, scanner::Scanner, state::State};
+use super::{controller::Controller, kernel, state::State, survey::Survey};
 
 impl State {
     /// Whether the tables that there are do not do for a configuration.
@@ -58,9 +58,9 @@ impl Controller {
         self.state.enforcer.datapath_mut().renew(&plan)?;
         self.state.enforcer.reread()?;
         let tables = self.state.enforcer.datapath().sources();
-        if let Some(scans) = &self.scans {
+        if let Some(walks) = &self.walks {
             // Without that thread nobody looks at the tables.
-            let _ = scans.blocking_send(Box::new(move |scanner| *scanner = Scanner::new(tables)));
+            let _ = walks.blocking_send(Box::new(move |survey| *survey = Survey::new(tables)));
         }
         Ok(())
     }

@@ -173,6 +173,11 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/reload", post(reload))
         .route("/v1/detach", post(detach))
         .route("/v1/protected", get(protected))
+        .route("/v1/cluster", get(cluster))
+        .route(
+            "/v1/cluster/revoke",
+            posts(Transaction::Own, Controller::revoke_node),
+        )
         .route(
             "/v1/apply",
             post(apply).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
@@ -190,6 +195,10 @@ fn routes(controller: Handle) -> Router {
 
 async fn protected(State(controller): State<Handle>) -> Response {
     read(&controller, |controller| Ok(controller.state.protected())).await
+}
+
+async fn cluster(State(controller): State<Handle>) -> Response {
+    read(&controller, |controller| controller.cluster()).await
 }
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {

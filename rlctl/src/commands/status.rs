@@ -3,11 +3,12 @@
 use jiff::Zoned;
 use ratelimit_core::api::{
     AttackView, Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock,
-    ListView, MapStatus, Outcome, Status, SuspendedLimits, Trouble, Unenforced,
+    LimitsLeftOut, ListView, MapStatus, Outcome, Status, Trouble, Unenforced,
 };
 
 use crate::{
     client::{Answer, Client},
+    commands::cluster,
     commands::{lists, pass_all},
     exit_code::ExitCode,
     failure::Failure,
@@ -67,7 +68,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     }
     lines.extend(status.troubles.iter().map(|it| trouble(it, now)));
     lines.extend(database(&status.database));
-    lines.extend(status.database.suspended.iter().map(suspended));
+    lines.extend(status.database.left_out.iter().map(left_out));
     if status.observe {
         let dry_run = styled(WARNING, "dry run");
         lines.push(format!(
@@ -121,6 +122,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
         lines.push(printable(&new_sources.to_string()));
     }
     lines.extend(status.crowdsec.as_ref().map(|it| crowdsec(it, now)));
+    lines.extend(status.cluster.as_ref().map(|it| cluster::line(it, now)));
     lines
 }
 
@@ -179,7 +181,7 @@ fn database(status: &DatabaseStatus) -> Option<String> {
     }
 }
 
-fn suspended(limits: &SuspendedLimits) -> String {
+fn left_out(limits: &LimitsLeftOut) -> String {
     let suspended = styled(BAD, "are suspended");
     let policy = printable(&limits.policy);
     let error = printable(&limits.error);

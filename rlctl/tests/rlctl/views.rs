@@ -76,6 +76,7 @@ pub fn status(past: jiff::Timestamp) -> Status {
         aggregates: Vec::new(),
         node: false,
         crowdsec: None,
+        cluster: None,
         protected: 0,
         pass_all: None,
         attempt: None,
@@ -119,7 +120,7 @@ fn policies() -> [PolicyView; 2] {
         observe: false,
         ban: None,
         applies_to: AppliesTo::Source,
-        runtime: None,
+        by_hand: None,
         origin: Origin::Config,
     };
     let partner = PolicyView {
@@ -132,7 +133,7 @@ fn policies() -> [PolicyView; 2] {
         observe: true,
         ban: None,
         applies_to: AppliesTo::Source,
-        runtime: None,
+        by_hand: None,
         origin: Origin::Config,
     };
     [default, partner]

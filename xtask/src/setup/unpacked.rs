@@ -9,31 +9,48 @@ use super::say;
 use crate::{process, workspace};
 
 /// What the tests run beside the daemon.
-const PACKAGES: [&str; 2] = ["crowdsec", "fail2ban"];
+const PACKAGES: [&[&str]; 3] = [
+    &["crowdsec"],
+    &["fail2ban"],
+    // With its client, and the libraries that come with nothing else.
+    &[
+        "redis-server",
+        "redis-tools",
+        "libatomic1",
+        "libjemalloc2",
+        "liblzf1",
+    ],
+];
 
 /// Downloads and unpacks the packages that an earlier run did not. The tests of one that cannot be had are skipped, and say so.
 pub fn fetch_all() {
     let directory = workspace::tools_dir().join("debian");
-    for package in PACKAGES {
-        if let Err(error) = fetch(package, &directory) {
-            say(&format!("{package} cannot be had: {error:#}"));
+    for packages in PACKAGES {
+        if let Err(error) = fetch(packages, &directory) {
+            say(&format!("{} cannot be had: {error:#}", packages.join(" ")));
         }
     }
 }
 
-fn fetch(package: &str, directory: &Path) -> Result<()> {
+/// Puts what packages have into one directory, which has the name of the first of them.
+fn fetch(packages: &[&str], directory: &Path) -> Result<()> {
+    let package = packages.first().context("a directory has a package")?;
     let unpacked = directory.join(package);
     if unpacked.is_dir() {
         return Ok(());
     }
-    say(&format!("apt-get download {package}"));
+    say(&format!("apt-get download {}", packages.join(" ")));
     let download = directory.join(format!("{package}.part"));
     fs::create_dir_all(&download).with_context(|| format!("making {}", download.display()))?;
     let mut fetch = process::in_root("sh");
     fetch
         .current_dir(&download)
-        .args(["-c", "apt-get download \"$0\" && dpkg-deb -x ./*.deb ."])
-        .arg(package);
+        .args([
+            "-c",
+            "apt-get download \"$@\" && for file in ./*.deb; do dpkg-deb -x \"$file\" . || exit 1; done",
+            "fetch",
+        ])
+        .args(packages);
     process::output(&mut fetch)?;
     // It is there whole, or not at all.
     fs::rename(&download, &unpacked).with_context(|| format!("making {}", unpacked.display()))

@@ -10,6 +10,7 @@ mod detections;
 mod ends;
 mod groups;
 mod history;
+mod left_out;
 mod lists;
 mod lockout;
 mod lost_database;
@@ -21,14 +22,13 @@ mod programs;
 mod reconciliation;
 mod retired;
 mod room;
-mod scans;
 mod sliding_logs;
 mod steps;
-mod suspended;
 mod time;
 mod trials;
 mod unwritten;
 mod used;
+mod walks;
 mod watching;
 mod wide;
 
@@ -66,7 +66,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    control::{Scanner, Sources, queries},
+    control::{Sources, Survey, queries},
     datapath::{Entry, Memory, Shared},
     protected::Protected,
 };
@@ -191,7 +191,7 @@ fn an_empty_list_is_not_taken_for_anything() {
 }
 
 #[test]
-fn runtime_limits_hold_over_those_of_the_configuration_until_they_are_removed() {
+fn limits_set_by_hand_hold_over_those_of_the_configuration_until_they_are_removed() {
     let mut lab = Lab::new(config());
     let configured = lab.policy_amount("203.0.113.7");
     lab.limit(Some("203.0.113.0/24"), 77).unwrap();
@@ -274,7 +274,7 @@ impl Controller {
 /// A controller, and the tables that it fills.
 struct Lab {
     controller: Controller,
-    scanner: Scanner,
+    survey: Survey,
     memory: Arc<Mutex<Memory>>,
     config: Config,
     state: TempDir,
@@ -295,7 +295,7 @@ impl Lab {
         let memory = Arc::new(Mutex::new(memory));
         Self {
             controller: controller(&config, &memory, &state, &protected),
-            scanner: Scanner::new(Arc::new(Shared::from(&memory))),
+            survey: Survey::new(Arc::new(Shared::from(&memory))),
             memory,
             config,
             state,
@@ -480,6 +480,7 @@ fn config() -> Config {
         },
         metrics: None,
         crowdsec: None,
+        cluster: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! `rlctl top`: the sources, and the wider prefixes with limits of their own, that are busy at this moment.
 //!
-//! The tables are scanned beside the controller (`scanner.rs`), which is only asked for the policies.
+//! The tables are walked through beside the controller (`survey.rs`), which is only asked for the policies.
 
 mod compact;
 mod refused;
@@ -48,7 +48,7 @@ async fn find(
     controller: &Handle,
     count: usize,
 ) -> Result<Result<Vec<TopSource>, DatapathError>, Unanswered> {
-    let read = controller.scan(move |scanner| WhoWasRefused::read(&*scanner.tables, count));
+    let read = controller.walk(move |survey| WhoWasRefused::read(&*survey.tables, count));
     let mut refused = match read.await? {
         Ok(refused) => refused,
         Err(error) => return Ok(Err(error)),
@@ -62,16 +62,16 @@ async fn find(
         .call(|controller| view(&controller.state))
         .await?;
     let before = Arc::clone(&view.policies);
-    let scan = controller.scan(move |scanner| {
-        Scan {
-            tables: &*scanner.tables,
+    let walk = controller.walk(move |survey| {
+        Walk {
+            tables: &*survey.tables,
             view: &view,
             refused: &refused,
             now: clock::now(),
         }
         .busiest(count)
     });
-    let mut busiest = scan.await?;
+    let mut busiest = walk.await?;
     let after = controller.call(|controller| Arc::clone(&controller.state.policies));
     let after = after.await?;
     if let Ok(busiest) = &mut busiest
@@ -91,14 +91,14 @@ fn is_same(name: &str, before: &Policies, after: &Policies) -> bool {
     policy(before) == policy(after)
 }
 
-/// What is intended, as far as a scan has to know it.
+/// What is intended, as far as a walk has to know it.
 #[derive(Clone, Debug)]
 pub(in crate::control) struct View {
     policies: Arc<Policies>,
     telling: Telling,
 }
 
-/// What a scan has to know.
+/// What a walk has to know.
 pub(in crate::control) fn view(state: &State) -> View {
     View {
         policies: Arc::clone(&state.policies),
@@ -117,8 +117,8 @@ pub(in crate::control) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<
     sources.iter().map(index).collect()
 }
 
-/// A scan that looks for the busiest sources.
-pub(in crate::control) struct Scan<'a> {
+/// A walk that looks for the busiest sources.
+pub(in crate::control) struct Walk<'a> {
     tables: &'a dyn SourceTables,
     view: &'a View,
     refused: &'a WhoWasRefused,
@@ -139,7 +139,7 @@ struct Busy<'a> {
     refused_packets: u64,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> Walk<'a> {
     /// So many of the busiest sources, the busiest first.
     fn busiest(&self, count: usize) -> Result<Vec<TopSource>, DatapathError> {
         let mut busy = if self.tables.is_compact() {

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use ratelimit_common::detected::Tally;
 use ratelimit_core::{
     api::{
-        Allow, AppliesTo, Ban, ClassView, DamagedDatabase, DatabaseStatus, MapStatus, Origin,
-        PolicyView, Refused, RuntimeEntry, StatsRow, Status,
+        Allow, AppliesTo, Ban, ByHand, ClassView, DamagedDatabase, DatabaseStatus, MapStatus,
+        Origin, PolicyView, Refused, StatsRow, Status,
     },
     class::Class,
     config::OnStop,
@@ -25,9 +25,9 @@ use crate::{
         handle::{Handle, Unanswered},
         reconcile::Reconciliation,
         reserve::Filling,
-        scanner::Sources,
         state::State,
         store::Found,
+        survey::Sources,
         term,
     },
     datapath::{CounterRow, DatapathError, Totals},
@@ -73,7 +73,7 @@ pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
     };
     let slots = match controller.call(policies).await? {
         Some(policies) => {
-            let count = controller.scan(move |scanner| scanner.count_slots(&policies));
+            let count = controller.walk(move |survey| survey.count_slots(&policies));
             count.await?.ok()
         }
         None => None,
@@ -116,7 +116,7 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
         Arc::clone(&controller.state.policies)
     });
     let policies = policies.await?;
-    let count = controller.scan(move |scanner| scanner.count_sources(&policies));
+    let count = controller.walk(move |survey| survey.count_sources(&policies));
     match count.await? {
         Ok(sources) => {
             let snapshot = move |controller: &mut Controller| controller.snapshot(sources);
@@ -150,7 +150,7 @@ fn database(state: &State) -> DatabaseStatus {
     DatabaseStatus {
         damaged,
         aside: state.store.count_aside(),
-        suspended: state.intent.suspended_limits(),
+        left_out: state.intent.limits_left_out(),
     }
 }
 
@@ -165,14 +165,14 @@ pub fn bans(state: &State) -> Vec<Ban> {
         .collect()
 }
 
-/// The allow list: that of the configuration, and what was added at runtime.
+/// The allow list: that of the configuration, and what was added by hand.
 #[must_use]
 pub fn allows(state: &State) -> Vec<Allow> {
     let now = clock::now();
     let allows = state.intent.allows();
     let lasts = |prefix: &Prefix| allows.get(prefix).is_some_and(|row| row.until > now);
-    let runtime = allows.iter().filter(|(prefix, _)| lasts(prefix));
-    let runtime = runtime.map(|(prefix, row)| allow(*prefix, row));
+    let by_hand = allows.iter().filter(|(prefix, _)| lasts(prefix));
+    let by_hand = by_hand.map(|(prefix, row)| allow(*prefix, row));
     let configured = state.intent.config.allow.iter();
     let configured = configured.filter(|prefix| !lasts(prefix));
     let configured = configured.map(|prefix| Allow {
@@ -183,7 +183,7 @@ pub fn allows(state: &State) -> Vec<Allow> {
         author: None,
         origin: Origin::Config,
     });
-    let mut allows: Vec<Allow> = runtime.chain(configured).collect();
+    let mut allows: Vec<Allow> = by_hand.chain(configured).collect();
     allows.sort_by_key(|allow| allow.prefix);
     allows
 }
@@ -214,8 +214,8 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
     wanted
         .into_iter()
         .map(|policy| {
-            let runtime = runtime_of(state, &policy.name);
-            let manual = runtime.is_some();
+            let by_hand = by_hand_of(state, &policy.name);
+            let manual = by_hand.is_some();
             let configured = state.intent.config.policies.get(&policy.name);
             let own = policy.name.parse().ok().filter(|_| manual);
             let detected = is_detected(&policy.name);
@@ -229,7 +229,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                 observe: policy.observe,
                 ban: policy.ban,
                 applies_to: applies_to(policy.role),
-                runtime,
+                by_hand,
                 origin: if detected {
                     Origin::Detected
                 } else if manual {
@@ -243,13 +243,13 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
         .collect()
 }
 
-/// Who set the limits of a policy at runtime; `None` where nobody did.
-pub(in crate::control) fn runtime_of(state: &State, policy: &str) -> Option<RuntimeEntry> {
+/// Who set the limits of a policy by hand; `None` where nobody did.
+pub(in crate::control) fn by_hand_of(state: &State, policy: &str) -> Option<ByHand> {
     let target = match policy {
         DEFAULT => None,
         name => Some(name.parse().ok()?),
     };
-    state.intent.limits_of(target).map(runtime)
+    state.intent.limits_of(target).map(by_hand)
 }
 
 /// The counters, a row for each verdict that was ever given.
@@ -349,6 +349,7 @@ impl Controller {
             node: self.state.policies.get(NODE).is_some(),
             new_sources: new_sources::new_sources(&self.state),
             crowdsec: self.crowdsec.status(&self.state),
+            cluster: self.cluster_status(),
             protected: self.state.protection.prefixes().len(),
             pass_all: self.state.pass_all.status().cloned(),
             attempt: self.trials.attempt(),
@@ -407,7 +408,7 @@ pub(in crate::control) fn ban(prefix: Prefix, origin: &Origin, row: &BanRow) -> 
     }
 }
 
-/// A runtime allow, as it is told.
+/// An allow that was set by hand, as it is told.
 pub(in crate::control) fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
     Allow {
         prefix,
@@ -419,9 +420,9 @@ pub(in crate::control) fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
     }
 }
 
-/// What is told of runtime limits.
-pub(in crate::control) fn runtime(row: &LimitRow) -> RuntimeEntry {
-    RuntimeEntry {
+/// What is told of limits that were set by hand.
+pub(in crate::control) fn by_hand(row: &LimitRow) -> ByHand {
+    ByHand {
         until: term::told(row.until),
         since: row.since,
         reason: row.reason.clone(),

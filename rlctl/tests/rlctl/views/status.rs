@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ratelimit_core::{
     api::{
-        ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus, Status,
-        SuspendedLimits,
+        ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus, LimitsLeftOut,
+        Status,
     },
     config::ClockWish,
 };
@@ -111,7 +111,7 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
         DatabaseStatus {
             damaged: Some(damaged),
             aside: 1,
-            suspended: vec![],
+            left_out: vec![],
         },
         "the database was damaged at the start: it is empty
 it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound of it holds, and every ban and allow of the kernel",
@@ -120,17 +120,17 @@ it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound o
         DatabaseStatus {
             damaged: None,
             aside: 2,
-            suspended: vec![],
+            left_out: vec![],
         },
         "2 damaged databases of earlier starts beside the database",
     );
-    let suspended = SuspendedLimits {
+    let left_out = LimitsLeftOut {
         policy: "10.0.0.0/8".to_owned(),
         error: "there are too many".to_owned(),
     };
     check_database(
         DatabaseStatus {
-            suspended: vec![suspended],
+            left_out: vec![left_out],
             ..DatabaseStatus::default()
         },
         "runtime limits of 10.0.0.0/8 are suspended: there are too many",

@@ -114,7 +114,7 @@ fn ban(lab: &mut Lab, prefix: Prefix, word: Word) -> Result<(), Refused> {
         }
         Word::Detection => Origin::Detected,
         Word::List { .. } => Origin::list("field"),
-        Word::Cluster => Origin::Cluster,
+        Word::Cluster => Origin::cluster("edge-2"),
     };
     lab.controller.state.protection.vet(prefix, word)?;
     let row = BanRow {

@@ -33,7 +33,7 @@ fn unban_ends_all_bans_of_a_prefix_but_those_of_lists_and_names_these() {
     let later = clock::after(Duration::from_mins(1));
     lab.edit(&[
         ban("192.0.2.1", Origin::Detected, later),
-        ban("192.0.2.1", Origin::Cluster, later),
+        ban("192.0.2.1", Origin::cluster("edge-2"), later),
         ban("192.0.2.1", Origin::list("spamhaus"), later),
         ban("192.0.2.2", Origin::list("spamhaus"), later),
         ban("192.0.2.3", Origin::Crowdsec, later),

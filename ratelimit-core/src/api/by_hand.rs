@@ -1,11 +1,11 @@
-//! What is told of runtime limits.
+//! What is told of limits that were set by hand.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Until when, since when, why, and by whom: the fields of a ban.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct RuntimeEntry {
+pub struct ByHand {
     /// Until when; `None` is forever.
     pub until: Option<Timestamp>,
     /// Since when.

@@ -1,4 +1,4 @@
-//! Scans what is kept of sources, beside the controller.
+//! Walks through what is kept of sources, beside the controller.
 
 use std::{
     pin::Pin,
@@ -20,51 +20,51 @@ use crate::{
 /// After so long a test fails that would wait for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What scans the tables, without what it finds.
-type Scan = fn(Handle) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What walks through the tables, without what it finds.
+type Walk = fn(Handle) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-const TOP: Scan = |handle| {
+const TOP: Walk = |handle| {
     Box::pin(async move {
         control::top(&handle, 10).await.unwrap().unwrap();
     })
 };
-const SCRAPE: Scan = |handle| {
+const SCRAPE: Walk = |handle| {
     Box::pin(async move {
         control::scrape(&handle).await.unwrap().unwrap();
     })
 };
-const LOOK: Scan = |handle| {
+const LOOK: Walk = |handle| {
     Box::pin(async move {
         control::look(&handle).await.unwrap();
     })
 };
-const STATUS: Scan = |handle| {
+const STATUS: Walk = |handle| {
     Box::pin(async move {
         control::status(&handle).await.unwrap();
     })
 };
 
 #[test]
-fn a_ban_is_answered_while_sources_are_scanned() {
-    for scan in [TOP, SCRAPE, LOOK] {
-        check(&Lab::new(config()), scan);
+fn a_ban_is_answered_while_sources_are_walked_through() {
+    for walk in [TOP, SCRAPE, LOOK] {
+        check(&Lab::new(config()), walk);
     }
 }
 
 #[test]
-fn a_ban_is_answered_while_a_compact_table_is_scanned() {
-    for scan in [TOP, SCRAPE, LOOK, STATUS] {
+fn a_ban_is_answered_while_a_compact_table_is_walked_through() {
+    for walk in [TOP, SCRAPE, LOOK, STATUS] {
         let lab = Lab::new(config());
         lab.memory.lock().unwrap().table_sets = Some(1 << 20);
-        check(&lab, scan);
+        check(&lab, walk);
     }
 }
 
-/// Bans while `scan` waits in the middle of the tables.
-fn check(lab: &Lab, scan: Scan) {
+/// Bans while `walk` waits in the middle of the tables.
+fn check(lab: &Lab, walk: Walk) {
     let (reached, open) = lab.set_gate();
     lab.serve(|handle, runtime| {
-        let scan = runtime.spawn(scan(handle.clone()));
+        let walk = runtime.spawn(walk(handle.clone()));
         reached.recv_timeout(PATIENCE).unwrap();
         let ban = handle.call(|controller| {
             let request = BanRequest {
@@ -77,9 +77,9 @@ fn check(lab: &Lab, scan: Scan) {
         });
         let answer = runtime.block_on(async { timeout(PATIENCE, ban).await });
         assert_eq!(answer.unwrap().unwrap().unwrap().added, 1);
-        assert!(lab.is_banned("192.0.2.1") && !scan.is_finished());
+        assert!(lab.is_banned("192.0.2.1") && !walk.is_finished());
         open.send(()).unwrap();
-        runtime.block_on(scan).unwrap();
+        runtime.block_on(walk).unwrap();
     });
 }
 
@@ -120,34 +120,34 @@ fn what_was_seen_while_policies_changed_is_not_counted() {
     let mut lab = Lab::new(config);
     history::windows(&lab, 0..1_000, 7, history::LATE);
     let policies = lab.controller.begin_look().unwrap();
-    let look = lab.scanner.look(policies);
+    let look = lab.survey.look(policies);
     lab.limit(Some("198.51.100.0/24"), 5).unwrap();
     lab.controller.end_look(Some(look));
     lab.controller.suggest(&history::request()).unwrap_err();
-    // The scan has ended: the next one is whole.
+    // The walk has ended: the next one is whole.
     lab.look();
     lab.look();
     assert!(lab.controller.suggest(&history::request()).is_ok());
 }
 
 #[test]
-fn nothing_is_scanned_for_who_hung_up() {
+fn nothing_is_walked_through_for_who_hung_up() {
     let lab = Lab::new(config());
-    let has_scanned = Arc::new(AtomicBool::new(false));
+    let has_walked = Arc::new(AtomicBool::new(false));
     lab.serve(|handle, runtime| {
         let (go, wait) = mpsc::channel::<()>();
         let own = handle.clone();
-        let first = runtime.spawn(async move { own.scan(move |_| wait.recv().unwrap()).await });
-        let (own, note) = (handle.clone(), Arc::clone(&has_scanned));
+        let first = runtime.spawn(async move { own.walk(move |_| wait.recv().unwrap()).await });
+        let (own, note) = (handle.clone(), Arc::clone(&has_walked));
         let second =
-            runtime.spawn(async move { own.scan(move |_| note.store(true, Relaxed)).await });
+            runtime.spawn(async move { own.walk(move |_| note.store(true, Relaxed)).await });
         second.abort();
         assert!(runtime.block_on(second).unwrap_err().is_cancelled());
         go.send(()).unwrap();
         runtime.block_on(first).unwrap().unwrap();
-        runtime.block_on(handle.scan(|_| ())).unwrap();
+        runtime.block_on(handle.walk(|_| ())).unwrap();
     });
-    assert!(!has_scanned.load(Relaxed));
+    assert!(!has_walked.load(Relaxed));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_long_list_of_bans_is_told_whole() {
 }
 
 impl Lab {
-    /// Has the next scan wait in the middle. It tells when it is there, and goes on when it is told.
+    /// Has the next walk wait in the middle. It tells when it is there, and goes on when it is told.
     fn set_gate(&self) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
         let ((reached, is_reached), (go, open)) = (mpsc::channel(), mpsc::channel());
         self.memory.lock().unwrap().gate = Some(Gate { reached, open });
@@ -190,7 +190,7 @@ impl Lab {
     /// Looks at what some sources have in use.
     pub(super) fn look(&mut self) {
         let look = self.controller.begin_look();
-        let look = look.map(|policies| self.scanner.look(policies));
+        let look = look.map(|policies| self.survey.look(policies));
         self.controller.end_look(look);
     }
 

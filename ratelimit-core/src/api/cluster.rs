@@ -1,0 +1,119 @@
+//! The cluster that a host is a node of.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// How the store is, and which nodes there are.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct ClusterStatus {
+    /// Where the store is, without a password.
+    pub url: String,
+    /// The name of this node.
+    pub node: String,
+    /// Whether the store takes messages; `None` before the first answer or failure.
+    pub connected: Option<bool>,
+    /// Since when that is so.
+    pub since: Timestamp,
+    /// Why it does not, or why what other nodes ban could not be put in force.
+    pub error: Option<String>,
+    /// Bans of other nodes that are in force here.
+    pub bans: usize,
+    /// How often the store failed.
+    pub failures: u64,
+    /// The nodes, by name.
+    pub nodes: Vec<NodeView>,
+    /// Messages that were refused, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Why the last one was refused: which node, and what to do.
+    pub refusal: Option<String>,
+    /// When that was.
+    pub refused_at: Option<Timestamp>,
+    /// Statements of other nodes without effect here: too wide, too many, protected or allowed.
+    pub denied: u64,
+}
+
+/// A node.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct NodeView {
+    /// Its name.
+    pub name: String,
+    /// How it is.
+    pub state: NodeState,
+    /// What it states: bans, ends of bans and revocations.
+    pub stated: usize,
+    /// Bans in force here that are of it.
+    pub bans: usize,
+}
+
+/// How a node is, as another one sees it.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeState {
+    /// It is the one that answers.
+    Here,
+    /// It reports, and all that it states is known.
+    Alive,
+    /// It reports, and some of what it states is missing.
+    Behind,
+    /// It does not report.
+    Silent,
+    /// It was revoked: nothing that it states counts.
+    Revoked,
+}
+
+impl NodeState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Here,
+        Self::Alive,
+        Self::Behind,
+        Self::Silent,
+        Self::Revoked,
+    ];
+
+    /// The label of a metric.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Here => "here",
+            Self::Alive => "alive",
+            Self::Behind => "behind",
+            Self::Silent => "silent",
+            Self::Revoked => "revoked",
+        }
+    }
+
+    /// Whether it reports, and counts.
+    #[must_use]
+    pub fn reports(self) -> bool {
+        match self {
+            Self::Here | Self::Alive | Self::Behind => true,
+            Self::Silent | Self::Revoked => false,
+        }
+    }
+}
+
+/// Revokes a node.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct RevokeRequest {
+    /// Its name.
+    pub node: String,
+    /// Whether a revocation is to be taken back.
+    #[serde(default)]
+    pub undo: bool,
+}
+
+/// What became of a revocation.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Revoked {
+    /// The node.
+    pub node: String,
+    /// Whether it is revoked.
+    pub revoked: bool,
+    /// Whether that is new.
+    pub changed: bool,
+    /// Until when.
+    pub until: Option<Timestamp>,
+}

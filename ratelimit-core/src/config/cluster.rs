@@ -1,0 +1,157 @@
+//! The hosts that share bans, and the store between them: `[cluster]`.
+
+mod store;
+
+use std::{ops::RangeInclusive, path::PathBuf, sync::Arc, time::Duration};
+
+pub use self::store::{Store, StoreError};
+use super::{
+    crowdsec::{Key, Secret},
+    report::{At, Report, Spot},
+    table::{Section, Value},
+};
+use crate::{diagnostic::Problem, quantity};
+
+/// How long a period is unless the configuration says otherwise.
+const PERIOD: Duration = Duration::from_millis(500);
+/// How long it may be.
+const PERIOD_RANGE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_secs(10);
+/// The longest name of a node, in bytes.
+const NODE_MAX: usize = 64;
+/// The shortest secret, in bytes: shorter ones can be guessed by whoever reads the store.
+pub const SECRET_MIN: usize = 16;
+
+const URL_EXAMPLE: &str = "url = \"redis://127.0.0.1:6379\"";
+const NODE_EXAMPLE: &str = "node = \"edge-1\"";
+const SECRET_EXAMPLE: &str = "secret_file = \"/etc/ratelimit/cluster.secret\"";
+const SECRET_HINT: &str = "write secret_file = \"/etc/ratelimit/cluster.secret\", with the same text on all nodes: `openssl rand -hex 32` makes one";
+
+/// The cluster that this host is a node of.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Cluster {
+    /// Where the store is.
+    pub store: Store,
+    /// The name of this node.
+    pub node: Arc<str>,
+    /// What all nodes know and nobody else.
+    pub secret: Key,
+    /// How often a node reports; the same on all nodes.
+    pub period: Duration,
+}
+
+/// Reads `[cluster]`; `None` in place of what is wrong, and reported.
+pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> Option<At<Cluster>> {
+    let url = section.take("url");
+    if url.is_none() {
+        section.lacks("url", &format!("write {URL_EXAMPLE}"), report);
+    }
+    let store = url.and_then(|value| read_store(value, report));
+    let node = section.take("node");
+    if node.is_none() {
+        let hint = format!("write {NODE_EXAMPLE}, a name that no other node has");
+        section.lacks("node", &hint, report);
+    }
+    let node = node.and_then(|value| read_node(value, report));
+    let secret = read_secret(&mut section, report);
+    let period = section.take("period");
+    let period = period.map_or(Some(PERIOD), |value| read_period(value, report));
+    let spot = section.spot.clone();
+    section.finish(report);
+    let value = Cluster {
+        store: store?,
+        node: node?,
+        secret: secret?,
+        period: period?,
+    };
+    Some(At { value, spot })
+}
+
+fn read_store(value: Value<'_>, report: &mut Report) -> Option<Store> {
+    let At { value, spot } = value.text(URL_EXAMPLE, report)?;
+    let store = value.parse::<Store>();
+    store
+        .map_err(|error| report.add(&spot, Problem::new(error.to_string(), error.hint())))
+        .ok()
+}
+
+fn read_node(value: Value<'_>, report: &mut Report) -> Option<Arc<str>> {
+    let At { value, spot } = value.text(NODE_EXAMPLE, report)?;
+    let fits = (1..=NODE_MAX).contains(&value.len());
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if fits && value.bytes().all(is_plain) {
+        return Some(value.into());
+    }
+    let message = format!(
+        "`{value}` is no name of a node: that is 1 to {NODE_MAX} letters, digits, `-`, `_` and `.`"
+    );
+    report.add(
+        &spot,
+        Problem::new(message, format!("write {NODE_EXAMPLE}")),
+    );
+    None
+}
+
+fn read_secret(section: &mut Section<'_>, report: &mut Report) -> Option<Key> {
+    match (section.take("secret"), section.take("secret_file")) {
+        (Some(secret), None) => {
+            let text = secret.text("secret = \"...\"", report)?.value;
+            let long = Some(text).filter(|text| text.len() >= SECRET_MIN);
+            let secret = long.and_then(|text| Secret::new(&text)).map(Key::Given);
+            if secret.is_none() {
+                // Not at the secret itself: the line would be shown, and logged.
+                let message = format!(
+                    "the `secret` of [cluster] is no secret: it is one word of at least {SECRET_MIN} characters"
+                );
+                report.add(&section.spot, Problem::new(message, SECRET_HINT));
+            }
+            secret
+        }
+        (None, Some(file)) => read_file(file, report),
+        (Some(_), Some(file)) => {
+            let message = "[cluster] has both `secret` and `secret_file`";
+            report.add(&file.spot, Problem::new(message, "remove one of them"));
+            None
+        }
+        (None, None) => {
+            section.lacks("secret_file", SECRET_HINT, report);
+            None
+        }
+    }
+}
+
+fn read_file(file: Value<'_>, report: &mut Report) -> Option<Key> {
+    let At { value, spot } = file.text(SECRET_EXAMPLE, report)?;
+    let path = PathBuf::from(&value);
+    if path.is_absolute() {
+        return Some(Key::File(path));
+    }
+    refuse(
+        &spot,
+        format!("`{value}` is not an absolute path"),
+        SECRET_EXAMPLE,
+        report,
+    );
+    None
+}
+
+fn read_period(value: Value<'_>, report: &mut Report) -> Option<Duration> {
+    let example = "period = \"500ms\"";
+    let At { value, spot } = value.text(example, report)?;
+    let period = match quantity::parse_duration(&value) {
+        Ok(period) => period,
+        Err(error) => {
+            report.add(&spot, Problem::from(error));
+            return None;
+        }
+    };
+    if PERIOD_RANGE.contains(&period) {
+        return Some(period);
+    }
+    let message = format!("`period` is {value}, which is not between 250ms and 10s");
+    refuse(&spot, message, example, report);
+    None
+}
+
+fn refuse(spot: &Spot, message: String, example: &str, report: &mut Report) {
+    report.add(spot, Problem::new(message, format!("write {example}")));
+}

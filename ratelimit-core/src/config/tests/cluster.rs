@@ -1,0 +1,99 @@
+use std::time::Duration;
+
+use super::*;
+use crate::config::crowdsec::Key;
+
+const SECRET: &str = "0123456789abcdef";
+
+#[test]
+fn a_cluster_has_a_store_a_name_a_secret_and_a_period() {
+    let text = "[cluster]\nurl = \"redis://u:p@store:6379/1\"\nnode = \"edge-1\"\nsecret = \"0123456789abcdef\"\n";
+    let cluster = load_text(&format!("{MINIMAL}{text}")).cluster.unwrap();
+    assert_eq!(cluster.store.expose(), "redis://u:p@store:6379/1");
+    assert_eq!(&*cluster.node, "edge-1");
+    assert_eq!(cluster.period, Duration::from_millis(500));
+    let shown = format!("{cluster:?}");
+    assert!(!shown.contains(SECRET) && !shown.contains("u:p"), "{shown}");
+
+    let text = "[cluster]\nurl = \"/run/redis.sock\"\nnode = \"b\"\nsecret_file = \"/etc/secret\"\nperiod = \"2s\"\n";
+    let cluster = load_text(&format!("{MINIMAL}{text}")).cluster.unwrap();
+    assert_eq!(cluster.secret, Key::File("/etc/secret".into()));
+    assert_eq!(cluster.period, Duration::from_secs(2));
+    assert_eq!(load_text(MINIMAL).cluster, None);
+}
+
+#[test]
+fn what_is_missing_is_told_with_what_to_write() {
+    check_behind_minimal(
+        "[cluster]\n",
+        r#"config.toml:8:1: [cluster] has no `url`
+8 | [cluster]
+  | ^^^^^^^^^ write url = "redis://127.0.0.1:6379"
+config.toml:8:1: [cluster] has no `node`
+8 | [cluster]
+  | ^^^^^^^^^ write node = "edge-1", a name that no other node has
+config.toml:8:1: [cluster] has no `secret_file`
+8 | [cluster]
+  | ^^^^^^^^^ write secret_file = "/etc/ratelimit/cluster.secret", with the same text on all nodes: `openssl rand -hex 32` makes one"#,
+    );
+}
+
+#[test]
+fn a_store_that_cannot_be_asked_is_refused() {
+    check_behind_minimal(
+        "[cluster]\nurl = \"rediss://store:6379\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
+        r#"config.toml:9:7: `rediss://store:6379` takes TLS, which ratelimitd does not speak
+9 | url = "rediss://store:6379"
+  |       ^^^^^^^^^^^^^^^^^^^^^ write the redis:// address of a server in a network of your own, or of a tunnel that adds TLS"#,
+    );
+    check_behind_minimal(
+        "[cluster]\nurl = \"http://store\"\nnode = \"a\"\nsecret_file = \"/s\"\n",
+        r#"config.toml:9:7: `url` of [cluster] is no address of a Redis or Valkey server
+9 | url = "http://store"
+  |       ^^^^^^^^^^^^^^ write "redis://HOST:6379", "redis://USER:PASSWORD@HOST:6379/0", or the socket, "/run/redis/redis-server.sock""#,
+    );
+}
+
+#[test]
+fn a_name_that_is_none_is_refused() {
+    check_behind_minimal(
+        "[cluster]\nurl = \"/run/r\"\nnode = \"edge 1\"\nsecret_file = \"/s\"\n",
+        r#"config.toml:10:8: `edge 1` is no name of a node: that is 1 to 64 letters, digits, `-`, `_` and `.`
+10 | node = "edge 1"
+   |        ^^^^^^^^ write node = "edge-1""#,
+    );
+}
+
+#[test]
+fn a_secret_stands_in_one_place_is_long_and_is_not_shown() {
+    for secret in ["", "short", "two words of a secret"] {
+        check_behind_minimal(
+            &format!("[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret = \"{secret}\"\n"),
+            r#"config.toml:8:1: the `secret` of [cluster] is no secret: it is one word of at least 16 characters
+8 | [cluster]
+  | ^^^^^^^^^ write secret_file = "/etc/ratelimit/cluster.secret", with the same text on all nodes: `openssl rand -hex 32` makes one"#,
+        );
+    }
+    check_behind_minimal(
+        "[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret = \"0123456789abcdef\"\nsecret_file = \"s\"\n",
+        r#"config.toml:12:15: [cluster] has both `secret` and `secret_file`
+12 | secret_file = "s"
+   |               ^^^ remove one of them"#,
+    );
+    check_behind_minimal(
+        "[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret_file = \"s\"\n",
+        r#"config.toml:11:15: `s` is not an absolute path
+11 | secret_file = "s"
+   |               ^^^ write secret_file = "/etc/ratelimit/cluster.secret""#,
+    );
+}
+
+#[test]
+fn a_period_that_is_none_is_refused() {
+    check_behind_minimal(
+        "[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret_file = \"/s\"\nperiod = \"1m\"\n",
+        r#"config.toml:12:10: `period` is 1m, which is not between 250ms and 10s
+12 | period = "1m"
+   |          ^^^^ write period = "500ms""#,
+    );
+}

@@ -1,0 +1,344 @@
+//! This host as a node of a cluster: what the nodes state, how the store is, and what of it is in force.
+//!
+//! What is stated here and elsewhere is merged by `ratelimit-cluster`, which is called with the time and the messages. What comes of it
+//! are edits of bans, as of everybody else.
+
+mod bans;
+mod memory;
+mod status;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use jiff::Timestamp;
+use ratelimit_cluster::{
+    Cluster as Node, Config as NodeConfig, Host, Millis, NodeName, Now, Outgoing, Received,
+    budget::{Count, Limit},
+    message::{Refusal, Secret},
+    statements::{Bounds, Guard, Subject},
+};
+use ratelimit_core::{config::cluster::Cluster, prefix::Prefix};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use self::memory::Remembered;
+use super::{controller::Controller, kept::Kept, state::State, troubles::Loudness};
+use crate::{
+    clock,
+    cluster::{BanKey, Heard},
+    protected::Word,
+};
+
+/// What does not work where the store does not answer.
+const CLUSTER: &str = "cluster";
+/// How often all that is stated is compared with what is in force.
+const SWEEP: Duration = Duration::from_secs(10);
+/// How long a node that started waits to hear what others lifted.
+const SETTLING: Duration = Duration::from_secs(15);
+/// How often what this node states is written down, where it changed.
+const WRITE: Duration = Duration::from_secs(2);
+/// How often a kind of refused messages is logged.
+const LOGGED: Duration = Duration::from_mins(1);
+
+/// What the task of the cluster is told of the node.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// Its name.
+    pub node: NodeName,
+}
+
+impl Joined {
+    /// What the wall clock shows, in milliseconds.
+    #[must_use]
+    pub fn wall() -> Millis {
+        now().wall
+    }
+}
+
+/// How often messages of one kind were refused.
+#[derive(Clone, Debug, Default)]
+struct Refused {
+    count: u64,
+    logged: Option<std::time::Instant>,
+}
+
+/// The cluster as this host sees it.
+pub(super) struct Membership {
+    wish: watch::Sender<Option<Cluster>>,
+    node: Option<Node<BanKey>>,
+    /// `None` before the first answer or failure.
+    connected: Option<bool>,
+    since: Timestamp,
+    error: Option<String>,
+    failures: u64,
+    refused: BTreeMap<&'static str, Refused>,
+    /// The last message that was refused, and why.
+    refusal: Option<(Timestamp, String)>,
+    /// Statements of peers without effect here.
+    denied: u64,
+    joined: std::time::Instant,
+    swept: std::time::Instant,
+    kept: Kept<Remembered>,
+    written: std::time::Instant,
+    is_unwritten: bool,
+}
+
+impl Membership {
+    /// A membership that is yet to begin.
+    pub fn new(config: &ratelimit_core::config::Config) -> Self {
+        Self {
+            wish: watch::Sender::new(config.cluster.clone()),
+            node: None,
+            connected: None,
+            since: Timestamp::now(),
+            error: None,
+            failures: 0,
+            refused: BTreeMap::new(),
+            refusal: None,
+            denied: 0,
+            joined: std::time::Instant::now(),
+            swept: std::time::Instant::now(),
+            kept: Kept::new(&config.paths.state, "cluster.json"),
+            written: std::time::Instant::now(),
+            is_unwritten: false,
+        }
+    }
+
+    /// Follows another configuration, where it is another one.
+    pub fn wish(&mut self, wish: Option<&Cluster>) {
+        self.wish.send_if_modified(|before| {
+            let is_other = before.as_ref() != wish;
+            if is_other {
+                *before = wish.cloned();
+            }
+            is_other
+        });
+    }
+
+    /// Notes whether the store answers, and tells whether that is new.
+    fn turn(&mut self, connected: bool, error: Option<String>) -> bool {
+        self.error = error;
+        let is_new = self.connected != Some(connected);
+        if is_new {
+            self.connected = Some(connected);
+            self.since = Timestamp::now();
+        }
+        is_new
+    }
+
+    /// Whether it is known what the other nodes lifted of what this one stated before it started: those that report agree with it.
+    fn is_settled(&self) -> bool {
+        let agrees = |node: &Node<BanKey>| {
+            let members = node.budget().members();
+            let silent: Vec<_> = members.silent().map(|(name, _)| name).collect();
+            let mut others = members.names().iter().filter(|name| *name != node.name());
+            others.all(|name| silent.contains(&name) || node.agrees_with(name))
+        };
+        self.joined.elapsed() >= SETTLING && self.node.as_ref().is_some_and(agrees)
+    }
+
+    /// Counts a message that is refused; of each kind one a minute is logged.
+    fn refuse(&mut self, refusal: &Refusal) {
+        let refused = self.refused.entry(refusal.label()).or_default();
+        refused.count += 1;
+        let text = refusal.to_string();
+        if refused.logged.is_none_or(|at| at.elapsed() >= LOGGED) {
+            refused.logged = Some(std::time::Instant::now());
+            warn!(
+                refusal = text,
+                count = refused.count,
+                "a message of the cluster is refused"
+            );
+        }
+        self.refusal = Some((Timestamp::now(), text));
+    }
+
+    /// Writes down what a restart needs, where it changed and was not written a moment ago.
+    fn write(&mut self) {
+        let Some(node) = self.node.as_ref().filter(|_| self.is_unwritten) else {
+            return;
+        };
+        let remembered = Remembered::of(node);
+        // Of many statements this takes longer: it is done less often then.
+        let pause = WRITE * u32::try_from(1 + remembered.len() / 10_000).unwrap_or(u32::MAX);
+        if self.written.elapsed() >= pause {
+            self.kept.keep(Some(&remembered));
+            self.written = std::time::Instant::now();
+            self.is_unwritten = false;
+        }
+    }
+}
+
+/// What the nodes ask this host.
+struct Here<'a>(&'a State);
+
+impl Guard<BanKey> for Here<'_> {
+    fn permits(&self, subject: &Subject<BanKey>) -> Result<(), &'static str> {
+        match subject {
+            Subject::Ban(BanKey(prefix)) => self.permits_ban(*prefix),
+            Subject::Allow(_) => Err("this release takes no allows of other nodes"),
+            Subject::Node(_) => Ok(()),
+        }
+    }
+}
+
+impl Here<'_> {
+    fn permits_ban(&self, prefix: Prefix) -> Result<(), &'static str> {
+        if self.0.protection.vet(prefix, Word::Cluster).is_err() {
+            return Err("it is wider than other nodes may ban");
+        }
+        if prefix.is_address() && self.0.protection.why(prefix.address()).is_some() {
+            return Err("it is protected here");
+        }
+        let is_allowed = |outer: Prefix| self.0.intent.is_allowed(outer);
+        if prefix.supernets().any(is_allowed) {
+            return Err("it is allowed here");
+        }
+        Ok(())
+    }
+}
+
+impl Host<BanKey> for Here<'_> {
+    fn limit(&self, _: &BanKey) -> Option<Limit> {
+        None
+    }
+
+    fn limits(&self) -> u64 {
+        0
+    }
+
+    fn counts(&mut self) -> Vec<Count<BanKey>> {
+        Vec::new()
+    }
+}
+
+/// What both clocks show.
+fn now() -> Now {
+    let wall = Timestamp::now().as_millisecond();
+    Now {
+        wall: wall.try_into().unwrap_or_default(),
+        monotonic: clock::now().as_nanos() / 1_000_000,
+    }
+}
+
+impl Controller {
+    /// Which cluster is to be joined, now and after each reload.
+    #[must_use]
+    pub fn cluster_wish(&self) -> watch::Receiver<Option<Cluster>> {
+        self.cluster.wish.subscribe()
+    }
+
+    /// Becomes a node, with what it stated before a restart. All bans of this host are told to the others.
+    ///
+    /// # Panics
+    ///
+    /// Never: a configuration has no name that is none.
+    pub fn join_cluster(&mut self, config: &Cluster, secret: Secret) -> Joined {
+        let node = NodeName::new(&config.node).expect("the configuration has checked the name");
+        let memory = self.cluster.remembered(&node);
+        let (now, stated) = (now(), memory.statements.len());
+        let own = NodeConfig {
+            node: node.clone(),
+            secret,
+            period: config.period.as_millis().try_into().unwrap_or(Millis::MAX),
+            bounds: Bounds::default(),
+        };
+        let incarnation = Timestamp::now().as_microsecond();
+        let incarnation = incarnation.try_into().unwrap_or_default();
+        self.cluster.joined = std::time::Instant::now();
+        self.cluster.node = Some(Node::new(own, now, incarnation, memory));
+        (self.cluster.connected, self.cluster.error) = (None, None);
+        self.cluster.since = Timestamp::now();
+        self.state.share_bans();
+        info!(%node, stated, "a node of the cluster");
+        Joined { node }
+    }
+
+    /// Is no node any more: what other nodes banned ends here.
+    pub fn leave_cluster(&mut self) {
+        self.cluster.node = None;
+        (self.cluster.connected, self.cluster.error) = (None, None);
+        self.state.unshared = None;
+        self.note_trouble(CLUSTER, Loudness::Warning, None);
+        self.end_cluster_bans();
+    }
+
+    /// Takes notice that the store is connected to, and may have lost what this node stored.
+    pub fn reach_cluster(&mut self) {
+        if let Some(node) = &mut self.cluster.node {
+            node.store_again();
+        }
+    }
+
+    /// Takes notice that the store takes messages.
+    pub fn find_cluster(&mut self) {
+        if self.cluster.turn(true, None) {
+            info!(url = self.cluster.url(), "the store of the cluster answers");
+            self.note_trouble(CLUSTER, Loudness::Warning, None);
+        }
+    }
+
+    /// Takes notice that the store does not answer. Bans stay.
+    pub fn lose_cluster(&mut self, error: String) {
+        self.cluster.failures += 1;
+        let url = self.cluster.url().unwrap_or_default();
+        let trouble = format!("{url}: {error}; bans stay, and are not shared until it answers");
+        if self.cluster.turn(false, Some(error)) {
+            self.note_trouble(CLUSTER, Loudness::Warning, Some(trouble));
+        }
+    }
+
+    /// Takes in what was read from the stream, and gives what is to be sent.
+    pub fn step_cluster(&mut self, heard: Vec<Heard>) -> Vec<Outgoing> {
+        let now = now();
+        let mut changed = self.state_own_bans(now);
+        changed.extend(self.hear(now, heard));
+        if self.cluster.swept.elapsed() >= SWEEP {
+            changed.extend(self.all_of_cluster());
+            self.cluster.swept = std::time::Instant::now();
+        }
+        self.put_in_force(now, changed);
+        let due = self.cluster.node.as_mut();
+        let due = due.map(|node| node.due(now, &mut Here(&self.state)));
+        self.cluster.write();
+        due.unwrap_or_default()
+    }
+
+    /// Takes in parts of what a node stated, as the store has them.
+    pub fn hear_stored(&mut self, heard: Vec<Heard>) {
+        let now = now();
+        let changed = self.hear(now, heard);
+        self.put_in_force(now, changed);
+    }
+
+    /// Takes messages in, and gives the prefixes of which something else may hold.
+    fn hear(&mut self, now: Now, heard: Vec<Heard>) -> Vec<Prefix> {
+        let mut changed = Vec::new();
+        for Heard { arrival, message } in heard {
+            let Some(node) = &mut self.cluster.node else {
+                return Vec::new();
+            };
+            match node.receive(now, arrival, &message, &Here(&self.state)) {
+                Ok(received) => changed.extend(self.take(received)),
+                Err(refusal) => self.cluster.refuse(&refusal),
+            }
+        }
+        changed
+    }
+
+    fn take(&mut self, received: Received<BanKey>) -> Vec<Prefix> {
+        self.cluster.denied += received.denied.len() as u64;
+        let changed = received.changed.into_iter();
+        let mut is_of_node = false;
+        let changed = changed.filter_map(|subject| match subject {
+            Subject::Ban(BanKey(prefix)) => Some(prefix),
+            Subject::Allow(_) => None,
+            Subject::Node(_) => {
+                is_of_node = true;
+                None
+            }
+        });
+        let changed = changed.collect();
+        self.cluster.is_unwritten |= is_of_node;
+        changed
+    }
+}

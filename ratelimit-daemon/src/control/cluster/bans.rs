@@ -1,0 +1,260 @@
+//! Bans: those of this host become statements, and what other nodes state becomes bans of origin `cluster:NODE`.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use ratelimit_cluster::{Millis, NodeName, Now, statements::Subject};
+use ratelimit_common::Instant;
+use ratelimit_core::{
+    intent::{BanRow, Edit, FOREVER},
+    origin::Origin,
+    prefix::Prefix,
+};
+use tracing::{info, warn};
+
+use super::{Controller, Here, Node};
+use crate::{
+    clock,
+    cluster::BanKey,
+    control::{record::Cause, state::State},
+};
+
+/// Ends that differ by less are the same one.
+const SAME_END_MS: Millis = 2_000;
+/// The end of what is forever, as it is stated: the year 9999.
+const FOREVER_MS: Millis = 253_402_207_200_000;
+
+impl State {
+    /// From here on the prefixes of changed bans are noted, first those of all bans that other nodes are told.
+    pub(super) fn share_bans(&mut self) {
+        let bans = self.intent.bans().keys();
+        let shared = bans.filter(|(_, origin)| origin.is_shared());
+        self.unshared = Some(shared.map(|(prefix, _)| *prefix).collect());
+    }
+
+    /// Notes of which prefixes the cluster is to be told something else.
+    pub(in crate::control) fn note_shared(&mut self, edits: &[Edit], cause: Cause<'_>) {
+        let Some(unshared) = &mut self.unshared else {
+            return;
+        };
+        // What ends by itself ends so on all nodes.
+        if cause == Cause::Time {
+            return;
+        }
+        let prefixes = edits.iter().filter_map(|edit| match edit {
+            Edit::Ban(prefix, origin, _) if origin.is_shared() => Some(*prefix),
+            Edit::Ban(..)
+            | Edit::Allow(..)
+            | Edit::List(..)
+            | Edit::Limits(..)
+            | Edit::Offence(..)
+            | Edit::Limited(..) => None,
+        });
+        unshared.extend(prefixes);
+    }
+
+    /// The longest ban of a prefix that other nodes are told.
+    fn shared_ban(&self, prefix: Prefix) -> Option<&BanRow> {
+        let bans = self.intent.bans_of(prefix);
+        let shared = bans.filter(|(origin, _)| origin.is_shared());
+        shared.map(|(_, row)| row).max_by_key(|row| row.until)
+    }
+}
+
+impl Controller {
+    /// States what changed of the bans of this host, and gives the prefixes.
+    pub(super) fn state_own_bans(&mut self, now: Now) -> BTreeSet<Prefix> {
+        let Some(node) = &mut self.cluster.node else {
+            return BTreeSet::new();
+        };
+        let unshared = self.state.unshared.as_mut();
+        let changed = unshared.map(std::mem::take).unwrap_or_default();
+        for prefix in &changed {
+            let subject = Subject::Ban(BanKey(*prefix));
+            let row = self.state.shared_ban(*prefix);
+            let wanted = row.map(|row| to_millis(row.until, now));
+            let wanted = wanted.filter(|until| *until > now.wall);
+            let stated = node.own_end(now, &subject);
+            if is_same_end(wanted, stated) {
+                continue;
+            }
+            if stated > wanted {
+                node.withdraw(now, subject.clone(), "");
+            }
+            if let (Some(until), Some(row)) = (wanted, row) {
+                let why = row.reason.as_deref().unwrap_or_default();
+                node.say(now, subject, until, why);
+            }
+            self.cluster.is_unwritten = true;
+        }
+        changed
+    }
+
+    /// Lifts on all nodes what is stated about prefixes.
+    pub(in crate::control) fn lift_in_cluster(&mut self, prefixes: &[Prefix], author: &str) {
+        let Some(node) = &mut self.cluster.node else {
+            return;
+        };
+        let now = super::now();
+        for prefix in prefixes {
+            self.cluster.is_unwritten |= node.lift(now, Subject::Ban(BanKey(*prefix)), author);
+        }
+    }
+
+    /// The prefixes that anything is stated about, or that other nodes ban here.
+    pub(super) fn all_of_cluster(&self) -> BTreeSet<Prefix> {
+        let bans = self.state.intent.bans().keys();
+        let bans = bans.filter(|(_, origin)| matches!(origin, Origin::Cluster(_)));
+        let node = self.cluster.node.iter();
+        let stated = node.flat_map(Node::subjects);
+        let stated = stated.filter_map(|subject| match subject {
+            Subject::Ban(BanKey(prefix)) => Some(*prefix),
+            Subject::Allow(_) | Subject::Node(_) => None,
+        });
+        bans.map(|(prefix, _)| *prefix).chain(stated).collect()
+    }
+
+    /// Brings the bans of prefixes to what the nodes state.
+    pub(super) fn put_in_force(&mut self, now: Now, prefixes: impl IntoIterator<Item = Prefix>) {
+        let prefixes: BTreeSet<Prefix> = prefixes.into_iter().collect();
+        if prefixes.is_empty() || self.cluster.node.is_none() {
+            return;
+        }
+        let mut lifted: BTreeMap<NodeName, Vec<Edit>> = BTreeMap::new();
+        let (mut coming, mut going) = (Vec::new(), Vec::new());
+        for prefix in prefixes {
+            if let Some((by, edits)) = self.lifted_bans(now, prefix) {
+                lifted.entry(by).or_default().extend(edits);
+            }
+            let (come, go) = self.other_bans(now, prefix);
+            coming.extend(come);
+            going.extend(go);
+        }
+        // What comes is in order, and comes before what goes.
+        coming.extend(going);
+        self.apply_of_cluster(coming, Cause::Origin);
+        for (by, edits) in lifted {
+            self.apply_of_cluster(edits, Cause::User(&format!("node {by}")));
+        }
+    }
+
+    /// The ends of what this host banned and another node lifted, and which one did.
+    fn lifted_bans(&self, now: Now, prefix: Prefix) -> Option<(NodeName, Vec<Edit>)> {
+        let node = self.cluster.node.as_ref()?;
+        let by = node.lifted_by(now, &Subject::Ban(BanKey(prefix)))?;
+        let bans = self.state.intent.bans_of(prefix);
+        let shared = bans.filter(|(origin, _)| origin.is_shared());
+        let edits: Vec<Edit> = shared
+            .map(|(origin, _)| Edit::Ban(prefix, origin.clone(), None))
+            .collect();
+        (!edits.is_empty()).then_some((by, edits))
+    }
+
+    /// What comes and what goes of the bans that other nodes made of a prefix: the longest of them is enough.
+    fn other_bans(&self, now: Now, prefix: Prefix) -> (Option<Edit>, Vec<Edit>) {
+        let Some(node) = &self.cluster.node else {
+            return (None, Vec::new());
+        };
+        let subject = Subject::Ban(BanKey(prefix));
+        let in_force = node.in_force(now, &subject, &Here(&self.state));
+        // What this node states is a ban of its own here, unless its database was lost, or another node lifted it meanwhile.
+        let own = self.state.shared_ban(prefix);
+        let own = own.map(|row| to_millis(row.until, now));
+        let in_force = in_force.filter(|it| {
+            let is_here = own.is_some_and(|own| it.until <= own + SAME_END_MS);
+            let counts = it.by != *node.name() || !is_here && self.cluster.is_settled();
+            counts && it.until > now.wall + 1
+        });
+        let wanted = in_force.map(|it| {
+            let row = BanRow {
+                until: to_instant(it.until, now),
+                since: Timestamp::now(),
+                reason: Some(it.note).filter(|note| !note.is_empty()),
+                author: it.by.as_str().into(),
+            };
+            (Origin::cluster(it.by.as_str()), it.until, row)
+        });
+        let bans = self.state.intent.bans_of(prefix);
+        let theirs = bans.filter_map(|(origin, row)| match origin {
+            Origin::Cluster(by) => Some((origin, by, row)),
+            _ => None,
+        });
+        let mut gone = Vec::new();
+        let mut is_there = false;
+        for (origin, by, row) in theirs {
+            let until = Some(to_millis(row.until, now));
+            let wished = wanted.as_ref().filter(|(wished, ..)| wished == origin);
+            if let Some((_, wished, _)) = wished {
+                is_there = is_same_end(until, Some(*wished));
+                continue;
+            }
+            // After a restart it is not yet known what other nodes state: until then their bans stay.
+            let by = NodeName::new(by);
+            let is_known = by.is_none_or(|by| node.agrees_with(&by) || node.holds(&by, &subject));
+            if is_known {
+                gone.push(Edit::Ban(prefix, origin.clone(), None));
+            }
+        }
+        let wanted = wanted.filter(|_| !is_there);
+        let come = wanted.map(|(origin, _, row)| Edit::Ban(prefix, origin, Some(row)));
+        (come, gone)
+    }
+
+    fn apply_of_cluster(&mut self, edits: Vec<Edit>, cause: Cause<'_>) {
+        if edits.is_empty() {
+            return;
+        }
+        if let Err(refused) = self.state.apply(edits, cause) {
+            // The next sweep tries again.
+            warn!(
+                error = refused.error,
+                "what the nodes of the cluster ban could not be put in force"
+            );
+            self.cluster.error = Some(refused.error);
+        }
+    }
+
+    /// Ends the bans of other nodes, of a host that is none any more.
+    pub(super) fn end_cluster_bans(&mut self) {
+        let bans = self.state.intent.bans().keys();
+        let theirs = bans.filter(|(_, origin)| matches!(origin, Origin::Cluster(_)));
+        let gone: Vec<Edit> = theirs
+            .map(|(prefix, origin)| Edit::Ban(*prefix, origin.clone(), None))
+            .collect();
+        if !gone.is_empty() {
+            info!(
+                bans = gone.len(),
+                "the configuration names no [cluster]: its bans end"
+            );
+            self.apply_of_cluster(gone, Cause::Origin);
+        }
+    }
+}
+
+fn is_same_end(one: Option<Millis>, other: Option<Millis>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.abs_diff(other) < SAME_END_MS,
+        (None, Some(_)) | (Some(_), None) => false,
+    }
+}
+
+/// An end by the wall clock.
+fn to_millis(until: Instant, now: Now) -> Millis {
+    if until == FOREVER {
+        return FOREVER_MS;
+    }
+    let left = until.as_nanos().saturating_sub(clock::now().as_nanos());
+    now.wall.saturating_add(left / 1_000_000).min(FOREVER_MS)
+}
+
+/// An end by the clock that packets are judged by.
+fn to_instant(until: Millis, now: Now) -> Instant {
+    if until >= FOREVER_MS {
+        return FOREVER;
+    }
+    clock::after(Duration::from_millis(until.saturating_sub(now.wall)))
+}

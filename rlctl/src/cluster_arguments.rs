@@ -1,0 +1,32 @@
+//! The arguments of `rlctl cluster`.
+
+use clap::{Args, Subcommand};
+
+/// What can be asked of the cluster.
+#[derive(Debug, Subcommand)]
+pub enum ClusterVerb {
+    /// Show whether the store answers, and what was refused
+    #[command(after_help = "Examples:\n  rlctl cluster status")]
+    Status,
+    /// Show the nodes, and how many bans of each are in force here
+    #[command(
+        after_help = "Examples:\n  rlctl cluster nodes\n  rlctl cluster nodes --json | jq -r '.nodes[].name'"
+    )]
+    Nodes,
+    /// Make what a node states count nowhere, and refuse its messages
+    Revoke(RevokeArguments),
+}
+
+/// `cluster revoke NODE [--undo]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl cluster revoke edge-3\n  rlctl cluster revoke edge-3 --undo\n\nThe bans of the node end on all others. After a break-in, give the others a new secret too: who has the old one can speak in any name."
+)]
+pub struct RevokeArguments {
+    /// The node
+    #[arg(value_name = "NODE")]
+    pub node: String,
+    /// Let it take part again
+    #[arg(long)]
+    pub undo: bool,
+}

@@ -1,0 +1,183 @@
+//! `rlctl cluster`: the store, the nodes, and the revocation of one.
+
+use jiff::Zoned;
+use ratelimit_core::api::{ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked};
+
+use crate::{
+    client::{Answer, Client},
+    cluster_arguments::{ClusterVerb, RevokeArguments},
+    failure::Failure,
+    output::{BAD, WARNING, printable, styled},
+    phrase,
+    report::Report,
+    table::{Table, left, right},
+};
+
+/// Carries out a verb of the cluster.
+pub fn run(verb: &ClusterVerb, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    match verb {
+        ClusterVerb::Status => status(client, now),
+        ClusterVerb::Nodes => nodes(client),
+        ClusterVerb::Revoke(arguments) => revoke(arguments, client, now),
+    }
+}
+
+fn status(client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let answer: Answer<ClusterStatus> = client.get("/v1/cluster")?;
+    let text = sentences(&answer.value, now).join("\n");
+    Ok(Report::new(answer, text))
+}
+
+fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
+    let mut lines = vec![line(status, now)];
+    let refused: u64 = status.refused.values().sum();
+    if refused > 0 {
+        let reasons: Vec<String> = status
+            .refused
+            .iter()
+            .map(|(reason, count)| format!("{count} {}", printable(reason)))
+            .collect();
+        let number = phrase::count(
+            usize::try_from(refused).unwrap_or(usize::MAX),
+            "message",
+            "messages",
+        );
+        let number = styled(WARNING, &format!("{number} refused"));
+        lines.push(format!("{number}: {}", phrase::and(&reasons)));
+    }
+    if let (Some(refusal), Some(at)) = (&status.refusal, status.refused_at) {
+        let at = phrase::moment(at, now);
+        lines.push(format!("last refused at {at}: {}", printable(refusal)));
+    }
+    if status.denied > 0 {
+        let denied = usize::try_from(status.denied).unwrap_or(usize::MAX);
+        let denied = phrase::count(denied, "statement", "statements");
+        lines.push(format!(
+            "{denied} of other nodes had no effect: protected or allowed here, too wide, or too many"
+        ));
+    }
+    lines
+}
+
+/// `cluster: edge-1, redis://store:6379 answers since 14:22:07; 3 nodes; 7 bans of other nodes`
+pub fn line(status: &ClusterStatus, now: &Zoned) -> String {
+    let (node, url) = (printable(&status.node), printable(&status.url));
+    let bans = phrase::count(status.bans, "ban", "bans");
+    let since = phrase::moment(status.since, now);
+    let error = status.error.as_deref().map(printable);
+    let alive = status
+        .nodes
+        .iter()
+        .filter(|node| node.state.reports())
+        .count();
+    let nodes = phrase::count(alive, "node", "nodes");
+    match (status.connected, error) {
+        (None, _) => format!("cluster: {node}, connecting to {url}; {bans} of other nodes"),
+        (Some(true), None) => {
+            format!("cluster: {node}, {url} answers since {since}; {nodes}; {bans} of other nodes")
+        }
+        (Some(true), Some(error)) => {
+            let refused = styled(BAD, "bans of other nodes cannot be put in force");
+            format!("cluster: {node}, {url} answers, {refused}: {error}")
+        }
+        (Some(false), error) => {
+            let silent = styled(BAD, "no store");
+            let error = error.unwrap_or_default();
+            format!(
+                "cluster: {node}, {silent}, {url} fails since {since}: {error}; {bans} of other nodes stay"
+            )
+        }
+    }
+}
+
+fn nodes(client: &Client) -> Result<Report, Failure> {
+    let answer: Answer<ClusterStatus> = client.get("/v1/cluster")?;
+    let mut table = Table::new([
+        left("NODE"),
+        left("STATE"),
+        right("STATED"),
+        right("BANS HERE"),
+    ]);
+    for node in &answer.value.nodes {
+        table.row([
+            printable(&node.name),
+            state(node).to_owned(),
+            node.stated.to_string(),
+            node.bans.to_string(),
+        ]);
+    }
+    Ok(Report::new(answer, table.to_string()))
+}
+
+fn state(node: &NodeView) -> &'static str {
+    match node.state {
+        NodeState::Here => "this node",
+        NodeState::Alive => "alive",
+        NodeState::Behind => "catching up",
+        NodeState::Silent => "silent",
+        NodeState::Revoked => "revoked",
+    }
+}
+
+fn revoke(arguments: &RevokeArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let request = RevokeRequest {
+        node: arguments.node.clone(),
+        undo: arguments.undo,
+    };
+    let answer: Answer<Revoked> = client.post("/v1/cluster/revoke", &request)?;
+    let node = printable(&answer.value.node);
+    let text = match (answer.value.until, answer.value.changed) {
+        (Some(until), true) => format!("revoked {node} until {}", phrase::moment(until, now)),
+        (Some(until), false) => {
+            format!(
+                "{node} was revoked, and stays so until {}",
+                phrase::moment(until, now)
+            )
+        }
+        (None, true) => format!("{node} is not revoked any more"),
+        (None, false) => format!("{node} was not revoked"),
+    };
+    Ok(Report::new(answer, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn the_store_and_what_was_refused_are_told() {
+        let mut status = ClusterStatus {
+            url: "redis://store:6379".to_owned(),
+            node: "edge-1".to_owned(),
+            connected: Some(false),
+            since: Timestamp::UNIX_EPOCH,
+            error: Some("broken pipe".to_owned()),
+            bans: 7,
+            failures: 3,
+            nodes: Vec::new(),
+            refused: [("replayed".to_owned(), 2)].into(),
+            refusal: Some("message 3 of `edge-2` came before".to_owned()),
+            refused_at: Some(Timestamp::UNIX_EPOCH),
+            denied: 1,
+        };
+        let now = Timestamp::UNIX_EPOCH.to_zoned(jiff::tz::TimeZone::UTC);
+        let lines = sentences(&status, &now);
+        assert_eq!(
+            lines,
+            [
+                "cluster: edge-1, no store, redis://store:6379 fails since 00:00:00: broken pipe; 7 bans of other nodes stay",
+                "2 messages refused: 2 replayed",
+                "last refused at 00:00:00: message 3 of `edge-2` came before",
+                "1 statement of other nodes had no effect: protected or allowed here, too wide, or too many",
+            ]
+        );
+        status.connected = Some(true);
+        status.error = None;
+        assert_eq!(
+            line(&status, &now),
+            "cluster: edge-1, redis://store:6379 answers since 00:00:00; 0 nodes; 7 bans of other nodes"
+        );
+    }
+}

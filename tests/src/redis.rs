@@ -1,0 +1,121 @@
+//! A real Redis of Debian's package, with a directory of its own. It listens on a Unix socket, which reaches every namespace.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use crate::debian;
+
+/// How long the server may take to answer: the machine may be busy.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A server that is killed when this is dropped.
+pub struct Redis {
+    directory: TempDir,
+    child: Option<Child>,
+}
+
+impl Redis {
+    /// A server that runs and keeps nothing on disk.
+    pub fn started() -> Result<Self> {
+        let mut redis = Self {
+            directory: tempfile::tempdir()?,
+            child: None,
+        };
+        // Daemons of other users connect to the socket.
+        fs::set_permissions(redis.directory.path(), fs::Permissions::from_mode(0o755))?;
+        redis.start()?;
+        Ok(redis)
+    }
+
+    /// Starts the server, and waits until it answers. What it had before is gone.
+    pub fn start(&mut self) -> Result<()> {
+        let mut server = Self::program("redis-server");
+        server.args(["--port", "0", "--save", "", "--unixsocketperm", "777"]);
+        server.arg("--unixsocket").arg(self.socket());
+        server.arg("--dir").arg(self.directory.path());
+        server.stdin(Stdio::null()).stdout(Stdio::null());
+        self.child = Some(server.spawn().context("running redis-server")?);
+        let deadline = Instant::now() + PATIENCE;
+        while self.cli(&["PING"]).is_err() {
+            ensure!(Instant::now() < deadline, "redis-server does not answer");
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("redis.sock")
+    }
+
+    /// Sends the server a signal: `-STOP`, `-CONT`.
+    pub fn signal(&self, signal: &str) -> Result<()> {
+        let child = self.child.as_ref().context("it does not run")?;
+        let id = child.id().to_string();
+        let status = Command::new("kill").args([signal, &id]).status()?;
+        ensure!(status.success(), "kill {signal}: {status}");
+        Ok(())
+    }
+
+    /// Kills the server.
+    pub fn kill(&mut self) -> Result<()> {
+        if let Some(mut child) = self.child.take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Runs `redis-cli`, which must succeed, and gives what it printed.
+    pub fn cli(&self, arguments: &[&str]) -> Result<String> {
+        let mut client = Self::program("redis-cli");
+        client.arg("-s").arg(self.socket()).arg("-e");
+        let output = client.args(arguments).output()?;
+        ensure!(
+            output.status.success(),
+            "redis-cli {arguments:?}: {output:?}"
+        );
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Appends a message to the stream of a cluster.
+    pub fn publish(&self, message: &[u8]) -> Result<()> {
+        use std::io::Write;
+
+        let mut client = Self::program("redis-cli");
+        client.arg("-s").arg(self.socket()).arg("-e").arg("-x");
+        client.args(["XADD", "ratelimit:stream", "*", "m"]);
+        let mut client = client.stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+        let mut stdin = client.stdin.take().context("a pipe was asked for")?;
+        stdin.write_all(message)?;
+        drop(stdin);
+        ensure!(client.wait()?.success(), "redis-cli XADD");
+        Ok(())
+    }
+
+    fn program(name: &str) -> Command {
+        let root = debian::directory("redis-server");
+        let mut command = Command::new(root.join("usr/bin").join(name));
+        let libraries = root.join("usr/lib");
+        let libraries = libraries.join(format!("{}-linux-gnu", std::env::consts::ARCH));
+        command.env("LD_LIBRARY_PATH", libraries);
+        command
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // A panic may have come first; what fails here is a process left behind.
+        let _ = self.kill();
+    }
+}

@@ -1,0 +1,363 @@
+//! Three daemons in three namespaces and a real Redis: what one of them bans, the kernels of the others drop.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_core::{
+    api::{Ban, ClusterStatus, NodeState, NodeView, Status},
+    origin::Origin,
+};
+use ratelimit_tests::{
+    Frame, Lab,
+    lab::{Receiver, Sender},
+    redis::Redis,
+    require_package, require_root,
+    service::Service,
+};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+const ONE: &str = "203.0.113.9";
+const OTHER: &str = "203.0.113.10";
+/// How long a frame that has passed takes at most.
+const LATE: Duration = Duration::from_millis(300);
+
+struct Node {
+    lab: Lab,
+    service: Service,
+}
+
+impl Node {
+    fn new(redis: &Redis, name: &str, secret: &str) -> Self {
+        let lab = Lab::new().unwrap();
+        let service = Service::new(&lab, &toml(redis, name, secret)).unwrap();
+        Self { lab, service }
+    }
+
+    fn started(redis: &Redis, name: &str) -> Self {
+        let mut node = Self::new(redis, name, SECRET);
+        node.service.start().unwrap();
+        node
+    }
+
+    /// Whether the kernel lets a packet of `source` through.
+    fn passes(&self, source: &str) -> bool {
+        let mut receiver = Receiver::new(&self.lab.near).unwrap();
+        let frame = Frame::ethernet().ipv4(source.parse().unwrap());
+        let frame = frame.udp(53).pad_to(70).build();
+        Sender::new(&self.lab.far).unwrap().send(&frame).unwrap();
+        receiver.next(LATE).unwrap().is_some()
+    }
+
+    fn run(&self, arguments: &[&str]) -> String {
+        self.service.rlctl_ok(arguments).unwrap()
+    }
+
+    fn bans(&self) -> Vec<Ban> {
+        serde_json::from_str(&self.run(&["--json", "list", "bans"])).unwrap()
+    }
+
+    fn status(&self) -> ClusterStatus {
+        let said = self.service.rlctl(&["--json", "status"]).unwrap();
+        let status: Status = serde_json::from_str(&said.stdout).unwrap();
+        status.cluster.unwrap()
+    }
+
+    fn refused(&self, reason: &str) -> u64 {
+        self.status()
+            .refused
+            .get(reason)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn alive(&self) -> usize {
+        let nodes = self.status().nodes;
+        let is_well = |node: &&NodeView| matches!(node.state, NodeState::Here | NodeState::Alive);
+        nodes.iter().filter(is_well).count()
+    }
+
+    #[track_caller]
+    fn wait_for(&self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            assert!(
+                Instant::now() < deadline,
+                "waited for {what}: {:?} {}",
+                self.status(),
+                self.service.log()
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn toml(redis: &Redis, name: &str, secret: &str) -> String {
+    let socket = redis.socket();
+    let socket = socket.display();
+    format!(
+        "[policy.default]\nlimits = []\n[cluster]\nurl = \"{socket}\"\nnode = \"{name}\"\nsecret = \"{secret}\"\n"
+    )
+}
+
+/// Nodes that hear each other.
+fn three(redis: &Redis) -> [Node; 3] {
+    let nodes = ["edge-1", "edge-2", "edge-3"].map(|name| Node::started(redis, name));
+    for node in &nodes {
+        node.wait_for("all nodes", |node| node.alive() == 3);
+    }
+    nodes
+}
+
+#[test]
+fn a_ban_of_one_node_is_enforced_on_all_until_any_of_them_ends_it() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = three(&redis);
+    nodes[0].run(&["ban", ONE, "--for", "1h", "--reason", "scanner"]);
+    nodes[0].run(&["ban", OTHER, "--for", "1h"]);
+    for node in &nodes {
+        node.wait_for("the ban", |node| !node.passes(ONE) && !node.passes(OTHER));
+    }
+    let bans = nodes[1].bans();
+    let ban = bans.iter().find(|ban| ban.prefix == ONE.parse().unwrap());
+    let ban = ban.unwrap();
+    assert_eq!(ban.origin, Origin::cluster("edge-1"));
+    assert_eq!(ban.reason.as_deref(), Some("scanner"));
+    let check = nodes[2].service.rlctl(&["check", ONE]).unwrap();
+    assert!(
+        check.stdout.contains("node edge-1 of the cluster"),
+        "{check:?}"
+    );
+    let table = nodes[2].run(&["cluster", "nodes"]);
+    assert!(
+        table.contains("edge-1") && table.contains("this node"),
+        "{table}"
+    );
+
+    // Another node than the one that banned ends it everywhere, and nothing else.
+    nodes[2].run(&["unban", ONE]);
+    for node in &nodes {
+        node.wait_for("the end of the ban", |node| node.passes(ONE));
+        assert!(!node.passes(OTHER));
+    }
+    // What restarts has it still, and does not state again what was lifted.
+    let [mut first, second, _third] = nodes;
+    first.service.stop("-TERM").unwrap();
+    first.service.start().unwrap();
+    first.wait_for("all nodes", |node| node.alive() == 3);
+    assert!(first.passes(ONE) && !first.passes(OTHER));
+    assert!(second.passes(ONE) && !second.passes(OTHER));
+    first.run(&["unban", OTHER]);
+    second.wait_for("the end of the other ban", |node| node.passes(OTHER));
+}
+
+#[test]
+fn a_node_that_joins_late_and_a_store_that_lost_everything_are_caught_up_with() {
+    require_root!();
+    require_package!("redis-server");
+    let mut redis = Redis::started().unwrap();
+    let first = Node::started(&redis, "edge-1");
+    let bans: Vec<String> = (0..2_000)
+        .map(|it| format!("198.18.{}.{}", it / 250, it % 250))
+        .collect();
+    let words: Vec<&str> = bans.iter().map(String::as_str).collect();
+    first.run(&[&["ban", "--for", "1h", ONE], &words[..]].concat());
+    let second = Node::started(&redis, "edge-2");
+    second.wait_for("what was banned before it came", |node| {
+        node.bans().len() == 2_001
+    });
+    assert!(!second.passes(ONE));
+
+    redis.kill().unwrap();
+    second.wait_for("the loss", |node| node.status().connected == Some(false));
+    let told = second.service.rlctl(&["status"]).unwrap().stdout;
+    assert!(
+        told.contains("no store") && told.contains("trouble with cluster"),
+        "{told}"
+    );
+    let metrics = second.service.get("/metrics", "text/plain").unwrap();
+    assert!(
+        metrics.contains("ratelimit_cluster_connected 0"),
+        "{metrics}"
+    );
+    // Nothing opens, and what is banned meanwhile is shared when the store is back, which has nothing.
+    assert!(!second.passes(ONE));
+    first.run(&["ban", OTHER, "--for", "1h"]);
+    assert!(second.passes(OTHER));
+    redis.start().unwrap();
+    second.wait_for("what was banned meanwhile", |node| !node.passes(OTHER));
+    assert!(!second.passes(ONE));
+    second.wait_for("the store", |node| node.status().connected == Some(true));
+    // It has all of it again.
+    let third = Node::started(&redis, "edge-3");
+    third.wait_for("all bans", |node| node.bans().len() == 2_002);
+}
+
+#[test]
+fn a_store_that_hangs_is_told_and_nothing_opens() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let [first, second, _third] = three(&redis);
+    first.run(&["ban", ONE, "--for", "1h"]);
+    second.wait_for("the ban", |node| !node.passes(ONE));
+    redis.signal("-STOP").unwrap();
+    second.wait_for("the loss", |node| node.status().connected == Some(false));
+    assert!(!second.passes(ONE));
+    redis.signal("-CONT").unwrap();
+    second.wait_for("the store", |node| node.status().connected == Some(true));
+    second.run(&["unban", ONE]);
+    first.wait_for("the end of the ban", |node| node.passes(ONE));
+
+    // One that answers and takes nothing is as good as gone.
+    redis.cli(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    second.wait_for("the loss", |node| node.status().connected == Some(false));
+    let error = second.status().error.unwrap();
+    assert!(error.contains("OOM"), "{error}");
+    redis.cli(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+    second.wait_for("the store", |node| node.status().connected == Some(true));
+    redis.cli(&["FLUSHALL"]).unwrap();
+    first.run(&["ban", OTHER, "--for", "1h"]);
+    second.wait_for("a ban after the flush", |node| !node.passes(OTHER));
+}
+
+#[test]
+fn what_is_forged_replayed_or_too_long_is_refused_and_said() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let node = Node::started(&redis, "edge-1");
+    let mut stranger = Node::new(
+        &redis,
+        "edge-2",
+        "another secret of this length".replace(' ', "-").as_str(),
+    );
+    stranger.service.start().unwrap();
+    stranger.run(&["ban", ONE, "--for", "1h"]);
+    node.wait_for("the refusal of another secret", |node| {
+        node.refused("wrong-signature") > 0
+    });
+    let refusal = node.status().refusal.unwrap();
+    assert!(
+        refusal.contains("compare `secret` of `edge-2`"),
+        "{refusal}"
+    );
+    redis.publish(b"something else").unwrap();
+    node.wait_for("the refusal of something else", |node| {
+        node.refused("foreign") > 0
+    });
+    redis.publish(&vec![b'R'; 600 * 1024]).unwrap();
+    node.wait_for("the refusal of what is too long", |node| {
+        node.refused("oversized") > 0
+    });
+    assert!(node.passes(ONE) && node.bans().is_empty());
+    drop(stranger);
+
+    // A genuine message that somebody stores again is taken once.
+    let sender = Node::started(&redis, "edge-3");
+    node.wait_for("the sender", |node| node.alive() >= 2);
+    sender.run(&["ban", ONE, "--for", "1h"]);
+    node.wait_for("the ban", |node| !node.passes(ONE));
+    let message = last_of(&redis, "edge-3");
+    redis.publish(&message).unwrap();
+    node.wait_for("the refusal of a replay", |node| {
+        node.refused("replayed") > 0
+    });
+    let told = node.run(&["cluster", "status"]);
+    assert!(
+        told.contains("refused") && told.contains("replayed"),
+        "{told}"
+    );
+}
+
+#[test]
+fn two_nodes_of_one_name_say_so() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = [0, 1].map(|_| Node::started(&redis, "edge-1"));
+    // The one that started later is the one that the other hears of.
+    nodes[0].wait_for("the other", |node| node.refused("two-nodes") > 0);
+    let refusal = nodes[0].status().refusal.unwrap();
+    assert!(
+        refusal.contains("give one of them another `node`"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn what_is_protected_or_allowed_stays_open_and_a_revoked_node_bans_nobody() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = three(&redis);
+    nodes[1].run(&["allow", "add", ONE]);
+    nodes[0].run(&["ban", ONE, OTHER, "--for", "1h"]);
+    nodes[2].wait_for("both bans", |node| !node.passes(ONE) && !node.passes(OTHER));
+    nodes[1].wait_for("the other ban", |node| !node.passes(OTHER));
+    assert!(nodes[1].passes(ONE));
+    assert!(nodes[1].status().denied > 0);
+
+    nodes[2].run(&["cluster", "revoke", "edge-1"]);
+    for node in &nodes[1..] {
+        node.wait_for("the revocation", |node| {
+            node.passes(ONE) && node.passes(OTHER)
+        });
+        node.wait_for("its refusals", |node| node.refused("revoked") > 0);
+    }
+    assert!(!nodes[0].passes(OTHER), "it goes on by itself");
+    let own = nodes[2]
+        .service
+        .rlctl(&["cluster", "revoke", "edge-3"])
+        .unwrap();
+    assert_eq!(own.code, 1, "{own:?}");
+    nodes[2].run(&["cluster", "revoke", "edge-1", "--undo"]);
+    nodes[2].wait_for("the ban again", |node| !node.passes(OTHER));
+}
+
+#[test]
+fn a_configuration_without_a_cluster_ends_the_bans_of_other_nodes() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = three(&redis);
+    nodes[0].run(&["ban", ONE, "--for", "1h"]);
+    nodes[1].wait_for("the ban", |node| !node.passes(ONE));
+    nodes[1]
+        .service
+        .configure("[policy.default]\nlimits = []\n")
+        .unwrap();
+    nodes[1].run(&["reload"]);
+    nodes[1].wait_for_end(ONE);
+    assert!(!nodes[2].passes(ONE));
+}
+
+impl Node {
+    fn wait_for_end(&self, source: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.passes(source) {
+            assert!(Instant::now() < deadline, "{}", self.service.log());
+        }
+    }
+}
+
+/// The last message of a node in the stream, as it was stored.
+fn last_of(redis: &Redis, node: &str) -> Vec<u8> {
+    let socket = redis.socket();
+    let url = format!("unix://{}", socket.display());
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let mut read = redis::cmd("XREVRANGE");
+    read.arg(&["ratelimit:stream", "+", "-", "COUNT", "50"]);
+    let entries: Vec<(String, Vec<Vec<u8>>)> = read.query(&mut connection).unwrap();
+    let messages = entries.into_iter().map(|(_, mut fields)| fields.remove(1));
+    let is_of = |message: &Vec<u8>| {
+        message
+            .windows(node.len())
+            .any(|part| part == node.as_bytes())
+    };
+    messages.into_iter().find(is_of).unwrap()
+}
