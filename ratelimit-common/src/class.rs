@@ -103,7 +103,9 @@ impl ClassSet {
     #[must_use]
     #[inline(always)]
     pub const fn counts(self, packet: Self) -> bool {
-        (self.0 & packet.0 & !NONE_OF != 0) != (self.0 & NONE_OF != 0)
+        // 0 is nobody, above `NONE_OF` is a class that is not counted. So it is one comparison.
+        let both = self.0 & (packet.0 | NONE_OF);
+        both.wrapping_sub(1) < NONE_OF
     }
 
     /// Whether the sets have a class in common.

@@ -103,4 +103,13 @@ pub mod clock {
     pub const KERNEL: u32 = 0;
     /// The time that stands in the map `CLOCK`, for tests that choose it.
     pub const MANUAL: u32 = 1;
+    /// The precise one of the kernel's clocks, whatever the settings say.
+    pub const PRECISE: u32 = 2;
+
+    /// The kernel's clocks, or the precise one where programs on one CPU can interrupt each other: what is kept of a tick belongs to
+    /// a CPU.
+    #[must_use]
+    pub const fn kernel(interruptible: bool) -> u32 {
+        if interruptible { PRECISE } else { KERNEL }
+    }
 }

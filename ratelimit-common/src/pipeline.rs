@@ -1,8 +1,8 @@
 //! The sentence an operator can say: allow beats ban beats limit.
 
 use crate::{
-    Address, Arrival, ClassSet, Cursor, DropReason, Family, Flow, Instant, PassReason, Policy,
-    Tables, Verdict,
+    Address, Arrival, ClassSet, Cursor, DropReason, Family, Flow, Instant, PassReason, Tables,
+    Verdict,
     charge::{Outcome, Refusal},
     flow::Content,
     layers,
@@ -106,8 +106,7 @@ where
         settings,
     };
     let policy = tables.policy(listed.policy().unwrap_or(settings.default_policy()));
-    let has_layers = settings.has_wider_limits() || policy.is_some_and(Policy::has_further);
-    let outcome = if has_layers {
+    let outcome = if settings.has_layers() {
         layers::charge(&source, policy, &arrival, tables)
     } else {
         tables.charge_source(&source, policy, &arrival)

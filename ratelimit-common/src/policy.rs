@@ -126,13 +126,19 @@ impl Limit {
     #[must_use]
     #[inline(always)]
     pub fn cost(&self, arrival: &Arrival) -> Option<u64> {
-        if !self.classes.counts(arrival.classes) {
-            return None;
-        }
-        Some(match self.unit() {
+        self.classes
+            .counts(arrival.classes)
+            .then(|| self.cost_of_counted(arrival))
+    }
+
+    /// What a packet costs that the limit counts.
+    #[must_use]
+    #[inline(always)]
+    pub fn cost_of_counted(&self, arrival: &Arrival) -> u64 {
+        match self.unit() {
             Unit::Packets => 1,
             Unit::Bytes => u64::from(arrival.bytes),
-        })
+        }
     }
 }
 

@@ -29,6 +29,7 @@ const NODE: u32 = 1 << 11;
 const PASS_ALL: u32 = 1 << 12;
 const DETECTION: u32 = 1 << 13;
 const SAMPLES: u32 = 1 << 14;
+const FURTHER: u32 = 1 << 15;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -65,6 +66,12 @@ impl Settings {
     #[must_use]
     pub const fn with_aggregates(self) -> Self {
         self.with(AGGREGATES)
+    }
+
+    /// The same with policies that have another one beside them.
+    #[must_use]
+    pub const fn with_further(self) -> Self {
+        self.with(FURTHER)
     }
 
     /// The same with policies that ban.
@@ -176,11 +183,11 @@ impl Settings {
         self.has(CLASSES)
     }
 
-    /// Whether a packet meets limits besides those of its source.
+    /// Whether a packet may meet limits besides those of its source's policy.
     #[must_use]
     #[inline(always)]
-    pub const fn has_wider_limits(self) -> bool {
-        self.has(AGGREGATES | NODE)
+    pub const fn has_layers(self) -> bool {
+        self.has(AGGREGATES | FURTHER | NODE)
     }
 
     /// Whether the wider prefixes around a source may have limits.

@@ -367,6 +367,9 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     if families.any(|family| !policies.of_prefixes(family).is_empty()) {
         settings = settings.with_aggregates();
     }
+    if policies.iter().any(|(_, named)| named.further.is_some()) {
+        settings = settings.with_further();
+    }
     if policies.iter().any(|(_, named)| named.ban.is_some()) {
         settings = settings.with_detection();
     }

@@ -5,7 +5,6 @@ use ratelimit_common::{Instant, Settings, layout::clock};
 
 use crate::{
     constant::Constant,
-    interruption,
     maps::{MANUAL_CLOCK, TICK},
 };
 
@@ -24,7 +23,7 @@ pub struct Tick {
 /// The time that this packet is judged at.
 #[inline(always)]
 pub fn now(settings: Settings) -> Instant {
-    if settings.coarse_clock() && CLOCK.get() != clock::MANUAL && !interruption::is_possible() {
+    if settings.coarse_clock() && CLOCK.get() == clock::KERNEL {
         return coarse();
     }
     precise()

@@ -23,7 +23,7 @@ pub fn listed<A: LevelCode>(address: A, now: Instant, settings: Settings) -> Lis
         &Lists {
             address,
             now,
-            generation: settings.generation(),
+            settings,
         },
     )
     .unwrap_or_default()
@@ -33,16 +33,17 @@ pub fn listed<A: LevelCode>(address: A, now: Instant, settings: Settings) -> Lis
 struct Lists<A> {
     address: A,
     now: Instant,
-    generation: Generation,
+    settings: Settings,
 }
 
 impl<A: LevelCode> InLevel<Listed> for Lists<A> {
     #[inline(always)]
     fn longest_match(&self, level: Level, word: u64) -> Option<Listed> {
         let at_ns = self.now.as_nanos();
-        let bits = self
-            .address
-            .listed(word, level.lengths_to_bits(), at_ns, self.generation);
+        // A copy: what a subprogram reads by reference is put on the stack where it is made.
+        let address = self.address;
+        let generation = self.settings.generation();
+        let bits = address.listed(word, level.lengths_to_bits(), at_ns, generation);
         Some(Listed::from_bits(bits)).filter(|listed| listed.is_found())
     }
 }

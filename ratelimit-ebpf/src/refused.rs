@@ -23,7 +23,7 @@ pub fn count<A: FamilyMaps>(source: &A, now: Instant) {
     }
 }
 
-/// Whether the only limit of a policy goes on to refuse a source, by the word by which it did before.
+/// Whether the only limit of a policy that counts a packet goes on to refuse a source, by the word by which it did before.
 #[inline(always)]
 pub fn goes_on<A: FamilyMaps>(source: &A, policy: &Policy, arrival: &Arrival) -> bool {
     let Some(limit) = policy.only_limit() else {
@@ -34,9 +34,10 @@ pub fn goes_on<A: FamilyMaps>(source: &A, policy: &Policy, arrival: &Arrival) ->
     }
     let word = set_of_this_cpu(source)
         .and_then(|set| Refused::word(set, source, policy.scope(), arrival.at));
-    let (Some(word), Some(cost)) = (word, limit.cost(arrival)) else {
+    let Some(word) = word else {
         return false;
     };
+    let cost = limit.cost_of_counted(arrival);
     match limit.as_fixed_window() {
         Some(window) => window.step(*word, arrival.at, cost).is_err(),
         None => *word != 0 && subprograms::check_word(limit, word, arrival.at, cost).is_limited(),

@@ -372,13 +372,13 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 }
 
-/// Charges a source that has state to the limits of a policy without logs. The usual cases cost as few calls as can be, since each
-/// costs as much as a charge: one fixed window costs none, other limits cost one.
+/// Charges a source that has state to the limits of a policy without logs, which counts the packet. The usual cases cost as few calls
+/// as can be, since each costs as much as a charge: one fixed window costs none, other limits cost one.
 #[inline(always)]
 fn charge_known<A: FamilyCode>(policy: &Policy, words: &MapWords<A>, arrival: &Arrival) -> Outcome {
     let outcome = match policy.only_fixed_window() {
         Some((window, limit)) => {
-            let cost = limit.cost(arrival).unwrap_or_default();
+            let cost = limit.cost_of_counted(arrival);
             charge_fixed_window(window, limit, words.first(), arrival.at, cost)
         }
         None => subprograms::charge_words(policy, words.record(), arrival),

@@ -213,9 +213,13 @@ impl Program {
         let refused_sets = refused_sets()?;
         let link_layer = constants.link_layer.number();
         let interruptible = u32::from(constants.interruptible);
+        let clock = match constants.clock {
+            clock::KERNEL => clock::kernel(constants.interruptible),
+            other => other,
+        };
         let frags = u32::from(constants.frags);
         let mut ebpf = EbpfLoader::new()
-            .override_global("CLOCK", &constants.clock, true)
+            .override_global("CLOCK", &clock, true)
             .override_global("INTERFACE", &constants.interface, true)
             .override_global("LINK_LAYER", &link_layer, true)
             .override_global("INTERRUPTIBLE", &interruptible, true)

@@ -105,6 +105,9 @@ fn settings(rng: &mut Rng) -> Settings {
         settings = settings.with_aggregates();
     }
     if rng.u8(..4) > 0 {
+        settings = settings.with_further();
+    }
+    if rng.u8(..4) > 0 {
         settings = settings.with_detection();
     }
     if rng.bool() {

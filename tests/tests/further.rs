@@ -4,7 +4,7 @@ use std::{net::IpAddr, time::Duration};
 
 use fastrand::Rng;
 use ratelimit_common::{
-    Cursor, Instant, Limit, ListEntry, Policy, Unit, Verdict,
+    Cursor, Instant, Limit, ListEntry, Policy, Settings, Unit, Verdict,
     algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
     compact::Region,
     layout::store,
@@ -142,6 +142,7 @@ fn scene(own: &[Limit], further: &[Limit]) -> Scene {
     };
     let policy = in_regions(own, 0);
     Scene {
+        settings: Settings::new(0, false).with_further(),
         policies: vec![policy, policy.with_further(FURTHER), in_regions(further, 1)],
         ..Scene::default()
     }

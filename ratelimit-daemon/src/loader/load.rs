@@ -243,7 +243,8 @@ fn load(
         Some(_) => store::COMPACT,
     };
     let refused_sets = sets_of_cpu(plan.cpus);
-    let interruptible = u32::from(realtime::is_realtime()?);
+    let is_realtime = realtime::is_realtime()?;
+    let (interruptible, clock) = (u32::from(is_realtime), clock::kernel(is_realtime));
     let (mask_v4, mask_v6) = (Ipv4::mask(plan.ipv4_prefix), Ipv6::mask(plan.ipv6_prefix));
     let mut loader = EbpfLoader::new();
     loader
@@ -251,7 +252,7 @@ fn load(
         .override_global("LINK_LAYER", &fixed.link_layer, true)
         .override_global("FRAGS", &fixed.frags, true)
         .override_global("INTERRUPTIBLE", &interruptible, true)
-        .override_global("CLOCK", &clock::KERNEL, true)
+        .override_global("CLOCK", &clock, true)
         .override_global("LOG_WORDS", &log_words, true)
         .override_global("STORE", &store, true)
         .override_global("REFUSED_SETS", &refused_sets, true)
