@@ -33,13 +33,17 @@ fn a_reload_and_a_trial_that_wait_for_a_list_keep_nobody_from_banning() {
         .into_iter()
         .enumerate()
     {
-        let waiting = spawn(&service, words);
+        let mut waiting = spawn(&service, words);
         let source = format!("203.0.113.{number}");
         for word in ["ban", "check", "unban"] {
             let child = spawn(&service, &[word, &source]);
             let (code, said) = end(child, word);
             let expected = if word == "check" { 3 } else { 0 };
             assert_eq!(code, expected, "{word}: {said}");
+            if word == "ban" {
+                let is_over = waiting.try_wait().unwrap().is_some();
+                assert!(!is_over, "{words:?} was over first: the ban waited for it");
+            }
         }
         let (code, said) = end(waiting, words[0]);
         assert!(code == 1 && said.contains(SILENCE), "{words:?}: {said}");
