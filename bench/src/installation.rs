@@ -17,7 +17,11 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 use ratelimit_daemon::{
-    control::{self, Controller, Handle, Store, open_kernel, queries},
+    control::{
+        self, Controller, Handle, Store,
+        commands::{Allow, Ban, Detach, Unban},
+        open_kernel, queries,
+    },
     daemon,
     http::{ControlApi, serve_control},
     loader::{Local, Pins},
@@ -81,7 +85,9 @@ impl Installation {
 
     /// Takes the program off its interface, and with it all that the kernel holds.
     pub fn detach(&mut self) -> Result<()> {
-        self.controller().detach(AUTHOR).map_err(refused).map(drop)
+        let author = AUTHOR.into();
+        let detached = self.controller().run(Detach { author });
+        detached.map_err(refused).map(drop)
     }
 
     /// Bans prefixes for so many seconds.
@@ -93,7 +99,10 @@ impl Installation {
             force: false,
         };
         self.controller()
-            .ban(request, AUTHOR)
+            .run(Ban {
+                request,
+                author: AUTHOR.into(),
+            })
             .map_err(refused)
             .map(drop)
     }
@@ -102,7 +111,10 @@ impl Installation {
     pub fn unban(&mut self, prefixes: Vec<Prefix>) -> Result<()> {
         let request = PrefixesRequest { prefixes };
         self.controller()
-            .unban(request, AUTHOR)
+            .run(Unban {
+                request,
+                author: AUTHOR.into(),
+            })
             .map_err(refused)
             .map(drop)
     }
@@ -207,7 +219,8 @@ impl Running {
             reason: None,
             force: false,
         };
-        let ban = |controller: &mut Controller| controller.ban(request, AUTHOR);
+        let author = AUTHOR.into();
+        let ban = Ban { request, author };
         let banned = self.runtime.block_on(self.handle.call_grouped(ban))?;
         banned.0.map_err(refused).map(drop)
     }
@@ -264,7 +277,9 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
             reason: None,
             force: true,
         };
-        controller.ban(request, AUTHOR).map_err(refused)?;
+        let author = AUTHOR.into();
+        let banned = controller.run(Ban { request, author });
+        banned.map_err(refused)?;
     }
     if !scenario.allows.is_empty() {
         let request = AllowRequest {
@@ -272,7 +287,12 @@ fn fill(controller: &mut Controller, scenario: &Scenario) -> Result<()> {
             seconds: None,
             reason: None,
         };
-        controller.allow(request, AUTHOR).map_err(refused)?;
+        controller
+            .run(Allow {
+                request,
+                author: AUTHOR.into(),
+            })
+            .map_err(refused)?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use ratelimit_core::{
     config::{self, Arguments},
 };
 use ratelimit_daemon::{
-    control::{Controller, Store},
+    control::{Controller, Store, commands::Ban},
     datapath::{Memory, Shared},
     protected::Protected,
 };
@@ -88,7 +88,8 @@ fn good() -> &'static Vec<(&'static str, Vec<u8>)> {
                 reason: Some("seed".to_owned()),
                 force: false,
             };
-            controller.ban(request, "root").expect("a ban");
+            let author = "root".into();
+            controller.run(Ban { request, author }).expect("a ban");
         }
         let files = FILES.map(|name| {
             (

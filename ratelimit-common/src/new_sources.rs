@@ -108,6 +108,16 @@ impl Budget {
         };
         draw_from(&source, SCOPE, at, 1, self.share).ok()
     }
+
+    /// Takes one without a share, where CPUs keep none; `false` when the budget is spent.
+    #[inline(always)]
+    pub fn take_one(&self, taken: &impl Words, at: Instant) -> bool {
+        let source = OfBudget {
+            window: &self.window,
+            taken,
+        };
+        !node::Source::charge(&source, at, 1).is_refused()
+    }
 }
 
 /// A word means the same whatever the budget is.

@@ -57,6 +57,12 @@ pub trait Node: Sized {
     /// The words of the policy with this scope.
     fn words(&self, scope: u32) -> Option<Self::Words>;
 
+    /// Whether CPUs keep shares. Where packets on one CPU interrupt each other, two could spend the same share: each draws what it costs.
+    #[inline(always)]
+    fn keeps_shares(&self) -> bool {
+        true
+    }
+
     /// The share that this CPU has of the limit at `index`.
     fn share(&self, index: usize) -> Share;
 
@@ -232,7 +238,11 @@ pub fn draw(policy: &Policy, node: &impl Node, index: usize, at: Instant, cost: 
     };
     let left = node.share(index).left(policy.scope(), at);
     let needed = cost.saturating_sub(left);
-    let share = limit.capacity().wrapping_shr(policy.share_shift().into());
+    let share = if node.keeps_shares() {
+        limit.capacity().wrapping_shr(policy.share_shift().into())
+    } else {
+        0
+    };
     let source = OfLimit {
         limit,
         words: &words,

@@ -39,7 +39,6 @@
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod attack;
-mod by_hand;
 mod capture;
 mod clock;
 mod cluster;
@@ -50,6 +49,7 @@ mod lists;
 mod lockout;
 mod new_sources;
 mod program;
+mod runtime;
 mod suggest;
 mod unenforced;
 
@@ -60,7 +60,6 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     attack::{AttackView, Limited},
-    by_hand::ByHand,
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
     cluster::{ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked},
@@ -77,6 +76,7 @@ pub use self::{
     },
     new_sources::NewSourcesStatus,
     program::{ProgramBanRequest, ProgramUnbanRequest},
+    runtime::RuntimeEntry,
     suggest::{SuggestRequest, Suggested, SuggestedLimit},
     unenforced::{NOT_ENFORCED, Trouble, UNENFORCED, Unenforced},
 };
@@ -151,7 +151,7 @@ pub struct LimitRequest {
     pub reason: Option<String>,
 }
 
-/// Takes limits set by hand away, so that the configuration holds again.
+/// Takes runtime limits away, so that the configuration holds again.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitTarget {
@@ -233,7 +233,7 @@ pub struct Allow {
 /// A policy, with the prefixes that it is for.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PolicyView {
-    /// Its name in the configuration, or the prefix whose limits were set by hand.
+    /// Its name in the configuration, or the prefix whose limits were set at runtime.
     pub name: String,
     /// The prefixes; empty for the default policy.
     pub prefixes: Vec<Prefix>,
@@ -247,9 +247,9 @@ pub struct PolicyView {
     /// What shares the limits.
     #[serde(default)]
     pub applies_to: AppliesTo,
-    /// Who set the limits by hand, until when and why; nothing of it is there where nobody did.
+    /// Who set the runtime limits, until when and why; nothing of it is there where nobody did.
     #[serde(flatten)]
-    pub by_hand: Option<ByHand>,
+    pub runtime: Option<RuntimeEntry>,
     /// Where it comes from.
     pub origin: Origin,
 }
@@ -294,7 +294,7 @@ pub struct Check {
     pub classes: Vec<ClassVerdict>,
     /// The prefix of the rule that decides; `None` when it is the default policy.
     pub rule: Option<Prefix>,
-    /// When the ban, the allow or the limits by hand that decide end; `None` for what never ends.
+    /// When the ban, the allow or the runtime limits that decide end; `None` for what never ends.
     pub until: Option<Timestamp>,
     /// The ban that decides, when it is one.
     pub ban: Option<Ban>,
@@ -493,13 +493,14 @@ pub struct DatabaseStatus {
     pub damaged: Option<DamagedDatabase>,
     /// How many damaged ones lie beside it, of this start or others before.
     pub aside: usize,
-    /// Limits by hand that it has and that do not hold, as the configuration has no place for them.
-    pub left_out: Vec<LimitsLeftOut>,
+    /// Runtime limits that it has and that do not hold, as the configuration has no place for them.
+    #[serde(rename = "left_out")]
+    pub suspended: Vec<SuspendedLimits>,
 }
 
-/// Limits by hand that do not hold.
+/// Runtime limits that do not hold.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct LimitsLeftOut {
+pub struct SuspendedLimits {
     /// The policy: a prefix, or `default`.
     pub policy: String,
     /// Why they do not.

@@ -62,7 +62,7 @@ pub enum CompileError {
     /// The compact store has no room.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
-    /// A limit, which was set by hand, counts a class that is not there.
+    /// A limit, which was set at runtime, counts a class that is not there.
     #[error(
         "the runtime limits of {policy} count the class `{class}`, which the configuration does not have: write [class.{class}] there, or take the limits away first"
     )]
@@ -75,7 +75,7 @@ pub enum CompileError {
 }
 
 impl CompileError {
-    /// Those of `candidates`, limits by hand, because of which it came: the youngest, where no single ones are to blame.
+    /// Those of `candidates`, runtime limits, because of which it came: the youngest, where no single ones are to blame.
     #[must_use]
     pub fn to_leave_out(&self, intent: &Intent, candidates: &BTreeSet<Target>) -> Option<Target> {
         let mut candidates = candidates
@@ -225,7 +225,7 @@ fn without_table(held: &Held<'_>, compiled: &[Named]) -> Unsettled {
     }
 }
 
-/// The names of the policies whose state each of `wanted` has: its own, that of its base, or, of limits set by hand, that of the policy
+/// The names of the policies whose state each of `wanted` has: its own, that of its base, or, of runtime limits, that of the policy
 /// around it. So what sources have used stays used when they get limits of their own, and when these go.
 fn states<'a>(wanted: &'a [WantedPolicy<'_>], classes: &Catalogue) -> Vec<&'a str> {
     let by_name: HashMap<&str, &WantedPolicy<'_>> = wanted
@@ -444,7 +444,7 @@ fn lasting(config: &ListConfig, reading: Reading) -> List {
         .with_entries(entries.collect(), reading.reasons)
 }
 
-/// What a configuration puts into the datapath where nothing was set by hand: what `rlctl simulate` runs on.
+/// What a configuration puts into the datapath where nothing was set at runtime: what `rlctl simulate` runs on.
 pub struct Compiled {
     intent: Intent,
     policies: Policies,

@@ -1,12 +1,12 @@
-//! What is intended: the configuration, bans of every origin, and what was set by hand.
+//! What is intended: the configuration, bans of every origin, and what was set at runtime.
 
 mod ends;
-mod left_out;
 pub mod limited;
 pub mod list;
 mod offences;
 pub mod renewed;
 mod rows;
+mod suspended;
 
 use std::{
     borrow::Cow,
@@ -18,9 +18,9 @@ use ratelimit_common::Instant;
 
 pub use self::{
     ends::Ending,
-    left_out::{LeftOut, Target, policy_name},
     offences::Offence,
     rows::{AllowRow, BanRow, FOREVER, LimitRow, LimitedRow},
+    suspended::{Suspended, Target, policy_name},
 };
 use self::{
     list::{Difference, List},
@@ -48,7 +48,7 @@ pub struct Intent {
     allows: BTreeMap<Prefix, AllowRow>,
     limits: BTreeMap<Option<Prefix>, LimitRow>,
     /// Those of them that do not hold.
-    pub left_out: BTreeMap<Option<Prefix>, LeftOut>,
+    pub suspended: BTreeMap<Option<Prefix>, Suspended>,
     lists: BTreeMap<Arc<str>, Arc<List>>,
     offences: Offences,
     limited: BTreeMap<Prefix, LimitedRow>,
@@ -108,9 +108,9 @@ impl Edit {
         }
     }
 
-    /// Whether somebody set it by hand.
+    /// Whether somebody set it at runtime.
     #[must_use]
-    pub fn is_by_hand(&self) -> bool {
+    pub fn is_runtime(&self) -> bool {
         match self {
             Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
             Self::List(..) | Self::Limited(..) | Self::Offence(..) => false,
@@ -122,7 +122,7 @@ impl Edit {
 /// A policy that is to be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WantedPolicy<'a> {
-    /// Its name: in the configuration, or the prefix whose limits were set by hand.
+    /// Its name: in the configuration, or the prefix whose limits were set at runtime.
     pub name: String,
     /// The policy whose limits and state it has; `None` where they are its own.
     pub base: Option<String>,
@@ -163,7 +163,7 @@ impl<'a> WantedPolicy<'a> {
 }
 
 impl Intent {
-    /// The intent of a configuration, with nothing set by hand.
+    /// The intent of a configuration, with nothing set at runtime.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
@@ -171,7 +171,7 @@ impl Intent {
             bans: BTreeMap::new(),
             allows: BTreeMap::new(),
             limits: BTreeMap::new(),
-            left_out: BTreeMap::new(),
+            suspended: BTreeMap::new(),
             lists: BTreeMap::new(),
             offences: Offences::default(),
             limited: BTreeMap::new(),
@@ -191,7 +191,7 @@ impl Intent {
                 before.file == after.file && before.action == after.action
             }
             (None, None) => true,
-            _ => false,
+            (Some(_), None) | (None, Some(_)) => false,
         };
         if same && difference.is_empty() {
             return (difference, None);
@@ -217,12 +217,12 @@ impl Intent {
             .collect();
     }
 
-    /// What the sliding logs must hold: the times of the largest limit that the configuration has or that was set by hand.
+    /// What the sliding logs must hold: the times of the largest limit that the configuration has or that was set at runtime.
     #[must_use]
     pub fn log_size(&self) -> LogSize {
-        let by_hand = self.limits.values().flat_map(|row| &row.limits);
+        let runtime = self.limits.values().flat_map(|row| &row.limits);
         let of_attacks = self.limited.values().map(|row| &row.limit);
-        let times = log_times(&self.config).max(longest(by_hand.chain(of_attacks)));
+        let times = log_times(&self.config).max(longest(runtime.chain(of_attacks)));
         if times == 0 {
             return LogSize::NONE;
         }
@@ -287,9 +287,9 @@ impl Intent {
         let bans = self.bans.values_mut().map(|row| &mut row.until);
         let allows = self.allows.values_mut().map(|row| &mut row.until);
         let limits = self.limits.values_mut().map(|row| &mut row.until);
-        let left_out = self.left_out.values_mut().map(LeftOut::until_mut);
+        let suspended = self.suspended.values_mut().map(Suspended::until_mut);
         let limited = self.limited.values_mut().map(|row| &mut row.until);
-        let rows = bans.chain(allows).chain(limits).chain(left_out);
+        let rows = bans.chain(allows).chain(limits).chain(suspended);
         for until in rows.chain(limited) {
             *until = moved(*until);
         }
@@ -405,13 +405,13 @@ impl Intent {
         lists.filter(move |(_, list)| list.action == action)
     }
 
-    /// The allows that were set by hand.
+    /// The runtime allows.
     #[must_use]
     pub fn allows(&self) -> &BTreeMap<Prefix, AllowRow> {
         &self.allows
     }
 
-    /// The limits that were set by hand.
+    /// The runtime limits.
     #[must_use]
     pub fn limits(&self) -> &BTreeMap<Option<Prefix>, LimitRow> {
         &self.limits
@@ -420,8 +420,8 @@ impl Intent {
     /// Until when a prefix is on the allow list: the longest of its allows holds.
     #[must_use]
     pub fn allowed_until(&self, prefix: Prefix) -> Option<Instant> {
-        let by_hand = self.allows.get(&prefix);
-        let by_hand = by_hand.map(|allow| renewed::allow_by_hand(allow.until));
+        let runtime = self.allows.get(&prefix);
+        let runtime = runtime.map(|allow| renewed::runtime_allow(allow.until));
         let configured = self.config.allow.binary_search(&prefix).ok();
         let lists = self.lists_for(Action::Allow);
         let listed = lists.filter_map(|(_, list)| {
@@ -429,7 +429,7 @@ impl Intent {
             Some(renewed::allow_in_list(list, entry.until))
         });
         let configured = configured.map(|_| FOREVER);
-        listed.chain(by_hand).chain(configured).max()
+        listed.chain(runtime).chain(configured).max()
     }
 
     /// Whether a prefix is on the allow list.
@@ -458,7 +458,7 @@ impl Intent {
         Some(renewed::end_of_ban(&Origin::Forced, forced.until))
     }
 
-    /// The name of the policy of a prefix: that of a further limit, of limits set by hand, or the one of the configuration.
+    /// The name of the policy of a prefix: that of a further limit, of runtime limits, or the one of the configuration.
     #[must_use]
     pub fn policy_name(&self, prefix: Prefix) -> Option<String> {
         if self.limited.contains_key(&prefix) {
@@ -492,7 +492,7 @@ impl Intent {
         }
     }
 
-    /// Everything that is said about prefixes; limits set by hand come before those of the configuration. `index` is that of
+    /// Everything that is said about prefixes; runtime limits come before those of the configuration. `index` is that of
     /// the policy of a name.
     pub fn statements(&self, index: impl Fn(&str) -> Option<u32>) -> Vec<(Prefix, Statement)> {
         let lists = self.lists.values().map(|list| list.entries().len());
@@ -513,7 +513,7 @@ impl Intent {
             }));
         }
         let allows = self.allows.iter();
-        let allows = allows.map(|(prefix, row)| (*prefix, renewed::allow_by_hand(row.until)));
+        let allows = allows.map(|(prefix, row)| (*prefix, renewed::runtime_allow(row.until)));
         let allows = allows.chain(self.config.allow.iter().map(|prefix| (*prefix, FOREVER)));
         all.extend(allows.map(|(prefix, until)| (prefix, Statement::Allowed(until))));
         for prefix in self.limited.keys() {
@@ -571,7 +571,7 @@ impl Intent {
         wanted
     }
 
-    /// The name of the policy that the sources of a prefix would be under without limits by hand of just this prefix.
+    /// The name of the policy that the sources of a prefix would be under without runtime limits of just this prefix.
     fn policy_around(&self, prefix: Prefix) -> String {
         let mut outer = prefix.supernets().rev().skip(1);
         let around = || outer.find_map(|outer| self.lasting_policy_name(outer));
@@ -631,7 +631,12 @@ const NOTHING: Edit = Edit::Limits(None, None);
 fn are_bans_in_order(edits: &[Edit]) -> bool {
     let key = |edit: &Edit| match edit {
         Edit::Ban(prefix, origin, Some(_)) => Some((*prefix, origin.clone())),
-        _ => None,
+        Edit::Ban(_, _, None)
+        | Edit::Allow(..)
+        | Edit::List(..)
+        | Edit::Limits(..)
+        | Edit::Offence(..)
+        | Edit::Limited(..) => None,
     };
     edits.iter().all(|edit| key(edit).is_some())
         && edits.is_sorted_by(|left, right| key(left) < key(right))

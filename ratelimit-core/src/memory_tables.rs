@@ -23,7 +23,7 @@ use ratelimit_common::{
     list::Listed,
     neighbour_discovery,
     new_sources::{self, Budget, BudgetShares, Newcomer, Taken},
-    node::Share,
+    node::{Node as _, Share},
     parse::{LinkLayer, transport::Kind},
     state,
     strikes::Strike,
@@ -127,6 +127,13 @@ impl MemoryTables {
     #[must_use]
     pub fn with_link_layer(mut self, link_layer: LinkLayer) -> Self {
         self.link_layer = link_layer;
+        self
+    }
+
+    /// Judges as a real-time kernel does, where packets on one CPU interrupt each other: it keeps no shares.
+    #[must_use]
+    pub const fn interruptible(mut self) -> Self {
+        self.node.keep_no_shares();
         self
     }
 
@@ -296,6 +303,9 @@ impl Tables for At<'_> {
 
     fn admits(&self, newcomer: Newcomer, now: Instant) -> bool {
         let taken = MemoryWord(&self.tables.taken[newcomer as usize]);
+        if !(&self.tables.node).keeps_shares() {
+            return self.tables.new_sources.take_one(&taken, now);
+        }
         let share = &self.tables.budget_shares[newcomer as usize];
         let next = self.tables.new_sources.take(&taken, share.get(), now);
         next.map(|next| share.set(next)).is_some()

@@ -40,7 +40,7 @@ pub struct Named {
 /// What has state, with the name and role of its policy.
 pub type Stateful<'a> = (&'a str, Role, Part<'a>);
 
-/// Limits that were set by hand for prefixes and have the state of the policy around them.
+/// Runtime limits for prefixes and have the state of the policy around them.
 pub struct Sharing<'a>(BTreeMap<u32, BTreeMap<Prefix, Stateful<'a>>>);
 
 impl<'a> Sharing<'a> {
@@ -274,7 +274,7 @@ impl Policies {
     pub fn of_prefixes(&self, wanted: IpFamily) -> Vec<(u8, &str, &Named)> {
         let all = self.iter().filter_map(|(name, named)| match named.role {
             Role::Prefixes(family, length) if family == wanted => Some((length, name, named)),
-            _ => None,
+            Role::Prefixes(..) | Role::Sources | Role::Node => None,
         });
         let mut all: Vec<_> = all.collect();
         all.sort_by_key(|(length, ..)| std::cmp::Reverse(*length));

@@ -21,7 +21,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::{
-    control::{self, Controller, Handle, ListFile, PINS},
+    control::{
+        self, Controller, Handle, ListFile, PINS,
+        commands::{CompareOn, Detach, DueLists, EndTrial, IsTrialOver, Reload, TakeList, Tick},
+    },
     directories,
     http::{self, ControlApi},
     loader::{self, Remote},
@@ -313,7 +316,9 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
         }
         OnStop::Detach => {
             controller
-                .detach("on_stop")
+                .run(Detach {
+                    author: "on_stop".into(),
+                })
                 .map_err(|refused| anyhow!(refused.error))?;
             info!("stopped and detached");
         }
@@ -332,10 +337,10 @@ pub(crate) async fn keep_time(
     loop {
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
-            _ = tick.tick() => controller.call(Controller::begin_tick).await?,
+            _ = tick.tick() => controller.call(Tick).await?,
         }
         alive();
-        while controller.call(Controller::compare_on).await? {}
+        while controller.call(CompareOn).await? {}
     }
 }
 
@@ -364,11 +369,7 @@ async fn keep_lists(controller: Handle, stop: CancellationToken) -> anyhow::Resu
             }
             _ = tick.tick() => {}
         }
-        let due = controller.call(|controller| {
-            controller.tick_lists();
-            controller.due_lists()
-        });
-        for file in due.await? {
+        for file in controller.call(DueLists).await? {
             let read = read_list(controller.clone(), file);
             reads.spawn(control::asked_as(
                 "a list that was read from its file",
@@ -384,9 +385,8 @@ async fn read_list(controller: Handle, file: ListFile) -> anyhow::Result<()> {
         (file, reading)
     });
     let (file, reading) = read.await.context("reading a list")?;
-    let take = move |controller: &mut Controller| controller.take_list(&file, reading);
     // The controller logs how it went.
-    controller.call(take).await?;
+    controller.call(TakeList { file, reading }).await?;
     Ok(())
 }
 
@@ -399,12 +399,11 @@ async fn end_trials(controller: Handle, stop: CancellationToken) -> anyhow::Resu
             () = stop.cancelled() => return Ok(()),
             _ = tick.tick() => {}
         }
-        if controller.call(Controller::is_trial_over).await?
+        if controller.call(IsTrialOver).await?
             && let Ok(lists) = control::read_before(&controller).await?
         {
             // The controller logs how it went.
-            let end = move |controller: &mut Controller| controller.end_trial(lists);
-            controller.call(end).await?;
+            controller.call(EndTrial { lists }).await?;
         }
     }
 }
@@ -417,9 +416,8 @@ async fn reload_on_hangup(controller: Handle, stop: CancellationToken) -> anyhow
             _ = hangups.recv() => {
                 tell_systemd(&[sd_notify::NotifyState::Reloading]);
                 let candidate = control::read_again(&controller).await?;
-                let take = move |controller: &mut Controller| controller.take_reload(candidate);
                 // The controller logs how it went.
-                let _ = controller.call(take).await?;
+                let _ = controller.call(Reload { candidate }).await?;
                 tell_systemd(&[sd_notify::NotifyState::Ready]);
             }
         }

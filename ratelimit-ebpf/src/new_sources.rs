@@ -3,6 +3,7 @@
 use ratelimit_common::{Instant, generation::Generation, new_sources::Newcomer};
 
 use crate::{
+    interruption,
     maps::{NEW_SOURCES, NEW_SOURCES_SHARES, NEW_SOURCES_TAKEN},
     state::MapWord,
 };
@@ -17,9 +18,14 @@ pub fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
     ) else {
         return true;
     };
-    // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one.
-    let [sources, crowds] = unsafe { &mut *shares };
     let taken = taken.cast::<u64>();
+    if interruption::is_possible() {
+        // SAFETY: there are two words.
+        let word = unsafe { taken.add(newcomer as usize) };
+        return budget.of(generation).take_one(&MapWord(word), now);
+    }
+    // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
+    let [sources, crowds] = unsafe { &mut *shares };
     let (word, share) = match newcomer {
         Newcomer::Source => (taken, sources),
         // SAFETY: there are two words.

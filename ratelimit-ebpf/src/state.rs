@@ -14,6 +14,7 @@ use ratelimit_common::{
 use crate::{
     atomic,
     constant::Constant,
+    interruption,
     maps::{EMPTY_LOG, LOGS, LogWords, NODE, NODE_SHARES},
     subprograms,
     tables::FamilyCode,
@@ -290,7 +291,15 @@ impl Node for MapNode {
     }
 
     #[inline(always)]
+    fn keeps_shares(&self) -> bool {
+        !interruption::is_possible()
+    }
+
+    #[inline(always)]
     fn share(&self, index: usize) -> Share {
+        if interruption::is_possible() {
+            return Share::default();
+        }
         NODE_SHARES
             .get(0)
             .and_then(|shares| shares.get(index).copied())
@@ -299,8 +308,11 @@ impl Node for MapNode {
 
     #[inline(always)]
     fn set_share(&self, index: usize, share: Share) {
+        if interruption::is_possible() {
+            return;
+        }
         if let Some(shares) = NODE_SHARES.get_ptr_mut(0) {
-            // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one.
+            // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
             if let Some(place) = unsafe { (*shares).get_mut(index) } {
                 *place = share;
             }

@@ -1,4 +1,4 @@
-//! How long what is set by hand holds.
+//! How long what is set at runtime holds.
 
 use std::{fmt, str::FromStr, time::Duration};
 

@@ -79,6 +79,9 @@ impl Scene {
         if constants.store == store::COMPACT {
             tables = tables.compact(constants.sets, constants.seeds);
         }
+        if constants.interruptible {
+            tables = tables.interruptible();
+        }
         tables.set_classes(self.classes.clone());
         let [ipv4, ipv6] = self.aggregates;
         tables.set_aggregates(ipv4, ipv6);

@@ -1,4 +1,4 @@
-//! Allows and limits that are set by hand for a time end at its end: with a daemon, without one, and with another one.
+//! Allows and limits that are set at runtime for a time end at its end: with a daemon, without one, and with another one.
 
 use std::{net::Ipv4Addr, thread, time::Duration};
 
@@ -28,7 +28,7 @@ fn at_the_end_of_an_allow_a_banned_source_is_banned_again() {
     let service = Service::started(&lab, CONFIG).unwrap();
     let until = allow_banned(&service);
     assert!(follow(&lab, until) > 0, "nothing was sent in time");
-    wait_until(|| by_hand(&service).is_empty());
+    wait_until(|| runtime(&service).is_empty());
     assert!(!passes(&lab));
     // What has ended is told no more at once, and recorded with the next tick.
     wait_until(|| {
@@ -52,7 +52,7 @@ fn an_allow_ends_with_no_daemon_alive_and_the_next_one_knows_it() {
     service.stop("-KILL").unwrap();
     follow(&lab, until);
     service.start().unwrap();
-    assert_eq!(by_hand(&service), []);
+    assert_eq!(runtime(&service), []);
     assert!(!passes(&lab));
 }
 
@@ -64,7 +64,7 @@ fn at_their_end_limits_are_those_of_the_configuration_again() {
     limit(&service, "2s");
     let program = Attached::of(&service).unwrap();
     let until = policies(&service)[0]
-        .by_hand
+        .runtime
         .clone()
         .unwrap()
         .until
@@ -105,7 +105,7 @@ fn a_killed_daemon_leaves_ends_reasons_and_authors_as_they_were() {
     allow(&service, "192.0.2.1", "1h");
     allow(&service, "192.0.2.2", "forever");
     limit(&service, "2h");
-    let told = |service: &Service| (by_hand(service), limits(service));
+    let told = |service: &Service| (runtime(service), limits(service));
     let before = told(&service);
     let listed = service.rlctl_ok(&["list", "limits"]).unwrap();
     assert!(
@@ -128,19 +128,19 @@ fn what_is_exported_and_imported_again_changes_no_end() {
     let service = Service::started(&lab, CONFIG).unwrap();
     allow(&service, "192.0.2.1", "1h");
     allow(&service, "192.0.2.2", "forever");
-    let before = by_hand(&service);
+    let before = runtime(&service);
     let file = service.path("exported.jsonl");
     let lines = service.rlctl_ok(&["export"]).unwrap();
     std::fs::write(&file, &lines).unwrap();
     let file = file.display().to_string();
     let again = service.rlctl_ok(&["import", &file]).unwrap();
-    assert_same(&by_hand(&service), &before);
+    assert_same(&runtime(&service), &before);
     assert!(again.contains("allows: +0 -0 =2"), "{again}");
     service
         .rlctl_ok(&["allow", "rm", "192.0.2.1", "192.0.2.2"])
         .unwrap();
     service.rlctl_ok(&["import", &file]).unwrap();
-    assert_same(&by_hand(&service), &before);
+    assert_same(&runtime(&service), &before);
 }
 
 /// Bans the source, and allows it for two seconds; answers until when.
@@ -188,20 +188,20 @@ fn limit(service: &Service, term: &str) {
     service.rlctl_ok(&line).unwrap();
 }
 
-/// An allow or limits that were set by hand: whose, until when, why and by whom.
+/// An allow or runtime limits: whose, until when, why and by whom.
 #[derive(Clone, Debug, PartialEq)]
-struct ByHand {
+struct RuntimeEntry {
     whose: String,
     until: Option<Timestamp>,
     reason: Option<String>,
     author: Option<String>,
 }
 
-/// The allows that were set by hand.
-fn by_hand(service: &Service) -> Vec<ByHand> {
+/// The runtime allows.
+fn runtime(service: &Service) -> Vec<RuntimeEntry> {
     let allows = allows(service).into_iter();
-    let by_hand = allows.filter(|allow| allow.origin == Origin::Manual);
-    let told = by_hand.map(|allow| ByHand {
+    let runtime = allows.filter(|allow| allow.origin == Origin::Manual);
+    let told = runtime.map(|allow| RuntimeEntry {
         whose: allow.prefix.to_string(),
         until: allow.until,
         reason: allow.reason,
@@ -210,26 +210,26 @@ fn by_hand(service: &Service) -> Vec<ByHand> {
     told.collect()
 }
 
-/// The limits that were set by hand.
-fn limits(service: &Service) -> Vec<ByHand> {
+/// The runtime limits.
+fn limits(service: &Service) -> Vec<RuntimeEntry> {
     let policies = policies(service).into_iter();
     let told = policies.filter_map(|policy| {
-        let by_hand = policy.by_hand?;
-        Some(ByHand {
+        let runtime = policy.runtime?;
+        Some(RuntimeEntry {
             whose: policy.name,
-            until: by_hand.until,
-            reason: by_hand.reason,
-            author: Some(by_hand.author),
+            until: runtime.until,
+            reason: runtime.reason,
+            author: Some(runtime.author),
         })
     });
     told.collect()
 }
 
 /// They are the same but for a millisecond, which is what telling an end on the wall clock costs.
-fn assert_same(after: &[ByHand], before: &[ByHand]) {
+fn assert_same(after: &[RuntimeEntry], before: &[RuntimeEntry]) {
     assert_eq!(after.len(), before.len(), "{after:?}");
     for (after, before) in after.iter().zip(before) {
-        let is_lasting = |it: &ByHand| it.until.is_none();
+        let is_lasting = |it: &RuntimeEntry| it.until.is_none();
         assert_eq!(is_lasting(after), is_lasting(before), "{after:?}");
         let moved = after.until.zip(before.until);
         let moved = moved.map(|(after, before)| after.duration_since(before).abs());
@@ -239,7 +239,7 @@ fn assert_same(after: &[ByHand], before: &[ByHand]) {
         );
         let until = before.until;
         assert_eq!(
-            ByHand {
+            RuntimeEntry {
                 until,
                 ..after.clone()
             },

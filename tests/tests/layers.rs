@@ -9,7 +9,7 @@ use ratelimit_common::{
     ClassSet, DropReason, Family, Instant, Limit, Policy, Settings, Unit, Verdict,
     aggregate::{Aggregate, Aggregates},
     algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
-    node,
+    node::{self, Share},
     parse::transport::Kind,
 };
 use ratelimit_core::class_tables::ClassTables;
@@ -429,6 +429,34 @@ fn two_cpus_are_admitted_no_more_than_the_node_and_hardly_less() {
     println!("{admitted} of {AMOUNT} admitted, {refused} refused");
     assert!(admitted <= AMOUNT, "{admitted}");
     assert!(admitted >= AMOUNT - bound, "{admitted}");
+}
+
+/// Two of them could spend the same share: in a real-time kernel each draws what it costs.
+#[test]
+fn packets_that_may_interrupt_each_other_keep_no_shares_of_the_node() {
+    const AMOUNT: u64 = 200_000;
+    require_root!();
+    for (interruptible, drawn) in [(false, AMOUNT >> 8), (true, 3)] {
+        let constants = Constants {
+            interruptible,
+            ..Constants::default()
+        };
+        let mut program = Program::load(&constants).unwrap();
+        node_scene(AMOUNT, 2).set_up(&mut program).unwrap();
+        let at = Instant::from_nanos(1 << 40);
+        program.set_clock(at).unwrap();
+        cpu::pin(0);
+        let frame = Frame::ethernet().ipv4(source(1)).udp(53).build();
+        for _ in 0..3 {
+            assert_eq!(program.run(&frame).unwrap(), Action::Pass);
+        }
+        let word = program.node_records().unwrap()[1].words[0];
+        let used = packets(AMOUNT).algorithm().used(word, at);
+        assert_eq!(used, drawn, "interruptible: {interruptible}");
+        let shares = program.node_shares().unwrap();
+        let is_kept = shares.iter().any(|shares| shares[0] != Share::default());
+        assert_eq!(is_kept, !interruptible);
+    }
 }
 
 /// Every source has room; the node has a policy for so many CPUs.

@@ -16,7 +16,7 @@ use ratelimit_core::{
     intent::{BanRow, Edit, FOREVER},
 };
 use ratelimit_daemon::{
-    control::{Controller, Store, open_kernel},
+    control::{Controller, Store, commands::Detach, open_kernel},
     loader::Local,
     protected::{Protected, Why},
 };
@@ -470,7 +470,8 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         // What fails here is pins left behind; the test has said all that it had to.
-        let _ = self.controller.detach("test");
+        let author = "test".into();
+        let _ = self.controller.run(Detach { author });
         let _ = fs::remove_dir_all(&self.pins);
     }
 }

@@ -1,4 +1,4 @@
-//! The daemon dies and comes back: what was forbidden stays forbidden, and what was set by hand is there.
+//! The daemon dies and comes back: what was forbidden stays forbidden, and what was set at runtime is there.
 
 use std::{
     fs,
@@ -37,7 +37,7 @@ fn killed_under_traffic_the_daemon_lets_no_forbidden_packet_pass() {
     service
         .rlctl_ok(&["ban", "203.0.113.0/24", "--for", "1h", "--reason", "test"])
         .unwrap();
-    let by_hand = [
+    let runtime = [
         "limit",
         "set",
         "--prefix",
@@ -47,7 +47,7 @@ fn killed_under_traffic_the_daemon_lets_no_forbidden_packet_pass() {
         "--per",
         "1m",
     ];
-    service.rlctl_ok(&by_hand).unwrap();
+    service.rlctl_ok(&runtime).unwrap();
     let before = intent(&service);
 
     let mut receiver = Receiver::new(&lab.near).unwrap();

@@ -203,12 +203,12 @@ fn without_a_log_its_map_is_one_entry_of_one_word() {
 }
 
 #[test]
-fn a_longer_log_by_hand_is_refused_and_one_of_the_configuration_is_taken_by_a_reload() {
+fn a_longer_runtime_log_is_refused_and_one_of_the_configuration_is_taken_by_a_reload() {
     require_root!();
     let lab = Lab::new().unwrap();
     let none = policy(&["{ packets = 9, per = \"1m\" }"], 64);
     let service = Service::started(&lab, &none).unwrap();
-    let by_hand = |packets| {
+    let runtime = |packets| {
         let limit = [
             "--packets",
             packets,
@@ -221,7 +221,7 @@ fn a_longer_log_by_hand_is_refused_and_one_of_the_configuration_is_taken_by_a_re
             service.rlctl(&[&["limit", "set", "--prefix", "198.51.100.0/24"], &limit[..]].concat());
         said.unwrap()
     };
-    let said = by_hand("5");
+    let said = runtime("5");
     assert_eq!(said.code, 1, "{said:?}");
     assert!(
         said.stderr
@@ -239,7 +239,7 @@ fn a_longer_log_by_hand_is_refused_and_one_of_the_configuration_is_taken_by_a_re
 }
 
 #[test]
-fn a_log_set_by_hand_finds_its_room_after_a_restart() {
+fn a_runtime_log_finds_its_room_after_a_restart() {
     require_root!();
     let lab = Lab::new().unwrap();
     let mut service = Service::started(&lab, &policy(&[&log(20, "10m")], 64)).unwrap();

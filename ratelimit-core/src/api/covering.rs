@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Allow, Ban, ByHand};
+use super::{Allow, Ban, RuntimeEntry};
 use crate::prefix::Prefix;
 
 /// An entry of a table whose prefix covers an address.
@@ -29,8 +29,8 @@ pub enum Entry {
         policy: String,
         /// The prefix that it is for; `None` for the default policy.
         prefix: Option<Prefix>,
-        /// Who set its limits by hand, until when and why; nothing of it is there where nobody did.
+        /// Who set its runtime limits, until when and why; nothing of it is there where nobody did.
         #[serde(flatten)]
-        by_hand: Option<ByHand>,
+        runtime: Option<RuntimeEntry>,
     },
 }

@@ -73,7 +73,7 @@ pub enum What {
         /// The user who did it.
         by: Option<Arc<str>>,
     },
-    /// Limits were set by hand.
+    /// Limits were set at runtime.
     LimitsSet {
         /// Whose; `None` is the default policy.
         prefix: Option<Prefix>,
@@ -90,7 +90,7 @@ pub enum What {
         /// The user who did it.
         by: Arc<str>,
     },
-    /// The time of limits set by hand is over: the configuration holds again.
+    /// The time of runtime limits is over: the configuration holds again.
     LimitsEnded {
         /// Whose; `None` is the default policy.
         prefix: Option<Prefix>,
@@ -98,7 +98,7 @@ pub enum What {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         starts_anew: bool,
     },
-    /// Limits set by hand were taken away: the configuration holds again.
+    /// Runtime limits were taken away: the configuration holds again.
     LimitsRemoved {
         /// Whose; `None` is the default policy.
         prefix: Option<Prefix>,

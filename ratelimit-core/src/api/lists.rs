@@ -14,9 +14,9 @@ pub enum ImportInto {
     /// Each where its line says that it comes from; bans, where it says nothing.
     #[default]
     Origins,
-    /// All are bans by hand.
+    /// All are manual bans.
     Bans,
-    /// All are allows by hand.
+    /// All are runtime allows.
     Allows,
     /// All are the list with a name, in place of what it had.
     List,
@@ -156,7 +156,7 @@ pub struct ListView {
     pub action: Action,
     /// How many entries it has.
     pub entries: usize,
-    /// The file that it is read from; `None` for one that was imported by hand.
+    /// The file that it is read from; `None` for one that was imported.
     pub file: Option<String>,
     /// How often its file is read; `None` is at start and on reload only.
     pub every_seconds: Option<f64>,

@@ -15,25 +15,25 @@ use crate::{
 pub struct Scopes {
     /// Of the sources of a target; `None` where nothing limits them.
     target: Option<u32>,
-    /// Of those of prefixes with limits by hand.
-    by_hand: BTreeMap<Prefix, u32>,
+    /// Of those of prefixes with runtime limits.
+    runtime: BTreeMap<Prefix, u32>,
 }
 
 impl Scopes {
-    /// Those of the sources of `target`, and of those of the prefixes `by_hand`.
+    /// Those of the sources of `target`, and of those of the prefixes `runtime`.
     pub fn new(
         rules: &Rules,
         policies: &Policies,
         target: Target,
-        by_hand: impl Iterator<Item = Prefix>,
+        runtime: impl Iterator<Item = Prefix>,
     ) -> Self {
-        let by_hand = by_hand.filter_map(|prefix| {
+        let runtime = runtime.filter_map(|prefix| {
             let named = policies.get(&prefix.to_string())?;
             Some((prefix, named.policy.scope()))
         });
         Self {
             target: scope_of(rules, policies, target),
-            by_hand: by_hand.collect(),
+            runtime: runtime.collect(),
         }
     }
 
@@ -45,13 +45,13 @@ impl Scopes {
             around.find_map(|outer| intent.policy_name(outer))
         });
         let named = policies.get(names.as_deref().unwrap_or(DEFAULT));
-        let by_hand = intent.limits().keys().flatten().filter_map(|prefix| {
+        let runtime = intent.limits().keys().flatten().filter_map(|prefix| {
             let named = policies.get(&prefix.to_string())?;
             Some((*prefix, named.policy.scope()))
         });
         Self {
             target: named.and_then(|named| scope_with_limits(&named.policy)),
-            by_hand: by_hand.collect(),
+            runtime: runtime.collect(),
         }
     }
 
@@ -63,17 +63,17 @@ impl Scopes {
         is_other || self.lost(after).next().is_some()
     }
 
-    /// What becomes of what the sources of prefixes with limits by hand have used: a line for each where it starts anew.
+    /// What becomes of what the sources of prefixes with runtime limits have used: a line for each where it starts anew.
     #[must_use]
-    pub fn changes_by_hand(&self, after: &Self) -> Vec<String> {
+    pub fn runtime_changes(&self, after: &Self) -> Vec<String> {
         self.lost(after)
             .map(|prefix| format!("limits of {prefix}: what its sources have used starts anew"))
             .collect()
     }
 
     fn lost<'a>(&'a self, after: &'a Self) -> impl Iterator<Item = &'a Prefix> {
-        let lost = self.by_hand.iter().filter(|(prefix, scope)| {
-            let after = after.by_hand.get(prefix);
+        let lost = self.runtime.iter().filter(|(prefix, scope)| {
+            let after = after.runtime.get(prefix);
             after.is_some_and(|after| after != *scope)
         });
         lost.map(|(prefix, _)| prefix)

@@ -180,15 +180,15 @@ pub fn keeps_state(before: (&[LimitSpec], &Catalogue), after: (&[LimitSpec], &Ca
     scope(before) == scope(after)
 }
 
-/// Whether limits that were set by hand may have the state of the policy around them. Token buckets may where they have its rates: each rate
+/// Whether runtime limits may have the state of the policy around them. Token buckets may where they have its rates: each rate
 /// has a clock, and the words of one say nothing by that of another.
 pub fn shares_state(
-    by_hand: &WantedPolicy<'_>,
+    runtime: &WantedPolicy<'_>,
     around: &WantedPolicy<'_>,
     classes: &Catalogue,
 ) -> bool {
-    let limits = || by_hand.limits.iter().zip(around.limits.iter());
-    keeps_state((&by_hand.limits, classes), (&around.limits, classes))
+    let limits = || runtime.limits.iter().zip(around.limits.iter());
+    keeps_state((&runtime.limits, classes), (&around.limits, classes))
         && limits().all(|(own, other)| has_rate_of(own, other))
 }
 

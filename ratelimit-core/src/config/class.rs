@@ -3,10 +3,9 @@
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
 use super::{
-    policy,
     report::{At, Report, Spot},
     suggestion,
-    table::{Section, Value},
+    table::{Section, Value, is_name},
 };
 use crate::{
     class::{
@@ -40,7 +39,7 @@ pub fn read_all(section: Section<'_>, report: &mut Report) -> Vec<NamedClass> {
 
 fn read_named(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<NamedClass> {
     let At { value: name, spot } = name;
-    if !policy::is_name(&name) {
+    if !is_name(&name) {
         let message = format!("`{name}` is no name for a class");
         report.add(
             &spot,

@@ -3,9 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{
-    policy::is_name,
     report::{At, Report},
-    table::{Section, Value},
+    table::{Section, Value, is_name},
 };
 use crate::{diagnostic::Problem, lists::Action, quantity};
 

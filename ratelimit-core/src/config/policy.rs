@@ -5,7 +5,7 @@ use ratelimit_common::policy::LIMITS_MAX;
 use super::{
     ban, limit, prefixes,
     report::{At, Report, Spot},
-    table::{Section, Value},
+    table::{Section, Value, is_name},
 };
 use crate::{ban::BanSpec, diagnostic::Problem, limit::LimitSpec, prefix::Prefix};
 
@@ -61,12 +61,6 @@ fn read(name: At<String>, value: Value<'_>, report: &mut Report) -> Option<Polic
     };
     section.finish(report);
     Some(policy)
-}
-
-/// Names become labels of metrics and arguments of `rlctl`.
-pub fn is_name(name: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    !name.is_empty() && name.chars().all(fits)
 }
 
 fn read_sources(name: &str, section: &mut Section<'_>, report: &mut Report) -> Vec<At<Prefix>> {

@@ -22,6 +22,12 @@ pub struct Section<'a> {
     known: Vec<&'static str>,
 }
 
+/// Whether a table may have this name: names become labels of metrics and arguments of `rlctl`.
+pub fn is_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    !name.is_empty() && name.chars().all(fits)
+}
+
 /// A value of a file.
 pub struct Value<'a> {
     key: String,

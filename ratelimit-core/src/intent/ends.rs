@@ -1,4 +1,4 @@
-//! What ends by itself, and when: bans, allows, limits set by hand, further limits of attackers. One index has all of their ends.
+//! What ends by itself, and when: bans, allows, runtime limits, further limits of attackers. One index has all of their ends.
 //!
 //! An end is on the kernel's clock as long as the daemon runs, and on its own in the database (`timekeeper.rs`), so that neither
 //! a step of the wall clock nor a suspend nor a reboot moves it. Bans and allows end in the kernel by themselves, with or
@@ -19,7 +19,7 @@ pub enum Ending {
     Ban(Prefix),
     /// An allow.
     Allow(Prefix),
-    /// Limits set by hand; `None` is the default policy.
+    /// Runtime limits; `None` is the default policy.
     Limits(Option<Prefix>),
     /// A further limit.
     Limited(Prefix),

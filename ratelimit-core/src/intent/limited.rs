@@ -102,20 +102,20 @@ impl Intent {
     }
 
     /// The prefixes whose policies depend on what `edit` changes: those with further limits have the limits of the policy around them, and
-    /// those with limits by hand its state.
+    /// those with runtime limits its state.
     #[must_use]
     pub fn dependents(&self, edit: &Edit) -> Vec<Prefix> {
         let within = |prefix: Prefix| {
             let limited = self.limited.range(prefix..).map(|(inner, _)| *inner);
-            let by_hand = self.limits().range(Some(prefix)..).filter_map(|it| *it.0);
+            let runtime = self.limits().range(Some(prefix)..).filter_map(|it| *it.0);
             let is_inside = move |inner: &Prefix| prefix.covers(*inner);
             let limited = limited.take_while(is_inside);
-            limited.chain(by_hand.take_while(is_inside))
+            limited.chain(runtime.take_while(is_inside))
         };
         match edit {
             Edit::Limits(None, _) => {
-                let by_hand = self.limits().keys().flatten();
-                self.limited.keys().chain(by_hand).copied().collect()
+                let runtime = self.limits().keys().flatten();
+                self.limited.keys().chain(runtime).copied().collect()
             }
             Edit::Limits(Some(prefix), _) | Edit::Limited(prefix, _) => within(*prefix).collect(),
             Edit::Ban(..) | Edit::Allow(..) | Edit::List(..) | Edit::Offence(..) => vec![],

@@ -19,7 +19,7 @@ const SAME_END_NANOS: u64 = 1_000_000_000;
 pub struct List {
     /// What is done with the sources on it.
     pub action: Action,
-    /// The file that it is read from; `None` for one that was imported by hand.
+    /// The file that it is read from; `None` for one that was imported.
     pub file: Option<PathBuf>,
     /// Since when it is as it is.
     pub since: Timestamp,

@@ -2,7 +2,7 @@
 //! bans of `CrowdSec`.
 //!
 //! The last bit of an end says so: that of a ban is a nanosecond, that of an allow a tick of 4.2 ms. What came from a list must not be
-//! taken for something by hand, which nobody else would end; and something by hand not for an entry of a list, which goes when the
+//! taken for something set at runtime, which nobody else would end; and something set at runtime not for an entry of a list, which goes when the
 //! list is read again.
 
 use std::time::Duration;
@@ -37,9 +37,9 @@ pub fn allow_in_list(list: &List, until: Instant) -> Instant {
     end_of_allow(until, list.file.is_some())
 }
 
-/// The end as the kernel gets it, of an allow by hand.
+/// The end as the kernel gets it, of a runtime allow.
 #[must_use]
-pub fn allow_by_hand(until: Instant) -> Instant {
+pub fn runtime_allow(until: Instant) -> Instant {
     end_of_allow(until, false)
 }
 

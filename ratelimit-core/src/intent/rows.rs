@@ -20,7 +20,7 @@ pub struct BanRow {
     pub author: Arc<str>,
 }
 
-/// An allow that was set by hand.
+/// A runtime allow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllowRow {
     /// Until when, on the clock of the kernel; the last point of time is forever.
@@ -33,7 +33,7 @@ pub struct AllowRow {
     pub author: String,
 }
 
-/// Limits that were set by hand.
+/// Runtime limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitRow {
     /// The limits.

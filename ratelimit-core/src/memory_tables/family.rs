@@ -265,14 +265,14 @@ impl Words for MemoryWords<'_> {
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         match &self.words {
             State::Slots(source) if !limit.is_log() => source.check(limit, at, cost),
-            _ => charge::check_limit(limit, self, index, at, cost),
+            State::Slots(_) | State::Words(_) => charge::check_limit(limit, self, index, at, cost),
         }
     }
 
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         match &self.words {
             State::Slots(source) if !limit.is_log() => source.charge(limit, at, cost),
-            _ => charge::charge_limit(limit, self, index, at, cost),
+            State::Slots(_) | State::Words(_) => charge::charge_limit(limit, self, index, at, cost),
         }
     }
 

@@ -19,9 +19,15 @@ type Cells = [Cell<u64>; LIMITS_MAX];
 pub struct MemoryNode {
     words: [Rc<Cells>; NODE_POLICIES as usize],
     shares: Cell<Shares>,
+    keeps_no_shares: bool,
 }
 
 impl MemoryNode {
+    /// The same on a machine where packets on one CPU interrupt each other.
+    pub(super) const fn keep_no_shares(&mut self) {
+        self.keeps_no_shares = true;
+    }
+
     /// The state of the limits under each scope, modulo their number.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
@@ -44,11 +50,18 @@ impl Node for &MemoryNode {
         Some(NodeWords(Rc::clone(words)))
     }
 
+    fn keeps_shares(&self) -> bool {
+        !self.keeps_no_shares
+    }
+
     fn share(&self, index: usize) -> Share {
         self.shares.get()[index]
     }
 
     fn set_share(&self, index: usize, share: Share) {
+        if self.keeps_no_shares {
+            return;
+        }
         let mut shares = self.shares.get();
         shares[index] = share;
         self.shares.set(shares);

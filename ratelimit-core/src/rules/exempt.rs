@@ -15,7 +15,7 @@ pub struct Exemptions {
     protected: BTreeSet<Prefix>,
     /// Those of them that are no single addresses.
     wide: Vec<Prefix>,
-    /// The bans by hand that were forced.
+    /// The manual bans that were forced.
     forced: BTreeMap<Prefix, Instant>,
 }
 

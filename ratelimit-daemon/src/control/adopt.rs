@@ -17,9 +17,9 @@ use ratelimit_core::{
     origin::Origin,
     prefix::Prefix,
 };
-use tracing::{info, warn};
+use tracing::warn;
 
-use super::{controller::Controller, state::State, store::Found};
+use super::{state::State, store::Found};
 use crate::clock;
 
 /// Who is told to have set what is kept.
@@ -28,7 +28,7 @@ const AUTHOR: &str = "ratelimitd";
 const REASON: &str = "kept from the kernel: the database did not have it";
 
 /// The lists of bans and of allows that come again. No file is called so: the configuration takes no such name.
-const KEPT: [(&str, Action); 2] = [("[kept]", Action::Ban), ("[kept allows]", Action::Allow)];
+pub const KEPT: [(&str, Action); 2] = [("[kept]", Action::Ban), ("[kept allows]", Action::Allow)];
 
 /// Ends that are no further apart are the same: a copy tells them to the millisecond, on another clock.
 const SAME_END_NANOS: u64 = 1_000_000_000;
@@ -237,37 +237,6 @@ impl State {
             for prefix in edit.prefixes() {
                 self.compile_prefix(prefix);
             }
-        }
-    }
-}
-
-impl Controller {
-    /// Ends what was kept until what tells it has done so: files of lists were read, and `CrowdSec` answered.
-    pub(super) fn end_renewed(&mut self) {
-        let kept = KEPT.map(|(name, _)| name);
-        let lists = self.state.intent.lists();
-        if !kept.iter().any(|name| lists.contains_key(*name)) {
-            return;
-        }
-        let mut names = self.state.intent.config.lists.keys();
-        let are_read = names.all(|name| self.list_files.state(name).read.is_some());
-        let has_answered =
-            self.state.intent.config.crowdsec.is_none() || self.crowdsec.has_answered();
-        if !(are_read && has_answered) {
-            return;
-        }
-        let gone = kept.map(|name| self.state.intent.list_edit(&name.into(), None));
-        let entries: usize = gone.iter().map(|(difference, _)| difference.removed).sum();
-        let edits: Vec<Edit> = gone.into_iter().filter_map(|(_, edit)| edit).collect();
-        match self.state.edit(edits) {
-            Ok(_) => info!(
-                entries,
-                "lists and CrowdSec say again whom they ban and allow: what was kept from the kernel in their place is gone"
-            ),
-            Err(refused) => warn!(
-                error = refused.error,
-                "what was kept from the kernel could not be taken away"
-            ),
         }
     }
 }

@@ -10,11 +10,10 @@ use ratelimit_core::{
 };
 
 use super::{
-    apply::Attempted,
     configured_lists::ConfiguredLists,
-    controller::Controller,
     handle::{Handle, Unanswered},
     own_files,
+    trials::Attempted,
 };
 
 /// What was read.
@@ -76,20 +75,20 @@ impl Candidate {
     }
 }
 
-/// Reads the files again beside the controller, for [`Controller::take_reload`].
+/// Reads the files again beside the controller, for [`Reload`](super::commands::Reload).
 ///
 /// # Errors
 ///
 /// When the controller has stopped.
 pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
-    let main = controller.call(|controller| controller.reloaded_file());
+    let main = controller.ask(|controller| controller.trials.reloaded_file());
     match main.await? {
         Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
         Err(refused) => Ok(Err(refused)),
     }
 }
 
-/// Reads what a request to try a configuration names, for [`Controller::try_out`].
+/// Reads what a request to try a configuration names, for [`Apply`](super::commands::Apply).
 ///
 /// # Errors
 ///
@@ -99,7 +98,10 @@ pub async fn read_request(
     request: ApplyRequest,
     is_root: bool,
 ) -> Result<Result<Attempted, Refused>, Unanswered> {
-    let measure = controller.call(move |controller| controller.measure(is_root));
+    let measure = controller.ask(move |controller| {
+        let in_force = &controller.state.intent.config;
+        controller.trials.measure(in_force, is_root)
+    });
     match measure.await? {
         Ok(measure) => Ok(beside(move || {
             let candidate = Candidate::of_request(&request, &measure)?;
@@ -114,7 +116,7 @@ pub async fn read_request(
     }
 }
 
-/// Reads the lists that come back with the configuration before the one on trial, for [`Controller::take_back`].
+/// Reads the lists that come back with the configuration before the one on trial, for [`RollBack`](super::commands::RollBack).
 ///
 /// # Errors
 ///
@@ -122,7 +124,10 @@ pub async fn read_request(
 pub async fn read_before(
     controller: &Handle,
 ) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
-    let returning = controller.call(|controller| controller.returning_lists());
+    let returning = controller.ask(|controller| {
+        let in_force = &controller.state.intent.config;
+        controller.trials.returning_lists(in_force)
+    });
     match returning.await? {
         Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files))).await),
         Err(refused) => Ok(Err(refused)),
@@ -135,20 +140,4 @@ async fn beside<T: Send + 'static>(
 ) -> Result<T, Refused> {
     let read = tokio::task::spawn_blocking(read).await;
     read.unwrap_or_else(|error| Err(Refused::because(format!("reading files: {error}"))))
-}
-
-impl Controller {
-    /// The file that a reload begins with.
-    ///
-    /// # Errors
-    ///
-    /// When there is to be no reload.
-    pub(super) fn reloaded_file(&self) -> Result<PathBuf, Refused> {
-        self.trials.require_none_pending()?;
-        self.trials.main().map(Path::to_owned).ok_or_else(|| {
-            Refused::because(
-                "the configuration came from the command line: there is no file to read again",
-            )
-        })
-    }
 }

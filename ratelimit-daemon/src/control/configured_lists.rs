@@ -12,9 +12,8 @@ use ratelimit_core::{
 };
 
 use super::{
-    controller::Controller,
     list_files::{Deadline, ListFile},
-    lists::{from_file, not_named, told},
+    lists::{from_file, not_named},
     state::State,
 };
 
@@ -69,9 +68,9 @@ pub struct ListChanges {
     /// What is to be done in the same step.
     pub edits: Vec<Edit>,
     /// The lists whose files were read, with how many bad lines were left out, and what is different.
-    read: Vec<(Arc<str>, usize, Difference)>,
+    pub(super) read: Vec<(Arc<str>, usize, Difference)>,
     /// Those that are not configured any more, with how many entries.
-    gone: Vec<(Arc<str>, usize)>,
+    pub(super) gone: Vec<(Arc<str>, usize)>,
 }
 
 impl State {
@@ -90,21 +89,5 @@ impl State {
             changes.read.push((name, bad, difference));
         }
         changes
-    }
-}
-
-impl Controller {
-    /// Takes notice of lists that were put in force, and answers what is different, a line each.
-    pub(super) fn note_lists(&mut self, changes: ListChanges) -> Vec<String> {
-        self.list_files.retain(&self.state.intent.config.lists);
-        let gone = changes.gone.into_iter();
-        let mut lines: Vec<String> = gone
-            .map(|(name, removed)| format!("list {name}: removed, with {removed} entries"))
-            .collect();
-        for (name, bad, difference) in changes.read {
-            self.list_files.succeeded(&name);
-            lines.extend(told(&name, bad, &difference));
-        }
-        lines
     }
 }

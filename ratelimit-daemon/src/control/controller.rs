@@ -1,23 +1,17 @@
 //! The one owner of what is intended and of the datapath.
 //!
-//! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands.rs`, what it tells in `views.rs`; how a
+//! It does one thing at a time, on the thread of `handle.rs`. Its commands are in `commands/`, what it tells in `queries/`; how a
 //! change gets into the database and the datapath, or into neither, is in `state.rs`.
 
 use jiff::Timestamp;
-use ratelimit_core::{
-    api::Refused,
-    config::{Config, Crowdsec},
-    detection::{Answer, Attack, Rules, Step},
-    intent::Edit,
-};
-use tokio::sync::{mpsc, watch};
+use ratelimit_core::{api::Refused, config::Config, lists};
+use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::{
-    apply::Trials,
     cluster::Membership,
-    configured_lists::ConfiguredLists,
     feeds::{
+        adopted::Adopted,
         attacks::Attacks,
         crowdsec::CrowdsecFeed,
         detected::Detections,
@@ -26,17 +20,20 @@ use super::{
     },
     history::History,
     last_good::LastGood,
+    list_files::{Deadline, ListFile},
+    lists::not_named,
     metrics_port::MetricsPort,
     progress::Progress,
     reconcile::Comparisons,
+    scanner,
     stand_in::StandIn,
     state::State,
     store::Store,
-    survey,
     timekeeper::Reading,
+    trials::Trials,
     troubles::{Loudness, Troubles},
 };
-use crate::{clock, crowdsec::Update, datapath::Datapath, links::Links, protected::Protected};
+use crate::{datapath::Datapath, links::Links, protected::Protected};
 
 /// What does not work where the daemon started with another configuration than that of the files.
 pub const CONFIGURATION: &str = "configuration";
@@ -66,8 +63,8 @@ pub struct Controller {
     pub(super) metrics_port: MetricsPort,
     /// What stands in for a state directory that cannot be written.
     pub(super) stand_in: Option<StandIn>,
-    /// The thread that walks through the tables of sources.
-    pub(super) walks: Option<mpsc::Sender<survey::Job>>,
+    /// The thread that scans the tables of sources.
+    pub(super) scans: Option<mpsc::Sender<scanner::Job>>,
 }
 
 /// What became of the configuration so far.
@@ -118,7 +115,7 @@ impl Controller {
             troubles: Troubles::default(),
             metrics_port: MetricsPort::default(),
             stand_in: None,
-            walks: None,
+            scans: None,
             state,
         };
         // What went wrong is logged; the lists stay as they were.
@@ -142,16 +139,6 @@ impl Controller {
             self.reloads.error = Some(refused);
             self.note_trouble(CONFIGURATION, Loudness::Error, Some(error));
         }
-    }
-
-    /// Puts another configuration in force with the lists that it names, or leaves everything as it was.
-    pub(super) fn replace_config(&mut self, config: Config, lists: &[Edit]) -> anyhow::Result<()> {
-        let on_trial = self.trials.require_none_pending().is_err();
-        let answer = self.state.replace_config(config, lists, on_trial);
-        self.crowdsec
-            .wish(self.state.intent.config.crowdsec.as_ref());
-        self.cluster.wish(self.state.intent.config.cluster.as_ref());
-        answer
     }
 
     /// Takes over the bans that policies made, if there are any.
@@ -182,45 +169,47 @@ impl Controller {
         }
     }
 
-    /// What is looked for.
-    #[must_use]
-    pub fn attack_rules(&self) -> Rules {
-        self.state.intent.config.attacks.clone()
-    }
-
-    /// Takes over what was found, and bans or limits the sources that are to be.
-    pub fn note_attacks(&mut self, step: &Step, going_on: Vec<Attack>) {
-        let observe = self.state.intent.config.observe;
-        self.attacks.note(step, going_on, observe);
-        for answer in [Answer::Ban, Answer::Limit] {
-            let may_answer = || self.state.may_answer();
-            self.attacks
-                .answer(&self.state, answer, clock::now(), may_answer);
-            let _ = self.state.take(&mut self.attacks);
+    /// Reads the files of all lists at the start, and takes away the lists whose files the configuration does not name any more.
+    /// What cannot be read stays as it was. Answers what is different or went wrong, a line each.
+    pub(super) fn read_lists(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for name in not_named(&self.state.intent, &self.state.intent.config) {
+            self.list_files.gone(name);
+            let _ = self.state.take(&mut self.list_files);
+            lines.extend(self.list_files.line());
         }
+        let lists = self.state.intent.config.lists.clone();
+        self.list_files.retain(&lists);
+        let deadline = Deadline::default();
+        for (name, config) in &lists {
+            let file = ListFile::new(name, config);
+            let reading = file.read_by(&deadline);
+            lines.extend(self.take_list(&file, reading));
+        }
+        lines
     }
 
-    /// Which API of `CrowdSec` is to be followed, now and after each reload.
-    #[must_use]
-    pub fn crowdsec_wish(&self) -> watch::Receiver<Option<Crowdsec>> {
-        self.crowdsec.wishes()
+    /// Puts what was read from a file in the place of the list, and says what is different or went wrong.
+    pub(super) fn take_list(
+        &mut self,
+        file: &ListFile,
+        reading: Result<lists::Reading, Refused>,
+    ) -> Option<String> {
+        if self.state.intent.config.lists.get(&*file.name) != Some(&file.config) {
+            // A reload came in between.
+            return None;
+        }
+        self.list_files.read(file.clone(), reading);
+        let _ = self.state.take(&mut self.list_files);
+        self.list_files.line()
     }
 
-    /// Puts what the API answered in force, and tells whether that worked: all of it, or nothing.
-    pub fn take_decisions(&mut self, update: Update) -> bool {
-        self.crowdsec.answered(update);
-        self.state.take(&mut self.crowdsec).is_ok()
-    }
-
-    /// Notes that the API does not answer. Its bans stay.
-    pub fn lose_crowdsec(&mut self, error: String) {
-        self.crowdsec.lost(&self.state, error);
-    }
-
-    /// Ends the bans of an API that the configuration names no more.
-    pub fn end_crowdsec_bans(&mut self) {
-        self.crowdsec.gone();
-        let _ = self.state.take(&mut self.crowdsec);
+    /// Whether all who may ban and allow have said again whom: files of lists were read, and `CrowdSec` answered.
+    fn is_told_again(&self) -> bool {
+        let config = &self.state.intent.config;
+        let is_read = |name: &String| self.list_files.state(name).read.is_some();
+        config.lists.keys().all(is_read)
+            && (config.crowdsec.is_none() || self.crowdsec.has_answered())
     }
 
     /// Keeps what is in force as what a start falls back to, unless it is on trial.
@@ -228,18 +217,6 @@ impl Controller {
         if let Some(texts) = self.trials.settled() {
             self.last_good.keep(texts);
         }
-    }
-
-    /// What is due each second: the clocks are read, bans that the kernel made are taken over, what ends ends, and the
-    /// kernel's tables are compared with what is intended. The daemon does the same step by step.
-    pub fn tick(&mut self) {
-        self.begin_tick();
-        if self.is_trial_over()
-            && let Ok(files) = self.returning_lists()
-        {
-            self.end_trial(ConfiguredLists::read_some(files));
-        }
-        while self.compare_on() {}
     }
 
     /// The same but for the end of the comparison: what is left of it comes by [`compare_on`](Self::compare_on).
@@ -258,17 +235,14 @@ impl Controller {
         self.take_missed();
         // Feeds log what went wrong.
         let _ = self.state.take(&mut Ended);
-        self.end_renewed();
+        if Adopted::is_there(&self.state) && self.is_told_again() {
+            let _ = self.state.take(&mut Adopted::default());
+        }
         self.state.write_unwritten();
         self.state.keep_journal();
         self.begin_comparison();
         self.state.watch_filling();
         self.state.store.flush();
-    }
-
-    /// Forgets entries of lists that have ended.
-    pub fn tick_lists(&mut self) {
-        let _ = self.state.take(&mut self.ended_entries);
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Enforcer {
     held: Tables,
     guards: GuardCounts,
     /// Where the comparison of each family goes on.
-    walks: [Place; 2],
+    scans: [Place; 2],
     /// Where that of what is many and small goes on.
     spare: Spare,
     /// Whether entries could not be taken back when a change failed.
@@ -67,7 +67,7 @@ impl Enforcer {
             counts: [0; 2],
             held: Tables::default(),
             guards: GuardCounts::default(),
-            walks: <[Place; 2]>::default(),
+            scans: <[Place; 2]>::default(),
             spare: Spare::default(),
             is_in_doubt: false,
             progress: Progress::default(),

@@ -2,6 +2,7 @@
 //!
 //! It never writes to the kernel or the database: [`State::take`] makes what it proposes.
 
+pub mod adopted;
 pub mod attacks;
 pub mod crowdsec;
 pub mod detected;

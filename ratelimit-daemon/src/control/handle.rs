@@ -1,4 +1,4 @@
-//! The thread that the controller runs on, and how others reach it: they send it closures.
+//! The thread that the controller runs on, and how others reach it: they send it commands and questions.
 //!
 //! Commands that wait at the same time share a transaction: a commit takes longer than most changes. None is answered before it is
 //! known whether their changes are in the database.
@@ -10,9 +10,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{
     busy::{Busy, BusyWith},
+    commands::{Command, Query},
     controller::Controller,
     progress::Progress,
-    survey::{self, Survey},
+    scanner::{self, Scanner},
 };
 
 /// Requests that may wait for their turn.
@@ -54,11 +55,11 @@ impl Drop for Others {
     }
 }
 
-/// Sends the controller requests, and has the tables of sources walked through beside it.
+/// Sends the controller requests, and has the tables of sources scanned beside it.
 #[derive(Clone)]
 pub struct Handle {
     jobs: mpsc::Sender<Job>,
-    walks: mpsc::Sender<survey::Job>,
+    scans: mpsc::Sender<scanner::Job>,
     progress: Progress,
     busy: Busy,
 }
@@ -84,19 +85,28 @@ impl Handle {
         self.busy.with()
     }
 
-    /// Runs `request` when its turn comes.
+    /// Answers a question when its turn comes.
     ///
     /// # Errors
     ///
     /// When the controller has stopped.
-    pub async fn call<T: Send + 'static>(
+    pub async fn ask<T: Send + 'static>(
         &self,
-        request: impl FnOnce(&mut Controller) -> T + Send + 'static,
+        question: impl FnOnce(&Controller) -> T + Send + 'static,
     ) -> Result<T, Unanswered> {
+        self.call(Query(question)).await
+    }
+
+    /// Runs a command when its turn comes.
+    ///
+    /// # Errors
+    ///
+    /// When the controller has stopped.
+    pub async fn call<C: Command>(&self, command: C) -> Result<C::Answer, Unanswered> {
         let (sender, answer) = oneshot::channel();
         let (what, busy) = (Busy::what(), self.busy.clone());
         let job = Job::Alone(Box::new(move |controller| {
-            let value = busy.during(what, || request(controller));
+            let value = busy.during(what, || command.run(controller));
             controller.state.keep_journal();
             // Nobody may wait any more: the client hung up.
             let _ = sender.send(value);
@@ -105,33 +115,30 @@ impl Handle {
         answer.await.map_err(|_| Unanswered::Stopped)
     }
 
-    /// Has `request` run before all that is asked for later, and does not wait for it.
+    /// Has a command run before all that is asked for later, and does not wait for it.
     ///
     /// # Errors
     ///
     /// When the controller has stopped.
-    pub async fn post(
-        &self,
-        request: impl FnOnce(&mut Controller) + Send + 'static,
-    ) -> Result<(), Unanswered> {
-        let job = Job::Alone(Box::new(request));
+    pub async fn post(&self, command: impl Command<Answer = ()>) -> Result<(), Unanswered> {
+        let job = Job::Alone(Box::new(|controller| command.run(controller)));
         self.jobs.send(job).await.map_err(|_| Unanswered::Stopped)
     }
 
-    /// Runs a `request` that is short, makes its changes by `State::edit` alone, and may share a transaction with others. Answers
+    /// Runs a command that is short, makes its changes by `State::edit` alone, and may share a transaction with others. Answers
     /// also [why](Controller::unkept) what holds is not written down.
     ///
     /// # Errors
     ///
     /// When the controller has stopped.
-    pub async fn call_grouped<T: Send + 'static>(
+    pub async fn call_grouped<C: Command>(
         &self,
-        request: impl FnOnce(&mut Controller) -> T + Send + 'static,
-    ) -> Result<(T, Vec<String>), Unanswered> {
+        command: C,
+    ) -> Result<(C::Answer, Vec<String>), Unanswered> {
         let (sender, answer) = oneshot::channel();
         let (what, busy) = (Busy::what(), self.busy.clone());
         let job = Job::Grouped(Box::new(move |controller| {
-            let value = busy.during(what, || request(controller));
+            let value = busy.during(what, || command.run(controller));
             Box::new(move |unkept: Unkept, others| {
                 let _ = sender.send((value, unkept, others));
             })
@@ -142,23 +149,23 @@ impl Handle {
         Ok((value, unkept.to_vec()))
     }
 
-    /// Runs `walk` when its turn comes, while the controller goes on.
+    /// Runs `scan` when its turn comes, while the controller goes on.
     ///
     /// # Errors
     ///
     /// When the controller has stopped.
-    pub async fn walk<T: Send + 'static>(
+    pub async fn scan<T: Send + 'static>(
         &self,
-        walk: impl FnOnce(&mut Survey) -> T + Send + 'static,
+        scan: impl FnOnce(&mut Scanner) -> T + Send + 'static,
     ) -> Result<T, Unanswered> {
         let (sender, answer) = oneshot::channel();
-        let job: survey::Job = Box::new(move |survey| {
-            // For a client that hung up nothing is walked through.
+        let job: scanner::Job = Box::new(move |scanner| {
+            // For a client that hung up nothing is scanned.
             if !sender.is_closed() {
-                let _ = sender.send(walk(survey));
+                let _ = sender.send(scan(scanner));
             }
         });
-        self.walks
+        self.scans
             .send(job)
             .await
             .map_err(|_| Unanswered::Stopped)?;
@@ -168,14 +175,14 @@ impl Handle {
 
 impl Controller {
     /// Runs on a thread of its own until every handle is gone, and then gives itself back. On another, the tables of sources are
-    /// walked through.
+    /// scanned.
     ///
     /// # Errors
     ///
     /// When a thread cannot be started.
     pub fn spawn(mut self) -> io::Result<(Handle, thread::JoinHandle<Self>)> {
-        let (walks, survey) = Survey::new(self.state.enforcer.datapath().sources()).spawn()?;
-        self.walks = Some(walks.clone());
+        let (scans, scanner) = Scanner::new(self.state.enforcer.datapath().sources()).spawn()?;
+        self.scans = Some(scans.clone());
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let (progress, busy) = (self.progress.clone(), Busy::default());
         let writing = busy.clone();
@@ -183,24 +190,24 @@ impl Controller {
             .name("controller".into())
             .spawn(move || {
                 while let Some(job) = queue.blocking_recv() {
-                    self.run(job, &mut queue, &writing);
+                    self.run_job(job, &mut queue, &writing);
                 }
-                self.walks = None;
-                if let Err(panic) = survey.join() {
+                self.scans = None;
+                if let Err(panic) = scanner.join() {
                     std::panic::resume_unwind(panic);
                 }
                 self
             })?;
         let handle = Handle {
             jobs,
-            walks,
+            scans,
             progress,
             busy,
         };
         Ok((handle, thread))
     }
 
-    fn run(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>, busy: &Busy) {
+    fn run_job(&mut self, job: Job, queue: &mut mpsc::Receiver<Job>, busy: &Busy) {
         match job {
             Job::Alone(job) => job(self),
             Job::Grouped(first) => {

@@ -1,13 +1,13 @@
 //! What sources have sent: for each limit of a policy, how much the windows of sources held, by the hour.
 //!
-//! The tables are looked at from time to time, a part of them at a time (`walk.rs`), and nothing is asked of packets. A fixed
+//! The tables are looked at from time to time, a part of them at a time (`scan.rs`), and nothing is asked of packets. A fixed
 //! window is counted where its last tenth is running: which windows a look finds there depends on nothing that they hold, so
 //! they are a fair sample of all, and what is still to come is at most the last tenth. Of sliding windows, sliding logs and token
 //! buckets, what is in use at the look counts. Samples of packets would not do: one of 32 of them misses most sources that are slow.
 //!
 //! What a limit refused is in no window, so none holds more than its limit: those that are full are counted.
 
-mod walk;
+mod scan;
 
 use std::{
     collections::BTreeMap,
@@ -22,9 +22,10 @@ use ratelimit_common::{Instant, algorithm::Algorithm};
 use ratelimit_core::{limit::LimitSpec, policies::Policies};
 use tracing::warn;
 
-pub use self::walk::Walk;
-use self::walk::Windows;
+pub use self::scan::Scan;
+use self::scan::Windows;
 use super::{
+    commands::Command,
     controller::Controller,
     handle::{Handle, Unanswered},
     store::Store,
@@ -60,7 +61,7 @@ pub struct Seen {
     pub held: Histogram<u64>,
     /// How many of them were full.
     pub full: u64,
-    /// The most sources in one walk through the tables.
+    /// The most sources in one scan of the tables.
     pub sources: u64,
 }
 
@@ -86,16 +87,11 @@ pub struct Look {
 ///
 /// When the controller has stopped.
 pub async fn look(controller: &Handle) -> Result<Duration, Unanswered> {
-    let look = match controller
-        .call(|controller| controller.begin_look())
-        .await?
-    {
-        Some(policies) => Some(controller.walk(|survey| survey.look(policies)).await?),
+    let look = match controller.ask(Controller::begin_look).await? {
+        Some(policies) => Some(controller.scan(|scanner| scanner.look(policies)).await?),
         None => None,
     };
-    controller
-        .call(|controller| controller.end_look(look))
-        .await
+    controller.call(EndLook(look)).await
 }
 
 impl Seen {
@@ -188,6 +184,17 @@ impl History {
         }
         seen.full += used.iter().filter(|used| **used >= capacity).count() as u64;
         seen.sources = seen.sources.max(sources);
+    }
+}
+
+/// Takes in what was found.
+struct EndLook(Option<Look>);
+
+impl Command for EndLook {
+    type Answer = Duration;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        controller.end_look(self.0)
     }
 }
 

@@ -14,14 +14,10 @@ use ratelimit_core::{
     origin::Origin,
     prefix::Prefix,
 };
-use tracing::info;
 
 use super::{
-    controller::Controller,
     lists::{fill, require_no_file},
-    queries::lists::exempt,
     state::State,
-    term,
 };
 use crate::{clock, protected::Word};
 
@@ -94,7 +90,7 @@ impl Ends {
 }
 
 impl State {
-    fn import_list(
+    pub(super) fn import_list(
         &self,
         request: &ImportRequest,
         mut reading: Reading,
@@ -120,7 +116,7 @@ impl State {
         let (list, merged) = fill(list, entries, reasons, ends);
         answer.duplicates += merged.duplicates;
         answer.covered += merged.covered;
-        answer.exempt.add(exempt(self, &list));
+        answer.exempt.add(self.protection.exempt_of(&list));
         let (difference, edit) = self.intent.list_edit(name, Some(list));
         answer.targets.push(told(
             Origin::List(Arc::clone(name)).to_string(),
@@ -129,7 +125,7 @@ impl State {
         edit.into_iter().collect()
     }
 
-    fn import_all(
+    pub(super) fn import_all(
         &self,
         request: &ImportRequest,
         mut reading: Reading,
@@ -292,75 +288,6 @@ impl State {
         }
         require_no_file(&self.intent.config, name)?;
         Ok(name.into())
-    }
-}
-
-impl Controller {
-    /// Imports a list that was read and is taken, or says what would be different.
-    ///
-    /// # Errors
-    ///
-    /// Why nothing of it was imported.
-    pub fn import(
-        &mut self,
-        request: &ImportRequest,
-        reading: Reading,
-        author: &str,
-    ) -> Result<Imported, Refused> {
-        let default = request
-            .seconds
-            .map(|seconds| term::duration("a ban", seconds))
-            .transpose()?;
-        let ends = Ends::now(default);
-        let mut answer = Imported {
-            dry_run: request.dry_run,
-            format: reading.format.to_string(),
-            bad: reading.bad.count,
-            bad_lines: (reading.bad.count > 0).then(|| reading.bad.all()),
-            ..Imported::default()
-        };
-        answer.skipped.clone_from(&reading.skipped);
-        let edits = if request.into == ImportInto::List {
-            self.state
-                .import_list(request, reading, &ends, author, &mut answer)?
-        } else {
-            self.state
-                .import_all(request, reading, &ends, author, &mut answer)?
-        };
-        if !request.dry_run && !edits.is_empty() {
-            // Each entry goes into the kernel, and each change into the database.
-            let entries = edits.iter().flat_map(Edit::prefixes).count();
-            self.progress.begin((entries + edits.len()) as u64);
-            let edited = self.state.edit(edits);
-            self.progress.end();
-            edited?;
-        }
-        for target in &answer.targets {
-            let ImportedInto {
-                into,
-                added,
-                removed,
-                updated,
-                kept,
-                longer,
-            } = target;
-            // Bans and allows are told as changes.
-            if !request.dry_run && !into.starts_with("list:") {
-                continue;
-            }
-            info!(
-                into,
-                added,
-                removed,
-                updated,
-                kept,
-                longer,
-                author,
-                dry_run = request.dry_run,
-                "imported"
-            );
-        }
-        Ok(answer)
     }
 }
 

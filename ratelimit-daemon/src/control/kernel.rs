@@ -1,4 +1,4 @@
-//! Opening the datapath in the kernel as a configuration, and what was set by hand before, need it.
+//! Opening the datapath in the kernel as a configuration, and what was set at runtime before, need it.
 
 use ratelimit_core::{
     compile::{self, HeldTable, regions},
@@ -49,7 +49,7 @@ pub(super) fn plan(config: &Config, sizes: Sizes) -> anyhow::Result<MapPlan> {
     })
 }
 
-/// What a configuration and what was set by hand before need: the datapath makes room for it when it is loaded, once and for
+/// What a configuration and what was set at runtime before need: the datapath makes room for it when it is loaded, once and for
 /// all. While a configuration is on trial, the one before counts too: it may come back.
 ///
 /// # Errors

@@ -75,12 +75,6 @@ impl Controller {
         }
     }
 
-    /// What is not enforced at this moment.
-    pub fn unenforced_now(&mut self) -> Vec<Unenforced> {
-        self.look_at_links();
-        self.unenforced()
-    }
-
     /// Looks at the interfaces, and at the pins: without them nothing goes on when the daemon ends.
     pub(super) fn tick_links(&mut self) {
         self.tend_links();

@@ -1,10 +1,10 @@
-//! Lists as a whole: read from their files, replaced, taken away, told.
+//! How lists change: what takes the place of what, and what may not be changed by hand.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use ratelimit_core::{
-    api::{Changed, ListTarget, ListView, Refused},
+    api::Refused,
     config::{Config, ListConfig},
     intent::{
         Edit, Intent,
@@ -14,13 +14,7 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{
-    adopt,
-    controller::Controller,
-    import::Ends,
-    list_files::{Deadline, ListFile},
-    queries,
-};
+use super::{adopt, import::Ends, list_files::ListFile};
 
 /// The author of what a file says.
 const CONFIGURATION: &str = "config";
@@ -58,76 +52,6 @@ pub fn not_named(intent: &Intent, config: &Config) -> Vec<Arc<str>> {
     // What was kept from the kernel goes when the others were read.
     let gone = gone.filter(|(name, _)| !adopt::is_kept(name));
     gone.map(|(name, _)| Arc::clone(name)).collect()
-}
-
-impl Controller {
-    /// Reads the files of all lists at the start, and takes away the lists whose files the configuration does not name any more.
-    /// What cannot be read stays as it was. Answers what is different or went wrong, a line each.
-    pub(super) fn read_lists(&mut self) -> Vec<String> {
-        let mut lines = Vec::new();
-        for name in not_named(&self.state.intent, &self.state.intent.config) {
-            self.list_files.gone(name);
-            let _ = self.state.take(&mut self.list_files);
-            lines.extend(self.list_files.line());
-        }
-        let lists = self.state.intent.config.lists.clone();
-        self.list_files.retain(&lists);
-        let deadline = Deadline::default();
-        for (name, config) in &lists {
-            let file = ListFile::new(name, config);
-            let reading = file.read_by(&deadline);
-            lines.extend(self.take_list(&file, reading));
-        }
-        lines
-    }
-
-    /// The files that are to be read again.
-    pub fn due_lists(&mut self) -> Vec<ListFile> {
-        self.list_files.due_files(&self.state.intent.config.lists)
-    }
-
-    /// Puts what was read from a file in the place of the list, and says what is different or went wrong.
-    pub fn take_list(
-        &mut self,
-        file: &ListFile,
-        reading: Result<Reading, Refused>,
-    ) -> Option<String> {
-        if self.state.intent.config.lists.get(&*file.name) != Some(&file.config) {
-            // A reload came in between.
-            return None;
-        }
-        self.list_files.read(file.clone(), reading);
-        let _ = self.state.take(&mut self.list_files);
-        self.list_files.line()
-    }
-
-    /// The lists, by name: those that there are, and those that never could be read.
-    #[must_use]
-    pub fn lists(&self) -> Vec<ListView> {
-        queries::lists::lists(&self.state, &self.list_files)
-    }
-
-    /// Takes a list away that was imported by hand.
-    ///
-    /// # Errors
-    ///
-    /// When there is none, or it is read from a file.
-    pub fn remove_list(&mut self, request: ListTarget, author: &str) -> Result<Changed, Refused> {
-        let name: Arc<str> = request.name.into();
-        require_no_file(&self.state.intent.config, &name)?;
-        let Some(list) = self.state.intent.lists().get(&name) else {
-            return Err(Refused::because(format!("there is no list `{name}`"))
-                .hint("`rlctl lists` shows those that there are"));
-        };
-        let removed = list.entries().len();
-        let (_, edit) = self.state.intent.list_edit(&name, None);
-        self.state.edit(edit.as_slice())?;
-        info!(list = %name, removed, author, "list taken away");
-        Ok(Changed {
-            removed,
-            ..Changed::default()
-        })
-    }
 }
 
 /// Logs what became of a list, and says what is different, if anything is.

@@ -11,7 +11,7 @@ use ratelimit_core::api::{PassAllRequest, PassAllStatus, Refused, What};
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use super::{controller::Controller, kept::Kept, reminder::Reminder, state::State};
+use super::{kept::Kept, reminder::Reminder, state::State};
 use crate::clock;
 
 /// The longest time that is not "until somebody ends it": a year.
@@ -22,8 +22,8 @@ const CLOSED: Instant = Instant::from_nanos(0);
 
 /// What is written down.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-struct Document {
-    status: PassAllStatus,
+pub struct Document {
+    pub(super) status: PassAllStatus,
     /// Its end on the monotonic clock, for as long as the machine is not booted again.
     until_boot_ns: Option<u64>,
     boot: String,
@@ -51,7 +51,7 @@ impl Document {
 /// Whether everything passes, and how that is kept.
 pub struct PassAll {
     kept: Kept<Document>,
-    opened: Option<Document>,
+    pub(super) opened: Option<Document>,
     /// When that ends, on the clock of the kernel, which ends it by itself.
     until: Instant,
     reminder: Reminder,
@@ -168,7 +168,7 @@ impl State {
     }
 
     /// Opens or closes the kernel, and then writes that down.
-    fn replace_pass_all(&mut self, opened: Option<Document>) -> anyhow::Result<()> {
+    pub(super) fn replace_pass_all(&mut self, opened: Option<Document>) -> anyhow::Result<()> {
         let until = opened.as_ref().map_or(CLOSED, Document::until);
         let before = std::mem::replace(&mut self.pass_all.opened, opened);
         let until_before = std::mem::replace(&mut self.pass_all.until, until);
@@ -190,46 +190,12 @@ impl State {
     }
 }
 
-impl Controller {
-    /// Lets everything pass, for a time or until it is ended, or ends that. What was before stays when it fails.
-    ///
-    /// # Errors
-    ///
-    /// Why nothing is different.
-    pub fn set_pass_all(
-        &mut self,
-        request: PassAllRequest,
-        author: &str,
-    ) -> Result<Option<PassAllStatus>, Refused> {
-        let opened = if request.on {
-            Some(document(request, author)?)
-        } else {
-            None
-        };
-        self.state.replace_pass_all(opened)?;
-        if !request.on {
-            info!(author, "pass-all is off: packets are judged again");
-        }
-        // As it was asked for, however short.
-        let opened = self.state.pass_all.opened.as_ref();
-        let status = opened.map(|document| document.status.clone());
-        self.state.journal.record(
-            Timestamp::now(),
-            match &status {
-                Some(status) => What::PassAllOn {
-                    until: status.until,
-                    by: author.into(),
-                },
-                None => What::PassAllOff {
-                    by: Some(author.into()),
-                },
-            },
-        );
-        Ok(status)
-    }
-}
-
-fn document(request: PassAllRequest, author: &str) -> Result<Document, Refused> {
+/// What is written down of a request.
+///
+/// # Errors
+///
+/// When it is for too long.
+pub fn document(request: PassAllRequest, author: &str) -> Result<Document, Refused> {
     let duration = request.seconds.map(duration).transpose()?;
     let until = duration.map(clock::after);
     Ok(Document {

@@ -8,7 +8,8 @@ use std::{
 
 use ratelimit_core::{
     api::{ExemptEntries, ProtectedView},
-    intent::Edit,
+    intent::{Edit, list::List},
+    lists::Action,
     prefix::Prefix,
 };
 use tracing::{info, warn};
@@ -56,6 +57,14 @@ impl Protection {
     /// The entries, in the order of their prefixes, that meet what is protected.
     pub fn exempt<E>(&self, entries: &[E], prefix: impl Fn(&E) -> Prefix) -> ExemptEntries {
         exempt::exempt(&self.all, entries, prefix)
+    }
+
+    /// The entries of a list that ban, and stop at what is protected.
+    pub fn exempt_of(&self, list: &List) -> ExemptEntries {
+        match list.action {
+            Action::Ban => self.exempt(list.entries(), |entry| entry.prefix),
+            Action::Allow => ExemptEntries::default(),
+        }
     }
 
     /// Why an address is protected; `None` when it is not.

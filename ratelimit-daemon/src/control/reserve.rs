@@ -1,4 +1,4 @@
-//! Room in the kernel's lists: a tenth of them is kept for what is set by hand, and an automatic ban gives way to a new one.
+//! Room in the kernel's lists: a tenth of them is kept for what is set at runtime, and an automatic ban gives way to a new one.
 //!
 //! Of the automatic bans (detected, of `CrowdSec`, of other nodes) the one that ends soonest gives way, and never one by hand or
 //! of a list. Where that does not make enough room, the change is refused whole.
@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::state::State;
 
-/// One of so many entries is kept for what is set by hand.
+/// One of so many entries is kept for what is set at runtime.
 const RESERVED: u64 = 10;
 
 /// From how many hundredths on a list counts as nearly full.
@@ -56,19 +56,19 @@ impl State {
         let is_new = |prefix: Prefix| {
             IpFamily::of(prefix.address()) == family && self.enforcer.entry(prefix).is_none()
         };
-        let added = |by_hand: bool| -> BTreeSet<Prefix> {
+        let added = |runtime: bool| -> BTreeSet<Prefix> {
             let added = edits
                 .iter()
-                .filter(|edit| edit.adds() && edit.is_by_hand() == by_hand);
+                .filter(|edit| edit.adds() && edit.is_runtime() == runtime);
             added
                 .flat_map(Edit::prefixes)
                 .filter(|prefix| is_new(*prefix))
                 .collect()
         };
-        let (by_hand, others) = (added(true), added(false));
+        let (runtime, others) = (added(true), added(false));
         let held = self.enforcer.count(family);
         let for_others = capacity - capacity / RESERVED;
-        let all = held + by_hand.union(&others).count() as u64;
+        let all = held + runtime.union(&others).count() as u64;
         // New entries come before old ones go, for which the whole list may be used.
         let gone = edits
             .iter()

@@ -45,7 +45,7 @@ const BULK_PART: usize = 16;
 pub struct State {
     pub(super) intent: Intent,
     pub(super) rules: Rules,
-    /// Those who walk through the tables of sources have them too, as they were.
+    /// Those who scan the tables of sources have them too, as they were.
     pub(super) policies: Arc<Policies>,
     pub(super) classes: ClassNumbers,
     /// What of a `compact` table is not as it is to stay.
@@ -235,7 +235,7 @@ impl State {
     }
 
     /// Puts another configuration in force with the lists that it names, or leaves everything as it was. One that is on trial, or
-    /// comes back after a trial, may leave out other limits by hand than those that are left out.
+    /// comes back after a trial, may suspend other runtime limits than those that are suspended.
     pub(super) fn replace_config(
         &mut self,
         config: Config,
@@ -250,7 +250,7 @@ impl State {
         let before = std::mem::replace(&mut self.intent.config, config);
         let (rules, policies) = (self.rules.clone(), Arc::clone(&self.policies));
         let classes = self.classes.clone();
-        let left_out = self.intent.left_out.clone();
+        let suspended = self.intent.suspended.clone();
         self.intent.edit_all(&mut edits);
         let mut reverse = edits;
         let answer = self
@@ -260,7 +260,7 @@ impl State {
             reverse.reverse();
             self.intent.edit_all(&mut reverse);
             self.intent.config = before;
-            self.intent.left_out = left_out;
+            self.intent.suspended = suspended;
             (self.rules, self.policies, self.classes) = (rules, policies, classes);
             self.unsettled = Unsettled {
                 retired: self.enforcer.held().retired.clone(),
@@ -283,7 +283,7 @@ impl State {
             self.record_edits(edits, Cause::Origin, &BTreeSet::new());
             self.note_given_way(given_way.len());
             self.enlarge_regions();
-            self.retry_left_out(on_trial);
+            self.retry_suspended(on_trial);
         }
         self.tell_clock(Some(&clock));
         answer
@@ -323,7 +323,7 @@ impl State {
         self.rules.set_protected(self.protection.prefixes());
     }
 
-    /// What the state of the sources of a target is kept under, and of the prefixes with limits by hand.
+    /// What the state of the sources of a target is kept under, and of the prefixes with runtime limits.
     pub(super) fn scopes(&self, target: Target) -> Scopes {
         let prefixes = self.intent.limits().keys().flatten().copied();
         Scopes::new(&self.rules, &self.policies, target, prefixes)

@@ -1,4 +1,4 @@
-//! What is intended beside the configuration, in SQLite: bans of every origin, and what was set by hand. The kernel's maps are
+//! What is intended beside the configuration, in SQLite: bans of every origin, and what was set at runtime. The kernel's maps are
 //! what is enforced.
 
 mod checksum;

@@ -1,4 +1,4 @@
-//! How long something by hand holds: so many seconds from now on, or forever.
+//! How long something set at runtime holds: so many seconds from now on, or forever.
 
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ const ELEMENTS_OF_THREAD: usize = 1 << 16;
 /// The most threads that do so.
 const THREADS_MAX: usize = 4;
 
-/// Where a walk through a map goes on: at the front by default.
+/// Where a scan of a map goes on: at the front by default.
 #[derive(Clone, Debug, Default)]
 pub struct Place(Option<Vec<u8>>);
 
@@ -31,7 +31,7 @@ impl Place {
         Self(Some(bytes))
     }
 
-    /// Whether the walk begins there: anew, when it was answered.
+    /// Whether the scan begins there: anew, when it was answered.
     #[must_use]
     pub fn is_front(&self) -> bool {
         self.0.is_none()

@@ -152,7 +152,7 @@ where
         &self,
         mut visit: impl FnMut(Prefix, Entry),
     ) -> Result<(), DatapathError> {
-        // The kernel walks through millions of buckets, empty or not.
+        // The kernel scans millions of buckets, empty or not.
         if self.count_entries() == Some(0) {
             return Ok(());
         }

@@ -98,7 +98,7 @@ pub struct Memory {
     pub settings_refused: bool,
     /// How many changes of the settings are taken until they are refused.
     pub settings_left: Option<u32>,
-    /// Where the next walk through sources waits.
+    /// Where the next scan of sources waits.
     pub gate: Option<Gate>,
 }
 
@@ -111,7 +111,7 @@ impl Memory {
     }
 }
 
-/// A point that a walk reaches, and where it waits until it may go on.
+/// A point that a scan reaches, and where it waits until it may go on.
 #[derive(Debug)]
 pub struct Gate {
     /// Is told that it was reached.

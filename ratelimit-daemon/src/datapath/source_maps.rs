@@ -1,4 +1,4 @@
-//! The maps of sources, as they are read: with descriptors of their own, so that a thread beside the owner of the tables can walk
+//! The maps of sources, as they are read: with descriptors of their own, so that a thread beside the owner of the tables can scan
 //! through them.
 
 use std::{

@@ -1,4 +1,4 @@
-//! What the program keeps of sources, to be read: by a walk through all of them beside the owner of the tables, who goes on
+//! What the program keeps of sources, to be read: by a scan of all of them beside the owner of the tables, who goes on
 //! meanwhile. Nothing can be written by it.
 
 use std::{net::IpAddr, ops::Range};

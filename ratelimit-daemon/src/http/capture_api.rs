@@ -25,7 +25,7 @@ pub async fn begin(
     Extension(peer): Extension<Peer>,
     Body(request): Body<CaptureRequest>,
 ) -> Response {
-    let interfaces = controller.call(|controller| controller.state.journal().interfaces().clone());
+    let interfaces = controller.ask(|controller| controller.state.journal().interfaces().clone());
     let interfaces = match interfaces.await {
         Ok(interfaces) => interfaces,
         Err(stopped) => return unavailable(stopped.to_string()),

@@ -2,7 +2,7 @@
 //!
 //! What holds for each request of a connection is done around the routes: axum clones all layers around a route for each request.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     BoxError, Extension, Json, Router,
@@ -28,7 +28,15 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use crate::{
-    control::{self, Controller, Handle, Unanswered, queries},
+    control::{
+        self, Controller, Handle, Unanswered,
+        commands::{
+            Allow, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow, ProtectSshPeer,
+            Query as Question, Reload, RemoveLimits, RemoveList, RevokeNode, RollBack, SetLimits,
+            SetPassAll, Unban, UnbanByProgram,
+        },
+        queries,
+    },
     recording::Recorder,
     stream::Streams,
 };
@@ -104,9 +112,8 @@ impl ControlApi {
         let peer = headers.get(SSH_PEER);
         let peer = peer.and_then(|peer| peer.to_str().ok()?.parse::<IpAddr>().ok());
         if let Some(peer) = peer {
-            let note = move |controller: &mut Controller| controller.state.note_ssh_peer(peer);
             // A controller that has stopped says so to the request itself.
-            let _ = self.controller.post(note).await;
+            let _ = self.controller.post(ProtectSshPeer { peer }).await;
         }
     }
 }
@@ -131,29 +138,55 @@ fn routes(controller: Handle) -> Router {
         .route(
             "/v1/bans",
             get(bans)
-                .merge(posts(Transaction::Shared, Controller::ban))
-                .merge(deletes(Transaction::Own, Controller::unban)),
+                .merge(posts(Transaction::Shared, |request, author| Ban {
+                    request,
+                    author,
+                }))
+                .merge(deletes(Transaction::Own, |request, author| Unban {
+                    request,
+                    author,
+                })),
         )
         .route(
             "/v1/bans/program",
-            posts(Transaction::Shared, Controller::ban_by_program)
-                .merge(deletes(Transaction::Shared, Controller::unban_by_program)),
+            posts(Transaction::Shared, |request, author| BanByProgram {
+                request,
+                author,
+            })
+            .merge(deletes(Transaction::Shared, |request, author| {
+                UnbanByProgram { request, author }
+            })),
         )
         .route(
             "/v1/allows",
             get(allows)
-                .merge(posts(Transaction::Own, Controller::allow))
-                .merge(deletes(Transaction::Own, Controller::disallow)),
+                .merge(posts(Transaction::Own, |request, author| Allow {
+                    request,
+                    author,
+                }))
+                .merge(deletes(Transaction::Own, |request, author| Disallow {
+                    request,
+                    author,
+                })),
         )
         .route(
             "/v1/limits",
             get(limits)
-                .merge(posts(Transaction::Own, Controller::set_limits))
-                .merge(deletes(Transaction::Own, Controller::remove_limits)),
+                .merge(posts(Transaction::Own, |request, author| SetLimits {
+                    request,
+                    author,
+                }))
+                .merge(deletes(Transaction::Own, |request, author| RemoveLimits {
+                    request,
+                    author,
+                })),
         )
         .route(
             "/v1/lists",
-            get(list_api::lists).merge(deletes(Transaction::Own, Controller::remove_list)),
+            get(list_api::lists).merge(deletes(Transaction::Own, |request, author| RemoveList {
+                request,
+                author,
+            })),
         )
         .route(
             "/v1/import",
@@ -176,7 +209,10 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/cluster", get(cluster))
         .route(
             "/v1/cluster/revoke",
-            posts(Transaction::Own, Controller::revoke_node),
+            posts(Transaction::Own, |request, author| RevokeNode {
+                request,
+                author,
+            }),
         )
         .route(
             "/v1/apply",
@@ -186,7 +222,10 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/rollback", post(roll_back))
         .route(
             "/v1/pass-all",
-            posts(Transaction::Own, Controller::set_pass_all),
+            posts(Transaction::Own, |request, author| SetPassAll {
+                request,
+                author,
+            }),
         )
         .fallback(unknown)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
@@ -202,18 +241,15 @@ async fn cluster(State(controller): State<Handle>) -> Response {
 }
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
-    read(&controller, move |controller| {
-        controller.confirm(&peer.author)
-    })
-    .await
+    let author = peer.author;
+    change(&controller, Confirm { author }).await
 }
 
 async fn roll_back(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
     match control::read_before(&controller).await {
         Ok(lists) => {
-            let take_back =
-                move |controller: &mut Controller| controller.take_back(lists?, &peer.author);
-            read(&controller, take_back).await
+            let author = peer.author;
+            change(&controller, RollBack { lists, author }).await
         }
         Err(stopped) => answered::<Attempt>(Err(stopped)),
     }
@@ -291,8 +327,8 @@ async fn suggest(
     read(&controller, move |controller| controller.suggest(&request)).await
 }
 
-/// A command with a body: a method of the controller, which is told who asks.
-type Command<Q, T> = fn(&mut Controller, Q, &str) -> Result<T, Refused>;
+/// The command that a body asks for, and who asks.
+type Asked<Q, C> = fn(Q, Arc<str>) -> C;
 
 /// Whose transaction the changes of a command are in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -303,9 +339,10 @@ enum Transaction {
     Shared,
 }
 
-fn posts<Q, T>(transaction: Transaction, command: Command<Q, T>) -> MethodRouter<Handle>
+fn posts<Q, C, T>(transaction: Transaction, command: Asked<Q, C>) -> MethodRouter<Handle>
 where
     Q: DeserializeOwned + Send + 'static,
+    C: Command<Answer = Result<T, Refused>>,
     T: Serialize + Send + 'static,
 {
     post(move |State(controller), Extension(peer), Body(request)| {
@@ -313,9 +350,10 @@ where
     })
 }
 
-fn deletes<Q, T>(transaction: Transaction, command: Command<Q, T>) -> MethodRouter<Handle>
+fn deletes<Q, C, T>(transaction: Transaction, command: Asked<Q, C>) -> MethodRouter<Handle>
 where
     Q: DeserializeOwned + Send + 'static,
+    C: Command<Answer = Result<T, Refused>>,
     T: Serialize + Send + 'static,
 {
     delete(move |State(controller), Extension(peer), Body(request)| {
@@ -323,23 +361,23 @@ where
     })
 }
 
-async fn run<Q, T>(
+async fn run<Q, C, T>(
     controller: Handle,
     peer: Peer,
     request: Q,
     transaction: Transaction,
-    command: Command<Q, T>,
+    command: Asked<Q, C>,
 ) -> Response
 where
     Q: Send + 'static,
+    C: Command<Answer = Result<T, Refused>>,
     T: Serialize + Send + 'static,
 {
-    let request = move |controller: &mut Controller| command(controller, request, &peer.author);
-    let request = with_notices(request);
+    let command = Noticed(command(request, peer.author));
     answered(match transaction {
-        Transaction::Own => controller.call(request).await,
+        Transaction::Own => controller.call(command).await,
         Transaction::Shared => {
-            let answer = controller.call_grouped(request).await;
+            let answer = controller.call_grouped(command).await;
             // What is known after all commands of the group.
             answer.map(|((answer, notices), unkept)| (answer, Notices { unkept, ..notices }))
         }
@@ -356,9 +394,8 @@ async fn reload(State(controller): State<Handle>, Extension(peer): Extension<Pee
     };
     match control::read_again(&controller).await {
         Ok(candidate) => {
-            let take =
-                move |controller: &mut Controller| controller.take_reload(candidate).map_err(shown);
-            read(&controller, take).await
+            let answer = controller.call(Noticed(Reload { candidate })).await;
+            written(answer.map(|(answer, notices)| (answer.map_err(shown), notices))).await
         }
         Err(stopped) => answered::<Reloaded>(Err(stopped)),
     }
@@ -371,19 +408,16 @@ async fn apply(
 ) -> Response {
     match control::read_request(&controller, request, peer.is_root()).await {
         Ok(attempted) => {
-            let try_out =
-                move |controller: &mut Controller| controller.try_out(attempted?, &peer.author);
-            read(&controller, try_out).await
+            let author = peer.author;
+            change(&controller, Apply { attempted, author }).await
         }
         Err(stopped) => answered::<Applied>(Err(stopped)),
     }
 }
 
 async fn detach(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
-    read(&controller, move |controller| {
-        controller.detach(&peer.author)
-    })
-    .await
+    let author = peer.author;
+    change(&controller, Detach { author }).await
 }
 
 async fn unknown(request: Request) -> Response {
@@ -395,9 +429,22 @@ async fn unknown(request: Request) -> Response {
 /// Asks the controller, and turns its answer into JSON.
 pub(super) async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
-    request: impl FnOnce(&mut Controller) -> Result<T, Refused> + Send + 'static,
+    question: impl FnOnce(&Controller) -> Result<T, Refused> + Send + 'static,
 ) -> Response {
-    let answer = controller.call(with_notices(request)).await;
+    change(controller, Question(question)).await
+}
+
+/// Has the controller carry out a command, and turns its answer into JSON.
+pub(super) async fn change<T: Serialize + Send + 'static>(
+    controller: &Handle,
+    command: impl Command<Answer = Result<T, Refused>>,
+) -> Response {
+    written(controller.call(Noticed(command)).await).await
+}
+
+async fn written<T: Serialize + Send + 'static>(
+    answer: Result<Answered<T>, Unanswered>,
+) -> Response {
     // A million bans take a second: others are served meanwhile.
     let written = tokio::task::spawn_blocking(|| answered(answer)).await;
     written.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
@@ -427,12 +474,15 @@ struct Notices {
     unenforced: Vec<Unenforced>,
 }
 
-fn with_notices<T>(
-    request: impl FnOnce(&mut Controller) -> Result<T, Refused>,
-) -> impl FnOnce(&mut Controller) -> Answered<T> {
-    |controller| {
+/// A command whose answer comes with what everybody is told.
+struct Noticed<C>(C);
+
+impl<C: Command> Command for Noticed<C> {
+    type Answer = (C::Answer, Notices);
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
         controller.look_at_links();
-        let answer = request(controller);
+        let answer = self.0.run(controller);
         let notices = Notices {
             opened: controller.state.pass_all().cloned(),
             unkept: controller.unkept(),

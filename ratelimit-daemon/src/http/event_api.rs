@@ -55,7 +55,7 @@ pub async fn events(
     Query(query): Query<EventQuery>,
 ) -> Response {
     // Asked for in one turn of the controller: nothing is told twice, and nothing is left out.
-    let asked = controller.call(|controller| {
+    let asked = controller.ask(|controller| {
         let journal = controller.state.journal();
         (journal.kept(), journal.follow())
     });

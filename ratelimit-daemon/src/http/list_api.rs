@@ -11,16 +11,16 @@ use axum::{
 };
 use jiff::Timestamp;
 use ratelimit_core::{
-    api::{ExportRequest, ImportInto, ImportRequest, Imported, Progress, Refused},
+    api::{ExportRequest, ImportInto, ImportRequest, Progress, Refused},
     lists::{self, Acceptance, Action, Reading, Source, Vetting},
 };
 
 use super::{
-    control_api::{answer, read},
+    control_api::{answer, change, read},
     peer::Peer,
     pieces::{self, Pieces},
 };
-use crate::control::{Controller, Export, Handle, queries};
+use crate::control::{Export, Handle, commands::Import, queries};
 
 /// The lists.
 pub async fn lists(State(controller): State<Handle>) -> Response {
@@ -52,10 +52,12 @@ pub async fn import(
             );
         }
     };
-    let import = move |controller: &mut Controller| -> Result<Imported, Refused> {
-        controller.import(&request, reading, &peer.author)
+    let import = Import {
+        request,
+        reading,
+        author: peer.author,
     };
-    super::control_api::read(&controller, import).await
+    change(&controller, import).await
 }
 
 /// Tells how far an import is, without waiting for the controller.
@@ -108,7 +110,7 @@ pub async fn export(
         }
     };
     let export =
-        controller.call(move |controller| queries::export::export(&controller.state, &request));
+        controller.ask(move |controller| queries::export::export(&controller.state, &request));
     match export.await {
         Ok(Ok(export)) => {
             let (pieces, body) = pieces::channel();
@@ -140,10 +142,9 @@ async fn write(controller: Handle, export: Export, pieces: Pieces) {
 async fn write_bans(controller: &Handle, export: &Export, pieces: &Pieces) -> bool {
     let mut behind = None;
     loop {
-        let request = move |controller: &mut Controller| {
-            queries::export::some_bans(&controller.state, behind.as_ref())
-        };
-        let Ok(bans) = controller.call(request).await else {
+        let bans = controller
+            .ask(move |controller| queries::export::some_bans(&controller.state, behind.as_ref()));
+        let Ok(bans) = bans.await else {
             return false;
         };
         let Some((prefix, origin, _)) = bans.last() else {

@@ -13,7 +13,7 @@ use ratelimit_core::exposition::Format;
 use tokio::time::timeout;
 
 use crate::{
-    control::{self, Controller, Handle, PINS},
+    control::{self, Handle, PINS, Unanswered, commands::LookAtLinks},
     metrics,
 };
 
@@ -49,12 +49,17 @@ const BUSY_MAX: Duration = Duration::from_secs(10);
 /// Healthy is: the controller answers, or has been busy for seconds at most, the program runs on every interface, and what is enforced
 /// outlives the daemon. `pass-all` is no illness, somebody wants it: it is told, and no reason to take the host out of service.
 async fn health(State(controller): State<Handle>) -> Response {
-    let look = |controller: &mut Controller| {
-        let unenforced = controller.unenforced_now();
-        let pins = controller.troubles().of(PINS).map(str::to_owned);
-        (unenforced, pins, controller.state.pass_all().is_some())
+    let look = async {
+        controller.call(LookAtLinks).await?;
+        let look = controller.ask(|controller| {
+            let pins = controller.troubles().of(PINS).map(str::to_owned);
+            let is_open = controller.state.pass_all().is_some();
+            (controller.unenforced(), pins, is_open)
+        });
+        look.await
     };
-    let (unenforced, pins, is_open) = match timeout(HEALTH_PATIENCE, controller.call(look)).await {
+    let look: Result<Result<_, Unanswered>, _> = timeout(HEALTH_PATIENCE, look).await;
+    let (unenforced, pins, is_open) = match look {
         Ok(Ok(seen)) => seen,
         Ok(Err(_)) => return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response(),
         Err(_) => return busy(&controller),

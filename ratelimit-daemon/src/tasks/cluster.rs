@@ -13,7 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cluster::{Heard, Link, LinkError, Stream, read_secret},
-    control::{Controller, Handle, Joined, Unanswered},
+    control::{
+        Controller, Handle, Joined, Unanswered,
+        commands::{
+            FindCluster, HearStored, JoinCluster, LeaveCluster, LoseCluster, ReachCluster,
+            StepCluster,
+        },
+    },
     crowdsec::cut,
 };
 
@@ -34,7 +40,7 @@ const ERROR_MAX: usize = 400;
 ///
 /// When the controller has stopped.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
-    let mut wish = controller.call(|it| it.cluster_wish()).await?;
+    let mut wish = controller.ask(Controller::cluster_wish).await?;
     loop {
         let config = wish.borrow_and_update().clone();
         tokio::select! {
@@ -51,7 +57,7 @@ pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Resu
 async fn obey(controller: &Handle, config: Option<Cluster>) -> Unanswered {
     let answer = match config {
         Some(config) => take_part(controller, config).await,
-        None => match controller.call(Controller::leave_cluster).await {
+        None => match controller.call(LeaveCluster).await {
             Ok(()) => return std::future::pending().await,
             Err(stopped) => Err(stopped),
         },
@@ -75,14 +81,17 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
     };
     let join = config.clone();
     let joined = controller
-        .call(move |it| it.join_cluster(&join, secret))
+        .call(JoinCluster {
+            config: join,
+            secret,
+        })
         .await?;
     failures = 0;
     loop {
         let since = Instant::now();
         let error = match Link::connect(&config.store).await {
             Ok((link, stream)) => {
-                controller.call(Controller::reach_cluster).await?;
+                controller.call(ReachCluster).await?;
                 carry(controller, &joined, link, stream).await?
             }
             Err(error) => error,
@@ -97,14 +106,14 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
 }
 
 async fn lose(controller: &Handle, error: String) -> Result<(), Unanswered> {
-    controller.call(|it| it.lose_cluster(error)).await
+    controller.call(LoseCluster { error }).await
 }
 
 /// Waits, while periods pass without a store: what is to be sent is not kept, and asked for again by those who miss it.
 async fn idle(controller: &Handle, pause: Duration) -> Result<(), Unanswered> {
     let end = Instant::now() + pause;
     while Instant::now() < end {
-        controller.call(|it| it.step_cluster(Vec::new())).await?;
+        controller.call(StepCluster { heard: Vec::new() }).await?;
         sleep(STEP).await;
     }
     Ok(())
@@ -135,7 +144,7 @@ async fn carry(
         if let Some(Arrival::Stream { stored }) = heard.last().map(|it| it.arrival) {
             link.saw(stored);
         }
-        let due = controller.call(|it| it.step_cluster(heard)).await?;
+        let due = controller.call(StepCluster { heard }).await?;
         let sends = !due.is_empty();
         for outgoing in due {
             if let Err(error) = send(controller, joined, &mut link, outgoing).await? {
@@ -144,7 +153,7 @@ async fn carry(
         }
         if sends {
             // A store that is read-only, or full, answers and takes nothing.
-            controller.call(Controller::find_cluster).await?;
+            controller.call(FindCluster).await?;
         }
     }
 }
@@ -184,7 +193,7 @@ async fn send(
                     Ok(fetched) => fetched,
                     Err(error) => break Err(error),
                 };
-                controller.call(|it| it.hear_stored(heard)).await?;
+                controller.call(HearStored { heard }).await?;
                 match next {
                     Some(next) => from = next,
                     None => break Ok(()),

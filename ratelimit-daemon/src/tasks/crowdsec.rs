@@ -13,7 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock,
-    control::{Controller, Handle, Unanswered},
+    control::{
+        Controller, Handle, Unanswered,
+        commands::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
+    },
     crowdsec::{Client, Decisions, PullError, Update, cut},
 };
 
@@ -30,7 +33,7 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 ///
 /// When the controller has stopped.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
-    let mut wish = controller.call(|it| it.crowdsec_wish()).await?;
+    let mut wish = controller.ask(Controller::crowdsec_wish).await?;
     loop {
         let config = wish.borrow_and_update().clone();
         tokio::select! {
@@ -47,7 +50,7 @@ pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Resu
 async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Unanswered {
     let answer = match config {
         Some(config) => poll(controller, &config).await,
-        None => controller.call(Controller::end_crowdsec_bans).await,
+        None => controller.call(EndCrowdsecBans).await,
     };
     match answer {
         Ok(()) => std::future::pending().await,
@@ -64,11 +67,11 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<(), Unanswered> 
     loop {
         let is_due = whole.is_none_or(|at| at.elapsed() >= WHOLE);
         let is_kept = match pull(&client, &mut decisions, is_due).await {
-            Ok(update) => controller.call(|it| it.take_decisions(update)).await?,
+            Ok(update) => controller.call(TakeDecisions { update }).await?,
             Err(error) => {
                 // It may quote what came in place of an answer.
                 let error = cut(&error.to_string(), ERROR_MAX).to_owned();
-                controller.call(|it| it.lose_crowdsec(error)).await?;
+                controller.call(LoseCrowdsec { error }).await?;
                 false
             }
         };

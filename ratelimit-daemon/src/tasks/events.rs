@@ -8,7 +8,7 @@ use tracing::debug;
 use zerocopy::FromBytes;
 
 use crate::{
-    control::{Controller, Handle},
+    control::{Handle, commands::TakeEvents},
     ring::Events,
 };
 
@@ -42,34 +42,13 @@ pub async fn forward_events(
         if told.is_empty() {
             continue;
         }
-        let take = move |controller: &mut Controller| {
-            if !told.drops.is_empty() {
-                controller.state.record_drops(&told.drops);
-            }
-            if told.has_bans {
-                controller.take_missed();
-            }
-        };
-        controller.call(take).await?;
-    }
-}
-
-/// What the ring had.
-#[derive(Default)]
-struct Told {
-    drops: Vec<DropEvent>,
-    has_bans: bool,
-}
-
-impl Told {
-    const fn is_empty(&self) -> bool {
-        self.drops.is_empty() && !self.has_bans
+        controller.call(told).await?;
     }
 }
 
 /// The next events in the ring, [`BATCH`] drops at most.
-fn read(ring: &mut Events) -> Told {
-    let mut told = Told::default();
+fn read(ring: &mut Events) -> TakeEvents {
+    let mut told = TakeEvents::default();
     while told.drops.len() < BATCH
         && let Some(item) = ring.next()
     {

@@ -7,7 +7,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    control::{Controller, Handle},
+    control::{Handle, commands::TendLinks},
     rtnetlink::Watch,
 };
 
@@ -37,7 +37,7 @@ pub async fn keep_attached(
             _ = every.tick() => {}
             changed = changes.next(|_| true) => changed?,
         }
-        controller.call(Controller::tend_links).await?;
+        controller.call(TendLinks).await?;
         sleep(SETTLES).await;
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    control::{Controller, Handle},
+    control::{Handle, commands::Protect},
     protected::{Protected, netlink::is_relevant},
     rtnetlink::{Changes, Watch, messages},
 };
@@ -56,9 +56,7 @@ pub async fn keep_current(
             changed = changed(&changes) => changed?,
         }
         let found = tokio::task::spawn_blocking(Protected::find).await?;
-        controller
-            .call(move |controller: &mut Controller| controller.state.protect(found))
-            .await?;
+        controller.call(Protect { found }).await?;
     }
 }
 

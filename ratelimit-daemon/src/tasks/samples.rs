@@ -10,7 +10,7 @@ use zerocopy::FromBytes;
 
 use crate::{
     clock,
-    control::{Controller, Handle},
+    control::{Controller, Handle, commands::NoteAttacks},
     ring::{Events, Ring},
 };
 
@@ -38,7 +38,7 @@ pub async fn follow(
     let mut ring: Option<Events> = None;
     loop {
         if asked.is_none_or(|asked| asked.elapsed() >= RULES_LAST) {
-            let wanted = controller.call(|it| it.attack_rules()).await?;
+            let wanted = controller.ask(Controller::attack_rules).await?;
             asked = Some(Moment::now());
             if wanted != rules {
                 rules = wanted;
@@ -89,6 +89,5 @@ fn read(ring: &mut Events, detector: &mut Detector) -> Step {
 
 async fn report(controller: &Handle, step: Step, detector: &Detector) -> anyhow::Result<()> {
     let going_on = detector.attacks().cloned().collect();
-    let note = move |it: &mut Controller| it.note_attacks(&step, going_on);
-    Ok(controller.call(note).await?)
+    Ok(controller.call(NoteAttacks { step, going_on }).await?)
 }

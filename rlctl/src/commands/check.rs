@@ -58,8 +58,8 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
         sentences.extend(Circumstances::of_ban(ban).sentences(now));
     }
     let deciding = check.covering.iter().filter(|entry| entry.decides);
-    let by_hand = deciding.filter_map(|entry| Circumstances::of_entry(&entry.entry));
-    sentences.extend(by_hand.flat_map(|by_hand| by_hand.sentences(now)));
+    let runtime = deciding.filter_map(|entry| Circumstances::of_entry(&entry.entry));
+    sentences.extend(runtime.flat_map(|runtime| runtime.sentences(now)));
     sentences.extend(check.protected.as_deref().map(protected));
     sentences.extend(check.limited.iter().map(|it| limited(it, now)));
     sentences.extend(

@@ -35,7 +35,7 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     Ok(Report::new(answer, text))
 }
 
-/// Takes limits set by hand away.
+/// Takes runtime limits away.
 pub fn rm(prefix: Option<&str>, client: &Client) -> Result<Report, Failure> {
     let prefix = prefix.map(prefixes::read_one).transpose()?;
     let answer: Answer<Changed> = client.delete("/v1/limits", &LimitTarget { prefix })?;

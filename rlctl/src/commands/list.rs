@@ -54,7 +54,7 @@ pub fn allows(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     Ok(Report::new(answer, table.to_string()))
 }
 
-/// Lists policies: a line for each of their limits and prefixes, side by side. Of limits set by hand it says until and since
+/// Lists policies: a line for each of their limits and prefixes, side by side. Of runtime limits it says until and since
 /// when, and why.
 pub fn limits(client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<Vec<PolicyView>> = client.get("/v1/limits")?;
@@ -70,16 +70,16 @@ pub fn limits(client: &Client, now: &Zoned) -> Result<Report, Failure> {
 
 fn policy_rows(policy: &PolicyView, table: &mut Table, now: &Zoned) {
     let mode = if policy.observe { "observe" } else { "enforce" };
-    let by_hand = policy.by_hand.as_ref();
-    let (until, left, since) = by_hand.map_or_else(Default::default, |by_hand| {
-        let until = phrase::end(by_hand.until, now);
-        let since = phrase::moment(by_hand.since, now);
-        (until, remaining(by_hand.until, now), since)
+    let runtime = policy.runtime.as_ref();
+    let (until, left, since) = runtime.map_or_else(Default::default, |runtime| {
+        let until = phrase::end(runtime.until, now);
+        let since = phrase::moment(runtime.since, now);
+        (until, remaining(runtime.until, now), since)
     });
-    let reason = by_hand.and_then(|by_hand| by_hand.reason.as_deref());
+    let reason = runtime.and_then(|runtime| runtime.reason.as_deref());
     let author = author(
         &policy.origin,
-        by_hand.map(|by_hand| by_hand.author.as_str()),
+        runtime.map(|runtime| runtime.author.as_str()),
     );
     let first = |text: &str, row| if row == 0 { text } else { "" }.to_owned();
     let limits = policy.limits.iter().map(ToString::to_string);

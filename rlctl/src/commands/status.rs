@@ -3,7 +3,7 @@
 use jiff::Zoned;
 use ratelimit_core::api::{
     AttackView, Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock,
-    LimitsLeftOut, ListView, MapStatus, Outcome, Status, Trouble, Unenforced,
+    ListView, MapStatus, Outcome, Status, SuspendedLimits, Trouble, Unenforced,
 };
 
 use crate::{
@@ -68,7 +68,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     }
     lines.extend(status.troubles.iter().map(|it| trouble(it, now)));
     lines.extend(database(&status.database));
-    lines.extend(status.database.left_out.iter().map(left_out));
+    lines.extend(status.database.suspended.iter().map(suspended));
     if status.observe {
         let dry_run = styled(WARNING, "dry run");
         lines.push(format!(
@@ -181,7 +181,7 @@ fn database(status: &DatabaseStatus) -> Option<String> {
     }
 }
 
-fn left_out(limits: &LimitsLeftOut) -> String {
+fn suspended(limits: &SuspendedLimits) -> String {
     let suspended = styled(BAD, "are suspended");
     let policy = printable(&limits.policy);
     let error = printable(&limits.error);

@@ -120,7 +120,7 @@ fn policies() -> [PolicyView; 2] {
         observe: false,
         ban: None,
         applies_to: AppliesTo::Source,
-        by_hand: None,
+        runtime: None,
         origin: Origin::Config,
     };
     let partner = PolicyView {
@@ -133,7 +133,7 @@ fn policies() -> [PolicyView; 2] {
         observe: true,
         ban: None,
         applies_to: AppliesTo::Source,
-        by_hand: None,
+        runtime: None,
         origin: Origin::Config,
     };
     [default, partner]

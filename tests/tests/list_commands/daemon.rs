@@ -10,7 +10,10 @@ use std::{
 
 use ratelimit_core::config;
 use ratelimit_daemon::{
-    control::{Controller, Handle, Store},
+    control::{
+        Controller, Handle, Store,
+        commands::{DueLists, TakeList},
+    },
     datapath::{Memory, Shared},
     http::{self, ControlApi},
     protected::Protected,
@@ -129,12 +132,10 @@ impl Daemon {
 
     /// Reads the files of lists that are due, as the daemon does each second.
     pub fn read_due(&self) {
-        let due = self
-            .runtime
-            .block_on(self.controller.call(Controller::due_lists));
+        let due = self.runtime.block_on(self.controller.call(DueLists));
         for file in due.unwrap() {
             let reading = file.read();
-            let take = move |controller: &mut Controller| controller.take_list(&file, reading);
+            let take = TakeList { file, reading };
             self.runtime.block_on(self.controller.call(take)).unwrap();
         }
     }

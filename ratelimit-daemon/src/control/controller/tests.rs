@@ -10,7 +10,6 @@ mod detections;
 mod ends;
 mod groups;
 mod history;
-mod left_out;
 mod lists;
 mod lockout;
 mod lost_database;
@@ -22,13 +21,15 @@ mod programs;
 mod reconciliation;
 mod retired;
 mod room;
+mod scans;
 mod sliding_logs;
 mod steps;
+mod suspended;
 mod time;
 mod trials;
 mod unwritten;
 mod used;
-mod walks;
+mod verbs;
 mod watching;
 mod wide;
 
@@ -58,7 +59,7 @@ use ratelimit_core::{
         Source, StateStore,
     },
     detection::Rules,
-    intent::Intent,
+    intent::{Edit, Intent},
     limit::{Algorithm, LimitSpec, LimitUnit},
     prefix::Prefix,
 };
@@ -66,7 +67,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    control::{Sources, Survey, queries},
+    clock,
+    control::{Scanner, Sources, configured_lists::ConfiguredLists, queries},
     datapath::{Entry, Memory, Shared},
     protected::Protected,
 };
@@ -191,7 +193,7 @@ fn an_empty_list_is_not_taken_for_anything() {
 }
 
 #[test]
-fn limits_set_by_hand_hold_over_those_of_the_configuration_until_they_are_removed() {
+fn runtime_limits_hold_over_those_of_the_configuration_until_they_are_removed() {
     let mut lab = Lab::new(config());
     let configured = lab.policy_amount("203.0.113.7");
     lab.limit(Some("203.0.113.0/24"), 77).unwrap();
@@ -274,7 +276,7 @@ impl Controller {
 /// A controller, and the tables that it fills.
 struct Lab {
     controller: Controller,
-    survey: Survey,
+    scanner: Scanner,
     memory: Arc<Mutex<Memory>>,
     config: Config,
     state: TempDir,
@@ -295,7 +297,7 @@ impl Lab {
         let memory = Arc::new(Mutex::new(memory));
         Self {
             controller: controller(&config, &memory, &state, &protected),
-            survey: Survey::new(Arc::new(Shared::from(&memory))),
+            scanner: Scanner::new(Arc::new(Shared::from(&memory))),
             memory,
             config,
             state,

@@ -15,7 +15,7 @@ use crate::{
 
 const _: () = assert!(POLICIES_MAX.is_multiple_of(POLICIES_AT_ONCE));
 
-/// So many entries are asked for one by one, in less time than it takes the kernel to walk through the buckets of all.
+/// So many entries are asked for one by one, in less time than it takes the kernel to scan the buckets of all.
 const ASKED_FOR: usize = 4096;
 /// Of longer lists, so many entries of each family are compared in a turn.
 pub const PART: usize = 8192;
@@ -115,8 +115,8 @@ pub struct Spare {
 pub enum Turn {
     /// It asks for each entry behind this one.
     Asked(Option<Prefix>),
-    /// It walks through so many more entries of this family.
-    Walked(IpFamily, usize),
+    /// It scans so many more entries of this family.
+    Scanning(IpFamily, usize),
     /// A part of the classes and policies is left.
     Spare,
     /// It has ended.
@@ -207,7 +207,7 @@ impl Enforcer {
         Ok(different)
     }
 
-    /// Whether the lists hold each entry as it was written, and as many as these. The kernel would walk through millions of
+    /// Whether the lists hold each entry as it was written, and as many as these. The kernel would scan millions of
     /// buckets to show all of them.
     fn are_all_there(&self) -> Result<bool, DatapathError> {
         for family in IpFamily::ALL {
@@ -229,7 +229,7 @@ impl Enforcer {
         if self.entries.len() <= ASKED_FOR && self.is_counted() {
             Turn::Asked(None)
         } else {
-            Turn::Walked(IpFamily::V4, PART)
+            Turn::Scanning(IpFamily::V4, PART)
         }
     }
 
@@ -256,12 +256,12 @@ impl Enforcer {
                 *turn = last.map_or(Turn::Spare, |last| Turn::Asked(Some(last)));
                 Ok(is_different)
             }
-            Turn::Walked(family, left) => {
+            Turn::Scanning(family, left) => {
                 let (family, left) = (*family, *left);
-                let (is_over, is_different) = self.walk_through_some(family)?;
+                let (is_over, is_different) = self.scan_some(family)?;
                 *turn = match (is_over || left <= AT_ONCE, family) {
-                    (false, _) => Turn::Walked(family, left - AT_ONCE),
-                    (true, IpFamily::V4) => Turn::Walked(IpFamily::V6, PART),
+                    (false, _) => Turn::Scanning(family, left - AT_ONCE),
+                    (true, IpFamily::V4) => Turn::Scanning(IpFamily::V6, PART),
                     (true, IpFamily::V6) => Turn::Spare,
                 };
                 Ok(is_different)
@@ -317,9 +317,9 @@ impl Enforcer {
         Ok((last.filter(|_| entries.next().is_some()), is_different))
     }
 
-    /// Goes on with the walk through a family, and answers whether all of it was seen.
-    fn walk_through_some(&mut self, family: IpFamily) -> Result<(bool, bool), DatapathError> {
-        // The kernel would walk through millions of buckets.
+    /// Goes on with the scan of a family, and answers whether all of it was seen.
+    fn scan_some(&mut self, family: IpFamily) -> Result<(bool, bool), DatapathError> {
+        // The kernel would scan millions of buckets.
         if self.count(family) == 0 && self.datapath.count_entries(family) == Some(0) {
             return Ok((true, false));
         }
@@ -329,14 +329,14 @@ impl Enforcer {
             is_different |= held.copied().map(Entry::both) != Some(entry)
                 || !GuardCounts::admit(prefix, &*self.datapath);
         };
-        let place = &self.walks[family as usize];
+        let place = &self.scans[family as usize];
         let next = self.datapath.some_entries(family, place, AT_ONCE, visit)?;
         let is_over = next.is_front();
-        self.walks[family as usize] = next;
+        self.scans[family as usize] = next;
         Ok((is_over, is_different))
     }
 
-    /// Whether the kernel says how many entries there are: then a walk through them misses none.
+    /// Whether the kernel says how many entries there are: then a scan of them misses none.
     #[must_use]
     pub fn is_counted(&self) -> bool {
         let mut families = IpFamily::ALL.into_iter();

@@ -320,7 +320,7 @@ fn deciding_end(covering: &[Covering]) -> Option<Timestamp> {
     match &deciding.entry {
         Entry::Allow(allow) => allow.until,
         Entry::Ban(ban) => ban.until,
-        Entry::Policy { by_hand, .. } => by_hand.as_ref()?.until,
+        Entry::Policy { runtime, .. } => runtime.as_ref()?.until,
     }
 }
 

@@ -62,7 +62,7 @@ pub(in crate::control) fn covering(
 
 fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry {
     Entry::Policy {
-        by_hand: views::by_hand_of(state, &policy),
+        runtime: views::runtime_of(state, &policy),
         policy,
         prefix,
     }

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use ratelimit_core::{
-    api::{ExemptEntries, ListView},
-    intent::list::List,
-    lists::Action,
-};
+use ratelimit_core::api::{ExemptEntries, ListView};
 
 use crate::{
     clock,
@@ -52,17 +48,9 @@ fn view(state: &State, files: &ListFiles, name: Arc<str>) -> ListView {
         read: file.read,
         errors: file.errors,
         error: file.error,
-        exempt: list.map_or_else(ExemptEntries::default, |list| exempt(state, list)),
+        exempt: list.map_or_else(ExemptEntries::default, |list| {
+            state.protection.exempt_of(list)
+        }),
         name,
-    }
-}
-
-/// The entries of a list that ban, and stop at what is protected.
-pub fn exempt(state: &State, list: &List) -> ExemptEntries {
-    match list.action {
-        Action::Ban => state
-            .protection
-            .exempt(list.entries(), |entry| entry.prefix),
-        Action::Allow => ExemptEntries::default(),
     }
 }

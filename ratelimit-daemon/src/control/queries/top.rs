@@ -1,6 +1,6 @@
 //! `rlctl top`: the sources, and the wider prefixes with limits of their own, that are busy at this moment.
 //!
-//! The tables are walked through beside the controller (`survey.rs`), which is only asked for the policies.
+//! The tables are scanned beside the controller (`scanner.rs`), which is only asked for the policies.
 
 mod compact;
 mod refused;
@@ -22,7 +22,6 @@ use super::{
 use crate::{
     clock,
     control::{
-        controller::Controller,
         handle::{Handle, Unanswered},
         state::State,
     },
@@ -48,31 +47,29 @@ async fn find(
     controller: &Handle,
     count: usize,
 ) -> Result<Result<Vec<TopSource>, DatapathError>, Unanswered> {
-    let read = controller.walk(move |survey| WhoWasRefused::read(&*survey.tables, count));
+    let read = controller.scan(move |scanner| WhoWasRefused::read(&*scanner.tables, count));
     let mut refused = match read.await? {
         Ok(refused) => refused,
         Err(error) => return Ok(Err(error)),
     };
     for sources in refused.most.chunks(ASKED_AT_ONCE) {
         let sources = sources.to_vec();
-        let ask = move |controller: &mut Controller| policies_of(&controller.state, &sources);
-        refused.policies.extend(controller.call(ask).await?);
+        let policies = controller.ask(move |controller| policies_of(&controller.state, &sources));
+        refused.policies.extend(policies.await?);
     }
-    let view = controller
-        .call(|controller| view(&controller.state))
-        .await?;
+    let view = controller.ask(|controller| view(&controller.state)).await?;
     let before = Arc::clone(&view.policies);
-    let walk = controller.walk(move |survey| {
-        Walk {
-            tables: &*survey.tables,
+    let scan = controller.scan(move |scanner| {
+        Scan {
+            tables: &*scanner.tables,
             view: &view,
             refused: &refused,
             now: clock::now(),
         }
         .busiest(count)
     });
-    let mut busiest = walk.await?;
-    let after = controller.call(|controller| Arc::clone(&controller.state.policies));
+    let mut busiest = scan.await?;
+    let after = controller.ask(|controller| Arc::clone(&controller.state.policies));
     let after = after.await?;
     if let Ok(busiest) = &mut busiest
         && !Arc::ptr_eq(&before, &after)
@@ -91,14 +88,14 @@ fn is_same(name: &str, before: &Policies, after: &Policies) -> bool {
     policy(before) == policy(after)
 }
 
-/// What is intended, as far as a walk has to know it.
+/// What is intended, as far as a scan has to know it.
 #[derive(Clone, Debug)]
 pub(in crate::control) struct View {
     policies: Arc<Policies>,
     telling: Telling,
 }
 
-/// What a walk has to know.
+/// What a scan has to know.
 pub(in crate::control) fn view(state: &State) -> View {
     View {
         policies: Arc::clone(&state.policies),
@@ -117,8 +114,8 @@ pub(in crate::control) fn policies_of(state: &State, sources: &[IpAddr]) -> Vec<
     sources.iter().map(index).collect()
 }
 
-/// A walk that looks for the busiest sources.
-pub(in crate::control) struct Walk<'a> {
+/// A scan that looks for the busiest sources.
+pub(in crate::control) struct Scan<'a> {
     tables: &'a dyn SourceTables,
     view: &'a View,
     refused: &'a WhoWasRefused,
@@ -139,7 +136,7 @@ struct Busy<'a> {
     refused_packets: u64,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Scan<'a> {
     /// So many of the busiest sources, the busiest first.
     fn busiest(&self, count: usize) -> Result<Vec<TopSource>, DatapathError> {
         let mut busy = if self.tables.is_compact() {

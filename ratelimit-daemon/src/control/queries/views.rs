@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use ratelimit_common::detected::Tally;
 use ratelimit_core::{
     api::{
-        Allow, AppliesTo, Ban, ByHand, ClassView, DamagedDatabase, DatabaseStatus, MapStatus,
-        Origin, PolicyView, Refused, StatsRow, Status,
+        Allow, AppliesTo, Ban, ClassView, DamagedDatabase, DatabaseStatus, MapStatus, Origin,
+        PolicyView, Refused, RuntimeEntry, StatsRow, Status,
     },
     class::Class,
     config::OnStop,
@@ -20,14 +20,15 @@ use super::{export, new_sources};
 use crate::{
     clock,
     control::{
+        commands::LookAtLinks,
         controller::{Controller, Reloads},
         feeds::detected::Detections,
         handle::{Handle, Unanswered},
         reconcile::Reconciliation,
         reserve::Filling,
+        scanner::Sources,
         state::State,
         store::Found,
-        survey::Sources,
         term,
     },
     datapath::{CounterRow, DatapathError, Totals},
@@ -66,20 +67,21 @@ pub struct Snapshot {
 ///
 /// When the controller has stopped.
 pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
-    let policies = |controller: &mut Controller| {
-        controller.look_at_links();
+    controller.call(LookAtLinks).await?;
+    let policies = |controller: &Controller| {
         let is_compact = is_compact(&controller.state);
         is_compact.then(|| Arc::clone(&controller.state.policies))
     };
-    let slots = match controller.call(policies).await? {
+    let slots = match controller.ask(policies).await? {
         Some(policies) => {
-            let count = controller.walk(move |survey| survey.count_slots(&policies));
+            let count = controller.scan(move |scanner| scanner.count_slots(&policies));
             count.await?.ok()
         }
         None => None,
     };
-    let status = move |controller: &mut Controller| controller.status_with(slots);
-    controller.call(status).await
+    controller
+        .ask(move |controller| controller.status_with(slots))
+        .await
 }
 
 /// The bans, in the order of their prefixes and origins. The controller is asked for them part by part: those that are there all
@@ -92,10 +94,9 @@ pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> 
     let mut bans = Vec::new();
     let mut behind = None;
     loop {
-        let part = move |controller: &mut Controller| {
-            export::some_bans(&controller.state, behind.as_ref())
-        };
-        let part = controller.call(part).await?;
+        let part =
+            controller.ask(move |controller| export::some_bans(&controller.state, behind.as_ref()));
+        let part = part.await?;
         let Some((prefix, origin, _)) = part.last() else {
             return Ok(bans);
         };
@@ -111,16 +112,15 @@ pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> 
 ///
 /// When the controller has stopped.
 pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Unanswered> {
-    let policies = controller.call(|controller| {
-        controller.look_at_links();
-        Arc::clone(&controller.state.policies)
-    });
+    controller.call(LookAtLinks).await?;
+    let policies = controller.ask(|controller| Arc::clone(&controller.state.policies));
     let policies = policies.await?;
-    let count = controller.walk(move |survey| survey.count_sources(&policies));
+    let count = controller.scan(move |scanner| scanner.count_sources(&policies));
     match count.await? {
         Ok(sources) => {
-            let snapshot = move |controller: &mut Controller| controller.snapshot(sources);
-            controller.call(snapshot).await
+            controller
+                .ask(move |controller| controller.snapshot(sources))
+                .await
         }
         Err(error) => Ok(Err(error.into())),
     }
@@ -150,7 +150,7 @@ fn database(state: &State) -> DatabaseStatus {
     DatabaseStatus {
         damaged,
         aside: state.store.count_aside(),
-        left_out: state.intent.limits_left_out(),
+        suspended: state.intent.suspended_limits(),
     }
 }
 
@@ -165,14 +165,14 @@ pub fn bans(state: &State) -> Vec<Ban> {
         .collect()
 }
 
-/// The allow list: that of the configuration, and what was added by hand.
+/// The allow list: that of the configuration, and what was added at runtime.
 #[must_use]
 pub fn allows(state: &State) -> Vec<Allow> {
     let now = clock::now();
     let allows = state.intent.allows();
     let lasts = |prefix: &Prefix| allows.get(prefix).is_some_and(|row| row.until > now);
-    let by_hand = allows.iter().filter(|(prefix, _)| lasts(prefix));
-    let by_hand = by_hand.map(|(prefix, row)| allow(*prefix, row));
+    let runtime = allows.iter().filter(|(prefix, _)| lasts(prefix));
+    let runtime = runtime.map(|(prefix, row)| allow(*prefix, row));
     let configured = state.intent.config.allow.iter();
     let configured = configured.filter(|prefix| !lasts(prefix));
     let configured = configured.map(|prefix| Allow {
@@ -183,7 +183,7 @@ pub fn allows(state: &State) -> Vec<Allow> {
         author: None,
         origin: Origin::Config,
     });
-    let mut allows: Vec<Allow> = by_hand.chain(configured).collect();
+    let mut allows: Vec<Allow> = runtime.chain(configured).collect();
     allows.sort_by_key(|allow| allow.prefix);
     allows
 }
@@ -214,8 +214,8 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
     wanted
         .into_iter()
         .map(|policy| {
-            let by_hand = by_hand_of(state, &policy.name);
-            let manual = by_hand.is_some();
+            let runtime = runtime_of(state, &policy.name);
+            let manual = runtime.is_some();
             let configured = state.intent.config.policies.get(&policy.name);
             let own = policy.name.parse().ok().filter(|_| manual);
             let detected = is_detected(&policy.name);
@@ -229,7 +229,7 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                 observe: policy.observe,
                 ban: policy.ban,
                 applies_to: applies_to(policy.role),
-                by_hand,
+                runtime,
                 origin: if detected {
                     Origin::Detected
                 } else if manual {
@@ -243,13 +243,13 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
         .collect()
 }
 
-/// Who set the limits of a policy by hand; `None` where nobody did.
-pub(in crate::control) fn by_hand_of(state: &State, policy: &str) -> Option<ByHand> {
+/// Who set the limits of a policy at runtime; `None` where nobody did.
+pub(in crate::control) fn runtime_of(state: &State, policy: &str) -> Option<RuntimeEntry> {
     let target = match policy {
         DEFAULT => None,
         name => Some(name.parse().ok()?),
     };
-    state.intent.limits_of(target).map(by_hand)
+    state.intent.limits_of(target).map(runtime)
 }
 
 /// The counters, a row for each verdict that was ever given.
@@ -408,7 +408,7 @@ pub(in crate::control) fn ban(prefix: Prefix, origin: &Origin, row: &BanRow) -> 
     }
 }
 
-/// An allow that was set by hand, as it is told.
+/// A runtime allow, as it is told.
 pub(in crate::control) fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
     Allow {
         prefix,
@@ -420,9 +420,9 @@ pub(in crate::control) fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
     }
 }
 
-/// What is told of limits that were set by hand.
-pub(in crate::control) fn by_hand(row: &LimitRow) -> ByHand {
-    ByHand {
+/// What is told of runtime limits.
+pub(in crate::control) fn runtime(row: &LimitRow) -> RuntimeEntry {
+    RuntimeEntry {
         until: term::told(row.until),
         since: row.since,
         reason: row.reason.clone(),

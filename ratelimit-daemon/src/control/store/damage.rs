@@ -223,7 +223,7 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
             Ok(())
         });
     }
-    edits.extend(set_by_hand(&connection, timekeeper.as_ref()));
+    edits.extend(set_at_runtime(&connection, timekeeper.as_ref()));
     let mut history = Vec::new();
     sound(&connection, HISTORY, |row| {
         history.push(read_history(row)?);
@@ -237,7 +237,7 @@ fn sound_rows(file: &Path, boot: &str) -> anyhow::Result<SoundRows> {
 }
 
 /// The allows and limits that are sound. Without the clock only those that do not end: the kernel may know the other allows.
-fn set_by_hand(connection: &Connection, timekeeper: Option<&Timekeeper>) -> Vec<Edit> {
+fn set_at_runtime(connection: &Connection, timekeeper: Option<&Timekeeper>) -> Vec<Edit> {
     let mut edits = Vec::new();
     // Told by the tables: of a damaged file the version may be wrong.
     let mut queries = [super::ALLOWS, super::LIMITS].into_iter();

@@ -52,8 +52,8 @@ const TABLES: &str = "
     ) STRICT;
 ";
 
-/// What was set by hand, beside bans.
-const TABLES_BY_HAND: &str = "
+/// What was set at runtime, beside bans.
+const RUNTIME_TABLES: &str = "
     CREATE TABLE allow (
         prefix BLOB PRIMARY KEY NOT NULL,
         until_ns INTEGER,
@@ -122,7 +122,7 @@ pub fn prepare(connection: &mut Connection) -> anyhow::Result<()> {
 
 fn make(connection: &Connection) -> anyhow::Result<()> {
     connection.execute_batch(TABLES)?;
-    connection.execute_batch(TABLES_BY_HAND)?;
+    connection.execute_batch(RUNTIME_TABLES)?;
     Ok(connection.execute_batch(super::lists::TABLES)?)
 }
 

@@ -26,7 +26,7 @@ impl<'a> Circumstances<'a> {
         }
     }
 
-    /// Those of an allow, or of the limits of a policy; `None` where nobody set them by hand.
+    /// Those of an allow, or of the limits of a policy; `None` where nobody set them at runtime.
     pub fn of_entry(entry: &'a Entry) -> Option<Self> {
         match entry {
             Entry::Allow(allow) if allow.origin == Origin::Manual => Some(Self {
@@ -36,12 +36,12 @@ impl<'a> Circumstances<'a> {
                 since: allow.since?,
                 reason: allow.reason.as_deref(),
             }),
-            Entry::Policy { by_hand, .. } => by_hand.as_ref().map(|by_hand| Self {
+            Entry::Policy { runtime, .. } => runtime.as_ref().map(|runtime| Self {
                 done: "limited",
-                author: printable(&by_hand.author),
-                until: by_hand.until,
-                since: by_hand.since,
-                reason: by_hand.reason.as_deref(),
+                author: printable(&runtime.author),
+                until: runtime.until,
+                since: runtime.since,
+                reason: runtime.reason.as_deref(),
             }),
             Entry::Allow(_) | Entry::Ban(_) => None,
         }
@@ -67,7 +67,7 @@ impl<'a> Circumstances<'a> {
     }
 }
 
-/// `, allowed by root, until 14:32:07: monitoring` of what was set by hand, else nothing.
+/// `, allowed by root, until 14:32:07: monitoring` of what was set at runtime, else nothing.
 pub fn aside(entry: &Entry, now: &Zoned) -> String {
     let Some(entry) = Circumstances::of_entry(entry) else {
         return String::new();

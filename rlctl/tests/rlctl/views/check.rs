@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ratelimit_core::{
     api::{
-        Allow, ByHand, Check, ClassVerdict, Covering, Dropped, Entry, Event, LimitState, Origin,
-        What, WiderLimits,
+        Allow, Check, ClassVerdict, Covering, Dropped, Entry, Event, LimitState, Origin,
+        RuntimeEntry, What, WiderLimits,
     },
     class::Match,
     limit::{Algorithm, LimitSpec, LimitUnit},
@@ -31,7 +31,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     let policy = |prefix: Option<&str>| Entry::Policy {
         policy: "partner".to_owned(),
         prefix: prefix.map(|prefix| prefix.parse().unwrap()),
-        by_hand: None,
+        runtime: None,
     };
     let covering = vec![
         entry(Entry::Ban(ban.clone()), true),
@@ -237,7 +237,7 @@ fn check_tells_who_allowed_an_address_and_who_set_the_limits_beneath() {
     let limits = Entry::Policy {
         policy: "192.0.2.0/24".to_owned(),
         prefix: Some(prefix),
-        by_hand: Some(ByHand {
+        runtime: Some(RuntimeEntry {
             until: None,
             since,
             reason: None,

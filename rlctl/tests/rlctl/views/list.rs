@@ -1,6 +1,6 @@
 //! What `rlctl list` prints.
 
-use ratelimit_core::api::{Allow, ByHand, Origin, PolicyView};
+use ratelimit_core::api::{Allow, Origin, PolicyView, RuntimeEntry};
 
 use super::{ban, check_view, policies};
 use crate::{Expected, check, daemon::answers, moment};
@@ -70,7 +70,7 @@ fn list_allows_and_allow_list_show_the_same() {
 fn list_limits_shows_prefixes_and_limits_side_by_side() {
     let ((since, since_told), (until, until_told)) = (moment(-1), moment(1));
     let [default, partner] = policies();
-    let by_hand = |until, reason: Option<&str>| ByHand {
+    let runtime = |until, reason: Option<&str>| RuntimeEntry {
         until,
         since,
         reason: reason.map(str::to_owned),
@@ -79,14 +79,14 @@ fn list_limits_shows_prefixes_and_limits_side_by_side() {
     let policies = [
         default,
         PolicyView {
-            by_hand: Some(by_hand(Some(until), Some("crawler"))),
+            runtime: Some(runtime(Some(until), Some("crawler"))),
             origin: Origin::Manual,
             ..partner.clone()
         },
         PolicyView {
             name: "192.0.2.1".to_owned(),
             prefixes: vec!["192.0.2.1".parse().unwrap()],
-            by_hand: Some(by_hand(None, None)),
+            runtime: Some(runtime(None, None)),
             origin: Origin::Manual,
             ..partner
         },

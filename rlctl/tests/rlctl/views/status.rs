@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ratelimit_core::{
     api::{
-        ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus, LimitsLeftOut,
-        Status,
+        ClassView, ClockStatus, CrowdsecStatus, DamagedDatabase, DatabaseStatus, Status,
+        SuspendedLimits,
     },
     config::ClockWish,
 };
@@ -111,7 +111,7 @@ MAP  ENTRIES  CAPACITY  FULL  MEMORY"
         DatabaseStatus {
             damaged: Some(damaged),
             aside: 1,
-            left_out: vec![],
+            suspended: vec![],
         },
         "the database was damaged at the start: it is empty
 it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound of it holds, and every ban and allow of the kernel",
@@ -120,17 +120,17 @@ it lies in /var/lib/ratelimit/state.db.damaged-20260302T142207Z; what is sound o
         DatabaseStatus {
             damaged: None,
             aside: 2,
-            left_out: vec![],
+            suspended: vec![],
         },
         "2 damaged databases of earlier starts beside the database",
     );
-    let left_out = LimitsLeftOut {
+    let suspended = SuspendedLimits {
         policy: "10.0.0.0/8".to_owned(),
         error: "there are too many".to_owned(),
     };
     check_database(
         DatabaseStatus {
-            left_out: vec![left_out],
+            suspended: vec![suspended],
             ..DatabaseStatus::default()
         },
         "runtime limits of 10.0.0.0/8 are suspended: there are too many",

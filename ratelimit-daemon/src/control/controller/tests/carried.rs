@@ -286,7 +286,7 @@ fn limits_of_a_prefix_have_the_state_of_the_policy_around_it_and_give_it_back() 
 }
 
 #[test]
-fn a_reload_says_which_limits_by_hand_lose_the_state_of_the_policy_around_them() {
+fn a_reload_says_which_runtime_limits_lose_the_state_of_the_policy_around_them() {
     let mut lab = Lab::new(config());
     lab.limit(NET, 7).unwrap();
     lab.limit(Some("203.0.113.7"), 7).unwrap();
@@ -295,7 +295,7 @@ fn a_reload_says_which_limits_by_hand_lose_the_state_of_the_policy_around_them()
     let spec = LimitSpec::new(10, LimitUnit::Packets, minute, Algorithm::FixedWindow).unwrap();
     other.default_policy.limits = vec![spec];
     let changes = lab.replace(other).unwrap();
-    let by_hand = changes.iter().filter(|line| line.starts_with("limits of "));
+    let runtime = changes.iter().filter(|line| line.starts_with("limits of "));
     let expected = ["limits of 192.0.2.0/24: what its sources have used starts anew"];
-    assert_eq!(by_hand.collect::<Vec<_>>(), expected);
+    assert_eq!(runtime.collect::<Vec<_>>(), expected);
 }

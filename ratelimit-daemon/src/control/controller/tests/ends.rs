@@ -1,8 +1,8 @@
-//! Allows and limits set by hand end as bans do.
+//! Allows and runtime limits end as bans do.
 
 use proptest::prelude::*;
 use ratelimit_core::{
-    api::{Allow, ByHand, Entry, What},
+    api::{Allow, Entry, RuntimeEntry, What},
     intent::{AllowRow, BanRow, Edit, FOREVER, LimitRow, Offence},
 };
 use rusqlite::Connection;
@@ -25,7 +25,7 @@ fn at_the_end_of_an_allow_the_ban_beneath_it_takes_effect() {
     end_soon(&mut lab);
     assert!(lab.is_banned("192.0.2.1"));
     assert_eq!(lab.entries()[&prefix("192.0.2.1")].allowed_until(), None);
-    assert!(by_hand(&lab).is_empty());
+    assert!(runtime(&lab).is_empty());
     assert_eq!(lab.controller.state.store.allows().unwrap(), []);
     let last = lab
         .controller
@@ -172,7 +172,7 @@ fn a_restart_keeps_ends_reasons_and_authors() {
     allow(&mut lab, "192.0.2.2", None).unwrap();
     limit_for(&mut lab, None, 77, Some(LATER)).unwrap();
     limit_for(&mut lab, Some("192.0.2.0/24"), 78, None).unwrap();
-    let told = |lab: &Lab| (by_hand(lab), limits_by_hand(lab));
+    let told = |lab: &Lab| (runtime(lab), runtime_limits(lab));
     let ends = |lab: &Lab| {
         let (allows, limits) = (
             lab.controller.state.intent.allows(),
@@ -196,12 +196,12 @@ fn a_restart_keeps_ends_reasons_and_authors() {
     assert_eq!((before.0[1].until, before.1[1].until), (None, None));
     lab.restart();
     assert_eq!(ends(&lab), ends_before);
-    let timeless = |(allows, limits): (Vec<Allow>, Vec<ByHand>)| {
+    let timeless = |(allows, limits): (Vec<Allow>, Vec<RuntimeEntry>)| {
         let allows = allows.into_iter().map(|allow| Allow {
             until: None,
             ..allow
         });
-        let limits = limits.into_iter().map(|limits| ByHand {
+        let limits = limits.into_iter().map(|limits| RuntimeEntry {
             until: None,
             ..limits
         });
@@ -226,7 +226,7 @@ fn what_is_set_last_holds_also_in_place_of_a_longer_time() {
             assert_eq!(changed.updated, updated);
         }
         end_soon(&mut lab);
-        let left = (by_hand(&lab).len(), limits_by_hand(&lab).len());
+        let left = (runtime(&lab).len(), runtime_limits(&lab).len());
         assert_eq!(left == (1, 1), is_kept, "{first:?}, {then:?}: {left:?}");
     }
 }
@@ -249,7 +249,7 @@ fn an_odd_time_is_refused_as_that_of_a_ban() {
             assert_eq!(refused.hint, Some(own(hint)));
         }
     }
-    assert!(by_hand(&lab).is_empty() && limits_by_hand(&lab).is_empty());
+    assert!(runtime(&lab).is_empty() && runtime_limits(&lab).is_empty());
 }
 
 #[test]
@@ -262,9 +262,9 @@ fn check_tells_who_allowed_and_who_set_limits() {
     let [
         Entry::Allow(allow),
         Entry::Policy {
-            by_hand: Some(set), ..
+            runtime: Some(set), ..
         },
-        Entry::Policy { by_hand: None, .. },
+        Entry::Policy { runtime: None, .. },
     ] = &entries[..]
     else {
         panic!("{entries:?}");
@@ -376,17 +376,17 @@ fn limit_for(
     lab.controller.set_limits(request, "alice")
 }
 
-/// The allows that were set by hand.
-fn by_hand(lab: &Lab) -> Vec<Allow> {
+/// The runtime allows.
+fn runtime(lab: &Lab) -> Vec<Allow> {
     let allows = queries::views::allows(&lab.controller.state).into_iter();
     allows
         .filter(|allow| allow.origin == Origin::Manual)
         .collect()
 }
 
-fn limits_by_hand(lab: &Lab) -> Vec<ByHand> {
+fn runtime_limits(lab: &Lab) -> Vec<RuntimeEntry> {
     let limits = queries::views::limits(&lab.controller.state).into_iter();
-    limits.filter_map(|policy| policy.by_hand).collect()
+    limits.filter_map(|policy| policy.runtime).collect()
 }
 
 fn ban_row(until: Instant) -> BanRow {

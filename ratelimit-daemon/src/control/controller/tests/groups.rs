@@ -4,7 +4,7 @@ use ratelimit_core::intent::{BanRow, FOREVER};
 use rusqlite::Connection;
 
 use super::*;
-use crate::control::{Handle, Unanswered};
+use crate::control::{Handle, Unanswered, commands::Command};
 
 #[test]
 fn changes_of_a_group_are_kept_by_one_commit() {
@@ -128,7 +128,7 @@ impl Lab {
         let answers = runtime.unwrap().block_on(async {
             let (go, wait) = std::sync::mpsc::channel::<()>();
             let own = handle.clone();
-            let other = tokio::spawn(async move { own.call(move |_| wait.recv().unwrap()).await });
+            let other = tokio::spawn(async move { own.ask(move |_| wait.recv().unwrap()).await });
             tokio::task::yield_now().await;
             let mut bans: Vec<_> = (1..=count)
                 .map(|number| tokio::spawn(ban(handle.clone(), number)))
@@ -166,8 +166,18 @@ async fn ban(handle: Handle, number: u8) -> Answer {
     };
     let prefix = prefix(&format!("192.0.2.{number}"));
     let edit = Edit::Ban(prefix, Origin::Manual, Some(row));
-    let request = move |controller: &mut Controller| controller.state.edit(&[edit]).map(drop);
-    let (answer, unkept) = handle.call_grouped(request).await?;
+    let (answer, unkept) = handle.call_grouped(Change(edit)).await?;
     answer.unwrap();
     Ok(unkept)
+}
+
+/// A command that makes one edit.
+struct Change(Edit);
+
+impl Command for Change {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        controller.state.edit([self.0])
+    }
 }

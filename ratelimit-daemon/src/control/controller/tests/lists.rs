@@ -42,7 +42,7 @@ fn a_list_bans_and_is_replaced_as_a_whole() {
 }
 
 #[test]
-fn allow_beats_ban_and_a_list_takes_no_ban_by_hand_away() {
+fn allow_beats_ban_and_a_list_takes_no_manual_ban_away() {
     let mut lab = Lab::new(config());
     lab.ban(&["192.0.2.1"], None).unwrap();
     lab.import_list("bad", "192.0.2.0/24\n192.0.2.1\n203.0.113.9\n");

@@ -8,7 +8,7 @@ use ratelimit_core::lists::Action;
 use super::*;
 
 #[test]
-fn bans_of_a_list_end_when_the_list_is_read_again_without_them_and_bans_by_hand_stay() {
+fn bans_of_a_list_end_when_the_list_is_read_again_without_them_and_manual_bans_stay() {
     let files = tempfile::tempdir().unwrap();
     let file = files.path().join("drop");
     fs::write(
@@ -31,7 +31,7 @@ fn bans_of_a_list_end_when_the_list_is_read_again_without_them_and_bans_by_hand_
         lab.controller.tick();
         assert!(lab.is_banned("192.0.2.2") && lab.is_banned("2001:db8::/48"));
         assert_eq!(
-            lab.by_hand(),
+            lab.runtime(),
             ["192.0.2.8", "192.0.2.9", "198.51.100.7", "2001:db8:1::/64"]
         );
         assert_eq!(
@@ -46,7 +46,7 @@ fn bans_of_a_list_end_when_the_list_is_read_again_without_them_and_bans_by_hand_
     fs::write(&file, "192.0.2.1\n").unwrap();
     lab.controller.reload_lists();
     assert_eq!(
-        lab.by_hand(),
+        lab.runtime(),
         ["192.0.2.8", "192.0.2.9", "198.51.100.7", "2001:db8:1::/64"]
     );
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("198.51.100.7"));
@@ -67,7 +67,7 @@ fn what_a_file_says_at_the_start_is_of_its_list_at_once() {
     fs::write(&file, "192.0.2.1\n").unwrap();
     lab.lose_database();
     lab.controller.tick();
-    assert_eq!(lab.by_hand(), [""; 0]);
+    assert_eq!(lab.runtime(), [""; 0]);
     assert!(lab.is_banned("192.0.2.1") && !lab.is_banned("192.0.2.2"));
     assert_eq!(
         lab.entries()[&prefix("192.0.2.1")],
@@ -90,7 +90,7 @@ fn bans_of_crowdsec_hold_until_it_answers_and_those_by_hand_go_on() {
             .iter()
             .all(|it| lab.is_banned(it))
     );
-    assert_eq!(lab.by_hand(), ["192.0.2.1"]);
+    assert_eq!(lab.runtime(), ["192.0.2.1"]);
     lab.take(&[("192.0.2.3", Some(600))], true);
     lab.controller.tick();
     assert!(lab.is_banned("192.0.2.1") && lab.is_banned("192.0.2.3"));
@@ -121,13 +121,13 @@ fn allows_of_a_list_end_when_the_list_is_read_again_without_them_and_those_by_ha
         lab.controller.allow(request, "root").unwrap();
     }
     lab.ban(&["192.0.2.0/24"], None).unwrap();
-    let by_hand = ["192.0.2.10", "192.0.2.8", "192.0.2.9"];
-    assert_eq!(lab.allowed_by_hand(), by_hand);
+    let runtime = ["192.0.2.10", "192.0.2.8", "192.0.2.9"];
+    assert_eq!(lab.allowed_at_runtime(), runtime);
     fs::remove_file(&file).unwrap();
     for _ in 0..2 {
         lab.lose_database();
         lab.controller.tick();
-        assert_eq!(lab.allowed_by_hand(), by_hand);
+        assert_eq!(lab.allowed_at_runtime(), runtime);
         assert_eq!(
             lab.lists(),
             [("[kept allows]".into(), 2), ("drop".into(), 0)]
@@ -136,7 +136,7 @@ fn allows_of_a_list_end_when_the_list_is_read_again_without_them_and_those_by_ha
     }
     fs::write(&file, "2001:db8::/48\n").unwrap();
     lab.controller.reload_lists();
-    assert_eq!(lab.allowed_by_hand(), by_hand);
+    assert_eq!(lab.allowed_at_runtime(), runtime);
     assert!(!lab.is_allowed("192.0.2.1") && lab.is_allowed("2001:db8::/48"));
     assert!(lab.is_allowed("192.0.2.8") && lab.is_allowed("192.0.2.9"));
     lab.restart();
@@ -155,12 +155,12 @@ fn lists_that_were_imported_come_back_as_they_were_also_after_a_reboot() {
         name: "gone".into(),
     };
     lab.controller.remove_list(target, "root").unwrap();
-    let (held, known, bans) = (lab.entries(), lab.controller.lists(), lab.by_hand());
+    let (held, known, bans) = (lab.entries(), lab.controller.lists(), lab.runtime());
     lab.lose_database();
     assert_eq!(lab.entries(), held);
     assert_eq!(lab.controller.lists(), known);
     // The kernel told it of the longest alone.
-    assert_eq!(lab.by_hand(), ["192.0.2.3"]);
+    assert_eq!(lab.runtime(), ["192.0.2.3"]);
     assert_eq!(bans, ["192.0.2.2", "192.0.2.3"]);
     let check = lab.controller.check("192.0.2.1".parse().unwrap()).unwrap();
     assert_eq!(check.ban.unwrap().reason.as_deref(), Some("scan"));
@@ -197,14 +197,14 @@ impl Lab {
     }
 
     /// The bans that are of no list.
-    fn by_hand(&self) -> Vec<String> {
+    fn runtime(&self) -> Vec<String> {
         let bans = queries::views::bans(&self.controller.state).into_iter();
         bans.map(|ban| ban.prefix.to_string()).collect()
     }
 }
 
 impl Lab {
-    fn allowed_by_hand(&self) -> Vec<String> {
+    fn allowed_at_runtime(&self) -> Vec<String> {
         let allows = queries::views::allows(&self.controller.state).into_iter();
         let mut allows: Vec<String> = allows.map(|allow| allow.prefix.to_string()).collect();
         allows.sort();

@@ -127,12 +127,12 @@ fn a_file_that_is_damaged_is_still_the_last_word() {
 
 #[test]
 fn it_ends_also_where_that_cannot_be_written_down() {
-    let by_hand: fn(&mut Lab) = |lab| assert_eq!(lab.pass_all(false, None).unwrap(), None);
+    let runtime: fn(&mut Lab) = |lab| assert_eq!(lab.pass_all(false, None).unwrap(), None);
     let by_its_time: fn(&mut Lab) = |lab| {
         thread::sleep(Duration::from_millis(20));
         lab.controller.tick();
     };
-    for (seconds, end) in [(None, by_hand), (Some(0.01), by_its_time)] {
+    for (seconds, end) in [(None, runtime), (Some(0.01), by_its_time)] {
         let mut lab = Lab::new(config());
         lab.pass_all(true, seconds).unwrap();
         let file = lab.state.path().join("pass-all.json");

@@ -29,7 +29,7 @@ fn the_automatic_ban_that_ends_soonest_gives_way_to_a_new_one() {
 }
 
 #[test]
-fn bans_by_hand_find_a_tenth_free_and_then_automatic_bans_give_way() {
+fn manual_bans_find_a_tenth_free_and_then_automatic_bans_give_way() {
     let mut lab = full_of(&[(Origin::Detected, 50), (Origin::Manual, 30)]);
     // Of 20 entries, 18 are for all: 2 are left.
     for number in 1..=2 {

@@ -6,7 +6,7 @@ use super::*;
 use crate::control::kernel::sizes;
 
 #[test]
-fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_by_hand() {
+fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_at_runtime() {
     let mut config = config();
     assert_eq!(room(&Lab::new(config.clone())), LogSize::NONE);
     config.default_policy.limits = vec![log(3), limit(9)];
@@ -14,7 +14,7 @@ fn room_is_made_for_the_longest_log_of_the_configuration_and_of_those_set_by_han
     assert_eq!(room(&lab), LogSize { times: 3, logs: 64 });
     lab.set_log(Some("192.0.2.0/24"), 7).unwrap();
     assert_eq!(room(&lab), LogSize { times: 7, logs: 64 });
-    // The configuration's limits come back when those set by hand are removed.
+    // The configuration's limits come back when those set at runtime are removed.
     lab.limit(None, 9).unwrap();
     let target = LimitTarget {
         prefix: Some(prefix("192.0.2.0/24")),

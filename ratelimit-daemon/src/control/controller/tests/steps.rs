@@ -77,7 +77,7 @@ pub(super) fn in_memory() -> TempDir {
 /// A daemon starts where another one died, with one of the two configurations.
 fn check_death(dead: &State, next: &Config, old_or_new: [&Verdicts; 2], context: &str) {
     let directory = in_memory();
-    // Nothing was set by hand, and the database knows it.
+    // Nothing was set at runtime, and the database knows it.
     Store::open(directory.path()).unwrap().end_rescue().unwrap();
     let lab = Lab::over(dead.memory(), directory, next.clone(), Protected::default());
     let mut state = dead.clone();

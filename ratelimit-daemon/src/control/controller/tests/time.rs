@@ -14,7 +14,7 @@ fn after_a_suspend_everything_ends_when_it_would_have() {
     lab.ban(&["192.0.2.2"], None).unwrap();
     lab.edit(&allow_and_limits(clock::after(2 * HOUR)));
     let before = lab.until("192.0.2.1").unwrap();
-    let set_before = ends_by_hand(&lab);
+    let set_before = runtime_ends(&lab);
     let allowed_before = lab.entries()[&prefix("198.51.100.1")]
         .allowed_until()
         .unwrap();
@@ -29,7 +29,7 @@ fn after_a_suspend_everything_ends_when_it_would_have() {
     let before = [vec![before, allowed_before], set_before].concat();
     let after = [
         vec![lab.until("192.0.2.1").unwrap(), allowed],
-        ends_by_hand(&lab),
+        runtime_ends(&lab),
     ]
     .concat();
     for (before, after) in before.into_iter().zip(after) {
@@ -48,12 +48,12 @@ fn a_step_of_the_wall_clock_changes_nothing() {
         let mut lab = Lab::new(config());
         lab.ban(&["192.0.2.1"], Some(7200.0)).unwrap();
         lab.edit(&allow_and_limits(clock::after(2 * HOUR)));
-        let before = (lab.entries(), ends_by_hand(&lab));
+        let before = (lab.entries(), runtime_ends(&lab));
         let mut now = Reading::now();
         now.wall += step * 365 * 24 * i64::try_from(HOUR.as_nanos()).unwrap();
         lab.controller.state.keep_time(now).unwrap();
         lab.restart();
-        assert_eq!((lab.entries(), ends_by_hand(&lab)), before);
+        assert_eq!((lab.entries(), runtime_ends(&lab)), before);
     }
 }
 
@@ -79,7 +79,7 @@ fn allow_and_limits(until: Instant) -> [Edit; 2] {
 }
 
 /// When the allow and the limits end, as it is intended.
-fn ends_by_hand(lab: &Lab) -> Vec<Instant> {
+fn runtime_ends(lab: &Lab) -> Vec<Instant> {
     let intent = &lab.controller.state.intent;
     let allows = intent.allows().values().map(|row| row.until);
     let limits = intent.limits().values().map(|row| row.until);

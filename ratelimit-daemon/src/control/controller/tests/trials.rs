@@ -231,7 +231,7 @@ fn what_is_in_force_is_not_told_as_refused_where_it_cannot_be_written_down() {
 }
 
 #[test]
-fn limits_by_hand_do_not_keep_the_configuration_before_from_coming_back() {
+fn runtime_limits_do_not_keep_the_configuration_before_from_coming_back() {
     let mut site = Site::new();
     site.apply(
         &format!("{NEW}[class.web]\nprotocol = \"tcp\"\ndestination_ports = [443]\n"),
@@ -274,7 +274,7 @@ fn limits_that_only_a_trial_has_a_class_for_are_left_out_again_after_it() {
     assert_eq!(site.amount(), 5);
     site.lab.controller.roll_back("root").unwrap();
     assert_eq!(site.amount(), 100);
-    assert_eq!(site.lab.controller.status().database.left_out.len(), 1);
+    assert_eq!(site.lab.controller.status().database.suspended.len(), 1);
 }
 
 #[test]

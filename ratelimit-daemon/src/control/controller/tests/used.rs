@@ -246,11 +246,11 @@ impl Bench {
         } else {
             "default"
         };
-        let by_hand = |target| intent.limits().get(&target).map(|row| &row.limits);
+        let runtime = |target| intent.limits().get(&target).map(|row| &row.limits);
         let mut around = address.supernets().rev();
         // Limits by hand of all others than the partner's sources are those of the default policy.
-        let own = around.find_map(|outer| by_hand(Some(outer)));
-        let default = by_hand(None).filter(|_| partner.is_none());
+        let own = around.find_map(|outer| runtime(Some(outer)));
+        let default = runtime(None).filter(|_| partner.is_none());
         let limits = own.or(default);
         let amount = limits.unwrap_or(&configured.limits)[0].amount();
         let mut owner = owner.to_owned();
@@ -258,7 +258,7 @@ impl Bench {
             // Each rate has a clock.
             let mut rate = default.unwrap_or(&configured.limits)[0].amount();
             for outer in address.supernets() {
-                if let Some(limits) = by_hand(Some(outer)) {
+                if let Some(limits) = runtime(Some(outer)) {
                     if limits[0].amount() != rate {
                         owner = outer.to_string();
                     }

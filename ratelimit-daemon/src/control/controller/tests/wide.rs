@@ -234,7 +234,7 @@ fn tables_that_somebody_changed_in_the_kernel_are_put_right() {
 }
 
 #[test]
-fn a_limit_set_by_hand_counts_a_class() {
+fn a_runtime_limit_counts_a_class() {
     let mut lab = lab(EVERYTHING);
     let refused = lab.limit_class("tcp-sny").unwrap_err();
     assert_eq!(refused.error, "there is no class `tcp-sny`");
@@ -254,7 +254,7 @@ fn a_limit_set_by_hand_counts_a_class() {
 }
 
 #[test]
-fn a_class_that_limits_set_by_hand_count_cannot_be_taken_away() {
+fn a_class_that_runtime_limits_count_cannot_be_taken_away() {
     let mut lab = lab(EVERYTHING);
     lab.limit_class("games").unwrap();
     let error = lab.reload(TCP).unwrap_err().to_string();

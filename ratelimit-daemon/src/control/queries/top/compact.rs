@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use ratelimit_common::policy::LIMITS_MAX;
 use ratelimit_core::policies::{Named, Part, Role};
 
-use super::{Busy, Walk};
+use super::{Busy, Scan};
 use crate::{
     control::queries::limit_state::share,
     datapath::{DatapathError, SlotRow},
@@ -20,7 +20,7 @@ struct Full<'a> {
     limit: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Scan<'a> {
     /// The fullest slots, a source each, and the sources that were refused most.
     pub(super) fn busiest_slots(&self, count: usize) -> Result<Vec<Busy<'a>>, DatapathError> {
         let mut busy = Vec::new();

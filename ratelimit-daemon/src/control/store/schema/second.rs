@@ -1,4 +1,4 @@
-//! Version 2: allows and limits set by hand had no end, and limits no reason.
+//! Version 2: allows and runtime limits had no end, and limits no reason.
 
 use anyhow::{Context, ensure};
 use ratelimit_core::intent::{AllowRow, Edit, FOREVER, LimitRow};
@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row};
 
 use super::{
     super::{Checksum, Writer, prefix, read_clock, read_target, time},
-    TABLES_BY_HAND,
+    RUNTIME_TABLES,
 };
 use crate::{
     clock,
@@ -23,7 +23,7 @@ pub fn change(connection: &Connection) -> anyhow::Result<()> {
     let mut edits = read(connection, ALLOWS, read_allow)?;
     edits.extend(read(connection, LIMITS, read_limits)?);
     connection.execute_batch("DROP TABLE allow; DROP TABLE limits;")?;
-    connection.execute_batch(TABLES_BY_HAND)?;
+    connection.execute_batch(RUNTIME_TABLES)?;
     let note = read_clock(connection)?;
     let writer = Writer {
         connection,

@@ -1,4 +1,4 @@
-//! Limits by hand that the configuration has no place for.
+//! Runtime limits that the configuration has no place for.
 
 use std::fs;
 
@@ -10,16 +10,16 @@ const PLAIN: &str = "[policy.default]\nlimits = [{ packets = 10, per = \"1s\" }]
 const GAMES: &str = "[class.games]\nprotocol = \"udp\"\ndestination_ports = [27015]\n";
 
 #[test]
-fn limits_of_a_class_that_is_gone_are_left_out_at_the_start_and_hold_again_with_it() {
+fn limits_of_a_class_that_is_gone_are_suspended_at_the_start_and_hold_again_with_it() {
     let with_games = format!("{PLAIN}{GAMES}");
     let mut lab = Lab::new(read(&with_games));
     lab.limit_to("198.51.100.0/24", "games");
     assert_eq!(lab.policy_amount("198.51.100.1"), 9);
     lab.start(PLAIN);
     assert_eq!(lab.policy_amount("198.51.100.1"), 10);
-    let left_out = lab.controller.status().database.left_out;
-    assert_eq!(left_out[0].policy, "198.51.100.0/24");
-    assert!(left_out[0].error.contains("`games`"), "{left_out:?}");
+    let suspended = lab.controller.status().database.suspended;
+    assert_eq!(suspended[0].policy, "198.51.100.0/24");
+    assert!(suspended[0].error.contains("`games`"), "{suspended:?}");
     assert_eq!(queries::views::limits(&lab.controller.state).len(), 1);
     // Whatever else changes.
     lab.limit(Some("198.51.101.0/24"), 5).unwrap();
@@ -27,14 +27,14 @@ fn limits_of_a_class_that_is_gone_are_left_out_at_the_start_and_hold_again_with_
     assert_eq!(lab.policy_amount("198.51.100.1"), 10);
     lab.load(&with_games).unwrap();
     assert_eq!(lab.policy_amount("198.51.100.1"), 9);
-    assert_eq!(lab.controller.status().database.left_out, []);
+    assert_eq!(lab.controller.status().database.suspended, []);
     let error = lab.load(PLAIN).unwrap_err().to_string();
     assert!(error.contains("`games`"), "{error}");
     assert_eq!(lab.policy_amount("198.51.100.1"), 9);
 }
 
 #[test]
-fn limits_that_are_left_out_can_be_replaced_and_taken_away() {
+fn limits_that_are_suspended_can_be_replaced_and_taken_away() {
     let mut lab = Lab::new(read(&format!("{PLAIN}{GAMES}")));
     lab.limit_to("198.51.100.0/24", "games");
     lab.limit_to("198.51.101.0/24", "games");
@@ -45,13 +45,13 @@ fn limits_that_are_left_out_can_be_replaced_and_taken_away() {
         prefix: Some(prefix("198.51.101.0/24")),
     };
     lab.controller.remove_limits(target, "root").unwrap();
-    assert_eq!(lab.controller.status().database.left_out, []);
+    assert_eq!(lab.controller.status().database.suspended, []);
     lab.start(PLAIN);
     assert_eq!(lab.controller.state.intent.limits().len(), 1);
 }
 
 #[test]
-fn the_youngest_limits_are_left_out_where_there_are_too_many_classes() {
+fn the_youngest_limits_are_suspended_where_there_are_too_many_classes() {
     let mut lab = Lab::new(read(PLAIN));
     for (number, class) in ["tcp", "udp", "icmp", "tcp-syn"].into_iter().enumerate() {
         lab.limit_to(&format!("198.51.{number}.0/24"), class);

@@ -1,4 +1,4 @@
-//! Walks through what is kept of sources, beside the controller.
+//! Scans what is kept of sources, beside the controller.
 
 use std::{
     pin::Pin,
@@ -13,73 +13,75 @@ use tokio::{runtime::Runtime, time::timeout};
 
 use super::*;
 use crate::{
-    control::{self, Handle},
+    control::{
+        self, Handle,
+        commands::{Ban, SetLimits},
+    },
     datapath::Gate,
 };
 
 /// After so long a test fails that would wait for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What walks through the tables, without what it finds.
-type Walk = fn(Handle) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What scans the tables, without what it finds.
+type Scan = fn(Handle) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-const TOP: Walk = |handle| {
+const TOP: Scan = |handle| {
     Box::pin(async move {
         control::top(&handle, 10).await.unwrap().unwrap();
     })
 };
-const SCRAPE: Walk = |handle| {
+const SCRAPE: Scan = |handle| {
     Box::pin(async move {
         control::scrape(&handle).await.unwrap().unwrap();
     })
 };
-const LOOK: Walk = |handle| {
+const LOOK: Scan = |handle| {
     Box::pin(async move {
         control::look(&handle).await.unwrap();
     })
 };
-const STATUS: Walk = |handle| {
+const STATUS: Scan = |handle| {
     Box::pin(async move {
         control::status(&handle).await.unwrap();
     })
 };
 
 #[test]
-fn a_ban_is_answered_while_sources_are_walked_through() {
-    for walk in [TOP, SCRAPE, LOOK] {
-        check(&Lab::new(config()), walk);
+fn a_ban_is_answered_while_sources_are_scanned() {
+    for scan in [TOP, SCRAPE, LOOK] {
+        check(&Lab::new(config()), scan);
     }
 }
 
 #[test]
-fn a_ban_is_answered_while_a_compact_table_is_walked_through() {
-    for walk in [TOP, SCRAPE, LOOK, STATUS] {
+fn a_ban_is_answered_while_a_compact_table_is_scanned() {
+    for scan in [TOP, SCRAPE, LOOK, STATUS] {
         let lab = Lab::new(config());
         lab.memory.lock().unwrap().table_sets = Some(1 << 20);
-        check(&lab, walk);
+        check(&lab, scan);
     }
 }
 
-/// Bans while `walk` waits in the middle of the tables.
-fn check(lab: &Lab, walk: Walk) {
+/// Bans while `scan` waits in the middle of the tables.
+fn check(lab: &Lab, scan: Scan) {
     let (reached, open) = lab.set_gate();
     lab.serve(|handle, runtime| {
-        let walk = runtime.spawn(walk(handle.clone()));
+        let scan = runtime.spawn(scan(handle.clone()));
         reached.recv_timeout(PATIENCE).unwrap();
-        let ban = handle.call(|controller| {
-            let request = BanRequest {
-                prefixes: vec![prefix("192.0.2.1")],
-                seconds: None,
-                reason: None,
-                force: false,
-            };
-            controller.ban(request, "root")
-        });
+        let request = BanRequest {
+            prefixes: vec![prefix("192.0.2.1")],
+            seconds: None,
+            reason: None,
+            force: false,
+        };
+        let author = "root".into();
+        let ban = handle.call(Ban { request, author });
         let answer = runtime.block_on(async { timeout(PATIENCE, ban).await });
         assert_eq!(answer.unwrap().unwrap().unwrap().added, 1);
-        assert!(lab.is_banned("192.0.2.1") && !walk.is_finished());
+        assert!(lab.is_banned("192.0.2.1") && !scan.is_finished());
         open.send(()).unwrap();
-        runtime.block_on(walk).unwrap();
+        runtime.block_on(scan).unwrap();
     });
 }
 
@@ -104,7 +106,10 @@ fn what_was_read_of_a_policy_that_changed_meanwhile_is_not_told() {
             limits: vec![limit(77)],
             observe: false,
         };
-        let change = handle.call(|controller| controller.set_limits(request, "root"));
+        let change = handle.call(SetLimits {
+            request,
+            author: "root".into(),
+        });
         runtime.block_on(change).unwrap().unwrap();
         open.send(()).unwrap();
         let top = runtime.block_on(top).unwrap().unwrap().unwrap();
@@ -120,34 +125,34 @@ fn what_was_seen_while_policies_changed_is_not_counted() {
     let mut lab = Lab::new(config);
     history::windows(&lab, 0..1_000, 7, history::LATE);
     let policies = lab.controller.begin_look().unwrap();
-    let look = lab.survey.look(policies);
+    let look = lab.scanner.look(policies);
     lab.limit(Some("198.51.100.0/24"), 5).unwrap();
     lab.controller.end_look(Some(look));
     lab.controller.suggest(&history::request()).unwrap_err();
-    // The walk has ended: the next one is whole.
+    // The scan has ended: the next one is whole.
     lab.look();
     lab.look();
     assert!(lab.controller.suggest(&history::request()).is_ok());
 }
 
 #[test]
-fn nothing_is_walked_through_for_who_hung_up() {
+fn nothing_is_scanned_for_who_hung_up() {
     let lab = Lab::new(config());
-    let has_walked = Arc::new(AtomicBool::new(false));
+    let has_scanned = Arc::new(AtomicBool::new(false));
     lab.serve(|handle, runtime| {
         let (go, wait) = mpsc::channel::<()>();
         let own = handle.clone();
-        let first = runtime.spawn(async move { own.walk(move |_| wait.recv().unwrap()).await });
-        let (own, note) = (handle.clone(), Arc::clone(&has_walked));
+        let first = runtime.spawn(async move { own.scan(move |_| wait.recv().unwrap()).await });
+        let (own, note) = (handle.clone(), Arc::clone(&has_scanned));
         let second =
-            runtime.spawn(async move { own.walk(move |_| note.store(true, Relaxed)).await });
+            runtime.spawn(async move { own.scan(move |_| note.store(true, Relaxed)).await });
         second.abort();
         assert!(runtime.block_on(second).unwrap_err().is_cancelled());
         go.send(()).unwrap();
         runtime.block_on(first).unwrap().unwrap();
-        runtime.block_on(handle.walk(|_| ())).unwrap();
+        runtime.block_on(handle.scan(|_| ())).unwrap();
     });
-    assert!(!has_walked.load(Relaxed));
+    assert!(!has_scanned.load(Relaxed));
 }
 
 #[test]
@@ -162,7 +167,7 @@ fn a_long_list_of_bans_is_told_whole() {
 }
 
 impl Lab {
-    /// Has the next walk wait in the middle. It tells when it is there, and goes on when it is told.
+    /// Has the next scan wait in the middle. It tells when it is there, and goes on when it is told.
     fn set_gate(&self) -> (mpsc::Receiver<()>, mpsc::Sender<()>) {
         let ((reached, is_reached), (go, open)) = (mpsc::channel(), mpsc::channel());
         self.memory.lock().unwrap().gate = Some(Gate { reached, open });
@@ -190,7 +195,7 @@ impl Lab {
     /// Looks at what some sources have in use.
     pub(super) fn look(&mut self) {
         let look = self.controller.begin_look();
-        let look = look.map(|policies| self.survey.look(policies));
+        let look = look.map(|policies| self.scanner.look(policies));
         self.controller.end_look(look);
     }
 

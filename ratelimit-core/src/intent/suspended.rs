@@ -1,22 +1,22 @@
-//! Limits by hand that the configuration has no place for: they are kept, and do not hold.
+//! Runtime limits that the configuration has no place for: they are kept, and do not hold.
 
 use ratelimit_common::Instant;
 
 use super::{Intent, LimitRow};
-use crate::{api::LimitsLeftOut, policies::DEFAULT, prefix::Prefix};
+use crate::{api::SuspendedLimits, policies::DEFAULT, prefix::Prefix};
 
 /// Whose limits they are; `None` is the default policy.
 pub type Target = Option<Prefix>;
 
-/// Limits that are left out.
+/// Limits that are suspended.
 #[derive(Clone, Debug)]
-pub struct LeftOut {
+pub struct Suspended {
     /// As they are: others of the same target hold.
     row: LimitRow,
     why: String,
 }
 
-impl LeftOut {
+impl Suspended {
     /// When they end.
     pub(super) const fn until_mut(&mut self) -> &mut Instant {
         &mut self.row.until
@@ -24,41 +24,41 @@ impl LeftOut {
 }
 
 impl Intent {
-    /// The limits by hand that hold.
+    /// The runtime limits that hold.
     pub(super) fn limits_in_force(&self) -> impl Iterator<Item = (&Target, &LimitRow)> {
         let limits = self.limits().iter();
-        limits.filter(|(target, row)| !self.is_left_out(**target, row))
+        limits.filter(|(target, row)| !self.is_suspended(**target, row))
     }
 
     /// Those of one target.
     #[must_use]
     pub fn limits_of(&self, target: Target) -> Option<&LimitRow> {
         let row = self.limits().get(&target)?;
-        (!self.is_left_out(target, row)).then_some(row)
+        (!self.is_suspended(target, row)).then_some(row)
     }
 
     /// Those that do not hold.
     #[must_use]
-    pub fn limits_left_out(&self) -> Vec<LimitsLeftOut> {
+    pub fn suspended_limits(&self) -> Vec<SuspendedLimits> {
         let limits = self.limits().iter();
-        let left_out = limits.filter(|(target, row)| self.is_left_out(**target, row));
-        left_out
-            .map(|(target, _)| LimitsLeftOut {
+        let suspended = limits.filter(|(target, row)| self.is_suspended(**target, row));
+        suspended
+            .map(|(target, _)| SuspendedLimits {
                 policy: policy_name(*target),
-                error: self.left_out[target].why.clone(),
+                error: self.suspended[target].why.clone(),
             })
             .collect()
     }
 
-    fn is_left_out(&self, target: Target, row: &LimitRow) -> bool {
-        let left_out = self.left_out.get(&target);
-        left_out.is_some_and(|left_out| left_out.row == *row)
+    fn is_suspended(&self, target: Target, row: &LimitRow) -> bool {
+        let suspended = self.suspended.get(&target);
+        suspended.is_some_and(|suspended| suspended.row == *row)
     }
 
     /// Has those of one target not hold.
     pub fn leave_out(&mut self, target: Target, why: String) {
         if let Some(row) = self.limits().get(&target).cloned() {
-            self.left_out.insert(target, LeftOut { row, why });
+            self.suspended.insert(target, Suspended { row, why });
         }
     }
 }

@@ -1,5 +1,7 @@
-//! Bans by other programs, such as a jail of fail2ban: each has its own beside what people set by hand, so that none ends or
+//! Bans by other programs, such as a jail of fail2ban: each has its own beside what people set at runtime, so that none ends or
 //! shortens those of another.
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use ratelimit_core::{
@@ -9,28 +11,34 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use super::{commands::require_prefixes, controller::Controller, record::Cause, term};
-use crate::protected::Word;
+use super::{Command, require_prefixes};
+use crate::{
+    control::{controller::Controller, record::Cause, term},
+    protected::Word,
+};
 
 /// The longest name of a program, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
-impl Controller {
-    /// Bans prefixes in the name of a program, in place of its bans of them before.
-    ///
-    /// # Errors
-    ///
-    /// Why none of them was banned.
-    pub fn ban_by_program(
-        &mut self,
-        request: ProgramBanRequest,
-        author: &str,
-    ) -> Result<Changed, Refused> {
+/// Bans prefixes in the name of a program, in place of its bans of them before.
+pub struct BanByProgram {
+    /// What is asked for.
+    pub request: ProgramBanRequest,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for BanByProgram {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
         require_prefixes(&request.prefixes)?;
         let origin = origin(&request.program)?;
         let until = term::until("a ban", request.seconds)?;
         for prefix in &request.prefixes {
-            self.state
+            controller
+                .state
                 .protection
                 .vet(*prefix, Word::Hand { forced: false })?;
         }
@@ -38,32 +46,37 @@ impl Controller {
             until,
             since: Timestamp::now(),
             reason: request.reason.map(Into::into),
-            author: author.into(),
+            author,
         };
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
-        let mut changed = self.state.edit(edits)?;
+        let mut changed = controller.state.edit(edits)?;
         changed.until = term::told(until);
         Ok(changed)
     }
+}
 
-    /// Ends the bans of a program, and nobody else's. Those that ended by themselves are told.
-    ///
-    /// # Errors
-    ///
-    /// Why none of them was ended.
-    pub fn unban_by_program(
-        &mut self,
-        request: ProgramUnbanRequest,
-        author: &str,
-    ) -> Result<Changed, Refused> {
+/// Ends the bans of a program, and nobody else's. Those that ended by themselves are told.
+pub struct UnbanByProgram {
+    /// What is asked for.
+    pub request: ProgramUnbanRequest,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for UnbanByProgram {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
+        let author = &*author;
         require_prefixes(&request.prefixes)?;
         let origin = origin(&request.program)?;
-        let has = |prefix: &Prefix| self.state.intent.ban_of(*prefix, &origin).is_some();
+        let has = |prefix: &Prefix| controller.state.intent.ban_of(*prefix, &origin).is_some();
         let (present, absent): (Vec<Prefix>, _) = request.prefixes.into_iter().partition(has);
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), None);
         let edits: Vec<Edit> = present.iter().map(edit).collect();
-        let changed = self.state.apply(edits, Cause::User(author))?;
+        let changed = controller.state.apply(edits, Cause::User(author))?;
         Ok(Changed { absent, ..changed })
     }
 }

@@ -1,11 +1,11 @@
-//! What is told of limits that were set by hand.
+//! What is told of runtime limits.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Until when, since when, why, and by whom: the fields of a ban.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct ByHand {
+pub struct RuntimeEntry {
     /// Until when; `None` is forever.
     pub until: Option<Timestamp>,
     /// Since when.

@@ -1,9 +1,9 @@
-//! Walks through what the kernel keeps of sources, on a thread of their own: one through a million takes a good part of a second,
+//! Scans what the kernel keeps of sources, on a thread of their own: one through a million takes a good part of a second,
 //! in which no ban is to wait. They take place one after the other, so that several that are asked for at once slow packets no more
 //! than one does.
 //!
-//! A walk changes nothing. What it has to know of what is intended it is given, as it was when it began: policies may change
-//! meanwhile, and a region of a `compact` table may become that of another limit. Who asks for a walk looks, when it has ended,
+//! A scan changes nothing. What it has to know of what is intended it is given, as it was when it began: policies may change
+//! meanwhile, and a region of a `compact` table may become that of another limit. Who asks for a scan looks, when it has ended,
 //! whether the policies are still the same.
 
 use std::{
@@ -17,16 +17,16 @@ use ratelimit_common::compact::Region;
 use ratelimit_core::policies::Policies;
 use tokio::sync::mpsc;
 
-use super::{evictions::Evictions, history::Walk};
+use super::{evictions::Evictions, history::Scan};
 use crate::datapath::{DatapathError, SlotRow, SourceRow, SourceTables};
 
-/// Walks that may wait for their turn.
+/// Scans that may wait for their turn.
 const QUEUE: usize = 64;
 /// How long a count of the sources is good for.
 const COUNT_LASTS: Duration = Duration::from_secs(10);
 
-/// The tables, and what walks through them remember.
-pub struct Survey {
+/// The tables, and what scans them remember.
+pub struct Scanner {
     pub(super) tables: Arc<dyn SourceTables>,
     /// The sources as they were counted a moment ago.
     counted: Option<(Instant, Sources)>,
@@ -34,7 +34,7 @@ pub struct Survey {
     /// Where the limits were in a `compact` table at the last count, each with the scope that it is of.
     regions: Option<Vec<(u32, Region)>>,
     /// Where the look at what sources have sent goes on.
-    pub(super) walk: Walk,
+    pub(super) scan: Scan,
 }
 
 /// Sources of IPv4 and of IPv6; in a `compact` table each counts once for each limit.
@@ -46,22 +46,22 @@ pub struct Sources {
     pub evicted: [u64; 2],
 }
 
-/// A walk, and what is done with what it found.
-pub(super) type Job = Box<dyn FnOnce(&mut Survey) + Send>;
+/// A scan, and what is done with what it found.
+pub(super) type Job = Box<dyn FnOnce(&mut Scanner) + Send>;
 
-impl Survey {
-    /// One that has begun no walk yet.
+impl Scanner {
+    /// One that has begun no scan yet.
     pub fn new(tables: Arc<dyn SourceTables>) -> Self {
         Self {
             tables,
             counted: None,
             evictions: [Evictions::default(); 2],
             regions: None,
-            walk: Walk::default(),
+            scan: Scan::default(),
         }
     }
 
-    /// Walks on a thread of its own until nobody can ask any more.
+    /// Scans on a thread of its own until nobody can ask any more.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Survey {
     pub(super) fn spawn(mut self) -> io::Result<(mpsc::Sender<Job>, thread::JoinHandle<()>)> {
         let (jobs, mut queue) = mpsc::channel::<Job>(QUEUE);
         let thread = thread::Builder::new()
-            .name("survey".into())
+            .name("scanner".into())
             .spawn(move || {
                 while let Some(job) = queue.blocking_recv() {
                     job(&mut self);

@@ -1,4 +1,4 @@
-//! Limits by hand that the configuration has no place for: they are left out, told and kept, and hold again when it has.
+//! Runtime limits that the configuration has no place for: they are suspended, reported and kept, and hold again when it has.
 //!
 //! A reload is refused where it would take their class away, but files change without one. A daemon that does not start over that
 //! enforces nothing, and nobody could take the limits away.
@@ -10,14 +10,14 @@ use std::{
 
 use ratelimit_core::{
     compile::CompileError,
-    intent::{LeftOut, Target, policy_name},
+    intent::{Suspended, Target, policy_name},
 };
 use tracing::{error, info, warn};
 
 use super::state::State;
 
 impl State {
-    /// Compiles what is intended, where it is not possible without some of the limits by hand.
+    /// Compiles what is intended, where it is not possible without some of the runtime limits.
     ///
     /// # Errors
     ///
@@ -27,37 +27,34 @@ impl State {
         self.compile_without(candidates, &BTreeMap::new())
     }
 
-    /// Compiles another configuration: what was left out holds again, if it can. One that comes back after a trial may leave
-    /// out others: it is not refused.
+    /// Compiles another configuration: what was suspended holds again, if it can. One that comes back after a trial may suspend
+    /// others: it is not refused.
     ///
     /// # Errors
     ///
     /// When it is not possible.
     pub(super) fn compile_anew(&mut self, on_trial: bool) -> anyhow::Result<()> {
-        let before = std::mem::take(&mut self.intent.left_out);
+        let before = std::mem::take(&mut self.intent.suspended);
         let candidates = if on_trial {
             self.intent.limits().keys().copied().collect()
         } else {
             before.keys().copied().collect()
         };
         if let Err(error) = self.compile_without(candidates, &before) {
-            self.intent.left_out = before;
+            self.intent.suspended = before;
             return Err(error);
         }
         for (target, _) in before {
             if self.intent.limits_of(target).is_some() {
-                info!(
-                    policy = policy_name(target),
-                    "limits that were set by hand hold again"
-                );
+                info!(policy = policy_name(target), "runtime limits hold again");
             }
         }
         Ok(())
     }
 
     /// Tries again what had no room beside what the configuration before had.
-    pub(super) fn retry_left_out(&mut self, on_trial: bool) {
-        if self.intent.limits_left_out().is_empty() {
+    pub(super) fn retry_suspended(&mut self, on_trial: bool) {
+        if self.intent.suspended_limits().is_empty() {
             return;
         }
         if let Err(error) = self
@@ -66,19 +63,19 @@ impl State {
         {
             warn!(
                 error = format!("{error:#}"),
-                "limits that were left out could not be put in force"
+                "limits that were suspended could not be put in force"
             );
         }
     }
 
-    /// Compiles what is intended, without those of `candidates` that make it fail; those left out `before` are known.
+    /// Compiles what is intended, without those of `candidates` that make it fail; those suspended `before` are known.
     fn compile_without(
         &mut self,
         mut candidates: BTreeSet<Target>,
-        before: &BTreeMap<Target, LeftOut>,
+        before: &BTreeMap<Target, Suspended>,
     ) -> anyhow::Result<()> {
         let (policies, classes) = (Arc::clone(&self.policies), self.classes.clone());
-        let mut left_out = Vec::new();
+        let mut suspended = Vec::new();
         while let Err(error) = self.compile_all() {
             let compiling = error.downcast_ref::<CompileError>();
             let target = compiling.and_then(|error| error.to_leave_out(&self.intent, &candidates));
@@ -88,14 +85,14 @@ impl State {
             (self.policies, self.classes) = (Arc::clone(&policies), classes.clone());
             candidates.remove(&target);
             self.intent.leave_out(target, error.to_string());
-            left_out.push((target, error));
+            suspended.push((target, error));
         }
-        left_out.retain(|(target, _)| !before.contains_key(target));
-        for (target, why) in left_out {
+        suspended.retain(|(target, _)| !before.contains_key(target));
+        for (target, why) in suspended {
             error!(
                 policy = policy_name(target),
                 error = why.to_string(),
-                "limits that were set by hand do not hold: the configuration has no place for them"
+                "runtime limits do not hold: the configuration has no place for them"
             );
         }
         Ok(())

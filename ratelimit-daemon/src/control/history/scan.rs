@@ -1,4 +1,4 @@
-//! A walk through the tables in parts, each short enough that other walks need not wait for it.
+//! A scan of the tables in parts, each short enough that other scans need not wait for it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,7 +15,7 @@ use ratelimit_core::{
 use super::{Look, Measured, counted};
 use crate::{
     clock,
-    control::{queries::preview::ReadOnlyRing, survey::Survey},
+    control::{queries::preview::ReadOnlyRing, scanner::Scanner},
     datapath::{DatapathError, Place, SETS_AT_ONCE, SourceTables},
 };
 
@@ -24,9 +24,9 @@ const LOOK: Duration = Duration::from_millis(8);
 /// Sources that are read at once: a millisecond, where the map is large.
 const SOURCES_AT_ONCE: usize = 4096;
 
-/// Where the walk goes on, and how many sources were counted on it.
+/// Where the scan goes on, and how many sources were counted on it.
 #[derive(Debug, Default)]
-pub struct Walk {
+pub struct Scan {
     next: Part,
     sources: BTreeMap<Measured, u64>,
 }
@@ -69,33 +69,33 @@ pub struct Windows {
     pub used: Vec<u64>,
     /// How much fits into one.
     pub capacity: u64,
-    /// Of how many sources these are the last, since the walk began.
+    /// Of how many sources these are the last, since the scan began.
     pub sources: u64,
 }
 
-impl Survey {
+impl Scanner {
     /// Counts the windows of the node, and of some sources: as many as there is time for.
     pub fn look(&mut self, policies: Arc<Policies>) -> Look {
         let start = Moment::now();
         Look {
-            found: self.walk_on(&policies),
+            found: self.scan_on(&policies),
             policies,
             took: start.elapsed(),
         }
     }
 
-    fn walk_on(&mut self, policies: &Policies) -> Result<Vec<Windows>, DatapathError> {
+    fn scan_on(&mut self, policies: &Policies) -> Result<Vec<Windows>, DatapathError> {
         let start = Moment::now();
         let mut found = self.count_node(policies)?;
         let limits = measured_limits(policies);
         loop {
             let mut held = Held::new();
-            // Where it fails, the walk begins anew.
-            let mut walk = std::mem::take(&mut self.walk);
-            let next = read(&*self.tables, walk.next, &limits, &mut held)?;
+            // Where it fails, the scan begins anew.
+            let mut scan = std::mem::take(&mut self.scan);
+            let next = read(&*self.tables, scan.next, &limits, &mut held)?;
             for (key, used) in held {
                 let limit = &limits[&key];
-                let sources = walk.sources.entry(limit.measured.clone()).or_default();
+                let sources = scan.sources.entry(limit.measured.clone()).or_default();
                 *sources += used.len() as u64;
                 found.push(Windows {
                     measured: limit.measured.clone(),
@@ -105,8 +105,8 @@ impl Survey {
                 });
             }
             let Some(next) = next else { return Ok(found) };
-            walk.next = next;
-            self.walk = walk;
+            scan.next = next;
+            self.scan = scan;
             if start.elapsed() >= LOOK {
                 return Ok(found);
             }
@@ -160,7 +160,7 @@ fn measured_limits(policies: &Policies) -> BTreeMap<Key, Limit> {
     limits
 }
 
-/// Reads a part, and answers the next one; `None` at the end of the walk.
+/// Reads a part, and answers the next one; `None` at the end of the scan.
 fn read(
     tables: &dyn SourceTables,
     part: Part,

@@ -1,0 +1,78 @@
+//! `rlctl allow`.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ratelimit_core::{
+    api::{AllowRequest, Changed, PrefixesRequest, Refused},
+    intent::{AllowRow, Edit},
+    prefix::Prefix,
+};
+
+use super::{Command, require_prefixes};
+use crate::control::{controller::Controller, record::Cause, term};
+
+/// Puts prefixes on the allow list.
+pub struct Allow {
+    /// What is asked for.
+    pub request: AllowRequest,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for Allow {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
+        require_prefixes(&request.prefixes)?;
+        let until = term::until("an allow", request.seconds)?;
+        let row = AllowRow {
+            until,
+            since: Timestamp::now(),
+            reason: request.reason,
+            author: author.to_string(),
+        };
+        let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
+        let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        let mut changed = controller.state.edit(edits)?;
+        changed.until = term::told(until);
+        Ok(changed)
+    }
+}
+
+/// Takes prefixes off the allow list that were put there by hand.
+pub struct Disallow {
+    /// What is asked for.
+    pub request: PrefixesRequest,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for Disallow {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
+        let author = &*author;
+        require_prefixes(&request.prefixes)?;
+        let configured = |prefix: &&Prefix| {
+            controller.state.intent.config.allow.contains(prefix)
+                && !controller.state.intent.allows().contains_key(prefix)
+        };
+        if let Some(prefix) = request.prefixes.iter().find(configured) {
+            return Err(Refused::because(format!(
+                "{prefix} is on the allow list of the configuration"
+            ))
+            .hint("remove it there, and run `rlctl reload`"));
+        }
+        let is_there = |prefix: &Prefix| controller.state.intent.allows().contains_key(prefix);
+        let (present, absent): (Vec<Prefix>, _) = request.prefixes.into_iter().partition(is_there);
+        let edits: Vec<Edit> = present
+            .iter()
+            .map(|prefix| Edit::Allow(*prefix, None))
+            .collect();
+        let changed = controller.state.apply(edits, Cause::User(author))?;
+        Ok(Changed { absent, ..changed })
+    }
+}

@@ -1,0 +1,31 @@
+//! What was found in samples of all packets.
+
+use ratelimit_core::detection::{Answer, Attack, Step};
+
+use super::Command;
+use crate::{clock, control::controller::Controller};
+
+/// Takes over what was found, and bans or limits the sources that are to be.
+pub struct NoteAttacks {
+    /// What began, what ended, and the sources that have part in it.
+    pub step: Step,
+    /// The attacks that are going on.
+    pub going_on: Vec<Attack>,
+}
+
+impl Command for NoteAttacks {
+    type Answer = ();
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { step, going_on } = self;
+        let observe = controller.state.intent.config.observe;
+        controller.attacks.note(&step, going_on, observe);
+        for answer in [Answer::Ban, Answer::Limit] {
+            let may_answer = || controller.state.may_answer();
+            controller
+                .attacks
+                .answer(&controller.state, answer, clock::now(), may_answer);
+            let _ = controller.state.take(&mut controller.attacks);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `rlctl ban` and `rlctl unban`.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ratelimit_core::{
+    api::{BanRequest, Changed, Held, PrefixesRequest, Refused},
+    intent::{BanRow, Edit},
+    origin::Origin,
+    prefix::Prefix,
+};
+
+use super::{Command, require_prefixes};
+use crate::{
+    clock,
+    control::{controller::Controller, record::Cause, state::State, term},
+    protected::Word,
+};
+
+/// Bans prefixes: all of them, or none.
+pub struct Ban {
+    /// What is asked for.
+    pub request: BanRequest,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for Ban {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
+        let author = &*author;
+        require_prefixes(&request.prefixes)?;
+        let until = term::until("a ban", request.seconds)?;
+        let word = Word::Hand {
+            forced: request.force,
+        };
+        for prefix in &request.prefixes {
+            controller.state.protection.vet(*prefix, word)?;
+        }
+        let since = Timestamp::now();
+        let row = BanRow {
+            until,
+            since,
+            reason: request.reason.map(Into::into),
+            author: author.into(),
+        };
+        let (origin, other) = if request.force {
+            (Origin::Forced, Origin::Manual)
+        } else {
+            (Origin::Manual, Origin::Forced)
+        };
+        let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
+        let mut edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
+        // What is typed last holds, also in place of a longer ban.
+        let replaced = |prefix: &&Prefix| {
+            controller
+                .state
+                .intent
+                .bans_of(**prefix)
+                .any(|(own, _)| *own == other)
+        };
+        let replaced = request.prefixes.iter().filter(replaced);
+        edits.extend(replaced.map(|prefix| Edit::Ban(*prefix, other.clone(), None)));
+        let mut changed = controller.state.edit(edits)?;
+        changed.added -= changed.removed;
+        changed.updated += std::mem::take(&mut changed.removed);
+        changed.until = term::told(until);
+        Ok(changed)
+    }
+}
+
+/// Ends the bans of prefixes, of whatever origin but lists: those are told, as are the bans of wider prefixes.
+pub struct Unban {
+    /// What is asked for.
+    pub request: PrefixesRequest,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for Unban {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
+        let author = &*author;
+        require_prefixes(&request.prefixes)?;
+        // What the kernel has banned a moment ago is ended as well.
+        controller.detections.look_again();
+        controller.take_detected()?;
+        let mut unbanned = Changed::default();
+        let mut edits = Vec::new();
+        for prefix in request.prefixes.iter().copied() {
+            let origins = controller
+                .state
+                .intent
+                .bans_of(prefix)
+                .map(|(origin, _)| origin);
+            let ended = edits.len();
+            edits.extend(
+                origins
+                    .filter(|origin| !matches!(origin, Origin::List(_)))
+                    .map(|origin| Edit::Ban(prefix, origin.clone(), None)),
+            );
+            if edits.len() > ended {
+                let offence = controller.state.intent.offence(prefix);
+                edits.extend(offence.map(|_| Edit::Offence(prefix, None)));
+                unbanned.removed += 1;
+            } else {
+                unbanned.absent.push(prefix);
+            }
+        }
+        controller.state.apply(edits, Cause::User(author))?;
+        controller.lift_in_cluster(&request.prefixes, author);
+        // Those that were ended together with it hold no more.
+        let named = request.prefixes.into_iter();
+        unbanned.held = named
+            .flat_map(|prefix| held(&controller.state, prefix))
+            .collect();
+        Ok(unbanned)
+    }
+}
+
+/// The bans that hold for all of a prefix, but for one that is allowed.
+fn held(state: &State, prefix: Prefix) -> Vec<Held> {
+    let (now, said) = (clock::now(), state.rules.sum(prefix));
+    if !said.is_banned(now) || said.is_allowed(now) {
+        return Vec::new();
+    }
+    // Others stop at an address that is protected.
+    let is_exempt = prefix.is_address() && state.protection.why(prefix.address()).is_some();
+    let bans = state.intent.bans_that_hold(prefix, now);
+    bans.filter(|(_, origin)| !is_exempt || *origin == Origin::Forced)
+        .map(|(banned, origin)| Held {
+            prefix,
+            banned,
+            origin,
+        })
+        .collect()
+}

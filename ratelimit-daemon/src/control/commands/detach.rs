@@ -1,0 +1,38 @@
+//! `rlctl detach`.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ratelimit_core::api::{Detached, Refused, What};
+use tracing::info;
+
+use super::Command;
+use crate::control::controller::Controller;
+
+/// Takes the programs off their interfaces. What was set at runtime stays in the database.
+pub struct Detach {
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for Detach {
+    type Answer = Result<Detached, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { author } = self;
+        let author = &*author;
+        controller.links.detach(author);
+        let detachment = controller.state.enforcer.datapath_mut().detach();
+        controller.tend_links();
+        let detachment = detachment?;
+        info!(interfaces = ?detachment.interfaces, author, "detached");
+        let detached = What::Detached {
+            interfaces: detachment.interfaces.clone(),
+            by: author.into(),
+        };
+        controller.state.journal.record(Timestamp::now(), detached);
+        Ok(Detached {
+            interfaces: detachment.interfaces,
+        })
+    }
+}

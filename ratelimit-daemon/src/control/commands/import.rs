@@ -1,0 +1,92 @@
+//! `rlctl import`.
+
+use std::sync::Arc;
+
+use ratelimit_core::{
+    api::{ImportInto, ImportRequest, Imported, ImportedInto, Refused},
+    intent::Edit,
+    lists::Reading,
+};
+use tracing::info;
+
+use super::Command;
+use crate::control::{controller::Controller, import::Ends, term};
+
+/// Imports a list that was read and is taken, or says what would be different.
+pub struct Import {
+    /// What is asked for.
+    pub request: Arc<ImportRequest>,
+    /// What was read.
+    pub reading: Reading,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for Import {
+    type Answer = Result<Imported, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self {
+            request,
+            reading,
+            author,
+        } = self;
+        let (request, author) = (&*request, &*author);
+        let default = request
+            .seconds
+            .map(|seconds| term::duration("a ban", seconds))
+            .transpose()?;
+        let ends = Ends::now(default);
+        let mut answer = Imported {
+            dry_run: request.dry_run,
+            format: reading.format.to_string(),
+            bad: reading.bad.count,
+            bad_lines: (reading.bad.count > 0).then(|| reading.bad.all()),
+            ..Imported::default()
+        };
+        answer.skipped.clone_from(&reading.skipped);
+        let edits = if request.into == ImportInto::List {
+            controller
+                .state
+                .import_list(request, reading, &ends, author, &mut answer)?
+        } else {
+            controller
+                .state
+                .import_all(request, reading, &ends, author, &mut answer)?
+        };
+        if !request.dry_run && !edits.is_empty() {
+            // Each entry goes into the kernel, and each change into the database.
+            let entries = edits.iter().flat_map(Edit::prefixes).count();
+            controller.progress.begin((entries + edits.len()) as u64);
+            let edited = controller.state.edit(edits);
+            controller.progress.end();
+            edited?;
+        }
+        for target in &answer.targets {
+            let ImportedInto {
+                into,
+                added,
+                removed,
+                updated,
+                kept,
+                longer,
+            } = target;
+            // Bans and allows are told as changes.
+            if !request.dry_run && !into.starts_with("list:") {
+                continue;
+            }
+            info!(
+                into,
+                added,
+                removed,
+                updated,
+                kept,
+                longer,
+                author,
+                dry_run = request.dry_run,
+                "imported"
+            );
+        }
+        Ok(answer)
+    }
+}

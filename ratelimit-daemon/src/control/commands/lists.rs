@@ -1,0 +1,74 @@
+//! Lists: those that were imported are taken away by `rlctl lists remove`, and the files of others are read again.
+
+use std::sync::Arc;
+
+use ratelimit_core::{
+    api::{Changed, ListTarget, Refused},
+    lists::Reading,
+};
+use tracing::info;
+
+use super::Command;
+use crate::control::{controller::Controller, list_files::ListFile, lists::require_no_file};
+
+/// Takes a list away that was imported.
+pub struct RemoveList {
+    /// What is asked for.
+    pub request: ListTarget,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for RemoveList {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
+        let author = &*author;
+        let name: Arc<str> = request.name.into();
+        require_no_file(&controller.state.intent.config, &name)?;
+        let Some(list) = controller.state.intent.lists().get(&name) else {
+            return Err(Refused::because(format!("there is no list `{name}`"))
+                .hint("`rlctl lists` shows those that there are"));
+        };
+        let removed = list.entries().len();
+        let (_, edit) = controller.state.intent.list_edit(&name, None);
+        controller.state.edit(edit.as_slice())?;
+        info!(list = %name, removed, author, "list taken away");
+        Ok(Changed {
+            removed,
+            ..Changed::default()
+        })
+    }
+}
+
+/// Forgets entries of lists that have ended, and answers the files that are to be read again.
+pub struct DueLists;
+
+impl Command for DueLists {
+    type Answer = Vec<ListFile>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        // The feed logs what went wrong.
+        let _ = controller.state.take(&mut controller.ended_entries);
+        let configured = &controller.state.intent.config.lists;
+        controller.list_files.due_files(configured)
+    }
+}
+
+/// Puts what was read from a file in the place of its list. How it went is logged.
+pub struct TakeList {
+    /// The file.
+    pub file: ListFile,
+    /// What was read.
+    pub reading: Result<Reading, Refused>,
+}
+
+impl Command for TakeList {
+    type Answer = Option<String>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { file, reading } = self;
+        controller.take_list(&file, reading)
+    }
+}

@@ -1,0 +1,36 @@
+//! What no ban may meet.
+
+use std::net::IpAddr;
+
+use super::Command;
+use crate::{control::controller::Controller, protected::Protected};
+
+/// Protects what was found, in place of what was found before.
+pub struct Protect {
+    /// What is to be protected, and why.
+    pub found: Protected,
+}
+
+impl Command for Protect {
+    type Answer = ();
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { found } = self;
+        controller.state.protect(found);
+    }
+}
+
+/// Protects the other end of the SSH session that a command was typed in.
+pub struct ProtectSshPeer {
+    /// Its address.
+    pub peer: IpAddr,
+}
+
+impl Command for ProtectSshPeer {
+    type Answer = ();
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { peer } = self;
+        controller.state.note_ssh_peer(peer);
+    }
+}

@@ -1,0 +1,86 @@
+//! `rlctl reload`, and `SIGHUP`.
+
+use jiff::Timestamp;
+use ratelimit_core::api::{Refused, Reloaded, What};
+use tracing::{info, warn};
+
+use super::Command;
+use crate::control::{
+    candidate::Candidate,
+    controller::{CONFIGURATION, Controller, Reloads},
+    troubles::Loudness,
+};
+
+/// Applies what was read again, whole or not at all.
+pub struct Reload {
+    /// What was read.
+    pub candidate: Result<Candidate, Refused>,
+}
+
+impl Command for Reload {
+    type Answer = Result<Reloaded, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { candidate } = self;
+        let answer = candidate.and_then(|candidate| reload(controller, candidate));
+        match &answer {
+            Ok(reloaded) => {
+                controller.reloads = Reloads {
+                    applied: Timestamp::now(),
+                    error: None,
+                };
+                info!(changes = reloaded.changes.len(), "configuration applied");
+                let changes = reloaded.changes.clone();
+                controller
+                    .state
+                    .journal
+                    .record(Timestamp::now(), What::Reloaded { changes });
+            }
+            Err(refused) => {
+                controller.reloads.error = Some(refused.error.clone());
+                warn!(
+                    error = refused.in_full(),
+                    "the configuration was refused, the one before stays in force"
+                );
+                let error = refused.error.clone();
+                controller
+                    .state
+                    .journal
+                    .record(Timestamp::now(), What::ReloadRefused { error });
+            }
+        }
+        answer
+    }
+}
+
+impl Controller {
+    /// Reads the files again and applies them, as the daemon does beside the controller.
+    ///
+    /// # Errors
+    ///
+    /// Why the configuration before stays in force.
+    pub fn reload(&mut self) -> Result<Reloaded, Refused> {
+        let main = self.trials.reloaded_file();
+        let candidate = main.and_then(|main| Candidate::of_files(&main));
+        self.run(Reload { candidate })
+    }
+}
+
+fn reload(controller: &mut Controller, candidate: Candidate) -> Result<Reloaded, Refused> {
+    controller.trials.require_none_pending()?;
+    let Candidate {
+        texts,
+        config,
+        lists,
+    } = candidate;
+    let files = config
+        .files
+        .iter()
+        .map(|file| file.display().to_string())
+        .collect();
+    let changes = controller.replace_with(config, lists)?;
+    controller.trials.reloaded(texts);
+    controller.keep_last_good();
+    controller.note_trouble(CONFIGURATION, Loudness::Error, None);
+    Ok(Reloaded { files, changes })
+}
