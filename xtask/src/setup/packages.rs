@@ -134,8 +134,9 @@ mod tests {
         required_in(&workspace::root().join("tests"), &mut required);
         assert!(!required.is_empty());
         for name in required {
-            let is_installed = FOR_TESTS.iter().any(|program| program.name == name);
-            assert!(is_installed, "no package of FOR_TESTS brings {name}");
+            let mut installed = FOR_TESTS.iter().chain(FOR_DEMO);
+            let is_installed = installed.any(|program| program.name == name);
+            assert!(is_installed, "no package brings {name}");
         }
     }
 
