@@ -237,7 +237,7 @@ async fn protected(State(controller): State<Handle>) -> Response {
 }
 
 async fn cluster(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| controller.cluster()).await
+    read(&controller, Controller::cluster).await
 }
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {
