@@ -14,7 +14,7 @@
 //! | `GET /v1/limits` | | `[`[`PolicyView`]`]` |
 //! | `POST /v1/limits` | [`LimitRequest`] | [`Changed`] |
 //! | `DELETE /v1/limits` | [`LimitTarget`] | [`Changed`] |
-//! | `GET /v1/check/{address}` | | [`Check`] |
+//! | `GET /v1/check/{address}?`[`PacketRequest`] | | [`Check`] |
 //! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
 //! | `GET /v1/suggest?`[`SuggestRequest`] | | [`Suggested`] |
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
@@ -48,6 +48,7 @@ mod event;
 mod lists;
 mod lockout;
 mod new_sources;
+mod packet;
 mod program;
 mod runtime;
 mod suggest;
@@ -75,6 +76,7 @@ pub use self::{
         PassAllStatus, ProtectedView, SSH_PEER, SUDO_USER, UNKEPT,
     },
     new_sources::NewSourcesStatus,
+    packet::{Packet, PacketRequest},
     program::{ProgramBanRequest, ProgramUnbanRequest},
     runtime::RuntimeEntry,
     suggest::{SuggestRequest, Suggested, SuggestedLimit},
@@ -285,11 +287,17 @@ pub struct Check {
     pub address: IpAddr,
     /// The source that it belongs to.
     pub source: Prefix,
+    /// What was said of the packet; nothing where it is of no class.
+    #[serde(default)]
+    pub packet: PacketRequest,
     /// `pass`, `drop` or `observe`.
     pub action: String,
     /// The reason, as in the metrics.
     pub reason: String,
-    /// Classes of packets that a limit of theirs refuses, where other packets pass.
+    /// The limit that refuses it, and when there is room again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_by: Option<RefusedBy>,
+    /// Classes whose packets another verdict waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassVerdict>,
     /// The prefix of the rule that decides; `None` when it is the default policy.
@@ -317,9 +325,9 @@ pub struct Check {
     /// All entries that cover the address, what comes before the others first: allows, bans, policies.
     #[serde(default)]
     pub covering: Vec<Covering>,
-    /// The last drops of the source in the sample, the last one first.
+    /// The drops of the source in the sample, those that are alike together, the last ones first.
     #[serde(default)]
-    pub last_drops: Vec<Event>,
+    pub last_drops: Vec<SeenDrops>,
     /// How far the source is from a ban by its policy; `None` where that does not ban.
     #[serde(default)]
     pub strikes: Option<StrikesView>,
@@ -340,10 +348,37 @@ pub struct Check {
 pub struct ClassVerdict {
     /// The class, as the limit names it.
     pub class: String,
-    /// `drop` or `observe`.
+    /// `pass`, `drop` or `observe`.
     pub action: String,
     /// The reason, as in the metrics.
     pub reason: String,
+    /// The limit that refuses them, and when there is room again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_by: Option<RefusedBy>,
+    /// Drops of the class in the sample.
+    #[serde(default)]
+    pub drops_seen: usize,
+}
+
+/// The limit that refuses a packet.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct RefusedBy {
+    /// The limit.
+    pub limit: LimitSpec,
+    /// Seconds until it has room, if no packet comes before; `None` where several prefixes have such a limit.
+    pub room_in_seconds: Option<f64>,
+}
+
+/// Drops in the sample that are alike.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct SeenDrops {
+    /// The last of them.
+    #[serde(flatten)]
+    pub last: Event,
+    /// How many are in the sample.
+    pub count: usize,
+    /// When the first of them came.
+    pub since: Timestamp,
 }
 
 /// Limits that a source shares with others.
@@ -355,6 +390,9 @@ pub struct WiderLimits {
     pub observe: bool,
     /// Their state. Of the node, what a CPU has drawn and not spent yet counts as used.
     pub limits: Vec<LimitState>,
+    /// Packets that they refused since the tables were made; `None` for a prefix, which counts none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_packets: Option<u64>,
 }
 
 /// A class that the configuration names.

@@ -108,14 +108,7 @@ pub enum Verb {
         verb: Option<ListsVerb>,
     },
     /// Show what happens to packets of an address, and why
-    #[command(
-        after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nEnds with 3 when its packets are dropped, with 0 when they pass. A dry run passes."
-    )]
-    Check {
-        /// The address, without a prefix length
-        #[arg(value_name = "IP")]
-        address: IpAddr,
-    },
+    Check(CheckArguments),
     /// Show the busiest sources
     #[command(after_help = "Examples:\n  rlctl top\n  watch rlctl top --count 5")]
     Top {
@@ -207,6 +200,32 @@ pub enum PassAllVerb {
     /// Apply bans and limits again
     #[command(after_help = "Examples:\n  rlctl pass-all off")]
     Off,
+}
+
+/// `check IP [--proto P] [--dport N] [--sport N] [--flags F] [--iface NAME]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl check 203.0.113.7\n  rlctl check 203.0.113.7 --proto udp --dport 53\n  rlctl check 203.0.113.7 --dport 443 --flags syn --iface eth0\n  rlctl check 2001:db8::1 > /dev/null || echo 'blocked, or no answer'\n\nIf nothing is said of the packet, it has no class, and each class with another answer is named. A TCP packet without --flags is one within a connection. A port that is not given is one that no class names.\n\nEnds with 3 when its packets are dropped, with 0 when they pass. A dry run passes."
+)]
+pub struct CheckArguments {
+    /// The address, without a prefix length
+    #[arg(value_name = "IP")]
+    pub address: IpAddr,
+    /// Protocol of the packet: tcp, udp, icmp, or a number
+    #[arg(long, value_name = "PROTOCOL")]
+    pub proto: Option<String>,
+    /// Port that it goes to
+    #[arg(long, value_name = "PORT")]
+    pub dport: Option<u16>,
+    /// Port that it comes from
+    #[arg(long, value_name = "PORT")]
+    pub sport: Option<u16>,
+    /// TCP flags, with commas between them: syn,ack. `none` is none
+    #[arg(long, value_name = "FLAGS")]
+    pub flags: Option<String>,
+    /// Interface that it comes to
+    #[arg(long, value_name = "NAME")]
+    pub iface: Option<String>,
 }
 
 /// `suggest [--percentile P] [--headroom N] [--since TIME] [--toml]`

@@ -56,7 +56,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Lists {
             verb: Some(ListsVerb::Rm { name }),
         } => lists::rm(&name, client),
-        Verb::Check { address } => check::run(address, client, now),
+        Verb::Check(arguments) => check::run(&arguments, client, now),
         Verb::Top { count } => top::run(count, client),
         Verb::Suggest(arguments) => suggest::run(&arguments, client, now),
         Verb::Stats { all } => stats::run(all, client),

@@ -11,8 +11,6 @@ pub mod suggest;
 pub mod top;
 pub mod views;
 
-use std::net::IpAddr;
-
 use ratelimit_core::{
     api::{Check, ListView, Refused, SuggestRequest, Suggested},
     config::Crowdsec,
@@ -23,13 +21,13 @@ use tokio::sync::watch;
 use super::controller::Controller;
 
 impl Controller {
-    /// What would happen to a packet of `address`.
+    /// What would happen to a packet.
     ///
     /// # Errors
     ///
-    /// When the kernel's tables cannot be read.
-    pub fn check(&self, address: IpAddr) -> Result<Check, Refused> {
-        check::check(&self.state, &self.links, address)
+    /// When there is no such packet or interface, or the kernel's tables cannot be read.
+    pub fn check(&self, question: impl Into<check::Question>) -> Result<Check, Refused> {
+        check::check(&self.state, &self.links, question.into())
     }
 
     /// The limits that would have let the asked part of all windows through, with headroom.

@@ -124,7 +124,7 @@ impl State {
     }
 
     /// The policy whose limits refuse packets of `source` for a reason; `None` where none did, or one of several.
-    fn refuser(&self, source: IpAddr, reason: DropReason) -> Option<(&str, &Named)> {
+    pub(super) fn refuser(&self, source: IpAddr, reason: DropReason) -> Option<(&str, &Named)> {
         match reason {
             DropReason::Limited | DropReason::Contended | DropReason::NoState => {
                 let matched = self.rules.longest_match(source);

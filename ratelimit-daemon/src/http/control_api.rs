@@ -18,7 +18,7 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use ratelimit_core::{
     api::{
-        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, PASS_ALL, PassAllStatus,
+        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, PASS_ALL, PacketRequest, PassAllStatus,
         REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER, SuggestRequest, UNENFORCED,
         UNKEPT, Unenforced,
     },
@@ -32,10 +32,10 @@ use crate::{
         self, Controller, Handle, Unanswered,
         commands::{
             Allow, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow, ProtectSshPeer,
-            Query as Question, Reload, RemoveLimits, RemoveList, RevokeNode, RollBack, SetLimits,
+            Query as Ask, Reload, RemoveLimits, RemoveList, RevokeNode, RollBack, SetLimits,
             SetPassAll, Unban, UnbanByProgram,
         },
-        queries,
+        queries::{self, check::Question},
     },
     recording::Recorder,
     stream::Streams,
@@ -299,9 +299,16 @@ async fn stats(State(controller): State<Handle>) -> Response {
     .await
 }
 
-async fn check(State(controller): State<Handle>, Path(address): Path<String>) -> Response {
+async fn check(
+    State(controller): State<Handle>,
+    Path(address): Path<String>,
+    Query(packet): Query<PacketRequest>,
+) -> Response {
     match address.parse::<IpAddr>() {
-        Ok(address) => read(&controller, move |controller| controller.check(address)).await,
+        Ok(address) => {
+            let question = Question { address, packet };
+            read(&controller, move |controller| controller.check(question)).await
+        }
         Err(_) => bad_request(format!("`{address}` is not an IPv4 or IPv6 address")),
     }
 }
@@ -431,7 +438,7 @@ pub(super) async fn read<T: Serialize + Send + 'static>(
     controller: &Handle,
     question: impl FnOnce(&Controller) -> Result<T, Refused> + Send + 'static,
 ) -> Response {
-    change(controller, Question(question)).await
+    change(controller, Ask(question)).await
 }
 
 /// Has the controller carry out a command, and turns its answer into JSON.

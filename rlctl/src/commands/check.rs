@@ -5,13 +5,13 @@
 
 mod circumstances;
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::collections::BTreeSet;
 
 use jiff::Zoned;
 use ratelimit_core::{
     api::{
         Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, NOT_ENFORCED, Origin,
-        StrikesView, Unenforced, What, WiderLimits,
+        PacketRequest, RefusedBy, SeenDrops, StrikesView, Unenforced, What, WiderLimits,
     },
     limit::Algorithm,
     lists::Action,
@@ -19,7 +19,8 @@ use ratelimit_core::{
 
 use self::circumstances::{Circumstances, aside};
 use crate::{
-    client::{Answer, Client},
+    arguments::CheckArguments,
+    client::{self, Answer, Client},
     commands::events,
     exit_code::ExitCode,
     failure::Failure,
@@ -28,10 +29,21 @@ use crate::{
     report::Report,
 };
 
-/// Asks about an address. It ends as `Blocked` when its packets are dropped, or those of a class.
-pub fn run(address: IpAddr, client: &Client, now: &Zoned) -> Result<Report, Failure> {
-    let address = address.to_canonical();
-    let answer: Answer<Check> = client.get(&format!("/v1/check/{address}"))?;
+/// Asks about a packet. It ends as `Blocked` when that is dropped, or those of a class.
+pub fn run(arguments: &CheckArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let address = arguments.address.to_canonical();
+    let packet = PacketRequest {
+        protocol: arguments.proto.clone(),
+        source_port: arguments.sport,
+        destination_port: arguments.dport,
+        flags: arguments.flags.clone(),
+        interface: arguments.iface.clone(),
+    };
+    let mut path = format!("/v1/check/{address}");
+    if packet != PacketRequest::default() {
+        path = client::with_query(&path, &packet);
+    }
+    let answer: Answer<Check> = client.get(&path)?;
     let classes = answer.value.classes.iter().map(|class| &class.action);
     let code = if classes
         .chain([&answer.value.action])
@@ -49,6 +61,7 @@ pub fn run(address: IpAddr, client: &Client, now: &Zoned) -> Result<Report, Fail
 
 fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     let mut sentences = vec![verdict(check)];
+    sentences.extend(check.classes.iter().map(of_class));
     sentences.extend(check.unenforced.iter().map(|it| not_enforced(it, now)));
     if !check.source.is_address() {
         sentences.push(format!("source: it counts as one of {}", check.source));
@@ -72,14 +85,14 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     let limits = check.limits.iter();
     sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
     sentences.extend(check.wider.iter().flat_map(wider));
+    sentences.extend(check.wider.iter().filter_map(refused_of_wider));
     if let Some(budget) = &check.new_sources {
         let budget = printable(&budget.to_string());
         sentences.push(format!("new sources: {budget}, unless its source is known"));
     }
     sentences.push(format!("refused: {}", refusals(check, now)));
     sentences.extend(check.strikes.as_ref().map(strikes));
-    let drops = check.last_drops.iter();
-    sentences.extend(drops.map(|event| format!("seen: {}", events::text::line(event, now))));
+    sentences.extend(check.last_drops.iter().map(|drops| seen(drops, now)));
     sentences
 }
 
@@ -99,20 +112,38 @@ fn verdict(check: &Check) -> String {
     let Check {
         address, reason, ..
     } = check;
+    let packet = printable(&check.packet.to_string());
+    let packets = if packet.is_empty() {
+        format!("packets from {address}")
+    } else {
+        format!("packets from {address} ({packet})")
+    };
     let reason = printable(reason);
+    let full = check.refused_by.as_ref().map(full).unwrap_or_default();
+    let except = if check.classes.is_empty() {
+        ""
+    } else {
+        ", except for"
+    };
     match check.action.as_str() {
         "drop" => format!(
-            "packets from {address} are {} ({reason})",
+            "{packets} are {} ({reason}{full}){except}",
             styled(BAD, "dropped")
         ),
         "observe" => format!(
-            "packets from {address} {}, but only because of the dry run: they would be dropped ({reason})",
+            "{packets} {}, but only because of the dry run: they would be dropped ({reason}{full}){except}",
             styled(WARNING, "pass")
         ),
-        _ if !check.unenforced.is_empty() && check.reason == NOT_ENFORCED => format!(
-            "packets from {address} {}, as nothing is enforced on any interface ({reason})",
-            styled(WARNING, "pass")
-        ),
+        _ if !check.unenforced.is_empty() && check.reason == NOT_ENFORCED => {
+            let nowhere = match &check.packet.interface {
+                Some(_) => "as nothing is enforced there",
+                None => "as nothing is enforced on any interface",
+            };
+            format!(
+                "{packets} {}, {nowhere} ({reason})",
+                styled(WARNING, "pass")
+            )
+        }
         _ => {
             let passes = if check.classes.is_empty() {
                 styled(GOOD, "pass")
@@ -125,24 +156,44 @@ fn verdict(check: &Check) -> String {
             } else {
                 ""
             };
-            let classes: String = check.classes.iter().map(but_of_class).collect();
-            format!("packets from {address} {passes}{when} ({reason}){classes}")
+            format!("{packets} {passes}{when} ({reason}){except}")
         }
     }
 }
 
-/// `, but those of icmp are dropped (limited)`
-fn but_of_class(verdict: &ClassVerdict) -> String {
+/// `: 10 packets per 1m of icmp, room in 58.0s`
+fn full(refused: &RefusedBy) -> String {
+    let limit = printable(&refused.limit.to_string());
+    let room = refused.room_in_seconds.map(short);
+    let room = room.map(|room| format!(", room in {room}"));
+    format!(": {limit}{}", room.unwrap_or_default())
+}
+
+/// `  icmp: dropped (limited: 10 packets per 1m of icmp, room in 58.0s; 9 drops seen)`
+fn of_class(verdict: &ClassVerdict) -> String {
     let (class, reason) = (printable(&verdict.class), printable(&verdict.reason));
-    match verdict.action.as_str() {
-        "drop" => format!(
-            ", but those of {class} are {} ({reason})",
-            styled(BAD, "dropped")
-        ),
-        _ => format!(
-            ", but those of {class} only because of the dry run: they would be dropped ({reason})"
-        ),
+    let full = verdict.refused_by.as_ref().map(full).unwrap_or_default();
+    let seen = match verdict.drops_seen {
+        0 => String::new(),
+        1 => "; 1 drop seen".to_owned(),
+        drops => format!("; {drops} drops seen"),
+    };
+    let action = match verdict.action.as_str() {
+        "drop" => styled(BAD, "dropped"),
+        "pass" => styled(GOOD, "pass"),
+        _ => styled(WARNING, "pass because of the dry run"),
+    };
+    format!("  {class}: {action} ({reason}{full}{seen})")
+}
+
+/// `seen: 14:22:07 dropped 192.0.2.1 on eth0: limited, the last of 9 since 14:21:58`
+fn seen(drops: &SeenDrops, now: &Zoned) -> String {
+    let last = events::text::line(&drops.last, now);
+    if drops.count == 1 {
+        return format!("seen: {last}");
     }
+    let since = phrase::moment(drops.since, now);
+    format!("seen: {last}, the last of {} since {since}", drops.count)
 }
 
 /// `limited: 10 packets per 1s for syn-flood by 192.0.2.0/24, since 14:22:07, until 14:32:07 (9m 59s left)`
@@ -256,6 +307,19 @@ fn wider(limits: &WiderLimits) -> impl Iterator<Item = String> {
     states.map(move |state| format!("limit of {whose}{dry_run}: {}", usage(state)))
 }
 
+/// `limits of the node: 12 packets refused`
+fn refused_of_wider(limits: &WiderLimits) -> Option<String> {
+    let packets = limits.refused_packets.filter(|packets| *packets > 0)?;
+    let whose = match limits.prefix {
+        Some(prefix) => prefix.to_string(),
+        None => "the node".to_owned(),
+    };
+    Some(format!(
+        "refused by limits of {whose}: {}, of all sources",
+        phrase::packets(packets)
+    ))
+}
+
 /// `1000 packets per 1s: 37 used, the window closes in 0.4s`
 fn usage(state: &LimitState) -> String {
     let limit = &state.limit;
@@ -313,7 +377,7 @@ fn by_others(check: &Check) -> String {
     let reasons = check
         .last_drops
         .iter()
-        .filter_map(|event| match &event.what {
+        .filter_map(|drops| match &drops.last.what {
             What::Drop(dropped) => Some(dropped.reason.as_str()),
             _ => None,
         });

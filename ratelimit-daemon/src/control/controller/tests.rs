@@ -358,7 +358,10 @@ impl Lab {
     }
 
     fn check(&self, address: &str, action: &str, reason: &str, rule: Option<&str>, policy: &str) {
-        let check = self.controller.check(address.parse().unwrap()).unwrap();
+        let check = self
+            .controller
+            .check(address.parse::<IpAddr>().unwrap())
+            .unwrap();
         let found = (
             check.action.as_str(),
             check.reason.as_str(),

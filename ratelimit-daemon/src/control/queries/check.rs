@@ -3,14 +3,15 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
-use ratelimit_common::{ClassSet, DropReason, Instant, PassReason, Verdict};
+use ratelimit_common::{ClassSet, DropReason, Instant, PassReason, Verdict, charge::Refusal};
 use ratelimit_core::{
     api::{
         Ban, Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, NOT_ENFORCED,
-        Refused, StrikesView, WiderLimits,
+        PacketRequest, Refused, RefusedBy, SeenDrops, StrikesView, Unenforced, What, WiderLimits,
     },
     intent::{BanRow, FOREVER},
     ip_family::IpFamily,
+    limit::LimitSpec,
     lists::Action,
     origin::Origin,
     policies::{DEFAULT, NODE, Named},
@@ -20,7 +21,8 @@ use ratelimit_core::{
 use super::{
     covering,
     limit_state::SourceState,
-    new_sources, preview,
+    new_sources,
+    preview::{self, Asked},
     views::{self, ban},
 };
 use crate::{
@@ -30,15 +32,40 @@ use crate::{
     links::Links,
 };
 
-/// What would happen to a packet of `address`.
+/// The kinds of drops of a source that are told with it.
+const DROPS_TOLD: usize = 5;
+
+/// A packet of an address.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The address that it comes from.
+    pub address: IpAddr,
+    /// What else is said of it.
+    pub packet: PacketRequest,
+}
+
+impl From<IpAddr> for Question {
+    /// A packet of no class.
+    fn from(address: IpAddr) -> Self {
+        let packet = PacketRequest::default();
+        Self { address, packet }
+    }
+}
+
+/// What would happen to a packet.
 ///
 /// # Errors
 ///
-/// When the kernel's tables cannot be read.
-pub fn check(state: &State, links: &Links, address: IpAddr) -> Result<Check, Refused> {
+/// When there is no such packet or interface, or the kernel's tables cannot be read.
+pub fn check(state: &State, links: &Links, question: Question) -> Result<Check, Refused> {
+    let Question { address, packet } = question;
+    let asked = packet.packet(IpFamily::of(address))?;
+    let interface = packet.interface.as_deref();
+    let unenforced = unenforced(links, interface)?;
     let now = clock::now();
     let source = views::source_of(state, address);
-    let verdict = preview(state, address, ClassSet::NONE, now);
+    let asked = asked.map_or(Asked::Classes(ClassSet::NONE), Asked::Packet);
+    let (verdict, refusal) = preview(state, address, asked, now);
     let matched = state.rules.longest_match(address);
     let in_kernel = || ban_in_kernel(state, source);
     let ban = ban_of(state, address, now).or_else(in_kernel);
@@ -59,11 +86,31 @@ pub fn check(state: &State, links: &Links, address: IpAddr) -> Result<Check, Ref
     let strikes_view =
         named.and_then(|(_, named)| strikes_view(state, source, named, strikes, now));
     let wider = wider(state, source, now)?;
-    let unenforced = links.unenforced();
-    let (action, reason) = if links.enforces_anywhere() {
+    let last_drops = covering::last_drops(state, source, interface);
+    let is_enforced = match interface {
+        Some(_) => unenforced.is_empty(),
+        None => links.enforces_anywhere(),
+    };
+    let (action, reason) = if is_enforced {
         (verdict.action(), verdict.reason())
     } else {
         ("pass", NOT_ENFORCED)
+    };
+    let levels = || limits.iter().chain(wider.iter().flat_map(|it| &it.limits));
+    let refused_by = |refusal| refused_by(state, source, refusal, levels());
+    let classes = match asked {
+        Asked::Classes(_) => {
+            let found = other_classes(state, address, verdict, now).into_iter();
+            let told = found.map(|(class, verdict, refusal)| ClassVerdict {
+                drops_seen: drops_of_class(&last_drops, &class),
+                class,
+                action: verdict.action().to_owned(),
+                reason: verdict.reason().to_owned(),
+                refused_by: refused_by(refusal),
+            });
+            told.collect()
+        }
+        Asked::Packet(_) => Vec::new(),
     };
     Ok(Check {
         address,
@@ -71,7 +118,9 @@ pub fn check(state: &State, links: &Links, address: IpAddr) -> Result<Check, Ref
         action: action.to_owned(),
         reason: reason.to_owned(),
         unenforced,
-        classes: refused_classes(state, address, verdict, now),
+        classes,
+        refused_by: refused_by(refusal),
+        packet,
         rule: deciding_rule(state, address, verdict, ban.as_ref(), now),
         until: match &ban {
             Some(ban) => ban.until,
@@ -85,7 +134,7 @@ pub fn check(state: &State, links: &Links, address: IpAddr) -> Result<Check, Ref
         limits,
         wider,
         covering,
-        last_drops: covering::last_drops(state, source),
+        last_drops: last_drops.into_iter().take(DROPS_TOLD).collect(),
         strikes: strikes_view,
         new_sources: new_sources::new_sources(state)
             .filter(|_| verdict == Verdict::Pass(PassReason::Conforming)),
@@ -152,21 +201,40 @@ fn listed(state: &State, prefix: Prefix, now: Instant) -> Vec<Listed> {
     entries.collect()
 }
 
-fn preview(state: &State, address: IpAddr, classes: ClassSet, now: Instant) -> Verdict {
-    let source = &state.intent.config.source;
-    preview::preview(address, classes, now, &state.rules, &state.enforcer, source)
+/// Where packets are not judged, of all interfaces or of one.
+fn unenforced(links: &Links, interface: Option<&str>) -> Result<Vec<Unenforced>, Refused> {
+    let mut unenforced = links.unenforced();
+    if let Some(interface) = interface {
+        let known: Vec<&str> = links.wanted().map(|wanted| wanted.name.as_str()).collect();
+        if !known.contains(&interface) {
+            let known = known.join(", ");
+            return Err(Refused::because(format!(
+                "the configuration has no interface `{interface}`: its packets pass"
+            ))
+            .hint(format!("the configured interfaces are {known}")));
+        }
+        unenforced.retain(|it| it.interface == interface);
+    }
+    Ok(unenforced)
 }
 
-/// The classes whose packets are refused while those of no class pass.
-fn refused_classes(
+fn preview(
+    state: &State,
+    address: IpAddr,
+    asked: Asked,
+    now: Instant,
+) -> (Verdict, Option<Refusal>) {
+    let source = &state.intent.config.source;
+    preview::preview(address, asked, now, &state.rules, &state.enforcer, source)
+}
+
+/// The classes whose packets have another verdict than those of no class.
+fn other_classes(
     state: &State,
     address: IpAddr,
     verdict: Verdict,
     now: Instant,
-) -> Vec<ClassVerdict> {
-    if !matches!(verdict, Verdict::Pass(_)) {
-        return Vec::new();
-    }
+) -> Vec<(String, Verdict, Option<Refusal>)> {
     let mut classes: BTreeMap<String, ClassSet> = BTreeMap::new();
     for (_, named) in state.policies.iter() {
         let parts = named.parts();
@@ -178,17 +246,47 @@ fn refused_classes(
             }
         }
     }
-    let verdicts = classes
-        .into_iter()
-        .map(|(class, set)| (class, preview(state, address, set, now)));
-    let refused = verdicts.filter(|(_, verdict)| !matches!(verdict, Verdict::Pass(_)));
-    refused
-        .map(|(class, verdict)| ClassVerdict {
-            class,
-            action: verdict.action().to_owned(),
-            reason: verdict.reason().to_owned(),
+    let verdicts = classes.into_iter().map(|(class, set)| {
+        let (verdict, refusal) = preview(state, address, Asked::Classes(set), now);
+        (class, verdict, refusal)
+    });
+    let passes = matches!(verdict, Verdict::Pass(_));
+    verdicts
+        .filter(|(_, of_class, _)| {
+            let both_pass = passes && matches!(of_class, Verdict::Pass(_));
+            !both_pass && *of_class != verdict
         })
         .collect()
+}
+
+/// The limit of a refusal, with its level among those that were read.
+fn refused_by<'a>(
+    state: &State,
+    source: Prefix,
+    refusal: Option<Refusal>,
+    mut levels: impl Iterator<Item = &'a LimitState>,
+) -> Option<RefusedBy> {
+    let refusal = refusal?;
+    let (_, named) = state.refuser(source.address(), refusal.reason)?;
+    let limit = named.limits.get(usize::from(refusal.limit))?;
+    let level = levels.find(|level| level.limit == *limit && level.room_in_seconds > 0.0);
+    Some(RefusedBy {
+        limit: limit.clone(),
+        room_in_seconds: level.map(|level| level.room_in_seconds),
+    })
+}
+
+/// How many drops were those of a limit of this class.
+fn drops_of_class(drops: &[SeenDrops], class: &str) -> usize {
+    let is_of_class = |drops: &&SeenDrops| match &drops.last.what {
+        What::Drop(dropped) => {
+            let limit = dropped.limit.as_ref();
+            let of_limit = limit.and_then(LimitSpec::class).map(ToString::to_string);
+            of_limit.as_deref() == Some(class)
+        }
+        _ => false,
+    };
+    drops.iter().filter(is_of_class).map(|it| it.count).sum()
 }
 
 /// The ban that holds for an address: of those of the prefixes around it the one that ends last. For a protected one only
@@ -273,6 +371,7 @@ fn wider(state: &State, source: Prefix, now: Instant) -> Result<Vec<WiderLimits>
             prefix,
             observe: named.policy.observe(),
             limits,
+            refused_packets: None,
         });
     }
     if let Some(node) = state.policies.get(NODE) {
@@ -289,6 +388,7 @@ fn wider(state: &State, source: Prefix, now: Instant) -> Result<Vec<WiderLimits>
             prefix: None,
             observe: node.policy.observe(),
             limits: limits.collect::<Result<Vec<_>, _>>()?.concat(),
+            refused_packets: Some(views::refused_by_node(state)?),
         });
     }
     Ok(wider)

@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 use ratelimit_common::{DropReason, Instant, PassReason, Verdict};
 use ratelimit_core::{
-    api::{Allow, Ban, Covering, Entry, Event, Origin, What},
+    api::{Allow, Ban, Covering, Entry, Origin, SeenDrops, What},
     lists::Action,
     policies::DEFAULT,
     prefix::Prefix,
@@ -15,9 +15,6 @@ use crate::{
     clock,
     control::{state::State, term},
 };
-
-/// The drops of a source that are told with it.
-const DROPS_TOLD: usize = 5;
 
 /// Every entry that covers `address`: allows, bans, policies, of each table the one first that comes before the others.
 pub(in crate::control) fn covering(
@@ -68,14 +65,34 @@ fn policy_entry(state: &State, policy: String, prefix: Option<Prefix>) -> Entry 
     }
 }
 
-/// The last drops of a source that are kept, the last one first.
-pub(in crate::control) fn last_drops(state: &State, source: Prefix) -> Vec<Event> {
-    let is_of_source = |event: &&Event| match &event.what {
-        What::Drop(dropped) => source.covers(dropped.source.into()),
-        _ => false,
-    };
-    let drops = state.journal.last_drops().filter(is_of_source);
-    drops.take(DROPS_TOLD).cloned().collect()
+/// The drops of a source that are kept, of all interfaces or of one, those that are alike together. The last ones come first.
+pub(in crate::control) fn last_drops(
+    state: &State,
+    source: Prefix,
+    interface: Option<&str>,
+) -> Vec<SeenDrops> {
+    let mut seen: Vec<SeenDrops> = Vec::new();
+    for event in state.journal.last_drops() {
+        let What::Drop(dropped) = &event.what else {
+            continue;
+        };
+        let is_there = interface.is_none_or(|interface| dropped.interface == interface);
+        if !is_there || !source.covers(dropped.source.into()) {
+            continue;
+        }
+        match seen.iter_mut().find(|seen| seen.last.what == event.what) {
+            Some(alike) => {
+                alike.count += 1;
+                alike.since = event.at;
+            }
+            None => seen.push(SeenDrops {
+                last: event.clone(),
+                count: 1,
+                since: event.at,
+            }),
+        }
+    }
+    seen
 }
 
 /// The bans of an address, those of lists too, the one that ends last first; those that stop at a protected address after

@@ -1,6 +1,6 @@
 //! What would happen to a packet at this moment: [`decide`], over the tables as they are, without leaving a trace.
 
-use std::net::IpAddr;
+use std::{cell::Cell, net::IpAddr};
 
 use ratelimit_common::{
     BanRule, ClassSet, Cursor, Detected, Family, Instant, Policy, Record, Settings, SourceKey,
@@ -8,6 +8,7 @@ use ratelimit_common::{
     aggregate::Aggregates,
     algorithm::sliding_log::Ring,
     charge::{Refusal, Words},
+    class::NO_PORT,
     decide,
     detected::Detection,
     list::Listed,
@@ -17,54 +18,85 @@ use ratelimit_common::{
     strikes::Strike,
     tables::{FamilyTables, InsertError},
 };
-use ratelimit_core::{config::Source, ip_family::IpAddress, rules::Rules};
+use ratelimit_core::{
+    api::Packet, class::protocol, config::Source, ip_family::IpAddress, rules::Rules,
+};
 
 use crate::{control::enforcer::Enforcer, datapath::SourceTables};
 
-/// A small frame, as a packet of the source that is asked about.
-const FRAME_BYTES: usize = 64;
+/// The smallest frame of a TCP segment over IPv6.
+const FRAME_BYTES: usize = 74;
 
 /// No next header (RFC 8200, 4.7).
 const NO_NEXT_HEADER: u8 = 59;
 
-/// The verdict on a packet of `address` and these classes at `now`.
+/// Where the flags stand in a TCP header.
+const FLAGS: usize = 13;
+
+/// The packet that is asked about.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked {
+    /// One of these classes.
+    Classes(ClassSet),
+    /// One of which that much is said.
+    Packet(Packet),
+}
+
+/// The verdict on a packet of `address` at `now`, and what refused it.
 #[must_use]
 pub fn preview(
     address: IpAddr,
-    classes: ClassSet,
+    asked: Asked,
     now: Instant,
     rules: &Rules,
     enforcer: &Enforcer,
     source: &Source,
-) -> Verdict {
-    let frame = frame(address);
-    decide(
-        Cursor::new(&frame),
+) -> (Verdict, Option<Refusal>) {
+    let frame = frame(address, asked);
+    let preview = Preview {
+        rules,
+        enforcer,
+        tables: &*enforcer.datapath().sources(),
+        source,
+        asked,
         now,
-        &Preview {
-            rules,
-            enforcer,
-            tables: &*enforcer.datapath().sources(),
-            source,
-            classes,
-            now,
-        },
-    )
+        refusal: Cell::new(None),
+    };
+    let verdict = decide(Cursor::new(&frame), now, &preview);
+    (verdict, preview.refusal.get())
 }
 
-fn frame(address: IpAddr) -> [u8; FRAME_BYTES] {
+fn frame(address: IpAddr, asked: Asked) -> [u8; FRAME_BYTES] {
     let mut frame = [0; FRAME_BYTES];
-    let (ethertype, version, offset): (u16, u8, usize) = match address {
-        IpAddr::V4(_) => (0x0800, 0x45, 26),
-        IpAddr::V6(_) => (0x86dd, 0x60, 22),
+    let (ethertype, version, offset, upper): (u16, u8, usize, usize) = match address {
+        IpAddr::V4(_) => (0x0800, 0x45, 26, 34),
+        IpAddr::V6(_) => (0x86dd, 0x60, 22, 54),
     };
     frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
     frame[14] = version;
+    let next = match (address, asked) {
+        (_, Asked::Packet(packet)) => packet.protocol,
+        (IpAddr::V4(_), Asked::Classes(_)) => 0,
+        (IpAddr::V6(_), Asked::Classes(_)) => NO_NEXT_HEADER,
+    };
     match address {
-        IpAddr::V4(address) => frame[offset..offset + 4].copy_from_slice(&address.octets()),
+        IpAddr::V4(address) => {
+            frame[23] = next;
+            frame[offset..offset + 4].copy_from_slice(&address.octets());
+        }
         IpAddr::V6(address) => {
-            frame[20] = NO_NEXT_HEADER;
+            frame[20] = next;
             frame[offset..offset + 16].copy_from_slice(&address.octets());
+        }
+    }
+    if let Asked::Packet(packet) = asked {
+        let ports = [packet.source_port, packet.destination_port];
+        for (index, port) in ports.into_iter().enumerate() {
+            let place = upper + 2 * index;
+            frame[place..place + 2].copy_from_slice(&port.unwrap_or_default().to_be_bytes());
+        }
+        if packet.protocol == protocol::TCP {
+            frame[upper + FLAGS] = packet.flags;
         }
     }
     frame
@@ -75,8 +107,15 @@ struct Preview<'a> {
     enforcer: &'a Enforcer,
     tables: &'a dyn SourceTables,
     source: &'a Source,
-    classes: ClassSet,
+    asked: Asked,
     now: Instant,
+    refusal: Cell<Option<Refusal>>,
+}
+
+/// The classes that the entry of a port has. A port of which nothing is said is one that no class names.
+fn classes_at(entries: &[ClassSet], port: Option<u16>) -> ClassSet {
+    let index = port.map_or(NO_PORT, u32::from);
+    entries.get(index as usize).copied().unwrap_or_default()
 }
 
 impl Tables for Preview<'_> {
@@ -97,17 +136,33 @@ impl Tables for Preview<'_> {
         self.enforcer.held().policies.get(&index)
     }
 
-    /// The small frame is of no protocol that a class could name: it is of those that are asked about.
-    fn classes_of(&self, _: Kind) -> ClassSet {
-        self.classes
+    fn classes_of(&self, kind: Kind) -> ClassSet {
+        match self.asked {
+            Asked::Classes(classes) => classes,
+            Asked::Packet(_) => {
+                let entries = self.enforcer.held().classes.by_kind();
+                entries
+                    .get(kind.index() as usize)
+                    .copied()
+                    .unwrap_or_default()
+            }
+        }
     }
 
     fn classes_from(&self, _: u32) -> ClassSet {
-        self.classes
+        let entries = self.enforcer.held().classes.from_port();
+        match self.asked {
+            Asked::Classes(classes) => classes,
+            Asked::Packet(packet) => classes_at(entries, packet.source_port),
+        }
     }
 
     fn classes_to(&self, _: u32) -> ClassSet {
-        self.classes
+        let entries = self.enforcer.held().classes.to_port();
+        match self.asked {
+            Asked::Classes(classes) => classes,
+            Asked::Packet(packet) => classes_at(entries, packet.destination_port),
+        }
     }
 
     fn node(&self) -> ReadOnlyNode<'_> {
@@ -189,7 +244,9 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         false
     }
 
-    fn sample(&self, _: A, _: Refusal) {}
+    fn sample(&self, _: A, refusal: Refusal) {
+        self.refusal.set(Some(refusal));
+    }
 }
 
 /// The state of a source or of the node, which stays as it is.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use ratelimit_common::detected::Tally;
+use ratelimit_common::{DropReason, Verdict, detected::Tally};
 use ratelimit_core::{
     api::{
         Allow, AppliesTo, Ban, ClassView, DamagedDatabase, DatabaseStatus, MapStatus, Origin,
@@ -270,6 +270,19 @@ pub fn stats(state: &State) -> Result<Vec<StatsRow>, Refused> {
             bytes: row.count.bytes,
         })
         .collect())
+}
+
+/// Packets that limits of the node refused, or would have in a dry run.
+pub fn refused_by_node(state: &State) -> Result<u64, DatapathError> {
+    let rows = counters(state)?.into_iter();
+    let is_of_node = |row: &CounterRow| {
+        matches!(
+            row.verdict,
+            Verdict::Drop(DropReason::NodeLimited) | Verdict::Observe(DropReason::NodeLimited)
+        )
+    };
+    let rows = rows.map(|(_, row)| row).filter(is_of_node);
+    Ok(rows.map(|row| row.count.packets).sum())
 }
 
 fn is_compact(state: &State) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratelimit_core::{
     api::{
         Allow, Check, ClassVerdict, Covering, Dropped, Entry, Event, LimitState, Origin,
-        RuntimeEntry, What, WiderLimits,
+        PacketRequest, RefusedBy, RuntimeEntry, SeenDrops, What, WiderLimits,
     },
     class::Match,
     limit::{Algorithm, LimitSpec, LimitUnit},
@@ -53,7 +53,7 @@ fn check_of_a_banned_address_ends_with_3_and_tells_the_ban() {
     };
     let answer = Check {
         covering,
-        last_drops: vec![drop],
+        last_drops: vec![seen(drop, since, 1)],
         action: "drop".to_owned(),
         reason: "banned".to_owned(),
         rule: Some(ban.prefix),
@@ -82,10 +82,11 @@ seen: {since_told} dropped 203.0.113.7 on eth0: banned"
 
 #[test]
 fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused() {
-    let (seen, seen_told) = moment(-1);
+    let (at, at_told) = moment(-1);
+    let (first, first_told) = moment(-2);
     let drop = Event {
         number: 7,
-        at: seen,
+        at,
         what: What::Drop(Dropped {
             source: [203, 0, 113, 7].into(),
             reason: "aggregate-limited".to_owned(),
@@ -99,18 +100,28 @@ fn check_ends_with_3_where_packets_of_a_class_are_dropped_and_tells_who_refused(
         class: class.to_owned(),
         action: action.to_owned(),
         reason: "limited".to_owned(),
+        refused_by: (class == "icmp").then(|| RefusedBy {
+            limit: limits()[0]
+                .limit
+                .clone()
+                .of_class(Match::Named("icmp".to_owned())),
+            room_in_seconds: Some(58.0),
+        }),
+        drops_seen: usize::from(class == "icmp") * 9,
     };
     let answer = Check {
         classes: vec![class("icmp", "drop"), class("udp", "observe")],
-        last_drops: vec![drop],
+        last_drops: vec![seen(drop, first, 9)],
         limits: Vec::new(),
         ..passing("203.0.113.7")
     };
     let stdout = format!(
-        "packets from 203.0.113.7 pass at this moment (conforming), but those of icmp are dropped (limited), but those of udp only because of the dry run: they would be dropped (limited)
+        "packets from 203.0.113.7 pass at this moment (conforming), except for
+  icmp: dropped (limited: 1000 packets per 1s of icmp, room in 58.0s; 9 drops seen)
+  udp: pass because of the dry run (limited)
 rule: the policy `default`, as for every source without one of its own
 refused: no refusal by its own limits on record; drops that were seen: aggregate-limited
-seen: {seen_told} dropped 203.0.113.7 on eth0: aggregate-limited"
+seen: {at_told} dropped 203.0.113.7 on eth0: aggregate-limited, the last of 9 since {first_told}"
     );
     check_blocked(answers(&answer), &stdout);
 }
@@ -127,6 +138,7 @@ fn check_tells_the_limits_that_a_source_shares() {
         prefix,
         observe,
         limits,
+        refused_packets: prefix.is_none().then_some(12),
     };
     let answer = Check {
         action: "drop".to_owned(),
@@ -142,6 +154,7 @@ fn check_tells_the_limits_that_a_source_shares() {
 rule: the limits that a prefix around it has, for all of its sources
 limit of all of 203.0.113.0/24: 1000 packets per 1s: 37 used, the window closes in 0.4s
 limit of the node, with what CPUs have drawn ahead (dry run): 1000 packets per 1s of tcp-syn: 37 used, the window closes in 0.4s
+refused by limits of the node: 12 packets, of all sources
 refused: no refusal by its own limits on record";
     check_blocked(answers(&answer), stdout);
 }
@@ -331,6 +344,46 @@ refused: no refusal by its own limits on record";
     check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
 }
 
+#[test]
+fn check_asks_about_a_packet_and_names_the_limit_that_refuses_it() {
+    let limit = limits()[0].limit.clone();
+    let answer = Check {
+        action: "drop".to_owned(),
+        reason: "limited".to_owned(),
+        packet: PacketRequest {
+            protocol: Some("tcp".to_owned()),
+            destination_port: Some(443),
+            flags: Some("syn".to_owned()),
+            ..PacketRequest::default()
+        },
+        refused_by: Some(RefusedBy {
+            limit: limit.of_class(Match::Named("tcp-syn".to_owned())),
+            room_in_seconds: Some(0.4),
+        }),
+        limits: Vec::new(),
+        ..passing("203.0.113.7")
+    };
+    let line = "check 203.0.113.7 --proto tcp --dport 443 --flags syn";
+    let line: Vec<&str> = line.split(' ').collect();
+    check(
+        &line,
+        answers(&answer),
+        &Expected {
+            request: "GET /v1/check/203.0.113.7?protocol=tcp&destination_port=443&flags=syn",
+            stdout: "\
+packets from 203.0.113.7 (tcp to port 443 with syn) are dropped (limited: 1000 packets per 1s of tcp-syn, room in 0.4s)
+rule: the policy `default`, as for every source without one of its own
+refused: no refusal by its own limits on record",
+            stderr: "",
+            code: 3,
+        },
+    );
+}
+
+fn seen(last: Event, since: jiff::Timestamp, count: usize) -> SeenDrops {
+    SeenDrops { last, count, since }
+}
+
 fn check_blocked(daemon: Daemon, stdout: &str) {
     let request = "GET /v1/check/203.0.113.7";
     let (stderr, code) = ("", 3);
@@ -349,6 +402,8 @@ fn check_blocked(daemon: Daemon, stdout: &str) {
 fn passing(address: &str) -> Check {
     Check {
         limited: None,
+        packet: PacketRequest::default(),
+        refused_by: None,
         address: address.parse().unwrap(),
         source: address.parse().unwrap(),
         action: "pass".to_owned(),

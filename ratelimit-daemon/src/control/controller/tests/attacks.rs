@@ -390,7 +390,9 @@ impl Lab {
 }
 
 fn seen(lab: &Lab, address: &str) -> ratelimit_core::api::Check {
-    lab.controller.check(address.parse().unwrap()).unwrap()
+    lab.controller
+        .check(address.parse::<IpAddr>().unwrap())
+        .unwrap()
 }
 
 fn texts(lab: &Lab, address: &str) -> Vec<String> {

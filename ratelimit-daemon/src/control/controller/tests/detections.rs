@@ -226,14 +226,17 @@ fn a_check_tells_the_strikes() {
     let mut lab = Lab::new(banning());
     lab.detect(SOURCE, clock::now());
     lab.controller.take_missed();
-    let check = lab.controller.check(SOURCE.parse().unwrap()).unwrap();
+    let check = lab
+        .controller
+        .check(SOURCE.parse::<IpAddr>().unwrap())
+        .unwrap();
     let strikes = check.strikes.unwrap();
     assert_eq!((strikes.strikes, strikes.bans), (0, 1));
     let expected = "9 drops within 10s: banned for 10m, then 2 times as long, up to 1h";
     assert_eq!(strikes.ban.to_string(), expected);
     let partner = lab
         .controller
-        .check("203.0.113.1".parse().unwrap())
+        .check("203.0.113.1".parse::<IpAddr>().unwrap())
         .unwrap();
     assert_eq!(partner.strikes, None);
 }

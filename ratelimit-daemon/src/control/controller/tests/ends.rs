@@ -257,7 +257,7 @@ fn check_tells_who_allowed_and_who_set_limits() {
     let mut lab = Lab::new(config());
     allow(&mut lab, "192.0.2.1", Some(LATER)).unwrap();
     limit_for(&mut lab, Some("192.0.2.0/24"), 77, Some(LATER)).unwrap();
-    let check = lab.controller.check([192, 0, 2, 1].into()).unwrap();
+    let check = lab.controller.check(IpAddr::from([192, 0, 2, 1])).unwrap();
     let entries: Vec<Entry> = check.covering.into_iter().map(|it| it.entry).collect();
     let [
         Entry::Allow(allow),

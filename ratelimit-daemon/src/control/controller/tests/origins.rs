@@ -116,7 +116,10 @@ fn check_tells_of_several_bans_the_one_that_holds_longest() {
     let long = clock::after(Duration::from_hours(1));
     lab.ban(&["192.0.2.1"], Some(60.0)).unwrap();
     lab.edit(&[ban("192.0.2.0/24", Origin::list("a"), long)]);
-    let check = lab.controller.check("192.0.2.1".parse().unwrap()).unwrap();
+    let check = lab
+        .controller
+        .check("192.0.2.1".parse::<IpAddr>().unwrap())
+        .unwrap();
     let ban = check.ban.unwrap();
     assert_eq!(
         (ban.prefix, ban.origin),

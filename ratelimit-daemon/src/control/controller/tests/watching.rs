@@ -71,21 +71,28 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
     };
     lab.controller
         .state
-        .record_drops(&[drop(DropReason::Limited), drop(DropReason::Banned)]);
+        .record_drops(&[DropReason::Limited, DropReason::Limited, DropReason::Banned].map(drop));
     let told = |address: &str| {
-        let check = lab.controller.check(address.parse().unwrap()).unwrap();
+        let check = lab
+            .controller
+            .check(address.parse::<IpAddr>().unwrap())
+            .unwrap();
         let drops = check.last_drops.into_iter();
-        let told = drops.map(|event| match event.what {
-            What::Drop(drop) => (drop.reason, drop.policy, drop.limit.is_some()),
+        let told = drops.map(|drops| match drops.last.what {
+            What::Drop(drop) => (drop.reason, drop.policy, drop.limit.is_some(), drops.count),
             other => panic!("{other:?}"),
         });
         told.collect::<Vec<_>>()
     };
     let expected = [
-        ("banned".to_owned(), None, false),
-        ("limited".to_owned(), Some("default".to_owned()), true),
+        ("banned".to_owned(), None, false, 1),
+        ("limited".to_owned(), Some("default".to_owned()), true, 2),
     ];
-    assert_eq!(told("192.0.2.1"), expected, "the last one first");
+    assert_eq!(
+        told("192.0.2.1"),
+        expected,
+        "the last one first, those that are alike together"
+    );
     assert_eq!(told("192.0.2.2"), []);
 }
 
@@ -120,7 +127,7 @@ fn a_long_list_of_bans_is_one_event() {
 
 /// What covers 192.0.2.1; `+` stands before what decides.
 fn check(lab: &Lab, expected: &[&str]) {
-    let check = lab.controller.check([192, 0, 2, 1].into()).unwrap();
+    let check = lab.controller.check(IpAddr::from([192, 0, 2, 1])).unwrap();
     let told = check.covering.into_iter().map(|covering| {
         let decides = if covering.decides { "+" } else { "" };
         let entry = match covering.entry {

@@ -337,7 +337,10 @@ fn top_tells_prefixes_as_prefixes_and_their_sources_as_sources() {
 fn check_tells_the_limits_that_a_source_shares() {
     let lab = lab(EVERYTHING);
     let wider = |address: &str| -> Vec<(Option<String>, String)> {
-        let check = lab.controller.check(address.parse().unwrap()).unwrap();
+        let check = lab
+            .controller
+            .check(address.parse::<IpAddr>().unwrap())
+            .unwrap();
         let told = check.wider.into_iter();
         told.map(|it| {
             (

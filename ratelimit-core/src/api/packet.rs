@@ -1,0 +1,197 @@
+//! A packet that is asked about.
+
+use std::fmt;
+
+use ratelimit_common::parse::transport::has_ports;
+use serde::{Deserialize, Serialize};
+
+use super::Refused;
+use crate::{class::protocol, ip_family::IpFamily};
+
+/// The flags of TCP, each with its bit.
+const FLAGS: [(&str, u8); 6] = [
+    ("fin", 1 << 0),
+    ("syn", 1 << 1),
+    ("rst", 1 << 2),
+    ("psh", 1 << 3),
+    ("ack", 1 << 4),
+    ("urg", 1 << 5),
+];
+
+/// A TCP segment within a connection.
+const ACK: u8 = 1 << 4;
+
+/// What is said of a packet. With nothing said, the packet is of no class.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PacketRequest {
+    /// Its protocol: a name as in a class, or a number of IANA's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    /// The port that it comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_port: Option<u16>,
+    /// The port that it goes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination_port: Option<u16>,
+    /// The flags of a TCP segment, with commas between them: `syn,ack`. `none` is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flags: Option<String>,
+    /// The interface that it comes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+}
+
+/// A packet as far as classes tell packets apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Packet {
+    /// Its protocol, a number of IANA's.
+    pub protocol: u8,
+    /// The port that it comes from; `None` is one that no class names.
+    pub source_port: Option<u16>,
+    /// The port that it goes to; `None` is one that no class names.
+    pub destination_port: Option<u16>,
+    /// The flags of a TCP segment.
+    pub flags: u8,
+}
+
+impl PacketRequest {
+    /// The packet; `None` where nothing is said of it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such packet.
+    pub fn packet(&self, family: IpFamily) -> Result<Option<Packet>, Refused> {
+        let is_of_ports = self.source_port.or(self.destination_port).is_some();
+        let protocol = match (&self.protocol, &self.flags) {
+            (Some(name), _) => number(name, family)?,
+            (None, Some(_)) => protocol::TCP,
+            (None, None) if is_of_ports => {
+                return Err(Refused::because("a port without a protocol is no packet")
+                    .hint("name the protocol too: tcp or udp"));
+            }
+            (None, None) => return Ok(None),
+        };
+        let name = protocol::name(protocol);
+        if is_of_ports && !has_ports(protocol) {
+            return Err(Refused::because(format!("packets of {name} have no ports")));
+        }
+        if self.flags.is_some() && protocol != protocol::TCP {
+            return Err(Refused::because(format!(
+                "packets of {name} have no TCP flags"
+            )));
+        }
+        Ok(Some(Packet {
+            protocol,
+            source_port: self.source_port,
+            destination_port: self.destination_port,
+            flags: self.flags.as_deref().map_or(Ok(ACK), flags)?,
+        }))
+    }
+}
+
+/// The number of a protocol. `icmp` is that of the family.
+fn number(name: &str, family: IpFamily) -> Result<u8, Refused> {
+    let numbers = protocol::parse(&name.to_lowercase()).unwrap_or_default();
+    let number = match family {
+        IpFamily::V4 => numbers.first(),
+        IpFamily::V6 => numbers.last(),
+    };
+    number.copied().ok_or_else(|| {
+        let names: Vec<&str> = protocol::names().collect();
+        Refused::because(format!("`{name}` is not a protocol")).hint(format!(
+            "write a number of IANA's, or one of {}",
+            names.join(", ")
+        ))
+    })
+}
+
+fn flags(text: &str) -> Result<u8, Refused> {
+    if text == "none" {
+        return Ok(0);
+    }
+    let mut bits = text.split(',').map(|word| {
+        let flag = FLAGS.iter().find(|(name, _)| *name == word.to_lowercase());
+        flag.map(|(_, bit)| *bit).ok_or_else(|| {
+            Refused::because(format!("`{word}` is not a TCP flag"))
+                .hint("the flags are fin, syn, rst, psh, ack and urg, with commas between them; none is none")
+        })
+    });
+    bits.try_fold(0, |sum, bit| Ok(sum | bit?))
+}
+
+/// `tcp to port 443 from port 53, with syn,ack, on eth0`
+impl fmt::Display for PacketRequest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tcp = self.flags.as_ref().map(|_| "tcp");
+        let protocol = self.protocol.as_deref().or(tcp).map(str::to_owned);
+        let ports = |way, port: Option<u16>| port.map(|port| format!("{way} port {port}"));
+        let words = [
+            protocol,
+            ports("to", self.destination_port),
+            ports("from", self.source_port),
+            self.flags.as_ref().map(|flags| format!("with {flags}")),
+            self.interface.as_ref().map(|name| format!("on {name}")),
+        ];
+        let words: Vec<String> = words.into_iter().flatten().collect();
+        out.write_str(&words.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn icmp_is_that_of_the_family_and_flags_are_of_tcp() {
+        let icmp = PacketRequest {
+            protocol: Some("icmp".to_owned()),
+            ..PacketRequest::default()
+        };
+        let number = |family| icmp.packet(family).unwrap().unwrap().protocol;
+        assert_eq!([number(IpFamily::V4), number(IpFamily::V6)], [1, 58]);
+        let syn = PacketRequest {
+            flags: Some("SYN,ack".to_owned()),
+            ..PacketRequest::default()
+        };
+        let packet = syn.packet(IpFamily::V4).unwrap().unwrap();
+        assert_eq!((packet.protocol, packet.flags), (6, 0x12));
+        let nothing = PacketRequest::default().packet(IpFamily::V4).unwrap();
+        assert_eq!(nothing, None);
+    }
+
+    #[test]
+    fn what_is_no_packet_is_refused_with_what_to_write() {
+        let text = |text: &str| Some(text.to_owned());
+        for (protocol, destination_port, flags, error) in [
+            (
+                None,
+                Some(443),
+                None,
+                "a port without a protocol is no packet",
+            ),
+            (
+                text("icmp"),
+                Some(443),
+                None,
+                "packets of icmp have no ports",
+            ),
+            (
+                text("udp"),
+                None,
+                text("syn"),
+                "packets of udp have no TCP flags",
+            ),
+            (text("tpc"), None, None, "`tpc` is not a protocol"),
+            (None, None, text("syn,akc"), "`akc` is not a TCP flag"),
+        ] {
+            let request = PacketRequest {
+                protocol,
+                destination_port,
+                flags,
+                ..PacketRequest::default()
+            };
+            assert_eq!(request.packet(IpFamily::V4).unwrap_err().error, error);
+        }
+    }
+}
