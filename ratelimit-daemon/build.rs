@@ -1,8 +1,8 @@
 //! Builds the BPF object of `ratelimit-ebpf`, which `datapath::OBJECT` embeds.
 //!
 //! `aya-build` would do it with a nightly compiler, its own flags and the `release` profile. The program is built by stable,
-//! with the flags of `.cargo/config.toml` and the profile `bpf`, so that `cargo build -p ratelimit-ebpf` by hand gives the
-//! same object.
+//! with the flags of `.cargo/config.toml` and the profile `bpf`, so that `cargo build -p ratelimit-ebpf
+//! --features program` by hand gives the same object.
 //!
 //! It installs nothing: where something is missing it says what, and `cargo xtask setup` installs it.
 
@@ -129,6 +129,7 @@ fn build(root: &Path, rustc: &Path, target_dir: &Path) -> Result<PathBuf, String
     cargo
         .current_dir(root)
         .args(["build", "--package", "ratelimit-ebpf"])
+        .args(["--features", "program"])
         .args(["--profile", PROFILE, "--target", TARGET])
         .args(["-Z", "build-std=core"])
         // The BPF target comes without a built `core`; building one is not stable yet.

@@ -47,6 +47,7 @@ fn build_harness() -> Result<PathBuf> {
     let mut cargo = process::cargo();
     cargo
         .args(["build", "--package", "ratelimit-bench-ebpf"])
+        .args(["--features", "program"])
         .args(["--profile", PROFILE, "--target", TARGET])
         .args(["-Z", "build-std=core"])
         .env("RUSTC_BOOTSTRAP", "1")
