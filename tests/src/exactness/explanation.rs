@@ -7,8 +7,10 @@
 
 use super::bracketed::{Bracket, Bracketed};
 
-/// States that are kept at most.
-const STATES_MAX: usize = 2_048;
+/// States that are kept at first.
+const STATES: usize = 2_048;
+/// States that are kept at most, where fewer find an answer wrong.
+const STATES_MAX: usize = 32 * STATES;
 
 /// A packet and its answer.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +36,28 @@ pub struct Findings {
 }
 
 /// Explains the packets that each CPU judged, one after the other, from the state `start`.
+///
+/// A packet whose CPU was taken away has so many possible times that not all states are kept. What seems wrong then is searched
+/// again with more of them.
 pub fn explain<D: Bracketed>(start: D, by_cpu: &[Vec<Observation>; 2]) -> Findings {
+    let mut kept = STATES;
+    loop {
+        let (findings, are_all_kept) = search(start.clone(), by_cpu, kept);
+        let is_right = findings.over_admitted + findings.wrongly_refused == 0;
+        if is_right || are_all_kept || kept >= STATES_MAX {
+            return findings;
+        }
+        kept *= 4;
+    }
+}
+
+/// What at most `states_max` states explain, and whether that were all.
+fn search<D: Bracketed>(
+    start: D,
+    by_cpu: &[Vec<Observation>; 2],
+    states_max: usize,
+) -> (Findings, bool) {
+    let mut are_all_kept = true;
     let mut findings = Findings::default();
     let mut worlds = vec![World {
         taken: [0, 0],
@@ -55,7 +78,7 @@ pub fn explain<D: Bracketed>(start: D, by_cpu: &[Vec<Observation>; 2]) -> Findin
                     .state
                     .follow(packet.at, packet.is_admitted, &mut states);
                 for state in states.drain(..) {
-                    keep(&mut next, world.after(cpu, state));
+                    are_all_kept &= keep(&mut next, world.after(cpu, state), states_max);
                 }
             }
         }
@@ -70,17 +93,20 @@ pub fn explain<D: Bracketed>(start: D, by_cpu: &[Vec<Observation>; 2]) -> Findin
         worlds.clear();
         std::mem::swap(&mut worlds, &mut next);
     }
-    findings
+    (findings, are_all_kept)
 }
 
-/// Adds a way unless it is known already, and drops those that it has in it.
-fn keep<D: Bracketed>(worlds: &mut Vec<World<D>>, world: World<D>) {
-    if !worlds.iter().any(|known| known.covers(&world)) {
-        worlds.retain(|known| !world.covers(known));
-        if worlds.len() < STATES_MAX {
-            worlds.push(world);
-        }
+/// Adds a way unless it is known already, and drops those that it has in it. Whether there was room for it.
+fn keep<D: Bracketed>(worlds: &mut Vec<World<D>>, world: World<D>, states_max: usize) -> bool {
+    if worlds.iter().any(|known| known.covers(&world)) {
+        return true;
     }
+    worlds.retain(|known| !world.covers(known));
+    let has_room = worlds.len() < states_max;
+    if has_room {
+        worlds.push(world);
+    }
+    has_room
 }
 
 /// One way in which it can have been so far.
