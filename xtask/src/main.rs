@@ -15,6 +15,7 @@ mod exactness;
 mod floods;
 mod fuzz;
 mod kernels;
+mod package;
 mod process;
 mod setup;
 mod test;
@@ -36,6 +37,7 @@ enum Command {
     Exactness(exactness::Arguments),
     Floods(floods::Arguments),
     Fuzz(fuzz::Arguments),
+    Package(package::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -57,5 +59,6 @@ fn run(command: &Command) -> Result<ExitCode> {
         Command::Exactness(arguments) => exactness::run(arguments),
         Command::Floods(arguments) => floods::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
+        Command::Package(arguments) => package::run(arguments).map(|()| ExitCode::SUCCESS),
     }
 }

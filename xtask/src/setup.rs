@@ -41,6 +41,12 @@ pub fn kernels() -> Result<()> {
     packages::install(packages::FOR_KERNELS)
 }
 
+/// What building and packing need.
+pub fn package() -> Result<()> {
+    build()?;
+    packages::install(packages::FOR_PACKAGE)
+}
+
 /// What fuzzing needs.
 pub fn fuzz() -> Result<()> {
     packages::install(packages::FOR_FUZZ)

@@ -39,7 +39,7 @@ pub struct Findings {
 ///
 /// A packet whose CPU was taken away has so many possible times that not all states are kept. What seems wrong then is searched
 /// again with more of them.
-pub fn explain<D: Bracketed>(start: D, by_cpu: &[Vec<Observation>; 2]) -> Findings {
+pub fn explain<D: Bracketed>(start: &D, by_cpu: &[Vec<Observation>; 2]) -> Findings {
     let mut kept = STATES;
     loop {
         let (findings, are_all_kept) = search(start.clone(), by_cpu, kept);
@@ -200,28 +200,33 @@ mod tests {
         let oracle = oracle::FixedWindow::new(amount, window_ns);
         check(
             oracle,
-            bracketed::FixedWindow::new(amount, window_ns),
+            &bracketed::FixedWindow::new(amount, window_ns),
             width_ns,
             wrong,
         );
         let oracle = oracle::SlidingLog::new(amount, window_ns);
         check(
             oracle,
-            bracketed::SlidingLog::new(amount, window_ns),
+            &bracketed::SlidingLog::new(amount, window_ns),
             width_ns,
             wrong,
         );
         let oracle = oracle::TokenBucket::new(amount, window_ns, burst);
         check(
             oracle,
-            bracketed::TokenBucket::new(amount, window_ns, burst),
+            &bracketed::TokenBucket::new(amount, window_ns, burst),
             width_ns,
             wrong,
         );
     }
 
     /// Packets that the oracle answers, but for one, are explained but for that one.
-    fn check<D: Bracketed>(mut oracle: impl Oracle, start: D, width_ns: u64, wrong: Option<Wrong>) {
+    fn check<D: Bracketed>(
+        mut oracle: impl Oracle,
+        start: &D,
+        width_ns: u64,
+        wrong: Option<Wrong>,
+    ) {
         let mut rng = Rng::with_seed(1);
         let mut by_cpu = [vec![], vec![]];
         let mut to_turn = wrong;

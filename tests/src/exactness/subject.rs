@@ -62,7 +62,7 @@ pub const SUBJECTS: [Subject; 4] = [
         oracle: |amount, window_ns| Box::new(oracle::FixedWindow::new(amount, window_ns)),
         promise: |amount, window_ns| Box::new(Exactly(oracle::FixedWindow::new(amount, window_ns))),
         explain: |amount, window_ns, by_cpu| {
-            explain(bracketed::FixedWindow::new(amount, window_ns), by_cpu)
+            explain(&bracketed::FixedWindow::new(amount, window_ns), by_cpu)
         },
     },
     Subject {
@@ -79,7 +79,7 @@ pub const SUBJECTS: [Subject; 4] = [
         oracle: |amount, window_ns| Box::new(oracle::SlidingLog::new(amount, window_ns)),
         promise: |amount, window_ns| Box::new(Weighted::new(amount, window_ns)),
         explain: |amount, window_ns, by_cpu| {
-            explain(bracketed::SlidingWindow::new(amount, window_ns), by_cpu)
+            explain(&bracketed::SlidingWindow::new(amount, window_ns), by_cpu)
         },
     },
     Subject {
@@ -97,7 +97,7 @@ pub const SUBJECTS: [Subject; 4] = [
         promise: |amount, window_ns| Box::new(Filling::new(amount, window_ns, amount)),
         explain: |amount, window_ns, by_cpu| {
             explain(
-                bracketed::TokenBucket::new(amount, window_ns, amount).rounded(),
+                &bracketed::TokenBucket::new(amount, window_ns, amount).rounded(),
                 by_cpu,
             )
         },
@@ -117,7 +117,7 @@ pub const SUBJECTS: [Subject; 4] = [
         promise: |amount, window_ns| Box::new(Exactly(oracle::SlidingLog::new(amount, window_ns))),
         explain: |amount, window_ns, by_cpu| {
             explain(
-                bracketed::SlidingLog::new(amount, window_ns),
+                &bracketed::SlidingLog::new(amount, window_ns),
                 &not_before_the_newest(by_cpu),
             )
         },

@@ -40,10 +40,19 @@ pub const FOR_KERNELS: &[Program] = &[
     Program::new("strip", "binutils"),
 ];
 
+/// What packs for Debian, and links for any Linux.
+pub const FOR_PACKAGE: &[Program] = &[
+    Program::new("dh", "debhelper"),
+    Program::new("lintian", "lintian"),
+    Program::new("musl-gcc", "musl-tools"),
+];
+
 /// What the tests alone run.
 pub const FOR_TESTS: &[Program] = &[
     Program::new("bpftool", "bpftool"),
+    Program::new("dh", "debhelper"),
     Program::new("hping3", "hping3"),
+    Program::new("lintian", "lintian"),
     Program::new("mandoc", "mandoc"),
     Program::new("ping", "iputils-ping"),
     Program::new("prometheus", PROMETHEUS),

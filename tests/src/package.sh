@@ -1,6 +1,6 @@
 #!/bin/bash
-# Boots a systemd of its own, in namespaces of its own over a copy of this system that is forgotten, with the unit as it is installed.
-# $1: a directory for all of it, $2: the directory of the binaries, $3: that of contrib. What came of it is in $1/out/told.
+# Boots a systemd of its own, in namespaces of its own over a copy of this system that is forgotten, and installs the package there.
+# $1: a directory for all of it, $2: that of two versions of the package. What came of it is in $1/out/told.
 set -e
 mount --make-rprivate /
 root=$1/root
@@ -9,14 +9,9 @@ mount -t tmpfs tmpfs "$1/disk"
 mkdir "$1/disk/upper" "$1/disk/work"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/disk/upper,workdir=$1/disk/work" "$root" || exit 77
 cd "$root"
-install -m 755 "$2/ratelimitd" usr/sbin/
-install -m 755 "$2/rlctl" usr/bin/
-mkdir -p usr/lib/sysusers.d usr/lib/tmpfiles.d etc/ratelimit/conf.d etc/systemd/system told
-install -m 644 "$3/sysusers.conf" usr/lib/sysusers.d/ratelimit.conf
-install -m 644 "$3/tmpfiles.conf" usr/lib/tmpfiles.d/ratelimit.conf
-rm -rf etc/fstab etc/systemd/system/*.wants
-install -m 644 "$3/ratelimitd.service" etc/systemd/system/
-printf '[[interface]]\nname = "rl0"\n[policy.default]\nlimits = [{ packets = 5, per = "1h" }]\n' > etc/ratelimit/config.toml
+mkdir -p etc/systemd/system told
+cp "$2"/*.deb .
+rm -rf etc/fstab etc/ratelimit etc/systemd/system/*.wants
 cat > etc/systemd/system/test.service <<UNIT
 [Service]
 Type=oneshot
@@ -32,23 +27,31 @@ UNIT
 cat > test.sh <<'TEST'
 #!/bin/bash
 say() { "$@"; echo "$? $*"; }
-say systemd-sysusers ratelimit.conf
+is_on() { ip -d link show rl0 | grep -q prog/xdp; }
+say dpkg --install /ratelimit_1_*.deb
+systemctl is-active ratelimitd
 ip link add rl0 type veth peer name rl1
 ip link set rl0 up
-say systemctl start ratelimitd
+# One line, as the file says.
+sed -i 's/^#interface = .*/interface = [{ name = "rl0" }]/' /etc/ratelimit/config.toml
+say systemctl enable --now ratelimitd
+say rlctl status
 say rlctl ban 203.0.113.1
 say systemctl reload ratelimitd
 systemctl kill --signal KILL ratelimitd
 until rlctl list bans > /dev/null 2>&1; do sleep 0.1; done
 systemctl show ratelimitd --property NRestarts
 say systemctl stop ratelimitd
-ip -d link show rl0 | grep -q 'prog/xdp' && echo "the kernel goes on"
+is_on && echo "the kernel goes on"
 say systemctl start ratelimitd
+say dpkg --install /ratelimit_2_*.deb
 say rlctl list bans
-say rlctl status
 systemd-analyze security --offline=true --threshold=20 ratelimitd.service > /dev/null
 echo "$? systemd-analyze"
 journalctl --unit ratelimitd --no-pager
+say dpkg --purge ratelimit
+is_on || echo "nothing is attached"
+say ls /etc/ratelimit /var/lib/ratelimit /sys/fs/bpf/ratelimit
 echo "all of it"
 systemctl poweroff --force --force
 TEST

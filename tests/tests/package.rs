@@ -1,4 +1,5 @@
-//! The unit of `contrib`, started by a systemd of its own: it starts, reloads, comes back after SIGKILL, and leaves the kernel enforcing.
+//! The package for Debian, installed beneath a systemd of its own: one line in the file, and an interface is protected. The unit starts, reloads,
+//! comes back after SIGKILL, is upgraded, and leaves the kernel enforcing. The package leaves nothing behind.
 
 use std::{
     fs,
@@ -16,13 +17,30 @@ const PATIENCE: Duration = Duration::from_mins(5);
 const NO_OVERLAY: i32 = 77;
 
 #[test]
-fn the_unit_runs_as_it_is_installed() {
+fn the_package_is_installed_runs_is_upgraded_and_goes() {
     require_root!();
+    require_command!("dh");
+    require_command!("lintian");
     require_file!("/lib/systemd/systemd");
     require_command!("systemd-analyze");
     require_command!("unshare");
     let directory = tempfile::tempdir().unwrap();
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let packages = directory.path().join("packages");
+    let [package, _] = ["1", "2"].map(|version| {
+        succeed(
+            Command::new(tests.join("../contrib/debian/build.sh"))
+                .arg(binary("rlctl").parent().unwrap())
+                .args([&packages, Path::new(version)])
+                .envs([
+                    ("DPKG_DEB_COMPRESSOR_TYPE", "gzip"),
+                    ("DPKG_DEB_COMPRESSOR_LEVEL", "1"),
+                ]),
+        )
+    });
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--allow-root", "--fail-on", "error,warning"]);
+    succeed(lintian.arg(package.trim_end()));
     let mut systemd = Command::new("unshare")
         .args([
             "--fork",
@@ -33,10 +51,9 @@ fn the_unit_runs_as_it_is_installed() {
             "--ipc",
         ])
         .args(["--net", "--cgroup", "bash"])
-        .arg(tests.join("src/unit.sh"))
+        .arg(tests.join("src/package.sh"))
         .arg(directory.path())
-        .arg(binary("rlctl").parent().unwrap())
-        .arg(tests.join("../contrib"))
+        .arg(&packages)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
@@ -60,14 +77,20 @@ fn the_unit_runs_as_it_is_installed() {
     systemd.wait().unwrap();
     let told = read();
     for line in [
-        "0 systemctl start ratelimitd",
+        "0 dpkg --install /ratelimit_1_amd64.deb",
+        "inactive",
+        "0 systemctl enable --now ratelimitd",
+        "0 rlctl status",
         "0 rlctl ban 203.0.113.1",
         "0 systemctl reload ratelimitd",
         "NRestarts=1",
         "0 systemctl stop ratelimitd",
         "the kernel goes on",
-        "0 rlctl status",
+        "0 dpkg --install /ratelimit_2_amd64.deb",
         "0 systemd-analyze",
+        "0 dpkg --purge ratelimit",
+        "nothing is attached",
+        "2 ls /etc/ratelimit /var/lib/ratelimit /sys/fs/bpf/ratelimit",
     ] {
         assert!(told.lines().any(|it| it == line), "{line}: {told}");
     }
@@ -76,4 +99,13 @@ fn the_unit_runs_as_it_is_installed() {
         told.contains("gave up all privileges user=\"ratelimit\""),
         "{told}"
     );
+}
+
+/// What the command printed.
+fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {said}{errors}");
+    said
 }

@@ -1,0 +1,75 @@
+//! `cargo xtask package`: a package for Debian, and an archive with static binaries for every other Linux.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::{process, setup, workspace};
+
+/// Whose C library is linked into the program.
+const STATIC: &str = "x86_64-unknown-linux-musl";
+
+/// Makes a package for Debian in `target/package`
+///
+/// It is checked by lintian, and installed by `apt install ./target/package/ratelimit_*.deb`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Make an archive with static binaries for any Linux instead
+    #[arg(long = "static")]
+    is_static: bool,
+}
+
+/// Makes one of them.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    setup::package()?;
+    let packages = workspace::target_dir().join("package");
+    fs::create_dir_all(&packages).with_context(|| format!("making {}", packages.display()))?;
+    if arguments.is_static {
+        archive(&packages)
+    } else {
+        debian(&packages)
+    }
+}
+
+fn debian(packages: &Path) -> Result<()> {
+    build(&[])?;
+    let mut pack = process::in_root("contrib/debian/build.sh");
+    pack.arg(workspace::target_dir().join("release"));
+    let package = process::output(pack.arg(packages).arg(env!("CARGO_PKG_VERSION")))?;
+    let mut lintian = process::in_root("lintian");
+    process::run(lintian.args(["--allow-root", "--fail-on", "error,warning", &package]))?;
+    println!("{package}");
+    Ok(())
+}
+
+fn archive(packages: &Path) -> Result<()> {
+    process::run(process::in_root("rustup").args(["target", "add", STATIC]))?;
+    build(&["--target", STATIC])?;
+    let file = packages.join(format!(
+        "ratelimit-{}-{STATIC}.tar.gz",
+        env!("CARGO_PKG_VERSION")
+    ));
+    let binaries = workspace::target_dir().join(STATIC).join("release");
+    let mut pack = process::in_root("tar");
+    pack.args(["--create", "--gzip", "--file"])
+        .arg(&file)
+        .args(["--owner=0", "--group=0", "--transform=s,^,ratelimit/,"])
+        .args(["README.md", "LICENSE-MIT", "LICENSE-APACHE", "contrib"])
+        .arg("--directory")
+        .arg(binaries);
+    process::run(pack.args(["ratelimitd", "rlctl"]))?;
+    println!("{}", file.display());
+    Ok(())
+}
+
+fn build(arguments: &[&str]) -> Result<()> {
+    let mut build = process::cargo();
+    build.args(["build", "--release", "--bins"]).args([
+        "--package",
+        "ratelimit-daemon",
+        "--package",
+        "rlctl",
+    ]);
+    process::run(build.args(arguments))
+}
