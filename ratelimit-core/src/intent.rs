@@ -52,6 +52,8 @@ pub struct Intent {
     lists: BTreeMap<Arc<str>, Arc<List>>,
     offences: Offences,
     limited: BTreeMap<Prefix, LimitedRow>,
+    /// Until when everything passes.
+    pass_all: Option<Instant>,
     /// How many bans are of detection.
     detected: usize,
     /// What ends, the soonest first.
@@ -73,6 +75,10 @@ pub enum Edit {
     Offence(Prefix, Option<Offence>),
     /// A further limit of a prefix that has part in an attack.
     Limited(Prefix, Option<LimitedRow>),
+    /// Another configuration.
+    Config(Box<Config>),
+    /// Everything passes until then; `None` where packets are judged.
+    PassAll(Option<Instant>),
 }
 
 impl Edit {
@@ -84,7 +90,7 @@ impl Edit {
             }
             Self::Limits(target, _) => (*target, &[][..]),
             Self::List(_, _, touched) => (None, &touched[..]),
-            Self::Offence(..) => (None, &[][..]),
+            Self::Offence(..) | Self::Config(_) | Self::PassAll(_) => (None, &[][..]),
         };
         one.into_iter().chain(many.iter().copied())
     }
@@ -92,7 +98,13 @@ impl Edit {
     /// Whether it changes a policy.
     #[must_use]
     pub fn is_of_policy(&self) -> bool {
-        matches!(self, Self::Limits(..) | Self::Limited(..))
+        matches!(self, Self::Limits(..) | Self::Limited(..)) || self.is_config()
+    }
+
+    /// Whether it is another configuration.
+    #[must_use]
+    pub fn is_config(&self) -> bool {
+        matches!(self, Self::Config(_))
     }
 
     /// Whether something is to be there.
@@ -104,7 +116,7 @@ impl Edit {
             Self::List(_, list, _) => list.is_some(),
             Self::Limits(_, row) => row.is_some(),
             Self::Limited(_, row) => row.is_some(),
-            Self::Offence(..) => false,
+            Self::Offence(..) | Self::Config(_) | Self::PassAll(_) => false,
         }
     }
 
@@ -113,7 +125,11 @@ impl Edit {
     pub fn is_runtime(&self) -> bool {
         match self {
             Self::Ban(_, origin, _) => matches!(origin, Origin::Manual | Origin::Forced),
-            Self::List(..) | Self::Limited(..) | Self::Offence(..) => false,
+            Self::List(..)
+            | Self::Limited(..)
+            | Self::Offence(..)
+            | Self::Config(_)
+            | Self::PassAll(_) => false,
             Self::Allow(..) | Self::Limits(..) => true,
         }
     }
@@ -175,6 +191,7 @@ impl Intent {
             lists: BTreeMap::new(),
             offences: Offences::default(),
             limited: BTreeMap::new(),
+            pass_all: None,
             detected: 0,
             ends: BTreeSet::new(),
         }
@@ -317,6 +334,11 @@ impl Intent {
                 Edit::Limited(prefix, put(&mut self.limited, prefix, row))
             }
             Edit::Offence(source, row) => Edit::Offence(source, self.offences.put(source, row)),
+            Edit::Config(mut config) => {
+                std::mem::swap(&mut self.config, &mut config);
+                Edit::Config(config)
+            }
+            Edit::PassAll(until) => Edit::PassAll(std::mem::replace(&mut self.pass_all, until)),
         }
     }
 
@@ -328,6 +350,12 @@ impl Intent {
             self.detected -= usize::from(before.is_some());
         }
         before
+    }
+
+    /// Until when everything passes; `None` where packets are judged.
+    #[must_use]
+    pub const fn pass_all(&self) -> Option<Instant> {
+        self.pass_all
     }
 
     /// All bans.
@@ -636,7 +664,9 @@ fn are_bans_in_order(edits: &[Edit]) -> bool {
         | Edit::List(..)
         | Edit::Limits(..)
         | Edit::Offence(..)
-        | Edit::Limited(..) => None,
+        | Edit::Limited(..)
+        | Edit::Config(_)
+        | Edit::PassAll(_) => None,
     };
     edits.iter().all(|edit| key(edit).is_some())
         && edits.is_sorted_by(|left, right| key(left) < key(right))

@@ -39,7 +39,9 @@ impl Edit {
             | Self::Limits(..)
             | Self::Limited(..)
             | Self::List(..)
-            | Self::Offence(..) => return None,
+            | Self::Offence(..)
+            | Self::Config(_)
+            | Self::PassAll(_) => return None,
         };
         (until != FOREVER).then_some((until, what))
     }

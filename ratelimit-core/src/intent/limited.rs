@@ -118,7 +118,12 @@ impl Intent {
                 self.limited.keys().chain(runtime).copied().collect()
             }
             Edit::Limits(Some(prefix), _) | Edit::Limited(prefix, _) => within(*prefix).collect(),
-            Edit::Ban(..) | Edit::Allow(..) | Edit::List(..) | Edit::Offence(..) => vec![],
+            Edit::Ban(..)
+            | Edit::Allow(..)
+            | Edit::List(..)
+            | Edit::Offence(..)
+            | Edit::Config(_)
+            | Edit::PassAll(_) => vec![],
         }
     }
 

@@ -13,7 +13,6 @@ use super::{
     configured_lists::ConfiguredLists,
     handle::{Handle, Unanswered},
     own_files,
-    trials::Attempted,
 };
 
 /// What was read.
@@ -29,6 +28,16 @@ pub struct Measure {
     pub(super) main: PathBuf,
     /// The configuration in force, where only root may name files that it does not.
     pub(super) in_force: Option<Config>,
+}
+
+/// A configuration that somebody tries, read.
+pub struct Attempted {
+    /// Who tries what, and for how long.
+    pub request: ApplyRequest,
+    /// What it says.
+    pub candidate: Candidate,
+    /// What it was measured by.
+    pub measure: Measure,
 }
 
 impl Candidate {

@@ -111,11 +111,11 @@ impl Line {
 fn line(edit: &Edit, before: &Edit, cause: Cause<'_>) -> Option<Line> {
     let by = match cause {
         Cause::User(user) => Some(user.to_owned()),
-        Cause::Origin | Cause::Time => None,
+        Cause::Origin | Cause::Rollback | Cause::Time => None,
     };
     let gone = |removed, ended| match cause {
         Cause::Time => ended,
-        Cause::Origin | Cause::User(_) => removed,
+        Cause::Origin | Cause::Rollback | Cause::User(_) => removed,
     };
     let none = Line {
         what: "",

@@ -7,14 +7,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use ratelimit_core::{
     api::Refused,
     config::Config,
-    intent::{Edit, list::Difference},
+    intent::{Edit, Intent, list::Difference},
     lists::Reading,
 };
 
 use super::{
     list_files::{Deadline, ListFile},
     lists::{from_file, not_named},
-    state::State,
 };
 
 /// The lists of a configuration, by name.
@@ -73,21 +72,19 @@ pub struct ListChanges {
     pub(super) gone: Vec<(Arc<str>, usize)>,
 }
 
-impl State {
-    /// The changes from the lists that there are to those of `config`: lists of files that it does not name are taken away.
-    pub(super) fn list_changes(&self, config: &Config, lists: ConfiguredLists) -> ListChanges {
-        let mut changes = ListChanges::default();
-        for name in not_named(&self.intent, config) {
-            let (difference, edit) = self.intent.list_edit(&name, None);
-            changes.edits.extend(edit);
-            changes.gone.push((name, difference.removed));
-        }
-        for (name, (file, reading)) in lists.0 {
-            let bad = reading.bad.count;
-            let (difference, edit) = from_file(&self.intent, &file, reading);
-            changes.edits.extend(edit);
-            changes.read.push((name, bad, difference));
-        }
-        changes
+/// The changes from the lists that there are to those of `config`: lists of files that it does not name are taken away.
+pub fn changes(intent: &Intent, config: &Config, lists: ConfiguredLists) -> ListChanges {
+    let mut changes = ListChanges::default();
+    for name in not_named(intent, config) {
+        let (difference, edit) = intent.list_edit(&name, None);
+        changes.edits.extend(edit);
+        changes.gone.push((name, difference.removed));
     }
+    for (name, (file, reading)) in lists.0 {
+        let bad = reading.bad.count;
+        let (difference, edit) = from_file(intent, &file, reading);
+        changes.edits.extend(edit);
+        changes.read.push((name, bad, difference));
+    }
+    changes
 }

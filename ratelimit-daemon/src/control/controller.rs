@@ -4,7 +4,11 @@
 //! change gets into the database and the datapath, or into neither, is in `state.rs`.
 
 use jiff::Timestamp;
-use ratelimit_core::{api::Refused, config::Config, lists};
+use ratelimit_core::{
+    api::{ClockStatus, Refused},
+    config::Config,
+    lists,
+};
 use tokio::sync::mpsc;
 use tracing::warn;
 
@@ -17,20 +21,22 @@ use super::{
         detected::Detections,
         ended::{Ended, EndedEntries},
         lists::ListFiles,
+        pass_all::PassAll,
+        trials::Trials,
     },
     history::History,
     last_good::LastGood,
     list_files::{Deadline, ListFile},
-    lists::not_named,
+    lists::{not_named, told},
     metrics_port::MetricsPort,
     progress::Progress,
     reconcile::Comparisons,
-    scanner,
+    reload,
+    scanner::{self, Scanner},
     stand_in::StandIn,
     state::State,
     store::Store,
     timekeeper::Reading,
-    trials::Trials,
     troubles::{Loudness, Troubles},
 };
 use crate::{datapath::Datapath, links::Links, protected::Protected};
@@ -55,6 +61,7 @@ pub struct Controller {
     pub(super) crowdsec: CrowdsecFeed,
     pub(super) cluster: Membership,
     pub(super) trials: Trials,
+    pub(super) pass_all: PassAll,
     pub(super) links: Links,
     /// When all interfaces were last looked at.
     pub(super) tended: std::time::Instant,
@@ -92,9 +99,12 @@ impl Controller {
         let directory = config.paths.state.clone();
         let trials = Trials::restore(&config, &directory);
         let progress = Progress::default();
-        let state = State::new(config, store, datapath, protected, &progress)?;
+        let pass_all = PassAll::restore(&directory);
+        let until = pass_all.until();
+        let state = State::new(config, store, datapath, protected, &progress, until)?;
         let mut controller = Self {
             trials,
+            pass_all,
             last_good: LastGood::new(&directory),
             started: Timestamp::now(),
             reloads: Reloads {
@@ -212,6 +222,68 @@ impl Controller {
             && (config.crowdsec.is_none() || self.crowdsec.has_answered())
     }
 
+    /// Puts the configuration in force that is next, and answers what is different, a line each.
+    ///
+    /// # Errors
+    ///
+    /// Why the one before stays in force.
+    pub(super) fn replace(&mut self) -> Result<Vec<String>, Refused> {
+        // What was banned in a dry run is not kept when that ends.
+        self.take_missed();
+        let (before, clock) = (self.state.intent.config.clone(), self.state.clock());
+        let (scopes, renewals) = (self.state.scopes(None), self.state.renewals);
+        let replaced = self.state.take(&mut self.trials);
+        self.follow_config();
+        if self.state.renewals != renewals {
+            self.follow_tables();
+        }
+        replaced?;
+        let mut changes = reload::changes(&before, &self.state.intent.config);
+        changes.extend(scopes.runtime_changes(&self.state.scopes(None)));
+        changes.extend(self.reattach(&before.interfaces));
+        if before.metrics != self.state.intent.config.metrics {
+            self.open_metrics();
+            changes.extend(self.troubles().of("metrics").map(str::to_owned));
+        }
+        let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
+        let after = Some(self.state.clock()).filter(is_other);
+        changes.extend(after.map(|after| after.to_string()));
+        changes.extend(self.note_lists());
+        Ok(changes)
+    }
+
+    /// Has those follow the configuration who talk to others.
+    fn follow_config(&mut self) {
+        let config = &self.state.intent.config;
+        self.crowdsec.wish(config.crowdsec.as_ref());
+        self.cluster.wish(config.cluster.as_ref());
+    }
+
+    /// Has those who scan, and the programs, look at other tables than before.
+    fn follow_tables(&mut self) {
+        let tables = self.state.enforcer.datapath().sources();
+        if let Some(scans) = &self.scans {
+            // Without that thread nobody looks at the tables.
+            let _ = scans.blocking_send(Box::new(move |scanner| *scanner = Scanner::new(tables)));
+        }
+        self.attach_wanted(true);
+    }
+
+    /// Takes notice of lists that were put in force, and answers what is different, a line each.
+    fn note_lists(&mut self) -> Vec<String> {
+        let changes = self.trials.changes();
+        self.list_files.retain(&self.state.intent.config.lists);
+        let gone = changes.gone.into_iter();
+        let mut lines: Vec<String> = gone
+            .map(|(name, removed)| format!("list {name}: removed, with {removed} entries"))
+            .collect();
+        for (name, bad, difference) in changes.read {
+            self.list_files.succeeded(&name);
+            lines.extend(told(&name, bad, &difference));
+        }
+        lines
+    }
+
     /// Keeps what is in force as what a start falls back to, unless it is on trial.
     pub(super) fn keep_last_good(&mut self) {
         if let Some(texts) = self.trials.settled() {
@@ -227,13 +299,13 @@ impl Controller {
                 "the ends of bans, allows and limits could not be brought to the clock"
             );
         }
-        self.state.tick_pass_all();
+        // Feeds log what went wrong.
+        let _ = self.state.take(&mut self.pass_all);
         self.tick_links();
         self.tick_metrics();
         self.tick_stand_in();
         self.last_good.catch_up();
         self.take_missed();
-        // Feeds log what went wrong.
         let _ = self.state.take(&mut Ended);
         if Adopted::is_there(&self.state) && self.is_told_again() {
             let _ = self.state.take(&mut Adopted::default());

@@ -8,6 +8,8 @@ pub mod crowdsec;
 pub mod detected;
 pub mod ended;
 pub mod lists;
+pub mod pass_all;
+pub mod trials;
 
 use ratelimit_common::Instant;
 use ratelimit_core::{

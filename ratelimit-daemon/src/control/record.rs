@@ -35,20 +35,22 @@ pub enum Cause<'a> {
     User(&'a str),
     /// Their time is over.
     Time,
+    /// The configuration before a trial comes back. Runtime limits that it has no place for are suspended.
+    Rollback,
 }
 
 impl Cause<'_> {
     fn by(self) -> Option<Arc<str>> {
         match self {
             Self::User(user) => Some(user.into()),
-            Self::Origin | Self::Time => None,
+            Self::Origin | Self::Rollback | Self::Time => None,
         }
     }
 
     fn of_removed(self) -> BanChange {
         match self {
             Self::Time => BanChange::Ended,
-            Self::Origin | Self::User(_) => BanChange::Removed,
+            Self::Origin | Self::Rollback | Self::User(_) => BanChange::Removed,
         }
     }
 }
@@ -173,7 +175,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             let allow = views::allow(*prefix, row);
             match cause {
                 Cause::Time => What::AllowEnded(allow),
-                Cause::Origin | Cause::User(_) => What::AllowRemoved {
+                Cause::Origin | Cause::Rollback | Cause::User(_) => What::AllowRemoved {
                     allow,
                     by: cause.by(),
                 },
@@ -213,6 +215,11 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
             prefix: *prefix,
             by: cause.by(),
         },
+        (Edit::PassAll(Some(until)), _) => What::PassAllOn {
+            until: term::told(*until),
+            by: cause.by().unwrap_or_default(),
+        },
+        (Edit::PassAll(None), _) => What::PassAllOff { by: cause.by() },
         _ => return None,
     })
 }

@@ -1,6 +1,7 @@
 //! What a new configuration changes, and what of it waits for a restart.
 
 use ratelimit_core::{
+    api::Refused,
     ban::BanSpec,
     class::Catalogue,
     compile::keeps_state,
@@ -10,10 +11,15 @@ use ratelimit_core::{
     new_sources::NewSources,
 };
 
-/// What takes effect only at a restart and is different; `None` when nothing is: the database and the pins stay where they are
-/// while the daemon runs.
-pub fn needs_restart(before: &Config, after: &Config) -> Option<&'static str> {
-    (before.paths != after.paths).then_some("[paths]")
+/// Refuses what takes effect only at a restart: the database and the pins stay where they are while the daemon runs.
+pub fn require_no_restart(before: &Config, after: &Config) -> Result<(), Refused> {
+    if before.paths == after.paths {
+        return Ok(());
+    }
+    Err(
+        Refused::because("[paths] is different, which takes effect at a restart only")
+            .hint("restart ratelimitd: limits and bans go on being enforced meanwhile"),
+    )
 }
 
 /// What is different between the interfaces, a line each.

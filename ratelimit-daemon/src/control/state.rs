@@ -1,16 +1,21 @@
 //! What is intended, what it compiles to, and where it holds: how a change gets into the database and the datapath, or into neither.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use anyhow::{Context, anyhow};
-use ratelimit_common::Standing;
+use anyhow::Context;
+use ratelimit_common::{Instant, Standing};
 use ratelimit_core::{
     api::{Changed, ClockStatus, KernelClock, Refused},
     compile::{
-        self, Held, Tables, Unsettled, carried::Scopes, class_numbers::ClassNumbers, clock_choice,
+        self, Held, HeldTable, Tables, Unsettled, carried::Scopes, class_numbers::ClassNumbers,
+        clock_choice,
     },
     config::Config,
-    intent::{Edit, Intent, Target},
+    intent::{Edit, Intent, Suspended, Target},
     policies::Policies,
     prefix::Prefix,
     rules::Rules,
@@ -21,8 +26,8 @@ use super::{
     enforcer::{Changes, Enforcer},
     event_log::EventLog,
     journal::Journal,
+    kernel,
     list_copies::ListCopies,
-    pass_all::PassAll,
     progress::Progress,
     protection::Protection,
     record::Cause,
@@ -63,14 +68,23 @@ pub struct State {
     pub(super) journal: Journal,
     pub(super) event_log: EventLog,
     pub(super) protection: Protection,
-    pub(super) pass_all: PassAll,
     pub(super) filling: Filling,
     /// Prefixes with bans that the cluster is to be told of; `None` where this host is no node.
     pub(super) unshared: Option<BTreeSet<Prefix>>,
+    /// How often tables were made anew.
+    pub(super) renewals: u64,
+}
+
+/// What a configuration takes the place of.
+struct Before {
+    suspended: BTreeMap<Target, Suspended>,
+    compiled: (Rules, Arc<Policies>, ClassNumbers),
+    /// Whether it has tables of its own.
+    renews: bool,
 }
 
 impl State {
-    /// Takes the datapath over, and brings it to what `config` and `store` say.
+    /// Takes the datapath over, and brings it to what `config` and `store` say. Everything passes until `pass_all`.
     ///
     /// # Errors
     ///
@@ -81,12 +95,12 @@ impl State {
         datapath: Box<dyn Datapath>,
         protected: Protected,
         progress: &Progress,
+        pass_all: Option<Instant>,
     ) -> anyhow::Result<Self> {
         let (event_log, changes) = EventLog::open(&config.paths.state);
         let mut state = Self {
             protection: Protection::new(protected),
             list_copies: ListCopies::beside(&config.paths.state),
-            pass_all: PassAll::restore(&config.paths.state),
             intent: store.restore(config)?,
             rules: Rules::default(),
             policies: Arc::default(),
@@ -102,9 +116,11 @@ impl State {
             event_log,
             filling: Filling::default(),
             unshared: None,
+            renewals: 0,
         };
         state.enforcer.progress = progress.clone();
         state.store.progress = progress.clone();
+        state.intent.edit(Edit::PassAll(pass_all));
         state.drop_ended();
         state.compile_at_start()?;
         state
@@ -124,16 +140,7 @@ impl State {
     /// # Errors
     ///
     /// Why none of them was made.
-    pub fn edit(&mut self, edits: impl Into<Vec<Edit>>) -> Result<Changed, Refused> {
-        self.apply(edits, Cause::Origin)
-    }
-
-    /// The same, with why entries go.
-    ///
-    /// # Errors
-    ///
-    /// Why none of them was made.
-    pub(super) fn apply(
+    pub fn apply(
         &mut self,
         edits: impl Into<Vec<Edit>>,
         cause: Cause<'_>,
@@ -171,13 +178,31 @@ impl State {
     ) -> Result<Changed, Refused> {
         let clock = edits.iter().any(Edit::is_of_policy).then(|| self.clock());
         let ending = self.ending_limits(&edits, cause);
+        let before = edits.iter().find(|edit| edit.is_config());
+        let before = before.map(|config| Before {
+            suspended: self.intent.suspended.clone(),
+            compiled: (
+                self.rules.clone(),
+                Arc::clone(&self.policies),
+                self.classes.clone(),
+            ),
+            renews: self.needs_other_tables(config),
+        });
+        let renews = before.as_ref().is_some_and(|before| before.renews);
         self.intent.edit_all(&mut edits);
         let mut reverse = edits;
-        if let Err(error) = self.try_edit(&reverse, giving_way) {
+        let tables = if renews { self.renew_tables() } else { Ok(()) };
+        if let Err(error) = tables.and_then(|()| self.try_edit(&reverse, giving_way, cause)) {
             reverse.reverse();
             self.intent.edit_all(&mut reverse);
             // What failed took itself back; this does the same with what was compiled.
-            if let Err(error) = self.compile(&reverse).and_then(|()| self.enforce(&reverse)) {
+            let restored = match before {
+                Some(before) => self.restore(before),
+                None => self
+                    .compile(&reverse, cause)
+                    .and_then(|()| self.enforce(&reverse)),
+            };
+            if let Err(error) = restored {
                 warn!(
                     error = format!("{error:#}"),
                     "a change that failed could not be taken back"
@@ -186,6 +211,9 @@ impl State {
             return Err(refusal(error));
         }
         self.enlarge_regions();
+        if before.is_some() {
+            self.retry_suspended(cause == Cause::Rollback);
+        }
         if clock.is_some() {
             self.tell_clock(clock.as_ref());
         }
@@ -197,7 +225,7 @@ impl State {
         match cause {
             // What has ended is forgotten with the others of this second.
             Cause::Time => self.unwritten.later(&reverse),
-            Cause::Origin | Cause::User(_) => {
+            Cause::Origin | Cause::Rollback | Cause::User(_) => {
                 self.unwritten
                     .write(&reverse, &self.intent, &mut self.store);
             }
@@ -224,8 +252,13 @@ impl State {
             .collect()
     }
 
-    fn try_edit(&mut self, edits: &[Edit], giving_way: usize) -> anyhow::Result<()> {
-        self.compile(edits)?;
+    fn try_edit(
+        &mut self,
+        edits: &[Edit],
+        giving_way: usize,
+        cause: Cause<'_>,
+    ) -> anyhow::Result<()> {
+        self.compile(edits, cause)?;
         let (first, then) = edits.split_at(giving_way);
         let freed = self.changes_of(first.iter().flat_map(Edit::prefixes));
         let changes = self.changes(then);
@@ -234,63 +267,53 @@ impl State {
         Ok(self.enforcer.apply(changes, tables)?)
     }
 
-    /// Puts another configuration in force with the lists that it names, or leaves everything as it was. One that is on trial, or
-    /// comes back after a trial, may suspend other runtime limits than those that are suspended.
-    pub(super) fn replace_config(
-        &mut self,
-        config: Config,
-        lists: &[Edit],
-        on_trial: bool,
-    ) -> anyhow::Result<()> {
-        let given_way = self
-            .make_room(lists)
-            .map_err(|refused| anyhow!(refused.error))?;
-        let mut edits: Vec<Edit> = given_way.iter().chain(lists).cloned().collect();
-        let clock = self.clock();
-        let before = std::mem::replace(&mut self.intent.config, config);
-        let (rules, policies) = (self.rules.clone(), Arc::clone(&self.policies));
-        let classes = self.classes.clone();
-        let suspended = self.intent.suspended.clone();
-        self.intent.edit_all(&mut edits);
-        let mut reverse = edits;
-        let answer = self
-            .compile_anew(on_trial)
-            .and_then(|()| self.enforce_all_after(&reverse[..given_way.len()]));
-        if answer.is_err() {
-            reverse.reverse();
-            self.intent.edit_all(&mut reverse);
-            self.intent.config = before;
-            self.intent.suspended = suspended;
-            (self.rules, self.policies, self.classes) = (rules, policies, classes);
-            self.unsettled = Unsettled {
-                retired: self.enforcer.held().retired.clone(),
-                ..Unsettled::default()
-            };
-            // What failed took itself back; this does the same with what had given way.
-            if let Err(error) = self.enforce_all() {
-                warn!(
-                    error = format!("{error:#}"),
-                    "a change that failed could not be taken back"
-                );
-            }
+    /// Takes back a configuration that could not be put in force.
+    fn restore(&mut self, before: Before) -> anyhow::Result<()> {
+        self.intent.suspended = before.suspended;
+        (self.rules, self.policies, self.classes) = before.compiled;
+        self.unsettled = Unsettled {
+            retired: self.enforcer.held().retired.clone(),
+            ..Unsettled::default()
+        };
+        let renewed = if before.renews {
+            self.renew_tables().and_then(|()| self.compile_all())
         } else {
-            if !reverse.is_empty() {
-                self.unwritten
-                    .write(&reverse, &self.intent, &mut self.store);
-                self.list_copies.keep(&reverse, self.intent.lists());
-            }
-            let edits = &reverse[given_way.len()..];
-            self.record_edits(edits, Cause::Origin, &BTreeSet::new());
-            self.note_given_way(given_way.len());
-            self.enlarge_regions();
-            self.retry_suspended(on_trial);
-        }
-        self.tell_clock(Some(&clock));
-        answer
+            Ok(())
+        };
+        let enforced = self.enforce_all();
+        renewed.and(enforced).map(drop)
+    }
+
+    /// Whether the tables that there are do not do for another configuration.
+    fn needs_other_tables(&self, edit: &Edit) -> bool {
+        let Edit::Config(config) = edit else {
+            return false;
+        };
+        let times = ratelimit_core::intent::log_times(config);
+        config.source != self.intent.config.source
+            || times > self.enforcer.datapath().log_size().times
+    }
+
+    /// Makes tables for the configuration, which are filled while the programs that run keep the old ones.
+    fn renew_tables(&mut self) -> anyhow::Result<()> {
+        let mut policies = self.enforcer.held().policies.clone();
+        policies.extend(&self.enforcer.held().retired);
+        let sets = self.enforcer.datapath().table_sets();
+        let logs = self.enforcer.datapath().log_size();
+        let held = sets.map(|sets| HeldTable { sets, policies });
+        let config = &self.intent.config;
+        let sizes = kernel::sizes(config, &self.store, held.as_ref(), Some(logs))?;
+        let plan = kernel::plan(config, sizes)?;
+        self.renewals += 1;
+        self.enforcer.datapath_mut().renew(&plan)?;
+        Ok(self.enforcer.reread()?)
     }
 
     /// Compiles what `edits` are about from what is intended.
-    fn compile(&mut self, edits: &[Edit]) -> anyhow::Result<()> {
+    fn compile(&mut self, edits: &[Edit], cause: Cause<'_>) -> anyhow::Result<()> {
+        if edits.iter().any(Edit::is_config) {
+            return self.compile_anew(cause == Cause::Rollback);
+        }
         if edits.iter().any(Edit::is_of_policy) {
             self.compile_policies()?;
         }
@@ -309,7 +332,7 @@ impl State {
         let all = usize::try_from(self.enforcer.len()).unwrap_or(usize::MAX);
         let prefixes = edits.iter().flat_map(Edit::prefixes);
         let enough = BULK.max(all / BULK_PART);
-        prefixes.take(enough).count() == enough
+        edits.iter().any(Edit::is_config) || prefixes.take(enough).count() == enough
     }
 
     pub(super) fn compile_all(&mut self) -> anyhow::Result<()> {
@@ -392,15 +415,6 @@ impl State {
         Ok(self.enforcer.apply(changes, tables)?)
     }
 
-    /// Brings the whole datapath to what is compiled, after the entries that give way to others.
-    fn enforce_all_after(&mut self, giving_way: &[Edit]) -> anyhow::Result<()> {
-        let freed = self.changes_of(giving_way.iter().flat_map(Edit::prefixes));
-        let changes = self.enforcer.difference(&self.rules.entries());
-        let tables = self.tables();
-        self.enforcer.apply(freed, None)?;
-        Ok(self.enforcer.apply(changes, Some(tables))?)
-    }
-
     /// Brings the whole datapath to what is compiled, and answers how much was different.
     pub(super) fn enforce_all(&mut self) -> anyhow::Result<usize> {
         let changes = self.enforcer.difference(&self.rules.entries());
@@ -408,12 +422,6 @@ impl State {
         let different = changes.len() + usize::from(tables != *self.enforcer.held());
         self.enforcer.apply(changes, Some(tables))?;
         Ok(different)
-    }
-
-    /// Brings the settings to what is intended.
-    pub(super) fn enforce_settings(&mut self) -> anyhow::Result<()> {
-        let tables = self.tables();
-        Ok(self.enforcer.apply(Changes::new(), Some(tables))?)
     }
 
     /// Protects what is protected, and nothing else.
@@ -457,10 +465,11 @@ impl State {
             &self.intent,
             self.online_cpus,
         );
+        let pass_all = self.intent.pass_all();
         Tables {
             settings: clock_choice::apply(tables.settings, self.clock().clock)
-                .with_pass_all(self.pass_all.status().is_some()),
-            pass_all_until: self.pass_all.until(),
+                .with_pass_all(pass_all.is_some_and(|until| clock::now() < until)),
+            pass_all_until: pass_all.unwrap_or(Instant::from_nanos(0)),
             retired: self.unsettled.retired.clone(),
             ..tables
         }
@@ -468,8 +477,8 @@ impl State {
 
     /// What the tables besides the lists are to hold, when one of `edits` changed it.
     fn tables_if(&self, edits: &[Edit]) -> Option<Tables> {
-        let changed = edits.iter().any(Edit::is_of_policy);
-        changed.then(|| self.tables())
+        let is_of_tables = |edit: &Edit| edit.is_of_policy() || matches!(edit, Edit::PassAll(_));
+        edits.iter().any(is_of_tables).then(|| self.tables())
     }
 
     /// The clock that suits the policies as they are compiled.
@@ -565,5 +574,7 @@ fn exists(edit: &Edit) -> bool {
         Edit::List(_, list, _) => list.is_some(),
         Edit::Offence(_, row) => row.is_some(),
         Edit::Limited(_, row) => row.is_some(),
+        Edit::Config(_) => true,
+        Edit::PassAll(until) => until.is_some(),
     }
 }

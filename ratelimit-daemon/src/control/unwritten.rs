@@ -33,15 +33,17 @@ enum Key {
 }
 
 impl Key {
-    fn of(edit: &Edit) -> Self {
-        match edit {
+    /// `None` where files have it, and not the database.
+    fn of(edit: &Edit) -> Option<Self> {
+        Some(match edit {
             Edit::Ban(prefix, origin, _) => Self::Ban(*prefix, origin.clone()),
             Edit::Allow(prefix, _) => Self::Allow(*prefix),
             Edit::Limits(target, _) => Self::Limits(*target),
             Edit::List(name, ..) => Self::List(Arc::clone(name)),
             Edit::Offence(source, _) => Self::Offence(*source),
             Edit::Limited(prefix, _) => Self::Limited(*prefix),
-        }
+            Edit::Config(_) | Edit::PassAll(_) => return None,
+        })
     }
 
     /// The row as it is intended, or that there is to be none.
@@ -63,13 +65,20 @@ impl Key {
     }
 }
 
+fn keys(edits: &[Edit]) -> impl Iterator<Item = Key> {
+    edits.iter().filter_map(Key::of)
+}
+
 /// What `edit` is about, as it is intended, with the prefixes that it names.
 pub fn intended(edit: &Edit, intent: &Intent) -> Edit {
-    match (edit, Key::of(edit).intended(intent)) {
-        (Edit::List(_, _, touched), Edit::List(name, list, _)) => {
-            Edit::List(name, list, Arc::clone(touched))
+    match edit {
+        Edit::List(name, _, touched) => {
+            let list = intent.lists().get(name).cloned();
+            Edit::List(Arc::clone(name), list, Arc::clone(touched))
         }
-        (_, intended) => intended,
+        Edit::Config(_) => Edit::Config(Box::new(intent.config.clone())),
+        Edit::PassAll(_) => Edit::PassAll(intent.pass_all()),
+        edit => Key::of(edit).map_or_else(|| edit.clone(), |key| key.intended(intent)),
     }
 }
 
@@ -98,9 +107,12 @@ impl Unwritten {
             return;
         }
         let begun = Instant::now();
-        let rows = edits.iter().map(|edit| Key::of(edit).intended(intent));
+        let mut rows = keys(edits).map(|key| key.intended(intent)).peekable();
+        if rows.peek().is_none() {
+            return;
+        }
         match (store.write(rows), &mut self.group) {
-            (Ok(()), Some(group)) => group.extend(edits.iter().map(Key::of)),
+            (Ok(()), Some(group)) => group.extend(keys(edits)),
             (Ok(()), None) => {}
             (Err(error), _) => {
                 store.abandon_group();
@@ -112,7 +124,7 @@ impl Unwritten {
 
     /// Has changes that are in force written with the next try.
     pub fn later(&mut self, edits: &[Edit]) {
-        self.keys.extend(edits.iter().map(Key::of));
+        self.keys.extend(keys(edits));
     }
 
     /// From here on changes share a transaction.

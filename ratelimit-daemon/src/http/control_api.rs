@@ -491,7 +491,7 @@ impl<C: Command> Command for Noticed<C> {
         controller.look_at_links();
         let answer = self.0.run(controller);
         let notices = Notices {
-            opened: controller.state.pass_all().cloned(),
+            opened: queries::views::pass_all(controller).cloned(),
             unkept: controller.unkept(),
             unenforced: controller.unenforced(),
         };

@@ -51,7 +51,9 @@ impl State {
             | Edit::List(..)
             | Edit::Limits(..)
             | Edit::Offence(..)
-            | Edit::Limited(..) => None,
+            | Edit::Limited(..)
+            | Edit::Config(_)
+            | Edit::PassAll(_) => None,
         });
         unshared.extend(prefixes);
     }

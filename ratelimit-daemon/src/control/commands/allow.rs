@@ -35,7 +35,7 @@ impl Command for Allow {
         };
         let edit = |prefix: &Prefix| Edit::Allow(*prefix, Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
-        let mut changed = controller.state.edit(edits)?;
+        let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.until = term::told(until);
         Ok(changed)
     }

@@ -2,20 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
-use ratelimit_core::api::{Applied, Attempt, Outcome, Refused};
+use ratelimit_core::api::{Applied, Attempt, Refused};
 use tracing::{info, warn};
 
 use super::Command;
-use crate::{
-    clock,
-    control::{
-        configured_lists::ConfiguredLists,
-        controller::Controller,
-        own_files,
-        trial::Trial,
-        trials::{Attempted, Trials, before, left_of},
-    },
+use crate::control::{
+    candidate::Attempted, configured_lists::ConfiguredLists, controller::Controller, own_files,
 };
 
 /// The shortest and the longest trial, in seconds: time to type a word, and a day.
@@ -40,36 +32,13 @@ impl Command for Apply {
             candidate,
             measure,
         } = attempted?;
-        controller.trials.require_none_pending()?;
         let duration = duration(request.seconds)?;
         if measure.in_force.is_some() {
             // What is in force may be another one by now.
             own_files::require_known(&controller.state.intent.config, &candidate.config)?;
         }
-        let until = clock::after(duration);
-        let trial = Trial {
-            main: measure.main,
-            before: controller.trials.texts.clone(),
-            after: candidate.texts.clone(),
-            outcome: Outcome::Pending {
-                until: clock::to_wall(until),
-            },
-            until_boot_ns: until.as_nanos(),
-            boot: clock::boot_id(),
-        };
-        // Written down first: if the daemon ends now, the configuration before comes back too.
-        controller.trials.kept.replace(Some(&trial))?;
-        let changes = match controller.replace_with(candidate.config, candidate.lists) {
-            Ok(changes) => changes,
-            Err(refused) => {
-                let Trials { kept, trial, .. } = &mut controller.trials;
-                kept.keep(trial.as_ref());
-                return Err(refused);
-            }
-        };
-        controller.trials.texts = candidate.texts;
-        let attempt = trial.attempt();
-        controller.trials.trial = Some(trial);
+        let attempt = controller.trials.begin(candidate, measure.main, duration)?;
+        let changes = controller.replace()?;
         info!(
             file = request.file,
             author,
@@ -92,14 +61,7 @@ impl Command for Confirm {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { author } = self;
         let author = &*author;
-        let mut trial = controller.trials.pending()?;
-        trial.outcome = Outcome::Confirmed {
-            at: Timestamp::now(),
-        };
-        let (attempt, left) = (trial.attempt(), left_of(&trial));
-        // What is confirmed and not written down would be gone at the next start: then it is not confirmed.
-        controller.trials.kept.replace(left.as_ref())?;
-        controller.trials.trial = left;
+        let attempt = controller.trials.confirm()?;
         controller.keep_last_good();
         info!(file = attempt.file, author, "configuration confirmed");
         Ok(attempt)
@@ -154,22 +116,13 @@ impl Command for IsTrialOver {
     }
 }
 
-/// Lists that could not be read stay as they are.
 fn take_back(
     controller: &mut Controller,
     lists: ConfiguredLists,
     author: &str,
 ) -> Result<Attempt, Refused> {
-    let mut trial = controller.trials.pending()?;
-    let (before, _) = before(&trial)?;
-    controller.replace_with(before, lists)?;
-    trial.outcome = Outcome::RolledBack {
-        at: Timestamp::now(),
-    };
-    let (attempt, left) = (trial.attempt(), left_of(&trial));
-    controller.trials.texts = trial.before;
-    controller.trials.kept.keep(left.as_ref());
-    controller.trials.trial = left;
+    let attempt = controller.trials.roll_back(lists)?;
+    controller.replace()?;
     warn!(
         file = attempt.file,
         author, "configuration rolled back: the one before holds"

@@ -63,7 +63,7 @@ impl Command for Ban {
         };
         let replaced = request.prefixes.iter().filter(replaced);
         edits.extend(replaced.map(|prefix| Edit::Ban(*prefix, other.clone(), None)));
-        let mut changed = controller.state.edit(edits)?;
+        let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.added -= changed.removed;
         changed.updated += std::mem::take(&mut changed.removed);
         changed.until = term::told(until);

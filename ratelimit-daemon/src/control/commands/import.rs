@@ -10,7 +10,7 @@ use ratelimit_core::{
 use tracing::info;
 
 use super::Command;
-use crate::control::{controller::Controller, import::Ends, term};
+use crate::control::{controller::Controller, import::Ends, record::Cause, term};
 
 /// Imports a list that was read and is taken, or says what would be different.
 pub struct Import {
@@ -58,7 +58,7 @@ impl Command for Import {
             // Each entry goes into the kernel, and each change into the database.
             let entries = edits.iter().flat_map(Edit::prefixes).count();
             controller.progress.begin((entries + edits.len()) as u64);
-            let edited = controller.state.edit(edits);
+            let edited = controller.state.apply(edits, Cause::Origin);
             controller.progress.end();
             edited?;
         }

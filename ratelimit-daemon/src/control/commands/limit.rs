@@ -57,7 +57,7 @@ impl Command for SetLimits {
         let before = controller.state.scopes(request.prefix);
         let mut changed = controller
             .state
-            .edit([Edit::Limits(request.prefix, Some(row))])?;
+            .apply([Edit::Limits(request.prefix, Some(row))], Cause::Origin)?;
         let after = controller.state.scopes(request.prefix);
         changed.starts_anew = before.start_anew_as(&after);
         changed.until = term::told(until);

@@ -9,7 +9,9 @@ use ratelimit_core::{
 use tracing::info;
 
 use super::Command;
-use crate::control::{controller::Controller, list_files::ListFile, lists::require_no_file};
+use crate::control::{
+    controller::Controller, list_files::ListFile, lists::require_no_file, record::Cause,
+};
 
 /// Takes a list away that was imported.
 pub struct RemoveList {
@@ -33,7 +35,7 @@ impl Command for RemoveList {
         };
         let removed = list.entries().len();
         let (_, edit) = controller.state.intent.list_edit(&name, None);
-        controller.state.edit(edit.as_slice())?;
+        controller.state.apply(edit.as_slice(), Cause::Origin)?;
         info!(list = %name, removed, author, "list taken away");
         Ok(Changed {
             removed,

@@ -50,7 +50,7 @@ impl Command for BanByProgram {
         };
         let edit = |prefix: &Prefix| Edit::Ban(*prefix, origin.clone(), Some(row.clone()));
         let edits: Vec<Edit> = request.prefixes.iter().map(edit).collect();
-        let mut changed = controller.state.edit(edits)?;
+        let mut changed = controller.state.apply(edits, Cause::Origin)?;
         changed.until = term::told(until);
         Ok(changed)
     }

@@ -67,19 +67,10 @@ impl Controller {
 }
 
 fn reload(controller: &mut Controller, candidate: Candidate) -> Result<Reloaded, Refused> {
-    controller.trials.require_none_pending()?;
-    let Candidate {
-        texts,
-        config,
-        lists,
-    } = candidate;
-    let files = config
-        .files
-        .iter()
-        .map(|file| file.display().to_string())
-        .collect();
-    let changes = controller.replace_with(config, lists)?;
-    controller.trials.reloaded(texts);
+    let files = candidate.config.files.iter();
+    let files = files.map(|file| file.display().to_string()).collect();
+    controller.trials.reload(candidate)?;
+    let changes = controller.replace()?;
     controller.keep_last_good();
     controller.note_trouble(CONFIGURATION, Loudness::Error, None);
     Ok(Reloaded { files, changes })

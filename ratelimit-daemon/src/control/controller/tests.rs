@@ -68,7 +68,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     clock,
-    control::{Scanner, Sources, configured_lists::ConfiguredLists, queries},
+    control::{
+        Cause, Scanner, Sources, candidate::Candidate, configured_lists::ConfiguredLists, queries,
+    },
     datapath::{Entry, Memory, Shared},
     protected::Protected,
 };
@@ -269,7 +271,23 @@ impl Controller {
     /// Puts another configuration in force with the lists that it names, as a reload does.
     fn replace_checked(&mut self, config: Config) -> Result<Vec<String>, Refused> {
         let lists = ConfiguredLists::read(&config)?;
-        self.replace_with(config, lists)
+        let texts = self.trials.settled().unwrap_or_default().to_vec();
+        self.trials.reload(Candidate {
+            texts,
+            config,
+            lists,
+        })?;
+        self.replace()
+    }
+
+    /// The same without what goes with it.
+    fn replace_config(&mut self, config: Config) -> anyhow::Result<()> {
+        let edit = Edit::Config(Box::new(config));
+        let answer = self.state.apply([edit], Cause::Origin);
+        self.follow_config();
+        answer
+            .map(drop)
+            .map_err(|refused| anyhow::anyhow!(refused.error))
     }
 }
 
@@ -339,7 +357,7 @@ impl Lab {
     }
 
     fn edit(&mut self, edits: &[Edit]) {
-        self.controller.state.edit(edits).unwrap();
+        self.controller.state.apply(edits, Cause::Origin).unwrap();
     }
 
     fn limit(&mut self, target: Option<&str>, amount: u64) -> Result<Changed, Refused> {

@@ -6,7 +6,7 @@ use ratelimit_common::{DropReason, Verdict, detected::Tally};
 use ratelimit_core::{
     api::{
         Allow, AppliesTo, Ban, ClassView, DamagedDatabase, DatabaseStatus, MapStatus, Origin,
-        PolicyView, Refused, RuntimeEntry, StatsRow, Status,
+        PassAllStatus, PolicyView, Refused, RuntimeEntry, StatsRow, Status,
     },
     class::Class,
     config::OnStop,
@@ -124,6 +124,12 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
         }
         Err(error) => Ok(Err(error.into())),
     }
+}
+
+/// Since when, until when and by whom everything passes; `None` when packets are judged.
+#[must_use]
+pub fn pass_all(controller: &Controller) -> Option<&PassAllStatus> {
+    controller.pass_all.status()
 }
 
 /// What becomes of the programs when the daemon stops.
@@ -364,7 +370,7 @@ impl Controller {
             crowdsec: self.crowdsec.status(&self.state),
             cluster: self.cluster_status(),
             protected: self.state.protection.prefixes().len(),
-            pass_all: self.state.pass_all.status().cloned(),
+            pass_all: self.pass_all.status().cloned(),
             attempt: self.trials.attempt(),
             database: database(&self.state),
             troubles: self.troubles().views(),
@@ -375,7 +381,7 @@ impl Controller {
     #[must_use]
     pub fn unkept(&self) -> Vec<String> {
         let behind = [
-            self.state.pass_all.behind(),
+            self.pass_all.behind(),
             self.trials.behind(),
             self.last_good.behind(),
             self.state_trouble(),

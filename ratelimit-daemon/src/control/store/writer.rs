@@ -42,6 +42,8 @@ impl Writer<'_> {
             Edit::Offence(source, None) => self.remove_offence(*source),
             Edit::Limited(prefix, Some(row)) => self.put_limited(*prefix, row),
             Edit::Limited(prefix, None) => self.remove_limited(*prefix),
+            // Files have them.
+            Edit::Config(_) | Edit::PassAll(_) => Ok(()),
             Edit::Limits(target, Some(limits)) => self.put_limits(*target, limits),
             Edit::Limits(target, None) => self.run(
                 "DELETE FROM limits WHERE target = ?1",

@@ -183,7 +183,7 @@ fn a_source_is_limited_beside_what_its_policy_says_and_for_a_time() {
     let mut row = lab.controller.state.intent.limited()[&prefix("192.0.2.1")].clone();
     row.until = clock::now();
     let over = Edit::Limited(prefix("192.0.2.1"), Some(row));
-    lab.controller.state.edit(&[over]).unwrap();
+    lab.controller.state.apply(&[over], Cause::Origin).unwrap();
     lab.controller.tick();
     assert_eq!(
         seen(&lab, "192.0.2.1").limits,

@@ -89,7 +89,7 @@ fn without_the_section_its_bans_end_and_no_others() {
     lab.take(&[("192.0.2.2", Some(60))], true);
     let wish = lab.controller.crowdsec_wish();
     assert!(wish.borrow().is_some());
-    lab.controller.replace_config(config(), &[]).unwrap();
+    lab.controller.replace_config(config()).unwrap();
     assert!(wish.has_changed().unwrap() && wish.borrow().is_none());
     lab.controller.end_crowdsec_bans();
     assert_eq!(lab.banned(), ["192.0.2.1"]);

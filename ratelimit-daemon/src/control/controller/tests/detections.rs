@@ -74,7 +74,7 @@ fn each_ban_is_longer_and_unban_begins_anew() {
         assert_eq!(lab.bans(), [(prefix(SOURCE), seconds)]);
         // What is remembered outlives the ban and the daemon.
         let ended = Edit::Ban(prefix(SOURCE), Origin::Detected, None);
-        lab.controller.state.edit(&[ended]).unwrap();
+        lab.controller.state.apply(&[ended], Cause::Origin).unwrap();
         lab.restart();
     }
     lab.detect(SOURCE, clock::now());

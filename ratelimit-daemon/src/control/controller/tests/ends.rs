@@ -132,7 +132,7 @@ fn what_ends_does_so_also_where_the_database_cannot_be_written() {
     let source = prefix("192.0.2.9");
     lab.controller
         .state
-        .edit(&[Edit::Offence(source, Some(offence))])
+        .apply(&[Edit::Offence(source, Some(offence))], Cause::Origin)
         .unwrap();
     let database = Connection::open(lab.state.path().join("state.db")).unwrap();
     let full = "CREATE TRIGGER full BEFORE DELETE ON limits BEGIN SELECT RAISE(ABORT, 'full'); END";

@@ -178,6 +178,6 @@ impl Command for Change {
     type Answer = Result<Changed, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.state.edit([self.0])
+        controller.state.apply([self.0], Cause::Origin)
     }
 }

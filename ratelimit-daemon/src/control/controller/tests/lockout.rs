@@ -125,7 +125,7 @@ fn ban(lab: &mut Lab, prefix: Prefix, word: Word) -> Result<(), Refused> {
     };
     lab.controller
         .state
-        .edit(&[Edit::Ban(prefix, origin, Some(row))])?;
+        .apply(&[Edit::Ban(prefix, origin, Some(row))], Cause::Origin)?;
     Ok(())
 }
 

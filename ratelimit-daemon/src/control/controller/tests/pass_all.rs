@@ -172,7 +172,7 @@ fn what_the_kernel_refuses_is_not_told_as_done() {
     for is_open in [false, true] {
         lab.memory.lock().unwrap().settings_refused = true;
         lab.pass_all(!is_open, None).unwrap_err();
-        assert_eq!(lab.controller.state.pass_all().is_some(), is_open);
+        assert_eq!(lab.controller.pass_all.status().is_some(), is_open);
         lab.memory.lock().unwrap().settings_refused = false;
         lab.controller.tick();
         assert_eq!(lab.is_open(), is_open);

@@ -57,7 +57,7 @@ fn an_automatic_ban_takes_nothing_of_what_is_kept_for_those_by_hand() {
     let refused = lab
         .controller
         .state
-        .edit(&[automatic("198.51.100.1", 60)])
+        .apply(&[automatic("198.51.100.1", 60)], Cause::Origin)
         .unwrap_err();
     assert!(
         refused.error.contains("1 of the new ones find no room"),
@@ -73,7 +73,11 @@ fn an_automatic_ban_takes_nothing_of_what_is_kept_for_those_by_hand() {
 fn a_list_counts_with_each_of_its_entries() {
     let mut lab = full_of(&[(Origin::Detected, 50), (Origin::Manual, 30)]);
     let two = list(&["198.51.100.1", "198.51.100.2"]);
-    let refused = lab.controller.state.edit(&[two]).unwrap_err();
+    let refused = lab
+        .controller
+        .state
+        .apply(&[two], Cause::Origin)
+        .unwrap_err();
     assert!(
         refused.error.contains("1 of the new ones find no room"),
         "{}",

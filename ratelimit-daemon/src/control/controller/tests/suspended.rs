@@ -96,7 +96,7 @@ impl Lab {
     }
 
     fn load(&mut self, toml: &str) -> anyhow::Result<()> {
-        self.controller.replace_config(read(toml), &[])
+        self.controller.replace_config(read(toml))
     }
 
     fn limit_to(&mut self, target: &str, class: &str) {

@@ -13,13 +13,12 @@ use super::*;
 use crate::{
     control::{
         ListFile,
-        candidate::Candidate,
+        candidate::Attempted,
         commands::{
             Allow, Apply, Ban, BanByProgram, Confirm, Disallow, DueLists, EndCrowdsecBans, Import,
             LoseCrowdsec, NoteAttacks, RemoveLimits, RemoveList, RollBack, SetLimits, SetPassAll,
             TakeDecisions, Unban, UnbanByProgram,
         },
-        trials::Attempted,
     },
     crowdsec::Update,
 };

@@ -486,7 +486,7 @@ fn used(policy: &Policy) -> Record {
 impl Lab {
     fn reload(&mut self, toml: &str) -> anyhow::Result<()> {
         self.config = read(toml);
-        self.controller.replace_config(self.config.clone(), &[])
+        self.controller.replace_config(self.config.clone())
     }
 
     fn limit_class(&mut self, class: &str) -> Result<Changed, Refused> {

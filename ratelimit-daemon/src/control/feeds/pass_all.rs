@@ -3,27 +3,30 @@
 //! A file in the state directory says so while it lasts. A file that is there and not understood still says so: it is the last
 //! word of somebody who had a reason. The kernel comes first: neither does who needs everything open wait for a disk, nor the end.
 
-use std::{io, path::Path, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
-use ratelimit_core::api::{PassAllRequest, PassAllStatus, Refused, What};
+use ratelimit_core::{
+    api::{Changed, PassAllRequest, PassAllStatus, Refused},
+    intent::{Edit, FOREVER},
+};
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use super::{kept::Kept, reminder::Reminder, state::State};
-use crate::clock;
+use super::Feed;
+use crate::{
+    clock,
+    control::{kept::Kept, record::Cause, reminder::Reminder, state::State},
+};
 
 /// The longest time that is not "until somebody ends it": a year.
 const SECONDS_MAX: f64 = 365.0 * 24.0 * 3600.0;
 
-/// The end where nothing is opened.
-const CLOSED: Instant = Instant::from_nanos(0);
-
 /// What is written down.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Document {
-    pub(super) status: PassAllStatus,
+    status: PassAllStatus,
     /// Its end on the monotonic clock, for as long as the machine is not booted again.
     until_boot_ns: Option<u64>,
     boot: String,
@@ -37,7 +40,7 @@ impl Document {
     /// Its end on the clock of the kernel; never longer from now on than it was to last.
     fn until(&self) -> Instant {
         let Some(until) = self.status.until else {
-            return Instant::from_nanos(u64::MAX);
+            return FOREVER;
         };
         if let Some(until) = self.until_boot_ns.filter(|_| self.is_of_this_boot()) {
             return Instant::from_nanos(until);
@@ -51,10 +54,77 @@ impl Document {
 /// Whether everything passes, and how that is kept.
 pub struct PassAll {
     kept: Kept<Document>,
-    pub(super) opened: Option<Document>,
+    opened: Option<Opened>,
+    /// What is to be.
+    wanted: Option<Wanted>,
+    reminder: Reminder,
+}
+
+struct Opened {
+    document: Document,
     /// When that ends, on the clock of the kernel, which ends it by itself.
     until: Instant,
-    reminder: Reminder,
+}
+
+struct Wanted {
+    opened: Option<Opened>,
+    /// Who asks; `None` where its time is over.
+    author: Option<Arc<str>>,
+}
+
+impl From<Document> for Opened {
+    fn from(document: Document) -> Self {
+        Self {
+            until: document.until(),
+            document,
+        }
+    }
+}
+
+impl Feed for PassAll {
+    fn due(&mut self, _: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
+        if self.wanted.is_none() && self.is_over() {
+            self.wanted = Some(Wanted {
+                opened: None,
+                author: None,
+            });
+        }
+        let until = |wanted: &Wanted| wanted.opened.as_ref().map(|opened| opened.until);
+        let wanted = self.wanted.iter();
+        Ok(wanted.map(|wanted| Edit::PassAll(until(wanted))).collect())
+    }
+
+    fn cause(&self) -> Cause<'_> {
+        let author = self.wanted.as_ref().and_then(|it| it.author.as_deref());
+        author.map_or(Cause::Time, Cause::User)
+    }
+
+    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
+        match (self.wanted.take(), answer) {
+            (None, _) => self.kept.catch_up(document(self.opened.as_ref())),
+            (Some(Wanted { opened, author }), Ok(_)) => {
+                match (&opened, author) {
+                    (Some(_), _) => {}
+                    (None, Some(author)) => {
+                        info!(
+                            author = &*author,
+                            "pass-all is off: packets are judged again"
+                        );
+                    }
+                    (None, None) => info!("pass-all is over: packets are judged again"),
+                }
+                self.opened = opened;
+                self.kept.keep(document(self.opened.as_ref()));
+                self.reminder = Reminder::default();
+            }
+            (Some(Wanted { author: None, .. }), Err(refused)) => warn!(
+                error = refused.error,
+                "pass-all is over and could not be ended"
+            ),
+            (Some(_), Err(_)) => {}
+        }
+        self.tell();
+    }
 }
 
 impl PassAll {
@@ -87,23 +157,41 @@ impl PassAll {
         });
         let mut restored = Self {
             kept,
-            until: opened.as_ref().map_or(CLOSED, Document::until),
-            opened,
+            opened: opened.map(Opened::from),
+            wanted: None,
             reminder: Reminder::default(),
         };
         restored.tell();
         restored
     }
 
+    /// Has everything pass, for a time or until it is ended, or ends that.
+    ///
+    /// # Errors
+    ///
+    /// When it is for too long.
+    pub fn ask(&mut self, request: &PassAllRequest, author: &Arc<str>) -> Result<(), Refused> {
+        let opened = request.on.then(|| asked(request, author)).transpose()?;
+        self.wanted = Some(Wanted {
+            opened: opened.map(Opened::from),
+            author: Some(Arc::clone(author)),
+        });
+        Ok(())
+    }
+
+    /// What was put in force last, however short it is.
+    pub fn last(&self) -> Option<&PassAllStatus> {
+        document(self.opened.as_ref()).map(|document| &document.status)
+    }
+
     /// Since when, until when, by whom; `None` when packets are judged.
     pub fn status(&self) -> Option<&PassAllStatus> {
-        let opened = self.opened.as_ref().filter(|_| !self.is_over());
-        opened.map(|document| &document.status)
+        self.last().filter(|_| !self.is_over())
     }
 
     /// Until when the kernel lets everything pass.
-    pub const fn until(&self) -> Instant {
-        self.until
+    pub fn until(&self) -> Option<Instant> {
+        self.opened.as_ref().map(|opened| opened.until)
     }
 
     /// Why the state directory says something else.
@@ -114,22 +202,21 @@ impl PassAll {
     /// Whether its time is over by the clock of the kernel, or of another boot by that of the wall, which may have been wrong when the
     /// machine came up.
     fn is_over(&self) -> bool {
-        let Some(document) = &self.opened else {
+        let Some(Opened { document, until }) = &self.opened else {
             return false;
         };
         let by_wall = document
             .status
             .until
             .filter(|_| !document.is_of_this_boot());
-        clock::now() >= self.until || by_wall.is_some_and(|until| Timestamp::now() >= until)
+        clock::now() >= *until || by_wall.is_some_and(|until| Timestamp::now() >= until)
     }
 
     fn tell(&mut self) {
-        let Some(document) = &self.opened else {
+        let Some(status) = document(self.opened.as_ref()).map(|document| &document.status) else {
             return;
         };
         if self.reminder.is_due() {
-            let status = &document.status;
             warn!(
                 since = %status.since,
                 until = ?status.until.map(|until| until.to_string()),
@@ -140,62 +227,12 @@ impl PassAll {
     }
 }
 
-impl State {
-    /// Whether everything passes, and since when.
-    #[must_use]
-    pub fn pass_all(&self) -> Option<&PassAllStatus> {
-        self.pass_all.status()
-    }
-
-    /// Ends what is over, and says each minute that it lasts.
-    pub(super) fn tick_pass_all(&mut self) {
-        if self.pass_all.is_over() {
-            match self.replace_pass_all(None) {
-                Ok(()) => {
-                    info!("pass-all is over: packets are judged again");
-                    let over = What::PassAllOff { by: None };
-                    self.journal.record(Timestamp::now(), over);
-                }
-                Err(error) => warn!(
-                    error = format!("{error:#}"),
-                    "pass-all is over and could not be ended"
-                ),
-            }
-        }
-        self.pass_all.tell();
-        let PassAll { kept, opened, .. } = &mut self.pass_all;
-        kept.catch_up(opened.as_ref());
-    }
-
-    /// Opens or closes the kernel, and then writes that down.
-    pub(super) fn replace_pass_all(&mut self, opened: Option<Document>) -> anyhow::Result<()> {
-        let until = opened.as_ref().map_or(CLOSED, Document::until);
-        let before = std::mem::replace(&mut self.pass_all.opened, opened);
-        let until_before = std::mem::replace(&mut self.pass_all.until, until);
-        if let Err(error) = self.enforce_settings() {
-            self.pass_all.opened = before;
-            self.pass_all.until = until_before;
-            return Err(error);
-        }
-        let PassAll {
-            kept,
-            opened,
-            reminder,
-            ..
-        } = &mut self.pass_all;
-        kept.keep(opened.as_ref());
-        *reminder = Reminder::default();
-        self.pass_all.tell();
-        Ok(())
-    }
+fn document(opened: Option<&Opened>) -> Option<&Document> {
+    opened.map(|opened| &opened.document)
 }
 
 /// What is written down of a request.
-///
-/// # Errors
-///
-/// When it is for too long.
-pub fn document(request: PassAllRequest, author: &str) -> Result<Document, Refused> {
+fn asked(request: &PassAllRequest, author: &str) -> Result<Document, Refused> {
     let duration = request.seconds.map(duration).transpose()?;
     let until = duration.map(clock::after);
     Ok(Document {

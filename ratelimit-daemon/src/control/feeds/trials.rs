@@ -1,0 +1,343 @@
+//! The texts in force, and the trial that they may be on: a configuration holds for a time, and then the one before comes back unless
+//! somebody confirms it.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{Attempt, Changed, Outcome, Refused},
+    config::{self, Config, File},
+    intent::Edit,
+};
+
+use super::Feed;
+use crate::{
+    clock,
+    control::{
+        candidate::{Candidate, Measure},
+        configured_lists::{self, ConfiguredLists, ListChanges},
+        kept::Kept,
+        list_files::ListFile,
+        record::Cause,
+        reload,
+        state::State,
+        trial::{self, Trial},
+    },
+};
+
+/// The texts in force, and the trial that they may be on.
+pub struct Trials {
+    kept: Kept<Trial>,
+    /// The file that the daemon reads when it starts; `None` when it was started without one.
+    main: Option<PathBuf>,
+    texts: Vec<File>,
+    pub(in crate::control) trial: Option<Trial>,
+    /// What is to be in force.
+    next: Option<Next>,
+    /// What became of lists with the last configuration.
+    changes: ListChanges,
+}
+
+/// A configuration that is to be in force.
+struct Next {
+    /// It and its lists, until they are taken.
+    what: Option<(Config, ConfiguredLists)>,
+    why: Why,
+    changes: ListChanges,
+}
+
+/// Why it is to be in force, with what holds then.
+enum Why {
+    /// The files say so.
+    Reload(Vec<File>),
+    /// Somebody tries it.
+    Trial(Trial),
+    /// It was before the trial that ends with it.
+    Rollback(Trial),
+}
+
+impl Feed for Trials {
+    fn due(&mut self, state: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
+        let next = self.next.as_mut();
+        let Some((next, (config, lists))) =
+            next.and_then(|next| next.what.take().map(|what| (next, what)))
+        else {
+            return Ok(Vec::new());
+        };
+        reload::require_no_restart(&state.intent.config, &config)?;
+        next.changes = configured_lists::changes(&state.intent, &config, lists);
+        let mut edits = std::mem::take(&mut next.changes.edits);
+        edits.push(Edit::Config(Box::new(config)));
+        Ok(edits)
+    }
+
+    fn cause(&self) -> Cause<'_> {
+        match self.next.as_ref().map(|next| &next.why) {
+            Some(Why::Rollback(_)) => Cause::Rollback,
+            Some(Why::Reload(_) | Why::Trial(_)) | None => Cause::Origin,
+        }
+    }
+
+    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
+        let Some(Next { why, changes, .. }) = self.next.take() else {
+            return;
+        };
+        match (why, answer) {
+            (Why::Reload(texts), Ok(_)) => self.holds(texts, None),
+            (Why::Trial(trial), Ok(_)) => {
+                self.texts.clone_from(&trial.after);
+                self.trial = Some(trial);
+            }
+            (Why::Rollback(trial), Ok(_)) => {
+                let left = left_of(&trial);
+                self.holds(trial.before, left);
+            }
+            (Why::Trial(_), Err(_)) => self.kept.keep(self.trial.as_ref()),
+            (Why::Reload(_) | Why::Rollback(_), Err(_)) => {}
+        }
+        self.changes = changes;
+    }
+}
+
+impl Trials {
+    /// Those of the configuration that the daemon starts with.
+    pub fn restore(config: &Config, directory: &Path) -> Self {
+        let kept = Trial::kept(directory);
+        // What is damaged was told by `resume`, and does not hold.
+        let trial = kept.read().ok().flatten();
+        let main = trial.as_ref().map(|trial| trial.main.clone());
+        Self {
+            main: main.or_else(|| config.files.first().cloned()),
+            texts: trial::texts(config, trial.as_ref()),
+            kept,
+            trial: trial.as_ref().and_then(left_of),
+            next: None,
+            changes: ListChanges::default(),
+        }
+    }
+
+    /// Takes notice of the texts that the daemon started with, unless a trial says which hold.
+    pub fn started_with(&mut self, texts: Vec<File>) {
+        if self.trial.is_none() && !texts.is_empty() {
+            self.texts = texts;
+        }
+    }
+
+    /// The texts in force; `None` while they are on trial.
+    pub fn settled(&self) -> Option<&[File]> {
+        let is_pending = self.trial.as_ref().is_some_and(Trial::is_pending);
+        (!is_pending).then_some(self.texts.as_slice())
+    }
+
+    /// The file that the daemon reads when it starts.
+    pub fn main(&self) -> Option<&Path> {
+        self.main.as_deref()
+    }
+
+    /// The last trial, as far as it matters.
+    pub fn attempt(&self) -> Option<Attempt> {
+        self.trial.as_ref().map(Trial::attempt)
+    }
+
+    /// Refuses what would put another configuration under the one that is tried.
+    pub fn require_none_pending(&self) -> Result<(), Refused> {
+        match self.trial.as_ref().filter(|trial| trial.is_pending()) {
+            None => Ok(()),
+            Some(trial) => Err(Refused::because(format!(
+                "{} waits for its confirmation",
+                trial.attempt().file
+            ))
+            .hint("`rlctl confirm` keeps it, `rlctl rollback` takes it back")),
+        }
+    }
+
+    /// Whether the limits of a class that only the configuration before has may be set: it may come back.
+    pub fn before(&self) -> Option<Config> {
+        let trial = self.trial.as_ref().filter(|trial| trial.is_pending())?;
+        config::parse(&trial.before).ok().map(|(config, _)| config)
+    }
+
+    /// What became of lists with the last configuration.
+    pub fn changes(&mut self) -> ListChanges {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Has the files put in force as they were read.
+    ///
+    /// # Errors
+    ///
+    /// When another configuration is on trial.
+    pub fn reload(&mut self, candidate: Candidate) -> Result<(), Refused> {
+        self.require_none_pending()?;
+        let Candidate {
+            texts,
+            config,
+            lists,
+        } = candidate;
+        self.next(config, lists, Why::Reload(texts));
+        Ok(())
+    }
+
+    /// Has a configuration put on trial for a time.
+    ///
+    /// # Errors
+    ///
+    /// When another one is, or this cannot be written down.
+    pub fn begin(
+        &mut self,
+        candidate: Candidate,
+        main: PathBuf,
+        duration: Duration,
+    ) -> Result<Attempt, Refused> {
+        self.require_none_pending()?;
+        let until = clock::after(duration);
+        let trial = Trial {
+            main,
+            before: self.texts.clone(),
+            after: candidate.texts,
+            outcome: Outcome::Pending {
+                until: clock::to_wall(until),
+            },
+            until_boot_ns: until.as_nanos(),
+            boot: clock::boot_id(),
+        };
+        // Written down first: if the daemon ends now, the configuration before comes back too.
+        self.kept.replace(Some(&trial))?;
+        let attempt = trial.attempt();
+        self.next(candidate.config, candidate.lists, Why::Trial(trial));
+        Ok(attempt)
+    }
+
+    /// Keeps the configuration that is on trial.
+    ///
+    /// # Errors
+    ///
+    /// When none is, or that cannot be written down.
+    pub fn confirm(&mut self) -> Result<Attempt, Refused> {
+        let mut trial = self.pending()?;
+        trial.outcome = Outcome::Confirmed {
+            at: Timestamp::now(),
+        };
+        let left = left_of(&trial);
+        // What is confirmed and not written down would be gone at the next start: then it is not confirmed.
+        self.kept.replace(left.as_ref())?;
+        self.trial = left;
+        Ok(trial.attempt())
+    }
+
+    /// Has the configuration come back that was before the one on trial. Lists that could not be read stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// When none is on trial, or the one before is not understood.
+    pub fn roll_back(&mut self, lists: ConfiguredLists) -> Result<Attempt, Refused> {
+        let mut trial = self.pending()?;
+        let config = before(&trial)?;
+        trial.outcome = Outcome::RolledBack {
+            at: Timestamp::now(),
+        };
+        let attempt = trial.attempt();
+        self.next(config, lists, Why::Rollback(trial));
+        Ok(attempt)
+    }
+
+    fn next(&mut self, config: Config, lists: ConfiguredLists, why: Why) {
+        self.next = Some(Next {
+            what: Some((config, lists)),
+            why,
+            changes: ListChanges::default(),
+        });
+    }
+
+    /// Takes notice of texts that nobody may take back by saying nothing, and of what is left of a trial.
+    fn holds(&mut self, texts: Vec<File>, left: Option<Trial>) {
+        self.texts = texts;
+        self.kept.keep(left.as_ref());
+        self.trial = left;
+    }
+
+    /// Why the state directory says something else.
+    pub fn behind(&self) -> Option<&str> {
+        self.kept.behind()
+    }
+
+    fn pending(&self) -> Result<Trial, Refused> {
+        let trial = self.trial.clone().filter(Trial::is_pending);
+        trial.ok_or_else(|| {
+            Refused::because("no configuration waits for its confirmation")
+                .hint("`rlctl apply FILE --confirm 60s` tries one; `rlctl status` says what became of the last")
+        })
+    }
+
+    /// The file that a reload begins with.
+    ///
+    /// # Errors
+    ///
+    /// When there is to be no reload.
+    pub fn reloaded_file(&self) -> Result<PathBuf, Refused> {
+        self.require_none_pending()?;
+        self.main().map(Path::to_owned).ok_or_else(|| {
+            Refused::because(
+                "the configuration came from the command line: there is no file to read again",
+            )
+        })
+    }
+
+    /// What a request to try a configuration is measured by.
+    ///
+    /// # Errors
+    ///
+    /// When none can be tried.
+    pub fn measure(&self, in_force: &Config, is_root: bool) -> Result<Measure, Refused> {
+        self.require_none_pending()?;
+        let main = self.main().map(Path::to_owned).ok_or_else(|| {
+            Refused::because("the daemon was started without a configuration file: there is none to come back to")
+                .hint("start it with --config FILE")
+        })?;
+        Ok(Measure {
+            main,
+            in_force: (!is_root).then(|| in_force.clone()),
+        })
+    }
+
+    /// The files of the lists that come back with the configuration before the one on trial.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or the one before is not understood.
+    pub fn returning_lists(&self, in_force: &Config) -> Result<Vec<ListFile>, Refused> {
+        let before = before(&self.pending()?)?;
+        let files = configured_lists::files(&before);
+        Ok(files
+            .filter(|file| in_force.lists.get(&*file.name) != Some(&file.config))
+            .collect())
+    }
+
+    /// Whether the time of a trial is over, so that the configuration before is to come back.
+    pub fn is_over(&mut self) -> bool {
+        let Trials { kept, trial, .. } = self;
+        kept.catch_up(trial.as_ref());
+        let trial = trial.as_ref();
+        trial.is_some_and(|trial| trial.is_over(clock::now()))
+    }
+}
+
+/// What is left of a trial that has ended: it matters as long as the file on the disk says something else.
+fn left_of(trial: &Trial) -> Option<Trial> {
+    let disk = config::read(&trial.main).unwrap_or_default();
+    trial.is_of(&disk).then(|| trial.clone())
+}
+
+/// The configuration before a trial.
+fn before(trial: &Trial) -> Result<Config, Refused> {
+    let parsed = config::parse(&trial.before).map_err(|error| {
+        Refused::because(format!(
+            "the configuration before is not understood: {error}"
+        ))
+    });
+    Ok(parsed?.0)
+}
