@@ -36,11 +36,13 @@ mod own_files;
 mod progress;
 mod protection;
 pub mod queries;
+mod read_only_ring;
 mod reconcile;
 mod record;
 mod reload;
 mod reminder;
 mod reserve;
+mod rows;
 mod scanner;
 mod stand_in;
 mod state;
@@ -59,7 +61,6 @@ pub use controller::{CONFIGURATION, Controller, Reloads};
 pub use enforcer::verify::{ByKind, Kind};
 pub use feeds::{Feed, detected::Detections};
 pub use handle::{Handle, Unanswered};
-pub use history::look;
 pub use journal::Journal;
 pub use kernel::open_kernel;
 pub use last_good::Start;
@@ -68,8 +69,9 @@ pub use list_files::ListFile;
 pub use metrics_port::Listeners;
 pub use queries::{
     export::Export,
+    status::{Snapshot, scrape, status},
     top::top,
-    views::{Snapshot, bans_in_parts, scrape, status},
+    views::bans_in_parts,
 };
 pub use reconcile::Reconciliation;
 pub use record::Cause;

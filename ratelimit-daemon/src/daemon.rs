@@ -23,7 +23,9 @@ use tracing::{debug, info, warn};
 use crate::{
     control::{
         self, Controller, Handle, ListFile, PINS,
-        commands::{CompareOn, Detach, DueLists, EndTrial, IsTrialOver, Reload, TakeList, Tick},
+        commands::{
+            CompareOn, Detach, DueLists, EndTrial, IsTrialOver, Reload, Stop, TakeList, Tick,
+        },
     },
     directories,
     http::{self, ControlApi},
@@ -290,20 +292,16 @@ fn finish(thread: thread::JoinHandle<Controller>, socket: &Path) -> anyhow::Resu
     let mut controller = thread
         .join()
         .map_err(|_| anyhow!("the controller ended badly"))?;
-    controller.keep_history();
-    controller.state.write_last();
+    controller.run(Stop);
     remove_socket(socket)?;
     match control::queries::views::on_stop(&controller.state) {
         OnStop::Keep => {
-            controller.tend_links();
-            controller.tend_pins();
-            // Pins that were made again a moment ago are there then.
-            controller.tend_pins();
-            let is_pinned = controller.troubles().of(PINS).is_none();
-            let unenforced = controller.unenforced();
+            let links = &controller.interfaces.links;
+            let is_pinned = controller.troubles.of(PINS).is_none();
+            let unenforced = links.unenforced();
             let unenforced = unenforced.iter().map(|it| it.interface.as_str());
             let unenforced: Vec<&str> = unenforced.collect();
-            match (is_pinned, controller.enforces_anywhere()) {
+            match (is_pinned, links.enforces_anywhere()) {
                 (false, _) => warn!("stopped; nothing is enforced any more, as the pins are gone"),
                 (true, false) => warn!("stopped; nothing was attached any more"),
                 (true, true) if unenforced.is_empty() => {
@@ -347,7 +345,7 @@ pub(crate) async fn keep_time(
 /// Counts what sources send, from time to time.
 async fn look_at_sources(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
     loop {
-        let pause = control::look(&controller).await?;
+        let pause = control::commands::look_at_sources(&controller).await?;
         tokio::select! {
             () = stop.cancelled() => return Ok(()),
             () = tokio::time::sleep(pause) => {}

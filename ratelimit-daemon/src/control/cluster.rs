@@ -258,7 +258,9 @@ impl Controller {
         self.cluster.node = None;
         (self.cluster.connected, self.cluster.error) = (None, None);
         self.state.unshared = None;
-        self.note_trouble(CLUSTER, Loudness::Warning, None);
+        let journal = &mut self.state.journal;
+        self.troubles
+            .tell(journal, CLUSTER, Loudness::Warning, None);
         self.end_cluster_bans();
     }
 
@@ -273,7 +275,9 @@ impl Controller {
     pub fn find_cluster(&mut self) {
         if self.cluster.turn(true, None) {
             info!(url = self.cluster.url(), "the store of the cluster answers");
-            self.note_trouble(CLUSTER, Loudness::Warning, None);
+            let journal = &mut self.state.journal;
+            self.troubles
+                .tell(journal, CLUSTER, Loudness::Warning, None);
         }
     }
 
@@ -283,7 +287,9 @@ impl Controller {
         let url = self.cluster.url().unwrap_or_default();
         let trouble = format!("{url}: {error}; bans stay, and are not shared until it answers");
         if self.cluster.turn(false, Some(error)) {
-            self.note_trouble(CLUSTER, Loudness::Warning, Some(trouble));
+            let journal = &mut self.state.journal;
+            self.troubles
+                .tell(journal, CLUSTER, Loudness::Warning, Some(trouble));
         }
     }
 

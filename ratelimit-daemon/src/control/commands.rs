@@ -12,10 +12,12 @@ mod events;
 mod import;
 mod limit;
 mod lists;
+mod look;
 mod pass_all;
 mod program;
 mod protect;
 mod reload;
+mod replace;
 
 use ratelimit_core::{api::Refused, prefix::Prefix};
 
@@ -32,15 +34,17 @@ pub use self::{
     },
     crowdsec::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
     detach::Detach,
-    due::{CompareOn, LookAtLinks, TendLinks, Tick},
+    due::{CompareOn, LookAtLinks, Stop, TendLinks, Tick},
     events::TakeEvents,
     import::Import,
     limit::{RemoveLimits, SetLimits},
     lists::{DueLists, RemoveList, TakeList},
+    look::{EndLook, look_at_sources, policies_to_look_at},
     pass_all::SetPassAll,
     program::{BanByProgram, UnbanByProgram},
     protect::{Protect, ProtectSshPeer},
     reload::Reload,
+    replace::replace,
 };
 
 /// A request that changes something.

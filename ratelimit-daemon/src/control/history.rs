@@ -24,12 +24,7 @@ use tracing::warn;
 
 pub use self::scan::Scan;
 use self::scan::Windows;
-use super::{
-    commands::Command,
-    controller::Controller,
-    handle::{Handle, Unanswered},
-    store::Store,
-};
+use super::store::Store;
 use crate::datapath::DatapathError;
 
 /// Two digits: a figure is at most 1 % too large (`HdrHistogram`, Gil Tene).
@@ -79,19 +74,6 @@ pub struct Look {
     policies: Arc<Policies>,
     found: Result<Vec<Windows>, DatapathError>,
     took: Duration,
-}
-
-/// Looks at what some sources have in use, beside the controller, and answers how long to wait before the next look.
-///
-/// # Errors
-///
-/// When the controller has stopped.
-pub async fn look(controller: &Handle) -> Result<Duration, Unanswered> {
-    let look = match controller.ask(Controller::begin_look).await? {
-        Some(policies) => Some(controller.scan(|scanner| scanner.look(policies)).await?),
-        None => None,
-    };
-    controller.call(EndLook(look)).await
 }
 
 impl Seen {
@@ -168,6 +150,56 @@ impl History {
         })
     }
 
+    /// Takes in what was found, and answers how long to wait before the next look.
+    pub fn end_look(
+        &mut self,
+        look: Option<Look>,
+        policies: &Arc<Policies>,
+        store: &mut Store,
+    ) -> Duration {
+        let start = Moment::now();
+        let mut took = Duration::ZERO;
+        if let Some(look) = look {
+            took = look.took;
+            match look.found {
+                // Policies that changed meanwhile may have changed what words mean.
+                Ok(_) if !Arc::ptr_eq(&look.policies, policies) => {}
+                Ok(found) => found.into_iter().for_each(|windows| self.add(windows)),
+                Err(error) => {
+                    let error = format!("{:#}", anyhow::Error::from(error));
+                    warn!(error, "what sources have sent could not be read");
+                }
+            }
+        }
+        let is_due = |flushed: Moment| flushed.elapsed() >= FLUSH;
+        if self.flushed.is_none_or(is_due) || self.hour != this_hour() {
+            self.keep(store);
+        }
+        let pause = ((took + start.elapsed()) * PART).clamp(PAUSE_MIN, PAUSE_MAX);
+        // Sources that send in step with the looks would be seen always at the same point.
+        let random = RandomState::new().hash_one(()) % 1024;
+        pause / 2 + pause * u32::try_from(random).unwrap_or_default() / 1024
+    }
+
+    /// Brings what was seen into the database, and begins a new hour.
+    pub fn keep(&mut self, store: &mut Store) {
+        let History { hour, seen, .. } = &*self;
+        let answer = store.transaction(|writer| {
+            writer.forget_history(this_hour() - HOURS_KEPT)?;
+            let mut seen = seen.iter();
+            seen.try_for_each(|(measured, seen)| writer.put_history(*hour, measured, seen))
+        });
+        if let Err(error) = answer {
+            let error = format!("{error:#}");
+            warn!(error, "what sources have sent could not be kept");
+        }
+        self.flushed = Some(Moment::now());
+        if self.hour != this_hour() {
+            self.hour = this_hour();
+            self.seen.clear();
+        }
+    }
+
     fn add(&mut self, windows: Windows) {
         let Windows {
             measured,
@@ -184,73 +216,6 @@ impl History {
         }
         seen.full += used.iter().filter(|used| **used >= capacity).count() as u64;
         seen.sources = seen.sources.max(sources);
-    }
-}
-
-/// Takes in what was found.
-struct EndLook(Option<Look>);
-
-impl Command for EndLook {
-    type Answer = Duration;
-
-    fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.end_look(self.0)
-    }
-}
-
-impl Controller {
-    /// The policies under which to look at sources; `None` while an attack is going on: its sources are not those that limits are
-    /// for.
-    pub(super) fn begin_look(&self) -> Option<Arc<Policies>> {
-        let is_quiet = self.attacks.is_quiet();
-        is_quiet.then(|| Arc::clone(&self.state.policies))
-    }
-
-    /// Takes in what was found, and answers how long to wait before the next look.
-    pub(super) fn end_look(&mut self, look: Option<Look>) -> Duration {
-        let start = Moment::now();
-        let mut took = Duration::ZERO;
-        if let Some(look) = look {
-            took = look.took;
-            match look.found {
-                // Policies that changed meanwhile may have changed what words mean.
-                Ok(_) if !Arc::ptr_eq(&look.policies, &self.state.policies) => {}
-                Ok(found) => found
-                    .into_iter()
-                    .for_each(|windows| self.history.add(windows)),
-                Err(error) => {
-                    let error = format!("{:#}", anyhow::Error::from(error));
-                    warn!(error, "what sources have sent could not be read");
-                }
-            }
-        }
-        let is_due = |flushed: Moment| flushed.elapsed() >= FLUSH;
-        if self.history.flushed.is_none_or(is_due) || self.history.hour != this_hour() {
-            self.keep_history();
-        }
-        let pause = ((took + start.elapsed()) * PART).clamp(PAUSE_MIN, PAUSE_MAX);
-        // Sources that send in step with the looks would be seen always at the same point.
-        let random = RandomState::new().hash_one(()) % 1024;
-        pause / 2 + pause * u32::try_from(random).unwrap_or_default() / 1024
-    }
-
-    /// Brings what was seen into the database, and begins a new hour.
-    pub fn keep_history(&mut self) {
-        let History { hour, seen, .. } = &self.history;
-        let answer = self.state.store.transaction(|writer| {
-            writer.forget_history(this_hour() - HOURS_KEPT)?;
-            let mut seen = seen.iter();
-            seen.try_for_each(|(measured, seen)| writer.put_history(*hour, measured, seen))
-        });
-        if let Err(error) = answer {
-            let error = format!("{error:#}");
-            warn!(error, "what sources have sent could not be kept");
-        }
-        self.history.flushed = Some(Moment::now());
-        if self.history.hour != this_hour() {
-            self.history.hour = this_hour();
-            self.history.seen.clear();
-        }
     }
 }
 

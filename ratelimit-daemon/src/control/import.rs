@@ -7,7 +7,7 @@ use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{ImportInto, ImportRequest, Imported, ImportedInto, Refused},
     intent::{
-        AllowRow, BanRow, Edit, FOREVER,
+        AllowRow, BanRow, Edit, FOREVER, Intent,
         list::{Difference, List},
     },
     lists::{Action, Entry, Facts, Reading, Reasons},
@@ -17,7 +17,7 @@ use ratelimit_core::{
 
 use super::{
     lists::{fill, require_no_file},
-    state::State,
+    protection::Protection,
 };
 use crate::{clock, protected::Word};
 
@@ -89,8 +89,16 @@ impl Ends {
     }
 }
 
-impl State {
-    pub(super) fn import_list(
+/// What an import is compared with.
+pub struct Importer<'a> {
+    /// What is intended.
+    pub intent: &'a Intent,
+    /// Where bans stop.
+    pub protection: &'a Protection,
+}
+
+impl Importer<'_> {
+    pub fn list(
         &self,
         request: &ImportRequest,
         mut reading: Reading,
@@ -125,7 +133,7 @@ impl State {
         edit.into_iter().collect()
     }
 
-    pub(super) fn import_all(
+    pub fn all(
         &self,
         request: &ImportRequest,
         mut reading: Reading,

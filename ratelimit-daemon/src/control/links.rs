@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use ratelimit_core::{
-    api::{Unenforced, What},
-    config::Interface,
-};
+use ratelimit_core::{api::What, config::Interface};
 use tracing::{info, warn};
 
-use super::{controller::Controller, troubles::Loudness};
-use crate::links::{Standing, Step, standing};
+use super::{
+    state::State,
+    troubles::{Loudness, Troubles},
+};
+use crate::links::{Links, Standing, Step, standing};
 
 /// What does not work where pins are gone.
 pub const PINS: &str = "pins";
@@ -18,13 +18,22 @@ pub const PINS: &str = "pins";
 /// commands a second do not look each time.
 const STALE: Duration = Duration::from_millis(2);
 
-impl Controller {
+/// The interfaces, and when they were last looked at.
+#[derive(Default)]
+pub struct Interfaces {
+    /// How each of them stands.
+    pub links: Links,
+    /// When all were last looked at.
+    tended: Option<Instant>,
+}
+
+impl Interfaces {
     /// Puts the programs on their interfaces, as far as they are there: the tables are filled. Those that are not configured any
     /// more are let go.
-    pub fn attach(&mut self) {
-        let interfaces = self.state.intent.config.interfaces.clone();
+    pub fn attach(&mut self, state: &mut State) {
+        let interfaces = state.intent.config.interfaces.clone();
         self.links.configure(&interfaces);
-        match self.state.enforcer.datapath_mut().follow(&interfaces) {
+        match state.enforcer.datapath_mut().follow(&interfaces) {
             Ok(names) => {
                 for (before, interface) in names {
                     info!(
@@ -38,74 +47,56 @@ impl Controller {
                 "interfaces were renamed while no daemon ran, and lose their programs for a moment"
             ),
         }
-        self.attach_wanted(true);
+        self.attach_wanted(state, true);
     }
 
     /// Puts the program on all interfaces, also in place of one of ours that runs there, where `anew` says so; and takes it off
     /// the others.
-    pub(super) fn attach_wanted(&mut self, anew: bool) {
+    pub fn attach_wanted(&mut self, state: &mut State, anew: bool) {
         let wanted: Vec<Interface> = self.links.wanted().cloned().collect();
         for interface in &wanted {
-            self.tend(interface, anew);
+            self.tend(state, interface, anew);
         }
-        if let Err(error) = self.state.enforcer.datapath_mut().keep_only(&wanted) {
+        if let Err(error) = state.enforcer.datapath_mut().keep_only(&wanted) {
             let error = format!("{error:#}");
             warn!(
                 error,
                 "the program stays on an interface that is not configured"
             );
         }
-        let slots = self.state.enforcer.datapath().slots();
-        self.state.journal.name_interfaces(slots);
+        let slots = state.enforcer.datapath().slots();
+        state.journal.name_interfaces(slots);
     }
 
     /// Looks at all interfaces, and does what is to be done.
-    pub fn tend_links(&mut self) {
+    pub fn tend_all(&mut self, state: &mut State) {
         let wanted: Vec<Interface> = self.links.wanted().cloned().collect();
         for interface in &wanted {
-            self.tend(interface, false);
+            self.tend(state, interface, false);
         }
-        self.tended = Instant::now();
+        self.tended = Some(Instant::now());
     }
 
     /// The same, unless that was a moment ago.
-    pub fn look_at_links(&mut self) {
-        if self.tended.elapsed() >= STALE {
-            self.tend_links();
+    pub fn look(&mut self, state: &mut State) {
+        if self.tended.is_none_or(|tended| tended.elapsed() >= STALE) {
+            self.tend_all(state);
         }
-    }
-
-    /// Looks at the interfaces, and at the pins: without them nothing goes on when the daemon ends.
-    pub(super) fn tick_links(&mut self) {
-        self.tend_links();
-        self.tend_pins();
-    }
-
-    /// Makes the pins again that somebody has removed, and says so until they are seen to be there.
-    pub fn tend_pins(&mut self) {
-        let trouble = match self.state.enforcer.datapath_mut().keep_pinned() {
-            Ok(false) => None,
-            Ok(true) => Some("somebody removed pins, and they are made again".to_owned()),
-            Err(error) => Some(format!(
-                "pins are gone and cannot be made again, so nothing is enforced when ratelimitd ends: {error:#}"
-            )),
-        };
-        self.note_trouble(PINS, Loudness::Error, trouble);
     }
 
     /// Takes the interfaces of the configuration in place of those `before`, and answers what came of it, a line each.
-    pub(super) fn reattach(&mut self, before: &[Interface]) -> Vec<String> {
+    pub fn reattach(&mut self, state: &mut State, before: &[Interface]) -> Vec<String> {
         if !self.links.are_tended() {
             return Vec::new();
         }
-        let wanted = self.state.intent.config.interfaces.clone();
+        let wanted = state.intent.config.interfaces.clone();
         let lost_before = self.links.unenforced();
         self.links.configure(&wanted);
         let changed = wanted.iter().filter(|it| !before.contains(it));
         for interface in changed {
-            self.tend(interface, true);
+            self.tend(state, interface, true);
         }
-        self.attach_wanted(false);
+        self.attach_wanted(state, false);
         let lost = self.links.unenforced();
         let is_lost = |name: &str| lost.iter().any(|it| it.interface == name);
         let again = lost_before.iter().filter(|it| {
@@ -118,37 +109,20 @@ impl Controller {
         again.chain(anew).collect()
     }
 
-    /// What is not enforced, as it was seen last.
-    #[must_use]
-    pub fn unenforced(&self) -> Vec<Unenforced> {
-        self.links.unenforced()
-    }
-
-    /// Whether packets are judged on any interface.
-    #[must_use]
-    pub fn enforces_anywhere(&self) -> bool {
-        self.links.enforces_anywhere()
-    }
-
-    fn tend(&mut self, interface: &Interface, anew: bool) {
+    fn tend(&mut self, state: &mut State, interface: &Interface, anew: bool) {
         let name = &interface.name;
         let now = Instant::now();
-        let sight = match self.state.enforcer.datapath().look(name) {
+        let sight = match state.enforcer.datapath().look(name) {
             Ok(sight) => sight,
-            Err(error) => return self.note_standing(name, failed(&error)),
+            Err(error) => return self.note_standing(state, name, failed(&error)),
         };
         let step = match self.links.step(name, &sight, now) {
             Step::Stay if anew && sight.is_anywhere() => Step::Attach,
             step => step,
         };
-        let told = match self.take_step(interface, step) {
+        let told = match Self::take_step(state, interface, step) {
             Ok(remark) => match (
-                self.state
-                    .enforcer
-                    .datapath()
-                    .look(name)
-                    .as_ref()
-                    .map(standing),
+                state.enforcer.datapath().look(name).as_ref().map(standing),
                 remark,
             ) {
                 (Ok(Standing::Attached { mode, .. }), Some(remark)) if step != Step::Stay => {
@@ -170,12 +144,7 @@ impl Controller {
                 (Err(error), _) => failed(error),
             },
             Err(error) => {
-                let seen = self
-                    .state
-                    .enforcer
-                    .datapath()
-                    .look(name)
-                    .unwrap_or_default();
+                let seen = state.enforcer.datapath().look(name).unwrap_or_default();
                 let still = standing(&seen);
                 self.links.note_failure(name, seen, now);
                 // It may have gone while it was tried, and what ran before may run on.
@@ -189,11 +158,15 @@ impl Controller {
                 }
             }
         };
-        self.note_standing(name, told);
+        self.note_standing(state, name, told);
     }
 
-    fn take_step(&mut self, interface: &Interface, step: Step) -> anyhow::Result<Option<String>> {
-        let datapath = self.state.enforcer.datapath_mut();
+    fn take_step(
+        state: &mut State,
+        interface: &Interface,
+        step: Step,
+    ) -> anyhow::Result<Option<String>> {
+        let datapath = state.enforcer.datapath_mut();
         match step {
             Step::Stay => Ok(None),
             Step::Attach => datapath.attach(interface),
@@ -212,7 +185,7 @@ impl Controller {
         }
     }
 
-    fn note_standing(&mut self, name: &str, standing: Standing) {
+    fn note_standing(&mut self, state: &mut State, name: &str, standing: Standing) {
         let at = Timestamp::now();
         if !self.links.note(name, standing, at) {
             return;
@@ -240,8 +213,20 @@ impl Controller {
                 What::InterfaceLost { interface, why }
             }
         };
-        self.state.journal.record(at, what);
+        state.journal.record(at, what);
     }
+}
+
+/// Makes the pins again that somebody has removed, and says so until they are seen to be there.
+pub fn tend_pins(state: &mut State, troubles: &mut Troubles) {
+    let trouble = match state.enforcer.datapath_mut().keep_pinned() {
+        Ok(false) => None,
+        Ok(true) => Some("somebody removed pins, and they are made again".to_owned()),
+        Err(error) => Some(format!(
+            "pins are gone and cannot be made again, so nothing is enforced when ratelimitd ends: {error:#}"
+        )),
+    };
+    troubles.tell(&mut state.journal, PINS, Loudness::Error, trouble);
 }
 
 fn failed(error: &anyhow::Error) -> Standing {

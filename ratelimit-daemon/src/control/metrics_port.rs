@@ -9,7 +9,10 @@ use std::{
 use tokio::sync::mpsc;
 use tracing::info;
 
-use super::{controller::Controller, troubles::Loudness};
+use super::{
+    journal::Journal,
+    troubles::{Loudness, Troubles},
+};
 
 /// What does not work when the port cannot be had.
 const METRICS: &str = "metrics";
@@ -28,6 +31,26 @@ pub struct MetricsPort {
 }
 
 impl MetricsPort {
+    /// Answers who gets the listeners from here on.
+    pub fn listeners(&mut self) -> Listeners {
+        let (sender, listeners) = mpsc::unbounded_channel();
+        self.listeners = Some(sender);
+        listeners
+    }
+
+    /// Listens where the configuration says, and tells whether that works.
+    pub fn follow(
+        &mut self,
+        wanted: Option<SocketAddr>,
+        troubles: &mut Troubles,
+        journal: &mut Journal,
+    ) {
+        if self.listeners.is_some() {
+            let trouble = self.open(wanted);
+            troubles.tell(journal, METRICS, Loudness::Warning, trouble);
+        }
+    }
+
     /// Wants to listen on `wanted`, and answers why that cannot be.
     fn open(&mut self, wanted: Option<SocketAddr>) -> Option<String> {
         if self.is_bound && self.wanted == wanted {
@@ -63,7 +86,8 @@ impl MetricsPort {
         }
     }
 
-    fn is_due(&self) -> bool {
+    /// Whether what could not be had is to be tried again.
+    pub fn is_due(&self) -> bool {
         let waited = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
         self.wanted.is_some() && !self.is_bound && waited
     }
@@ -79,31 +103,6 @@ fn hint(address: SocketAddr, error: &io::Error) -> String {
         " (the daemon has no privileges: write a port from 1024 on, or let everybody have this one with \
          `sysctl net.ipv4.ip_unprivileged_port_start={port}`)"
     )
-}
-
-impl Controller {
-    /// Opens the port of the configuration, and answers who gets the listeners.
-    pub fn serve_metrics(&mut self) -> Listeners {
-        let (sender, listeners) = mpsc::unbounded_channel();
-        self.metrics_port.listeners = Some(sender);
-        self.open_metrics();
-        listeners
-    }
-
-    /// Listens where the configuration says.
-    pub(super) fn open_metrics(&mut self) {
-        if self.metrics_port.listeners.is_some() {
-            let trouble = self.metrics_port.open(self.state.intent.config.metrics);
-            self.note_trouble(METRICS, Loudness::Warning, trouble);
-        }
-    }
-
-    /// Tries again what could not be had.
-    pub(super) fn tick_metrics(&mut self) {
-        if self.metrics_port.is_due() {
-            self.open_metrics();
-        }
-    }
 }
 
 #[cfg(test)]

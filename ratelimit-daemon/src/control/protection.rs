@@ -11,10 +11,11 @@ use ratelimit_core::{
     intent::{Edit, list::List},
     lists::Action,
     prefix::Prefix,
+    rules::Rules,
 };
-use tracing::{info, warn};
+use tracing::warn;
 
-use super::{exempt, state::State};
+use super::exempt;
 use crate::protected::{Protected, Refusal, Why, Word};
 
 /// How long the other end of an SSH session is protected after the last command that came from it. While somebody is logged
@@ -77,68 +78,47 @@ impl Protection {
         matches!(edit, Edit::Ban(prefix, ..) if self.all.met_by(*prefix).is_some())
     }
 
+    /// Has other addresses protected than those that were found before.
+    pub fn find(&mut self, found: Protected) {
+        self.found = found;
+    }
+
+    /// Has the other end of the SSH session protected that a command came from.
+    pub fn note_ssh_peer(&mut self, peer: IpAddr) {
+        if self.peers.len() < PEERS_MAX || self.peers.contains_key(&peer) {
+            self.peers.insert(peer, Instant::now());
+        }
+    }
+
+    /// What is protected, and why.
+    pub fn views(&self, rules: &Rules) -> Vec<ProtectedView> {
+        let exempt: BTreeSet<Prefix> = rules.exempt().collect();
+        let view = |(prefix, reasons): (Prefix, _)| ProtectedView {
+            prefix,
+            reasons: Iterator::map(reasons, Why::to_string).collect(),
+            exempt: exempt.contains(&prefix),
+        };
+        self.all.iter().map(view).collect()
+    }
+
+    /// Logs where bans stop, once for each address.
+    pub fn tell(&mut self, rules: &Rules) {
+        let exempt: BTreeSet<Prefix> = rules.exempt().collect();
+        for prefix in exempt.difference(&self.told) {
+            if let Some((_, why)) = self.all.met_by(*prefix) {
+                warn!(%prefix, %why, "a ban covers what is protected, and does not hold for it");
+            }
+        }
+        self.told = exempt;
+    }
+
     /// Puts both together, and answers whether that is different from before.
-    fn join(&mut self) -> bool {
+    pub fn join(&mut self) -> bool {
         self.peers.retain(|_, last| last.elapsed() < PEER_LASTS);
         let mut all = self.found.clone();
         all.extend(self.peers.keys().map(|peer| (*peer, Why::SshPeer)));
         let different = all != self.all;
         self.all = all;
         different
-    }
-}
-
-impl State {
-    /// Protects what was found, in place of what was found before.
-    pub fn protect(&mut self, found: Protected) {
-        self.protection.found = found;
-        self.protect_again();
-    }
-
-    /// Protects the other end of the SSH session that a command came from.
-    pub fn note_ssh_peer(&mut self, peer: IpAddr) {
-        let peers = &mut self.protection.peers;
-        if peers.len() < PEERS_MAX || peers.contains_key(&peer) {
-            peers.insert(peer, Instant::now());
-            self.protect_again();
-        }
-    }
-
-    /// What is protected, and why.
-    #[must_use]
-    pub fn protected(&self) -> Vec<ProtectedView> {
-        let exempt: BTreeSet<Prefix> = self.rules.exempt().collect();
-        let view = |(prefix, reasons): (Prefix, _)| ProtectedView {
-            prefix,
-            reasons: Iterator::map(reasons, Why::to_string).collect(),
-            exempt: exempt.contains(&prefix),
-        };
-        self.protection.all.iter().map(view).collect()
-    }
-
-    /// Logs where bans stop, once for each address.
-    pub(super) fn report_exempt(&mut self) {
-        let exempt: BTreeSet<Prefix> = self.rules.exempt().collect();
-        for prefix in exempt.difference(&self.protection.told) {
-            if let Some((_, why)) = self.protection.all.met_by(*prefix) {
-                warn!(%prefix, %why, "a ban covers what is protected, and does not hold for it");
-            }
-        }
-        self.protection.told = exempt;
-    }
-
-    fn protect_again(&mut self) {
-        if !self.protection.join() {
-            return;
-        }
-        match self.enforce_protection() {
-            Ok(()) => info!(prefixes = self.protection.prefixes().len(), "protected"),
-            // The tables are compared again from time to time.
-            Err(error) => warn!(
-                error = format!("{error:#}"),
-                "what is protected is different, and the kernel could not be told"
-            ),
-        }
-        self.report_exempt();
     }
 }

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 
 use super::{
-    controller::Controller,
     enforcer::verify::{ByKind, Extent, Kind, PART, Turn},
+    state::State,
 };
 
 /// Lists with more entries are not read whole each second.
@@ -43,7 +43,8 @@ pub struct Reconciliation {
 pub(super) struct Comparisons {
     missing: ByKind,
     repaired: ByKind,
-    whole: Instant,
+    /// When all was compared last.
+    begun: Instant,
     /// What is left to compare in this second.
     turn: Turn,
 }
@@ -53,85 +54,81 @@ impl Default for Comparisons {
         Self {
             missing: ByKind::default(),
             repaired: ByKind::default(),
-            whole: Instant::now(),
+            begun: Instant::now(),
             turn: Turn::End,
         }
     }
 }
 
-impl Controller {
+impl Comparisons {
     /// Begins to compare what the kernel holds with what is intended, as far as that is cheap, and puts right what is different.
-    pub(super) fn begin_comparison(&mut self) {
-        if self.is_whole_due() {
-            self.reconcile_whole(Extent::InUse);
-            self.comparisons.turn = Turn::Spare;
+    pub fn begin(&mut self, state: &mut State) {
+        if self.is_whole_due(state) {
+            self.whole(state, Extent::InUse);
+            self.turn = Turn::Spare;
             return;
         }
-        let different = self.state.enforcer.verify_tables(Extent::InUse);
-        self.repair(different.map_err(Into::into), false);
-        self.comparisons.turn = self.state.enforcer.turn();
+        let different = state.enforcer.verify_tables(Extent::InUse);
+        self.repair(state, different.map_err(Into::into), false);
+        self.turn = state.enforcer.turn();
     }
 
     /// Compares the next part, and answers whether there is another in this second: commands come in between.
-    pub(crate) fn compare_on(&mut self) -> bool {
-        let different = self.state.enforcer.compare_some(&mut self.comparisons.turn);
+    pub fn go_on(&mut self, state: &mut State) -> bool {
+        let different = state.enforcer.compare_some(&mut self.turn);
         // What cannot be read says so in the comparison.
         if different.unwrap_or(true) {
-            self.comparisons.turn = Turn::End;
-            self.reconcile_whole(Extent::All);
+            self.turn = Turn::End;
+            self.whole(state, Extent::All);
         }
-        let has_ended = matches!(self.comparisons.turn, Turn::End);
+        let has_ended = matches!(self.turn, Turn::End);
         if has_ended {
-            self.state.enforcer.datapath_mut().release();
+            state.enforcer.datapath_mut().release();
         }
         !has_ended
     }
 
     /// Whether everything is to be compared at once: something is wrong, or may be.
-    fn is_whole_due(&self) -> bool {
-        let is_short = self.state.enforcer.len() <= ENTRIES_QUICK;
-        let since = self.comparisons.whole.elapsed();
-        if self.comparisons.missing.sum() > 0 {
+    fn is_whole_due(&self, state: &State) -> bool {
+        let is_short = state.enforcer.len() <= ENTRIES_QUICK;
+        let since = self.begun.elapsed();
+        if self.missing.sum() > 0 {
             return is_short || since >= AGAIN;
         }
-        let is_blind = !self.state.enforcer.is_counted();
-        self.state.enforcer.is_suspicious() || (is_blind && (is_short || since >= WHOLE))
+        let is_blind = !state.enforcer.is_counted();
+        state.enforcer.is_suspicious() || (is_blind && (is_short || since >= WHOLE))
     }
 
     /// Compares all that the kernel holds with what is intended, and puts right what is different.
-    pub fn reconcile(&mut self) {
-        self.reconcile_whole(Extent::All);
-    }
-
-    fn reconcile_whole(&mut self, extent: Extent) {
-        self.comparisons.whole = Instant::now();
-        let different = self.state.enforcer.verify(extent);
-        self.repair(different.map_err(Into::into), true);
+    pub fn whole(&mut self, state: &mut State, extent: Extent) {
+        self.begun = Instant::now();
+        let different = state.enforcer.verify(extent);
+        self.repair(state, different.map_err(Into::into), true);
     }
 
     /// How what is enforced stands to what is intended.
     #[must_use]
-    pub fn reconciliation(&self) -> Reconciliation {
+    pub fn reconciliation(&self, state: &State) -> Reconciliation {
         Reconciliation {
-            intended: self.state.enforcer.written(),
-            missing: self.comparisons.missing,
-            repaired: self.comparisons.repaired,
+            intended: state.enforcer.written(),
+            missing: self.missing,
+            repaired: self.repaired,
         }
     }
 
     /// Puts `different` right, and where `again`, also what could not be put right before.
-    fn repair(&mut self, different: anyhow::Result<ByKind>, again: bool) {
+    fn repair(&mut self, state: &mut State, different: anyhow::Result<ByKind>, again: bool) {
         let answer = different.and_then(|different| {
-            let due = again && self.comparisons.missing.sum() > 0;
+            let due = again && self.missing.sum() > 0;
             if different.sum() == 0 && !due {
                 return Ok(());
             }
             let mut wrong = different;
-            wrong.add(&self.comparisons.missing);
-            self.comparisons.missing = wrong;
-            self.state.enforce_all()?;
-            self.comparisons.repaired.add(&wrong);
-            self.comparisons.missing = ByKind::default();
+            wrong.add(&self.missing);
+            self.missing = wrong;
+            state.enforce_all()?;
+            self.repaired.add(&wrong);
+            self.missing = ByKind::default();
             for kind in Kind::ALL.into_iter().filter(|kind| wrong.of(*kind) > 0) {
                 let (kind, different) = (kind.label(), wrong.of(kind));
                 warn!(

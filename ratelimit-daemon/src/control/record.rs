@@ -1,27 +1,18 @@
-//! How edits and sampled drops become events.
+//! How edits become events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv6Addr},
     sync::Arc,
 };
 
+use super::{change_log, journal::Journal, rows, term, unwritten::intended};
 use jiff::Timestamp;
-use ratelimit_common::{DropReason, Family, Instant, event::DropEvent};
 use ratelimit_core::{
-    api::{BanChange, Dropped, What},
-    intent::{BanRow, Edit, Target},
-    ip_family::IpFamily,
+    api::{BanChange, What},
+    intent::{BanRow, Edit, Intent, Target},
     origin::Origin,
-    policies::{DEFAULT, NODE, Named},
     prefix::Prefix,
 };
-use tracing::debug;
-
-use super::{
-    change_log, journal::Journal, queries::views, state::State, term, unwritten::intended,
-};
-use crate::clock;
 
 /// The bans of one change that are told one by one; of more, how many of each origin.
 const BANS_TOLD: usize = 100;
@@ -55,124 +46,46 @@ impl Cause<'_> {
     }
 }
 
-impl State {
-    /// What happened lately.
-    #[must_use]
-    pub const fn journal(&self) -> &Journal {
-        &self.journal
+/// Records edits that were made; `reverse` has those that take them back. The limits by hand of `anew` ended, and what was used under them
+/// does not count any more.
+pub fn record_edits(
+    intent: &Intent,
+    journal: &mut Journal,
+    reverse: &[Edit],
+    cause: Cause<'_>,
+    anew: &BTreeSet<Target>,
+) {
+    let changed = || {
+        let pairs = reverse.iter();
+        let pairs = pairs.map(|before| (intended(before, intent), before));
+        pairs.filter(|(edit, before)| edit != *before)
+    };
+    change_log::tell(changed, cause);
+    let is_ban = |edit: &Edit| matches!(edit, Edit::Ban(..));
+    let are_many = reverse.iter().filter(|edit| is_ban(edit)).count() > BANS_TOLD;
+    let one_by_one = changed().filter(|(edit, _)| !(are_many && is_ban(edit)));
+    let events = one_by_one.filter_map(|(edit, before)| event(&edit, before, cause, anew));
+    let mut events: Vec<What> = events.collect();
+    if are_many {
+        events.extend(summaries(changed(), cause));
     }
-
-    /// Records edits that were made; `reverse` has those that take them back. The limits by hand of `anew` ended, and what was used under them
-    /// does not count any more.
-    pub(super) fn record_edits(
-        &mut self,
-        reverse: &[Edit],
-        cause: Cause<'_>,
-        anew: &BTreeSet<Target>,
-    ) {
-        let changed = || {
-            let pairs = reverse.iter();
-            let pairs = pairs.map(|before| (intended(before, &self.intent), before));
-            pairs.filter(|(edit, before)| edit != *before)
-        };
-        change_log::tell(changed, cause);
-        let is_ban = |edit: &Edit| matches!(edit, Edit::Ban(..));
-        let are_many = reverse.iter().filter(|edit| is_ban(edit)).count() > BANS_TOLD;
-        let one_by_one = changed().filter(|(edit, _)| !(are_many && is_ban(edit)));
-        let events = one_by_one.filter_map(|(edit, before)| event(&edit, before, cause, anew));
-        let mut events: Vec<What> = events.collect();
-        if are_many {
-            events.extend(summaries(changed(), cause));
-        }
-        let now = Timestamp::now();
-        for what in events {
-            self.journal.record(now, what);
-        }
-    }
-
-    /// Keeps what was recorded over a restart.
-    pub fn keep_journal(&mut self) {
-        let events = self.journal.unkept();
-        if !events.is_empty() && self.event_log.write(events) {
-            self.journal.forget_unkept();
-        }
-    }
-
-    /// Records packets that the kernel says it dropped.
-    pub fn record_drops(&mut self, drops: &[DropEvent]) {
-        for drop in drops {
-            let at = clock::to_wall(Instant::from_nanos(drop.at_ns));
-            let dropped = self.dropped(drop);
-            let Dropped { source, reason, .. } = &dropped;
-            debug!(%source, reason, limit = drop.limit, interface = drop.interface, "a sampled drop");
-            self.journal.record(at, What::Drop(dropped));
-        }
-    }
-
-    fn dropped(&self, drop: &DropEvent) -> Dropped {
-        let source = source(drop);
-        let reason = DropReason::from_number(drop.reason);
-        let refuser = reason.and_then(|reason| self.refuser(source, reason));
-        let limit = refuser.and_then(|(_, named)| named.limits.get(usize::from(drop.limit)));
-        Dropped {
-            source,
-            reason: reason.map_or("unknown", DropReason::label).to_owned(),
-            observed: self.intent.config.observe
-                || refuser.is_some_and(|(_, named)| named.policy.observe()),
-            policy: refuser.map(|(name, _)| name.to_owned()),
-            limit: limit.cloned(),
-            interface: self.journal.interface(drop.interface),
-        }
-    }
-
-    /// The policy whose limits refuse packets of `source` for a reason; `None` where none did, or one of several.
-    pub(super) fn refuser(&self, source: IpAddr, reason: DropReason) -> Option<(&str, &Named)> {
-        match reason {
-            DropReason::Limited | DropReason::Contended | DropReason::NoState => {
-                let matched = self.rules.longest_match(source);
-                let index = matched.and_then(|(_, entry)| entry.policy());
-                let own = index.and_then(|index| self.policies.at(index));
-                own.or_else(|| Some((DEFAULT, self.policies.get(DEFAULT)?)))
-            }
-            DropReason::AggregateLimited => {
-                match self.policies.of_prefixes(IpFamily::of(source))[..] {
-                    [(_, name, named)] => Some((name, named)),
-                    _ => None,
-                }
-            }
-            DropReason::NodeLimited => Some((NODE, self.policies.get(NODE)?)),
-            DropReason::Banned
-            | DropReason::Truncated
-            | DropReason::VlanDepth
-            | DropReason::ExtensionDepth
-            | DropReason::NewSources
-            | DropReason::InvalidSource
-            | DropReason::NeighbourDiscovery => None,
-        }
-    }
-}
-
-/// The source of a packet: one of IPv6 may look like an IPv4 address that is mapped.
-fn source(drop: &DropEvent) -> IpAddr {
-    let source = IpAddr::V6(Ipv6Addr::from(drop.source));
-    if drop.family == Family::Ipv4 as u8 {
-        source.to_canonical()
-    } else {
-        source
+    let now = Timestamp::now();
+    for what in events {
+        journal.record(now, what);
     }
 }
 
 fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) -> Option<What> {
     Some(match (edit, before) {
         (Edit::Ban(prefix, origin, Some(row)), _) => {
-            What::BanAdded(views::ban(*prefix, origin, row))
+            What::BanAdded(rows::ban(*prefix, origin, row))
         }
         (Edit::Ban(..), Edit::Ban(prefix, origin, Some(row))) => {
             ban_gone(*prefix, origin, row, cause)
         }
-        (Edit::Allow(prefix, Some(row)), _) => What::AllowAdded(views::allow(*prefix, row)),
+        (Edit::Allow(prefix, Some(row)), _) => What::AllowAdded(rows::allow(*prefix, row)),
         (Edit::Allow(..), Edit::Allow(prefix, Some(row))) => {
-            let allow = views::allow(*prefix, row);
+            let allow = rows::allow(*prefix, row);
             match cause {
                 Cause::Time => What::AllowEnded(allow),
                 Cause::Origin | Cause::Rollback | Cause::User(_) => What::AllowRemoved {
@@ -225,7 +138,7 @@ fn event(edit: &Edit, before: &Edit, cause: Cause<'_>, anew: &BTreeSet<Target>) 
 }
 
 fn ban_gone(prefix: Prefix, origin: &Origin, row: &BanRow, cause: Cause<'_>) -> What {
-    let ban = views::ban(prefix, origin, row);
+    let ban = rows::ban(prefix, origin, row);
     match cause.of_removed() {
         BanChange::Ended => What::BanEnded(ban),
         BanChange::Added | BanChange::Removed => What::BanRemoved {

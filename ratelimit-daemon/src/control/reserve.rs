@@ -5,10 +5,15 @@
 
 use std::collections::BTreeSet;
 
-use ratelimit_core::{api::Refused, intent::Edit, ip_family::IpFamily, prefix::Prefix};
+use ratelimit_core::{
+    api::Refused,
+    intent::{Edit, Intent},
+    ip_family::IpFamily,
+    prefix::Prefix,
+};
 use tracing::{info, warn};
 
-use super::state::State;
+use super::enforcer::Enforcer;
 
 /// One of so many entries is kept for what is set at runtime.
 const RESERVED: u64 = 10;
@@ -25,13 +30,21 @@ pub struct Filling {
     pub gave_way: u64,
 }
 
-impl State {
+/// What room is made of.
+pub struct Room<'a> {
+    /// What is intended.
+    pub intent: &'a Intent,
+    /// What is in the lists.
+    pub enforcer: &'a Enforcer,
+}
+
+impl Room<'_> {
     /// The edits that make room for `edits`: ends of automatic bans.
     ///
     /// # Errors
     ///
     /// When not enough of them can give way.
-    pub(super) fn make_room(&self, edits: &[Edit]) -> Result<Vec<Edit>, Refused> {
+    pub fn make_for(&self, edits: &[Edit]) -> Result<Vec<Edit>, Refused> {
         let mut ends = Vec::new();
         let coming = edits.iter().filter(|edit| edit.adds());
         let coming = coming.flat_map(Edit::prefixes).count() as u64;
@@ -42,12 +55,12 @@ impl State {
             if most <= capacity - capacity / RESERVED {
                 continue;
             }
-            ends.extend(self.make_room_of(family, capacity, edits)?);
+            ends.extend(self.make_of(family, capacity, edits)?);
         }
         Ok(ends)
     }
 
-    fn make_room_of(
+    fn make_of(
         &self,
         family: IpFamily,
         capacity: u64,
@@ -111,11 +124,13 @@ impl State {
                 && self.intent.bans_of(*prefix).next().is_none()
         })
     }
+}
 
+impl Filling {
     /// Notes that bans gave way.
-    pub(super) fn note_given_way(&mut self, count: usize) {
+    pub fn note_given_way(&mut self, count: usize) {
         if count > 0 {
-            self.filling.gave_way += count as u64;
+            self.gave_way += count as u64;
             info!(
                 count,
                 "automatic bans gave way to new ones: the list is full"
@@ -124,16 +139,16 @@ impl State {
     }
 
     /// Warns when a list becomes nearly full.
-    pub(super) fn watch_filling(&mut self) {
+    pub fn watch(&mut self, enforcer: &Enforcer) {
         for family in IpFamily::ALL {
-            let capacity = u64::from(self.enforcer.datapath().list_capacity(family));
+            let capacity = u64::from(enforcer.datapath().list_capacity(family));
             let limit = capacity * NEARLY_FULL / 100;
-            let held = match self.enforcer.len() {
+            let held = match enforcer.len() {
                 all if all < limit => all,
-                _ => self.enforcer.count(family),
+                _ => enforcer.count(family),
             };
             let nearly_full = held >= limit;
-            let before = &mut self.filling.nearly_full[family as usize];
+            let before = &mut self.nearly_full[family as usize];
             if nearly_full && !*before {
                 let family = family.label();
                 warn!(family, held, capacity, "the list is more than 80 % full");

@@ -17,7 +17,10 @@ use ratelimit_common::compact::Region;
 use ratelimit_core::policies::Policies;
 use tokio::sync::mpsc;
 
-use super::{evictions::Evictions, history::Scan};
+use super::{
+    evictions::Evictions,
+    history::{Look, Scan},
+};
 use crate::datapath::{DatapathError, SlotRow, SourceRow, SourceTables};
 
 /// Scans that may wait for their turn.
@@ -34,7 +37,7 @@ pub struct Scanner {
     /// Where the limits were in a `compact` table at the last count, each with the scope that it is of.
     regions: Option<Vec<(u32, Region)>>,
     /// Where the look at what sources have sent goes on.
-    pub(super) scan: Scan,
+    scan: Scan,
 }
 
 /// Sources of IPv4 and of IPv6; in a `compact` table each counts once for each limit.
@@ -59,6 +62,11 @@ impl Scanner {
             regions: None,
             scan: Scan::default(),
         }
+    }
+
+    /// Counts the windows of the node, and of some sources: as many as there is time for.
+    pub fn look(&mut self, policies: Arc<Policies>) -> Look {
+        self.scan.look(&*self.tables, policies)
     }
 
     /// Scans on a thread of its own until nobody can ask any more.

@@ -11,7 +11,11 @@ use std::{
 use anyhow::Context;
 use tracing::error;
 
-use super::{controller::Controller, store::Store, troubles::Loudness};
+use super::{
+    state::State,
+    store::Store,
+    troubles::{Loudness, Troubles},
+};
 use crate::private;
 
 /// What does not work when the state cannot be written.
@@ -92,52 +96,42 @@ fn require_writable(directory: &Path) -> io::Result<()> {
 }
 
 impl StandIn {
+    /// Takes notice of what stands in from here on, until its directory can be written.
+    pub fn note(stand_in: Option<&Self>, state: &mut State, troubles: &mut Troubles) {
+        let trouble = stand_in.map(Self::trouble);
+        troubles.tell(&mut state.journal, STATE, Loudness::Error, trouble);
+    }
+
+    /// Brings the state back where it belongs, if that can be.
+    pub fn tick(stand_in: &mut Option<Self>, state: &mut State, troubles: &mut Troubles) {
+        let Some(own) = stand_in else {
+            return;
+        };
+        if own.tried.elapsed() < AGAIN {
+            return;
+        }
+        own.tried = Instant::now();
+        if require_writable(&own.state).is_err() {
+            return;
+        }
+        match state.store.move_to(&own.state) {
+            Ok(()) => *stand_in = None,
+            Err(error) => own.error = format!("{error:#}"),
+        }
+        Self::note(stand_in.as_ref(), state, troubles);
+    }
+
+    /// Why what holds is lost with the machine.
+    pub fn behind(troubles: &Troubles) -> Option<&str> {
+        troubles.of(STATE)
+    }
+
     /// Why it stands in, and what follows from that.
     fn trouble(&self) -> String {
         format!(
             "{}: what is set now is lost with the machine; it is tried again every few seconds",
             self.error
         )
-    }
-}
-
-impl Controller {
-    /// Works on a copy of the state from here on, until its directory can be written.
-    pub fn stand_in(&mut self, stand_in: Option<StandIn>) {
-        let trouble = stand_in.as_ref().map(StandIn::trouble);
-        self.stand_in = stand_in;
-        self.note_trouble(STATE, Loudness::Error, trouble);
-    }
-
-    /// Why what holds is lost with the machine.
-    pub(super) fn state_trouble(&self) -> Option<&str> {
-        self.stand_in.as_ref()?;
-        self.troubles().of(STATE)
-    }
-
-    /// Brings the state back where it belongs, if that can be.
-    pub(super) fn tick_stand_in(&mut self) {
-        let Some(stand_in) = &mut self.stand_in else {
-            return;
-        };
-        if stand_in.tried.elapsed() < AGAIN {
-            return;
-        }
-        stand_in.tried = Instant::now();
-        let state = stand_in.state.clone();
-        if require_writable(&state).is_err() {
-            return;
-        }
-        match self.state.store.move_to(&state) {
-            Ok(()) => self.stand_in(None),
-            Err(error) => {
-                if let Some(stand_in) = &mut self.stand_in {
-                    stand_in.error = format!("{error:#}");
-                }
-                let stand_in = self.stand_in.take();
-                self.stand_in(stand_in);
-            }
-        }
     }
 }
 

@@ -20,7 +20,7 @@ use ratelimit_core::{
     prefix::Prefix,
     rules::Rules,
 };
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::{
     enforcer::{Changes, Enforcer},
@@ -30,8 +30,8 @@ use super::{
     list_copies::ListCopies,
     progress::Progress,
     protection::Protection,
-    record::Cause,
-    reserve::Filling,
+    record::{Cause, record_edits},
+    reserve::{Filling, Room},
     store::Store,
     timekeeper::Reading,
     unwritten::{self, Unwritten},
@@ -131,7 +131,7 @@ impl State {
             .enforce_all()
             .context("filling the tables in the kernel")?;
         state.tell_clock(None);
-        state.report_exempt();
+        state.protection.tell(&state.rules);
         Ok(state)
     }
 
@@ -146,7 +146,8 @@ impl State {
         cause: Cause<'_>,
     ) -> Result<Changed, Refused> {
         let edits = edits.into();
-        let mut all = self.make_room(&edits)?;
+        let (intent, enforcer) = (&self.intent, &self.enforcer);
+        let mut all = Room { intent, enforcer }.make_for(&edits)?;
         let count = all.len();
         if count == 0 {
             all = edits;
@@ -154,7 +155,7 @@ impl State {
             all.extend(edits);
         }
         let changed = self.edit_all(all, count, cause)?;
-        self.note_given_way(count);
+        self.filling.note_given_way(count);
         Ok(changed)
     }
 
@@ -218,7 +219,7 @@ impl State {
             self.tell_clock(clock.as_ref());
         }
         if reverse.iter().any(|edit| self.protection.is_met_by(edit)) {
-            self.report_exempt();
+            self.protection.tell(&self.rules);
         }
         // The kernel comes before the database: what was acknowledged is in both, or told as not written yet, and what is in the
         // kernel alone after a crash is taken away at the next start.
@@ -235,7 +236,7 @@ impl State {
             .into_iter()
             .filter(|(target, before)| before.start_anew_as(&self.scopes(*target)));
         let anew: BTreeSet<Target> = anew.map(|(target, _)| target).collect();
-        self.record_edits(&reverse, cause, &anew);
+        record_edits(&self.intent, &mut self.journal, &reverse, cause, &anew);
         self.note_shared(&reverse[giving_way..], cause);
         Ok(self.summary(&reverse[giving_way..]))
     }
@@ -424,8 +425,57 @@ impl State {
         Ok(different)
     }
 
+    /// Has bans stop at what `change` makes of what is protected.
+    pub fn protect(&mut self, change: impl FnOnce(&mut Protection)) {
+        change(&mut self.protection);
+        if !self.protection.join() {
+            return;
+        }
+        match self.enforce_protection() {
+            Ok(()) => info!(prefixes = self.protection.prefixes().len(), "protected"),
+            // The tables are compared again from time to time.
+            Err(error) => warn!(
+                error = format!("{error:#}"),
+                "what is protected is different, and the kernel could not be told"
+            ),
+        }
+        self.protection.tell(&self.rules);
+    }
+
+    /// Tries a last time to write what is not in the database.
+    pub fn write_last(&mut self) {
+        self.unwritten.try_at_once();
+        self.write_unwritten();
+        self.list_copies.finish();
+        if let Some(unwritten) = self.unwritten.behind() {
+            error!(
+                unwritten,
+                "changes were never written, and the next start does not know them"
+            );
+        }
+    }
+
+    /// Writes what is not in the database yet, where that can be.
+    pub fn write_unwritten(&mut self) {
+        self.unwritten.catch_up(&self.intent, &mut self.store);
+    }
+
+    /// What happened lately.
+    #[must_use]
+    pub const fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Keeps what was recorded over a restart.
+    pub fn keep_journal(&mut self) {
+        let events = self.journal.unkept();
+        if !events.is_empty() && self.event_log.write(events) {
+            self.journal.forget_unkept();
+        }
+    }
+
     /// Protects what is protected, and nothing else.
-    pub(super) fn enforce_protection(&mut self) -> anyhow::Result<()> {
+    fn enforce_protection(&mut self) -> anyhow::Result<()> {
         let different = self.rules.set_protected(self.protection.prefixes());
         let changes = self.changes_of(different.into_iter());
         Ok(self.enforcer.apply(changes, None)?)

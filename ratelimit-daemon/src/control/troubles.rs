@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use ratelimit_core::api::{Trouble, What};
 use tracing::{error, info, warn};
 
-use super::controller::Controller;
+use super::journal::Journal;
 
 /// How loudly the log tells a trouble.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,25 +41,16 @@ impl Troubles {
         self.0.get(what).map(|(error, _)| error.as_str())
     }
 
-    /// Takes notice of how something stands, and answers whether that is different.
-    fn note(&mut self, what: &'static str, error: Option<String>, at: Timestamp) -> bool {
-        match error {
-            None => self.0.remove(what).is_some(),
-            Some(error) if self.of(what) == Some(&error) => false,
-            Some(error) => {
-                let since = self.0.get(what).map_or(at, |(_, since)| *since);
-                self.0.insert(what, (error, since));
-                true
-            }
-        }
-    }
-}
-
-impl Controller {
-    /// Takes notice of how something stands: `None` when it works.
-    pub fn note_trouble(&mut self, what: &'static str, loudness: Loudness, error: Option<String>) {
+    /// Takes notice of how something stands, and tells where that is different: `None` when it works.
+    pub fn tell(
+        &mut self,
+        journal: &mut Journal,
+        what: &'static str,
+        loudness: Loudness,
+        error: Option<String>,
+    ) {
         let at = Timestamp::now();
-        if !self.troubles.note(what, error.clone(), at) {
+        if !self.note(what, error.clone(), at) {
             return;
         }
         let event = if let Some(error) = error {
@@ -77,13 +68,20 @@ impl Controller {
                 what: what.to_owned(),
             }
         };
-        self.state.journal.record(at, event);
+        journal.record(at, event);
     }
 
-    /// What does not work.
-    #[must_use]
-    pub const fn troubles(&self) -> &Troubles {
-        &self.troubles
+    /// Takes notice of how something stands, and answers whether that is different.
+    fn note(&mut self, what: &'static str, error: Option<String>, at: Timestamp) -> bool {
+        match error {
+            None => self.0.remove(what).is_some(),
+            Some(error) if self.of(what) == Some(&error) => false,
+            Some(error) => {
+                let since = self.0.get(what).map_or(at, |(_, since)| *since);
+                self.0.insert(what, (error, since));
+                true
+            }
+        }
     }
 }
 

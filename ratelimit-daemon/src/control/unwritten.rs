@@ -14,9 +14,9 @@ use ratelimit_core::{
     origin::Origin,
     prefix::Prefix,
 };
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
-use super::{reminder::Reminder, state::State, store::Store};
+use super::{reminder::Reminder, store::Store};
 
 /// A try may take so much of the time at most: a million rows of a full disk are written for seconds, and then taken back.
 const TIME_PART: u32 = 4;
@@ -162,6 +162,11 @@ impl Unwritten {
         }
     }
 
+    /// Has the next try take place whenever the last one was.
+    pub fn try_at_once(&mut self) {
+        self.failed = None;
+    }
+
     /// Why changes are not in the database; `None` where nothing failed.
     pub fn behind(&self) -> Option<String> {
         let failed = self.failed.as_ref()?;
@@ -186,25 +191,5 @@ impl Unwritten {
         }
         let again = Instant::now() + took * TIME_PART;
         self.failed = Some(Failed { error, again });
-    }
-}
-
-impl State {
-    /// Tries a last time to write what is not in the database.
-    pub fn write_last(&mut self) {
-        self.unwritten.failed = None;
-        self.write_unwritten();
-        self.list_copies.finish();
-        if let Some(unwritten) = self.unwritten.behind() {
-            error!(
-                unwritten,
-                "changes were never written, and the next start does not know them"
-            );
-        }
-    }
-
-    /// Writes what is not in the database yet, where that can be.
-    pub fn write_unwritten(&mut self) {
-        self.unwritten.catch_up(&self.intent, &mut self.store);
     }
 }

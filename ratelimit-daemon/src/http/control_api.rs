@@ -31,9 +31,9 @@ use crate::{
     control::{
         self, Controller, Handle, Unanswered,
         commands::{
-            Allow, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow, ProtectSshPeer,
-            Query as Ask, Reload, RemoveLimits, RemoveList, RevokeNode, RollBack, SetLimits,
-            SetPassAll, Unban, UnbanByProgram,
+            Allow, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow, LookAtLinks,
+            ProtectSshPeer, Query as Ask, Reload, RemoveLimits, RemoveList, RevokeNode,
+            RollBack, SetLimits, SetPassAll, Unban, UnbanByProgram,
         },
         queries::{self, check::Question},
     },
@@ -233,7 +233,11 @@ fn routes(controller: Handle) -> Router {
 }
 
 async fn protected(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| Ok(controller.state.protected())).await
+    read(&controller, |controller| {
+        let state = &controller.state;
+        Ok(queries::views::protected(state))
+    })
+    .await
 }
 
 async fn cluster(State(controller): State<Handle>) -> Response {
@@ -307,7 +311,10 @@ async fn check(
     match address.parse::<IpAddr>() {
         Ok(address) => {
             let question = Question { address, packet };
-            read(&controller, move |controller| controller.check(question)).await
+            read(&controller, move |controller| {
+                queries::check::check(&controller.state, &controller.interfaces.links, question)
+            })
+            .await
         }
         Err(_) => bad_request(format!("`{address}` is not an IPv4 or IPv6 address")),
     }
@@ -331,7 +338,10 @@ async fn suggest(
     State(controller): State<Handle>,
     Query(request): Query<SuggestRequest>,
 ) -> Response {
-    read(&controller, move |controller| controller.suggest(&request)).await
+    read(&controller, move |controller| {
+        queries::suggest::suggest(controller, &request)
+    })
+    .await
 }
 
 /// The command that a body asks for, and who asks.
@@ -488,12 +498,12 @@ impl<C: Command> Command for Noticed<C> {
     type Answer = (C::Answer, Notices);
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.look_at_links();
+        controller.run(LookAtLinks);
         let answer = self.0.run(controller);
         let notices = Notices {
-            opened: queries::views::pass_all(controller).cloned(),
-            unkept: controller.unkept(),
-            unenforced: controller.unenforced(),
+            opened: queries::status::pass_all(controller).cloned(),
+            unkept: queries::status::unkept(controller),
+            unenforced: controller.interfaces.links.unenforced(),
         };
         (answer, notices)
     }

@@ -24,7 +24,10 @@ use crate::control::{Export, Handle, commands::Import, queries};
 
 /// The lists.
 pub async fn lists(State(controller): State<Handle>) -> Response {
-    read(&controller, |controller| Ok(controller.lists())).await
+    read(&controller, |controller| {
+        Ok(queries::lists::lists(controller))
+    })
+    .await
 }
 
 /// Imports a list.

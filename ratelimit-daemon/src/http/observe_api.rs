@@ -13,7 +13,7 @@ use ratelimit_core::exposition::Format;
 use tokio::time::timeout;
 
 use crate::{
-    control::{self, Handle, PINS, Unanswered, commands::LookAtLinks, queries::views},
+    control::{self, Handle, PINS, Unanswered, commands::LookAtLinks, queries::status},
     metrics,
 };
 
@@ -52,9 +52,9 @@ async fn health(State(controller): State<Handle>) -> Response {
     let look = async {
         controller.call(LookAtLinks).await?;
         let look = controller.ask(|controller| {
-            let pins = controller.troubles().of(PINS).map(str::to_owned);
-            let is_open = views::pass_all(controller).is_some();
-            (controller.unenforced(), pins, is_open)
+            let pins = controller.troubles.of(PINS).map(str::to_owned);
+            let is_open = status::pass_all(controller).is_some();
+            (controller.interfaces.links.unenforced(), pins, is_open)
         });
         look.await
     };

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock,
     control::{
-        Controller, Handle, Unanswered,
+        Handle, Unanswered,
         commands::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
     },
     crowdsec::{Client, Decisions, PullError, Update, cut},
@@ -33,7 +33,9 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 ///
 /// When the controller has stopped.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
-    let mut wish = controller.ask(Controller::crowdsec_wish).await?;
+    let mut wish = controller
+        .ask(|controller| controller.crowdsec.wishes())
+        .await?;
     loop {
         let config = wish.borrow_and_update().clone();
         tokio::select! {

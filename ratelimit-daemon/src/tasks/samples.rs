@@ -10,7 +10,7 @@ use zerocopy::FromBytes;
 
 use crate::{
     clock,
-    control::{Controller, Handle, commands::NoteAttacks},
+    control::{Handle, commands::NoteAttacks, queries},
     ring::{Events, Ring},
 };
 
@@ -38,7 +38,9 @@ pub async fn follow(
     let mut ring: Option<Events> = None;
     loop {
         if asked.is_none_or(|asked| asked.elapsed() >= RULES_LAST) {
-            let wanted = controller.ask(Controller::attack_rules).await?;
+            let wanted = controller
+                .ask(|controller| queries::views::attack_rules(&controller.state))
+                .await?;
             asked = Some(Moment::now());
             if wanted != rules {
                 rules = wanted;

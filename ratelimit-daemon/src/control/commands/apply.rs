@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use ratelimit_core::api::{Applied, Attempt, Refused};
 use tracing::{info, warn};
 
-use super::Command;
+use super::{Command, replace::replace};
 use crate::control::{
     candidate::Attempted, configured_lists::ConfiguredLists, controller::Controller, own_files,
 };
@@ -38,7 +38,7 @@ impl Command for Apply {
             own_files::require_known(&controller.state.intent.config, &candidate.config)?;
         }
         let attempt = controller.trials.begin(candidate, measure.main, duration)?;
-        let changes = controller.replace()?;
+        let changes = replace(controller)?;
         info!(
             file = request.file,
             author,
@@ -122,7 +122,7 @@ fn take_back(
     author: &str,
 ) -> Result<Attempt, Refused> {
     let attempt = controller.trials.roll_back(lists)?;
-    controller.replace()?;
+    replace(controller)?;
     warn!(
         file = attempt.file,
         author, "configuration rolled back: the one before holds"

@@ -88,7 +88,7 @@ impl Command for Unban {
         require_prefixes(&request.prefixes)?;
         // What the kernel has banned a moment ago is ended as well.
         controller.detections.look_again();
-        controller.take_detected()?;
+        controller.detections.take_over(&mut controller.state)?;
         let mut unbanned = Changed::default();
         let mut edits = Vec::new();
         for prefix in request.prefixes.iter().copied() {

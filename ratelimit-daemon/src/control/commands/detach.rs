@@ -21,9 +21,9 @@ impl Command for Detach {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { author } = self;
         let author = &*author;
-        controller.links.detach(author);
+        controller.interfaces.links.detach(author);
         let detachment = controller.state.enforcer.datapath_mut().detach();
-        controller.tend_links();
+        controller.interfaces.tend_all(&mut controller.state);
         let detachment = detachment?;
         info!(interfaces = ?detachment.interfaces, author, "detached");
         let detached = What::Detached {

@@ -1,32 +1,62 @@
 //! What is due from time to time.
 
-use super::{Command, EndTrial};
-use crate::control::{configured_lists::ConfiguredLists, controller::Controller};
+use ratelimit_core::config::OnStop;
+use tracing::warn;
 
-impl Controller {
-    /// What is due each second: the clocks are read, bans that the kernel made are taken over, what ends ends, and the
-    /// kernel's tables are compared with what is intended. The daemon does the same step by step.
-    pub fn tick(&mut self) {
-        self.begin_tick();
-        if self.trials.is_over()
-            && let Ok(files) = self.trials.returning_lists(&self.state.intent.config)
-        {
-            let lists = ConfiguredLists::read_some(files);
-            self.run(EndTrial { lists });
-        }
-        while self.compare_on() {}
-    }
-}
+use super::Command;
+use crate::control::{
+    controller::Controller,
+    feeds::{adopted::Adopted, ended::Ended},
+    links,
+    stand_in::StandIn,
+    timekeeper::Reading,
+};
 
-/// What is due each second, but for the end of the comparison.
+/// What is due each second, but for the end of the comparison: the clocks are read, bans that the kernel made are taken over, what ends
+/// ends, and the kernel's tables are compared with what is intended.
 pub struct Tick;
 
 impl Command for Tick {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.begin_tick();
+        let state = &mut controller.state;
+        if let Err(error) = state.keep_time(Reading::now()) {
+            warn!(
+                error = format!("{error:#}"),
+                "the ends of bans, allows and limits could not be brought to the clock"
+            );
+        }
+        // Feeds log what went wrong.
+        let _ = state.take(&mut controller.pass_all);
+        // Without pins nothing goes on when the daemon ends.
+        controller.interfaces.tend_all(state);
+        links::tend_pins(state, &mut controller.troubles);
+        StandIn::tick(&mut controller.stand_in, state, &mut controller.troubles);
+        if controller.metrics_port.is_due() {
+            controller.follow_metrics();
+        }
+        controller.last_good.catch_up();
+        controller.detections.take_missed(&mut controller.state);
+        let _ = controller.state.take(&mut Ended);
+        if Adopted::is_there(&controller.state) && is_told_again(controller) {
+            let _ = controller.state.take(&mut Adopted::default());
+        }
+        let state = &mut controller.state;
+        state.write_unwritten();
+        state.keep_journal();
+        controller.comparisons.begin(state);
+        state.filling.watch(&state.enforcer);
+        state.store.flush();
     }
+}
+
+/// Whether all who may ban and allow have said again whom: files of lists were read, and `CrowdSec` answered.
+fn is_told_again(controller: &Controller) -> bool {
+    let config = &controller.state.intent.config;
+    let is_read = |name: &String| controller.list_files.state(name).read.is_some();
+    config.lists.keys().all(is_read)
+        && (config.crowdsec.is_none() || controller.crowdsec.has_answered())
 }
 
 /// Compares the next part of the tables with what is intended, and answers whether there is another in this second.
@@ -36,7 +66,26 @@ impl Command for CompareOn {
     type Answer = bool;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.compare_on()
+        controller.comparisons.go_on(&mut controller.state)
+    }
+}
+
+/// Writes down what was not yet, as the daemon ends.
+pub struct Stop;
+
+impl Command for Stop {
+    type Answer = ();
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let state = &mut controller.state;
+        controller.history.keep(&mut state.store);
+        state.write_last();
+        if state.intent.config.on_stop == OnStop::Keep {
+            controller.interfaces.tend_all(state);
+            // Pins that were made again a moment ago are there the second time.
+            links::tend_pins(state, &mut controller.troubles);
+            links::tend_pins(state, &mut controller.troubles);
+        }
     }
 }
 
@@ -47,7 +96,7 @@ impl Command for TendLinks {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.tend_links();
+        controller.interfaces.tend_all(&mut controller.state);
     }
 }
 
@@ -58,6 +107,6 @@ impl Command for LookAtLinks {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.look_at_links();
+        controller.interfaces.look(&mut controller.state);
     }
 }

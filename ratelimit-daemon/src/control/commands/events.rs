@@ -1,9 +1,14 @@
 //! What the kernel tells.
 
-use ratelimit_common::event::DropEvent;
+use ratelimit_common::{Instant, event::DropEvent};
+use ratelimit_core::api::{Dropped, What};
+use tracing::debug;
 
 use super::Command;
-use crate::control::controller::Controller;
+use crate::{
+    clock,
+    control::{controller::Controller, queries::drops::dropped},
+};
 
 /// Records drops, and takes bans over that policies made.
 #[derive(Default)]
@@ -27,11 +32,15 @@ impl Command for TakeEvents {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { drops, has_bans } = self;
-        if !drops.is_empty() {
-            controller.state.record_drops(&drops);
+        for drop in drops {
+            let at = clock::to_wall(Instant::from_nanos(drop.at_ns));
+            let dropped = dropped(&controller.state, &drop);
+            let Dropped { source, reason, .. } = &dropped;
+            debug!(%source, reason, limit = drop.limit, interface = drop.interface, "a sampled drop");
+            controller.state.journal.record(at, What::Drop(dropped));
         }
         if has_bans {
-            controller.take_missed();
+            controller.detections.take_missed(&mut controller.state);
         }
     }
 }

@@ -10,7 +10,12 @@ use ratelimit_core::{
 use tracing::info;
 
 use super::Command;
-use crate::control::{controller::Controller, import::Ends, record::Cause, term};
+use crate::control::{
+    controller::Controller,
+    import::{Ends, Importer},
+    record::Cause,
+    term,
+};
 
 /// Imports a list that was read and is taken, or says what would be different.
 pub struct Import {
@@ -45,14 +50,14 @@ impl Command for Import {
             ..Imported::default()
         };
         answer.skipped.clone_from(&reading.skipped);
+        let importer = Importer {
+            intent: &controller.state.intent,
+            protection: &controller.state.protection,
+        };
         let edits = if request.into == ImportInto::List {
-            controller
-                .state
-                .import_list(request, reading, &ends, author, &mut answer)?
+            importer.list(request, reading, &ends, author, &mut answer)?
         } else {
-            controller
-                .state
-                .import_all(request, reading, &ends, author, &mut answer)?
+            importer.all(request, reading, &ends, author, &mut answer)?
         };
         if !request.dry_run && !edits.is_empty() {
             // Each entry goes into the kernel, and each change into the database.

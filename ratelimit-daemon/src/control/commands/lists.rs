@@ -71,6 +71,8 @@ impl Command for TakeList {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { file, reading } = self;
-        controller.take_list(&file, reading)
+        controller
+            .list_files
+            .take(&mut controller.state, &file, reading)
     }
 }

@@ -16,7 +16,9 @@ impl Command for Protect {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { found } = self;
-        controller.state.protect(found);
+        controller
+            .state
+            .protect(|protection| protection.find(found));
     }
 }
 
@@ -31,6 +33,8 @@ impl Command for ProtectSshPeer {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { peer } = self;
-        controller.state.note_ssh_peer(peer);
+        controller
+            .state
+            .protect(|protection| protection.note_ssh_peer(peer));
     }
 }

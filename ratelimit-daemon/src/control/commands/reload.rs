@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use ratelimit_core::api::{Refused, Reloaded, What};
 use tracing::{info, warn};
 
-use super::Command;
+use super::{Command, replace::replace};
 use crate::control::{
     candidate::Candidate,
     controller::{CONFIGURATION, Controller, Reloads},
@@ -53,25 +53,15 @@ impl Command for Reload {
     }
 }
 
-impl Controller {
-    /// Reads the files again and applies them, as the daemon does beside the controller.
-    ///
-    /// # Errors
-    ///
-    /// Why the configuration before stays in force.
-    pub fn reload(&mut self) -> Result<Reloaded, Refused> {
-        let main = self.trials.reloaded_file();
-        let candidate = main.and_then(|main| Candidate::of_files(&main));
-        self.run(Reload { candidate })
-    }
-}
-
 fn reload(controller: &mut Controller, candidate: Candidate) -> Result<Reloaded, Refused> {
     let files = candidate.config.files.iter();
     let files = files.map(|file| file.display().to_string()).collect();
     controller.trials.reload(candidate)?;
-    let changes = controller.replace()?;
+    let changes = replace(controller)?;
     controller.keep_last_good();
-    controller.note_trouble(CONFIGURATION, Loudness::Error, None);
+    let journal = &mut controller.state.journal;
+    controller
+        .troubles
+        .tell(journal, CONFIGURATION, Loudness::Error, None);
     Ok(Reloaded { files, changes })
 }

@@ -69,7 +69,13 @@ use super::*;
 use crate::{
     clock,
     control::{
-        Cause, Scanner, Sources, candidate::Candidate, configured_lists::ConfiguredLists, queries,
+        Cause, Scanner, Sources,
+        candidate::Candidate,
+        commands::{
+            CompareOn, EndLook, ProtectSshPeer, TakeEvents, Tick, policies_to_look_at, replace,
+        },
+        configured_lists::ConfiguredLists,
+        queries,
     },
     datapath::{Entry, Memory, Shared},
     protected::Protected,
@@ -277,7 +283,7 @@ impl Controller {
             config,
             lists,
         })?;
-        self.replace()
+        replace(self)
     }
 
     /// The same without what goes with it.

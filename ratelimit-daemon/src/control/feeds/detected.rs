@@ -60,8 +60,36 @@ impl Detections {
         self.counted = None;
     }
 
+    /// Takes over the bans that policies made, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// Why they stay with the kernel alone, where they hold all the same.
+    pub fn take_over(&mut self, state: &mut State) -> Result<(), Refused> {
+        state.take(self)?;
+        let taken = self.taken();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let datapath = state.enforcer.datapath_mut();
+        datapath.forget_detected(&taken).map_err(|error| {
+            self.look_again();
+            Refused::from(error)
+        })
+    }
+
+    /// The same when the kernel has counted bans of which no event came.
+    pub fn take_missed(&mut self, state: &mut State) {
+        if let Err(refused) = self.take_over(state) {
+            warn!(
+                error = refused.error,
+                "bans by policies stay with the kernel alone"
+            );
+        }
+    }
+
     /// The bans that the kernel is to forget.
-    pub fn taken(&mut self) -> Vec<(IpAddr, Detected)> {
+    fn taken(&mut self) -> Vec<(IpAddr, Detected)> {
         std::mem::take(&mut self.taken)
     }
 

@@ -18,8 +18,8 @@ use tracing::warn;
 
 use super::Feed;
 use crate::control::{
-    list_files::{ListFile, SILENCE},
-    lists::{from_file, told},
+    list_files::{Deadline, ListFile, SILENCE},
+    lists::{from_file, not_named, told},
     state::State,
 };
 
@@ -131,18 +131,54 @@ impl Feed for ListFiles {
 
 impl ListFiles {
     /// Has what was read from a file take the place of its list.
-    pub fn read(&mut self, file: ListFile, reading: Result<Reading, Refused>) {
+    fn read(&mut self, file: ListFile, reading: Result<Reading, Refused>) {
         let name = Arc::clone(&file.name);
         self.arrive(name, What::Read(file, Some(Box::new(reading))));
     }
 
     /// Has a list taken away that the configuration does not name any more.
-    pub fn gone(&mut self, name: Arc<str>) {
+    fn gone(&mut self, name: Arc<str>) {
         self.arrive(name, What::Gone);
     }
 
+    /// Reads the files of all lists at the start, and takes away the lists whose files the configuration does not name any more.
+    /// What cannot be read stays as it was. Answers what is different or went wrong, a line each.
+    pub fn read_all(&mut self, state: &mut State) -> Vec<String> {
+        let mut lines = Vec::new();
+        for name in not_named(&state.intent, &state.intent.config) {
+            self.gone(name);
+            let _ = state.take(self);
+            lines.extend(self.line());
+        }
+        let lists = state.intent.config.lists.clone();
+        self.retain(&lists);
+        let deadline = Deadline::default();
+        for (name, config) in &lists {
+            let file = ListFile::new(name, config);
+            let reading = file.read_by(&deadline);
+            lines.extend(self.take(state, &file, reading));
+        }
+        lines
+    }
+
+    /// Puts what was read from a file in the place of the list, and says what is different or went wrong.
+    pub fn take(
+        &mut self,
+        state: &mut State,
+        file: &ListFile,
+        reading: Result<Reading, Refused>,
+    ) -> Option<String> {
+        if state.intent.config.lists.get(&*file.name) != Some(&file.config) {
+            // A reload came in between.
+            return None;
+        }
+        self.read(file.clone(), reading);
+        let _ = state.take(self);
+        self.line()
+    }
+
     /// What became of the last list, as it is told; `None` where nothing is different.
-    pub fn line(&mut self) -> Option<String> {
+    fn line(&mut self) -> Option<String> {
         self.line.take()
     }
 

@@ -15,7 +15,7 @@ use ratelimit_core::{
 use super::{Look, Measured, counted};
 use crate::{
     clock,
-    control::{queries::preview::ReadOnlyRing, scanner::Scanner},
+    control::read_only_ring::ReadOnlyRing,
     datapath::{DatapathError, Place, SETS_AT_ONCE, SourceTables},
 };
 
@@ -73,26 +73,30 @@ pub struct Windows {
     pub sources: u64,
 }
 
-impl Scanner {
+impl Scan {
     /// Counts the windows of the node, and of some sources: as many as there is time for.
-    pub fn look(&mut self, policies: Arc<Policies>) -> Look {
+    pub fn look(&mut self, tables: &dyn SourceTables, policies: Arc<Policies>) -> Look {
         let start = Moment::now();
         Look {
-            found: self.scan_on(&policies),
+            found: self.scan_on(tables, &policies),
             policies,
             took: start.elapsed(),
         }
     }
 
-    fn scan_on(&mut self, policies: &Policies) -> Result<Vec<Windows>, DatapathError> {
+    fn scan_on(
+        &mut self,
+        tables: &dyn SourceTables,
+        policies: &Policies,
+    ) -> Result<Vec<Windows>, DatapathError> {
         let start = Moment::now();
-        let mut found = self.count_node(policies)?;
+        let mut found = count_node(tables, policies)?;
         let limits = measured_limits(policies);
         loop {
             let mut held = Held::new();
             // Where it fails, the scan begins anew.
-            let mut scan = std::mem::take(&mut self.scan);
-            let next = read(&*self.tables, scan.next, &limits, &mut held)?;
+            let mut scan = std::mem::take(self);
+            let next = read(tables, scan.next, &limits, &mut held)?;
             for (key, used) in held {
                 let limit = &limits[&key];
                 let sources = scan.sources.entry(limit.measured.clone()).or_default();
@@ -106,32 +110,35 @@ impl Scanner {
             }
             let Some(next) = next else { return Ok(found) };
             scan.next = next;
-            self.scan = scan;
+            *self = scan;
             if start.elapsed() >= LOOK {
                 return Ok(found);
             }
         }
     }
+}
 
-    /// Counts what the CPUs have drawn of the limits of the node: up to 1/128 more than they have spent.
-    fn count_node(&self, policies: &Policies) -> Result<Vec<Windows>, DatapathError> {
-        let now = clock::now();
-        let mut found = Vec::new();
-        for (name, node) in policies.iter().filter(|it| it.1.role == Role::Node) {
-            let record = self.tables.node_record(node.policy.scope())?;
-            for (limit, word) in node.limits.iter().zip(record.words) {
-                if let Some(used) = counted(&limit.compile().algorithm(), word, now) {
-                    found.push(Windows {
-                        measured: Measured::new(name, limit),
-                        used: vec![used],
-                        capacity: limit.capacity(),
-                        sources: 1,
-                    });
-                }
+/// Counts what the CPUs have drawn of the limits of the node: up to 1/128 more than they have spent.
+fn count_node(
+    tables: &dyn SourceTables,
+    policies: &Policies,
+) -> Result<Vec<Windows>, DatapathError> {
+    let now = clock::now();
+    let mut found = Vec::new();
+    for (name, node) in policies.iter().filter(|it| it.1.role == Role::Node) {
+        let record = tables.node_record(node.policy.scope())?;
+        for (limit, word) in node.limits.iter().zip(record.words) {
+            if let Some(used) = counted(&limit.compile().algorithm(), word, now) {
+                found.push(Windows {
+                    measured: Measured::new(name, limit),
+                    used: vec![used],
+                    capacity: limit.capacity(),
+                    sources: 1,
+                });
             }
         }
-        Ok(found)
     }
+    Ok(found)
 }
 
 /// The limits of sources and of prefixes. Of those of a policy that mean the same, the first.

@@ -19,15 +19,15 @@ use ratelimit_core::{
 };
 
 use super::{
-    covering,
+    covering, drops,
     limit_state::SourceState,
     new_sources,
     preview::{self, Asked},
-    views::{self, ban},
+    views,
 };
 use crate::{
     clock,
-    control::{feeds::detected::Sentence, state::State},
+    control::{feeds::detected::Sentence, rows::ban, state::State},
     datapath::DatapathError,
     links::Links,
 };
@@ -267,7 +267,7 @@ fn refused_by<'a>(
     mut levels: impl Iterator<Item = &'a LimitState>,
 ) -> Option<RefusedBy> {
     let refusal = refusal?;
-    let (_, named) = state.refuser(source.address(), refusal.reason)?;
+    let (_, named) = drops::refuser(state, source.address(), refusal.reason)?;
     let limit = named.limits.get(usize::from(refusal.limit))?;
     let level = levels.find(|level| level.limit == *limit && level.room_in_seconds > 0.0);
     Some(RefusedBy {

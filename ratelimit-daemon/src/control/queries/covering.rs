@@ -13,7 +13,7 @@ use ratelimit_core::{
 use super::{check, views};
 use crate::{
     clock,
-    control::{state::State, term},
+    control::{rows, state::State, term},
 };
 
 /// Every entry that covers `address`: allows, bans, policies, of each table the one first that comes before the others.
@@ -101,7 +101,7 @@ fn bans_around(state: &State, address: IpAddr, around: &[Prefix], now: Instant) 
     let bans = around.iter().flat_map(|prefix| {
         let bans = state.intent.bans_of(*prefix);
         let bans = bans.filter(|(_, row)| row.until > now);
-        bans.map(|(origin, row)| (row.until, views::ban(*prefix, origin, row)))
+        bans.map(|(origin, row)| (row.until, rows::ban(*prefix, origin, row)))
     });
     let mut bans: Vec<_> = bans
         .chain(check::listed_bans(state, address, now))
@@ -136,7 +136,7 @@ fn listed_allows(state: &State, address: IpAddr, now: Instant) -> Vec<Allow> {
 fn allow_of(state: &State, prefix: Prefix, now: Instant) -> Option<Allow> {
     let row = state.intent.allows().get(&prefix);
     if let Some(row) = row.filter(|row| row.until > now) {
-        return Some(views::allow(prefix, row));
+        return Some(rows::allow(prefix, row));
     }
     state
         .intent

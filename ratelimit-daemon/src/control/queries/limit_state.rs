@@ -12,8 +12,10 @@ use ratelimit_core::{
     policies::Part,
 };
 
-use super::preview::ReadOnlyRing;
-use crate::datapath::{DatapathError, SourceTables};
+use crate::{
+    control::read_only_ring::ReadOnlyRing,
+    datapath::{DatapathError, SourceTables},
+};
 
 /// What is kept of a source under limits that have state together: a word for each limit, and a ring for each sliding log.
 pub struct SourceState<'a> {

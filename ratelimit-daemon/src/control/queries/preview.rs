@@ -6,7 +6,6 @@ use ratelimit_common::{
     BanRule, ClassSet, Cursor, Detected, Family, Instant, Policy, Record, Settings, SourceKey,
     Standing, Tables, Verdict,
     aggregate::Aggregates,
-    algorithm::sliding_log::Ring,
     charge::{Refusal, Words},
     class::NO_PORT,
     decide,
@@ -22,7 +21,10 @@ use ratelimit_core::{
     api::Packet, class::protocol, config::Source, ip_family::IpAddress, rules::Rules,
 };
 
-use crate::{control::enforcer::Enforcer, datapath::SourceTables};
+use crate::{
+    control::{enforcer::Enforcer, read_only_ring::ReadOnlyRing},
+    datapath::SourceTables,
+};
 
 /// The smallest frame of a TCP segment over IPv6.
 const FRAME_BYTES: usize = 74;
@@ -277,23 +279,6 @@ impl Words for ReadOnly<'_> {
     fn make_ring(&self, index: usize) -> Option<ReadOnlyRing> {
         let empty = || ReadOnlyRing(Vec::new());
         Some(self.ring(index).unwrap_or_else(empty))
-    }
-}
-
-/// The words of a sliding log.
-pub struct ReadOnlyRing(pub Vec<u64>);
-
-impl Ring for ReadOnlyRing {
-    fn times(&self) -> u32 {
-        u32::try_from(self.0.len().saturating_sub(1)).unwrap_or(u32::MAX)
-    }
-
-    fn load(&self, index: u32) -> u64 {
-        self.0.get(index as usize).copied().unwrap_or_default()
-    }
-
-    fn compare_exchange(&self, _: u32, _: u64, _: u64) -> Result<(), u64> {
-        Ok(())
     }
 }
 

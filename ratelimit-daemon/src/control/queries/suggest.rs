@@ -11,8 +11,8 @@ use ratelimit_core::{
 
 use super::views;
 use crate::control::{
-    history::{HOURS_KEPT, History, Measured, Seen, this_hour},
-    state::State,
+    controller::Controller,
+    history::{HOURS_KEPT, Measured, Seen, this_hour},
 };
 
 /// So many windows are to lie beyond a percentile before it says something.
@@ -23,12 +23,13 @@ const BEYOND: f64 = 10.0;
 /// # Errors
 ///
 /// When what is asked for makes no sense, or of no limit enough was seen.
-pub fn suggest(
-    state: &State,
-    history: &History,
-    started: Timestamp,
-    request: &SuggestRequest,
-) -> Result<Suggested, Refused> {
+pub fn suggest(controller: &Controller, request: &SuggestRequest) -> Result<Suggested, Refused> {
+    let Controller {
+        state,
+        history,
+        started,
+        ..
+    } = controller;
     check(request)?;
     #[expect(clippy::cast_possible_truncation, reason = "at most a week")]
     let hours = (request.since_seconds / 3600.0).ceil() as i64;
@@ -66,7 +67,7 @@ pub fn suggest(
     Ok(Suggested {
         since: first
             .and_then(|hour| Timestamp::from_second(hour * 3600).ok())
-            .unwrap_or(started),
+            .unwrap_or(*started),
         percentile: request.percentile,
         headroom: request.headroom,
         policies: views::limits(state)

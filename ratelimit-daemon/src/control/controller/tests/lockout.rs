@@ -166,18 +166,18 @@ fn what_becomes_protected_is_exempt_from_the_bans_that_are_there() {
     let gateway: IpAddr = "198.51.100.1".parse().unwrap();
     lab.ban(&["198.51.100.0/24"], None).unwrap();
     assert_eq!(lab.action(gateway), "drop");
-    lab.controller.state.protect(protected());
+    lab.controller.protect(protected());
     assert_eq!(lab.action(gateway), "pass");
-    let views = lab.controller.state.protected();
+    let views = lab.controller.protected();
     let exempt: Vec<String> = views
         .iter()
         .filter(|view| view.exempt)
         .map(|view| view.prefix.to_string())
         .collect();
     assert_eq!(exempt, ["198.51.100.1", "198.51.100.7"]);
-    lab.controller.state.protect(Protected::default());
+    lab.controller.protect(Protected::default());
     assert_eq!(lab.action(gateway), "drop");
-    assert!(lab.controller.state.protected().is_empty());
+    assert!(lab.controller.protected().is_empty());
 }
 
 #[test]
@@ -242,12 +242,12 @@ fn a_check_says_that_an_address_is_protected_and_which_bans_hold_all_the_same() 
 fn where_a_command_comes_from_is_protected_before_it_is_carried_out() {
     let mut lab = Lab::new(config());
     let peer: IpAddr = "192.0.2.50".parse().unwrap();
-    lab.controller.state.note_ssh_peer(peer);
+    lab.controller.run(ProtectSshPeer { peer });
     let refused = lab.ban(&["192.0.2.50"], None).unwrap_err();
     assert!(refused.error.contains("SSH session"), "{}", refused.error);
     // What is found on the host comes and goes beside it.
-    lab.controller.state.protect(protected());
-    lab.controller.state.protect(Protected::default());
+    lab.controller.protect(protected());
+    lab.controller.protect(Protected::default());
     lab.ban(&["192.0.2.0/24"], None).unwrap_err();
 }
 
@@ -268,7 +268,7 @@ fn a_forced_ban_and_another_by_hand_replace_each_other() {
         queries::views::bans(&lab.controller.state)[0].origin,
         Origin::Forced
     );
-    lab.controller.state.protect(Protected::default());
+    lab.controller.protect(Protected::default());
     let changed = lab
         .controller
         .ban(force(false, Some(600.0)), "root")

@@ -175,9 +175,9 @@ fn a_kernel_that_does_not_count_tells_what_is_put_in_when_its_turn_comes() {
 fn bans_come_between_the_parts_of_a_comparison_and_are_no_difference() {
     for (bans, parts) in [(1_000, 1), (LONG, 3)] {
         let mut lab = banned(bans);
-        lab.controller.begin_tick();
+        lab.controller.run(Tick);
         let mut between = 0;
-        while lab.controller.compare_on() {
+        while lab.controller.run(CompareOn) {
             between += 1;
             lab.ban(&[&format!("10.2.0.{between}")], None).unwrap();
         }

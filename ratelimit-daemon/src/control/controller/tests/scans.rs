@@ -38,7 +38,7 @@ const SCRAPE: Scan = |handle| {
 };
 const LOOK: Scan = |handle| {
     Box::pin(async move {
-        control::look(&handle).await.unwrap();
+        control::commands::look_at_sources(&handle).await.unwrap();
     })
 };
 const STATUS: Scan = |handle| {
@@ -124,10 +124,10 @@ fn what_was_seen_while_policies_changed_is_not_counted() {
     config.default_policy.limits = vec![history::slow(10, Algorithm::FixedWindow)];
     let mut lab = Lab::new(config);
     history::windows(&lab, 0..1_000, 7, history::LATE);
-    let policies = lab.controller.begin_look().unwrap();
+    let policies = policies_to_look_at(&lab.controller).unwrap();
     let look = lab.scanner.look(policies);
     lab.limit(Some("198.51.100.0/24"), 5).unwrap();
-    lab.controller.end_look(Some(look));
+    lab.controller.run(EndLook(Some(look)));
     lab.controller.suggest(&history::request()).unwrap_err();
     // The scan has ended: the next one is whole.
     lab.look();
@@ -194,9 +194,9 @@ impl Lab {
 
     /// Looks at what some sources have in use.
     pub(super) fn look(&mut self) {
-        let look = self.controller.begin_look();
+        let look = policies_to_look_at(&self.controller);
         let look = look.map(|policies| self.scanner.look(policies));
-        self.controller.end_look(look);
+        self.controller.run(EndLook(look));
     }
 
     /// A source that has sent a packet under a policy.

@@ -2,8 +2,9 @@
 
 use ratelimit_core::{
     api::{
-        Applied, ApplyRequest, Attempt, ImportRequest, Imported, ListTarget, PassAllRequest,
-        PassAllStatus, ProgramBanRequest, ProgramUnbanRequest,
+        Applied, ApplyRequest, Attempt, Check, ImportRequest, Imported, ListTarget, ListView,
+        PassAllRequest, PassAllStatus, ProgramBanRequest, ProgramUnbanRequest, ProtectedView,
+        Reloaded, Status, SuggestRequest, Suggested,
     },
     detection::{Attack, Step},
     lists::Reading,
@@ -12,13 +13,16 @@ use ratelimit_core::{
 use super::*;
 use crate::{
     control::{
-        ListFile,
+        ListFile, Reconciliation, Snapshot,
         candidate::Attempted,
         commands::{
-            Allow, Apply, Ban, BanByProgram, Confirm, Disallow, DueLists, EndCrowdsecBans, Import,
-            LoseCrowdsec, NoteAttacks, RemoveLimits, RemoveList, RollBack, SetLimits, SetPassAll,
-            TakeDecisions, Unban, UnbanByProgram,
+            Allow, Apply, Ban, BanByProgram, CompareOn, Confirm, Disallow, DueLists,
+            EndCrowdsecBans, EndTrial, Import, LoseCrowdsec, NoteAttacks, Protect, Reload,
+            RemoveLimits, RemoveList, RollBack, SetLimits, SetPassAll, TakeDecisions, TakeList,
+            Tick, Unban, UnbanByProgram,
         },
+        enforcer::verify::Extent,
+        queries::{check, lists, status, suggest, views},
     },
     crowdsec::Update,
 };
@@ -58,6 +62,87 @@ impl Controller {
         PassAllRequest,
         Option<PassAllStatus>
     );
+
+    /// What is due each second, as the daemon has it done step by step.
+    pub(super) fn tick(&mut self) {
+        self.run(Tick);
+        if self.trials.is_over()
+            && let Ok(files) = self.trials.returning_lists(&self.state.intent.config)
+        {
+            let lists = ConfiguredLists::read_some(files);
+            self.run(EndTrial { lists });
+        }
+        while self.run(CompareOn) {}
+    }
+
+    /// Compares all that the kernel holds with what is intended, and puts right what is different.
+    pub(super) fn reconcile(&mut self) {
+        self.comparisons.whole(&mut self.state, Extent::All);
+    }
+
+    /// Reads the files again and applies them, as the daemon does beside the controller.
+    pub(super) fn reload(&mut self) -> Result<Reloaded, Refused> {
+        let main = self.trials.reloaded_file();
+        let candidate = main.and_then(|main| Candidate::of_files(&main));
+        self.run(Reload { candidate })
+    }
+
+    pub(super) fn take_missed(&mut self) {
+        self.detections.take_missed(&mut self.state);
+    }
+
+    pub(super) fn read_lists(&mut self) -> Vec<String> {
+        self.list_files.read_all(&mut self.state)
+    }
+
+    pub(super) fn take_list(
+        &mut self,
+        file: &ListFile,
+        reading: Result<Reading, Refused>,
+    ) -> Option<String> {
+        let file = file.clone();
+        self.run(TakeList { file, reading })
+    }
+
+    pub(super) fn protect(&mut self, found: Protected) {
+        self.run(Protect { found });
+    }
+
+    pub(super) fn protected(&self) -> Vec<ProtectedView> {
+        views::protected(&self.state)
+    }
+
+    pub(super) fn keep_history(&mut self) {
+        self.history.keep(&mut self.state.store);
+    }
+
+    pub(super) fn reconciliation(&self) -> Reconciliation {
+        self.comparisons.reconciliation(&self.state)
+    }
+
+    pub(super) fn snapshot(&self, sources: Sources) -> Result<Snapshot, Refused> {
+        status::snapshot(self, sources)
+    }
+
+    pub(super) fn status(&self) -> Status {
+        status::now(self)
+    }
+
+    pub(super) fn unkept(&self) -> Vec<String> {
+        status::unkept(self)
+    }
+
+    pub(super) fn check(&self, question: impl Into<check::Question>) -> Result<Check, Refused> {
+        check::check(&self.state, &self.interfaces.links, question.into())
+    }
+
+    pub(super) fn suggest(&self, request: &SuggestRequest) -> Result<Suggested, Refused> {
+        suggest::suggest(self, request)
+    }
+
+    pub(super) fn lists(&self) -> Vec<ListView> {
+        lists::lists(self)
+    }
 
     pub(super) fn import(
         &mut self,

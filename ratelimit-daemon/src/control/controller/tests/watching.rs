@@ -69,9 +69,12 @@ fn a_drop_is_kept_with_the_policy_and_the_limit_that_refused_it() {
         limit: 0,
         reserved: 0,
     };
-    lab.controller
-        .state
-        .record_drops(&[DropReason::Limited, DropReason::Limited, DropReason::Banned].map(drop));
+    lab.controller.run(TakeEvents {
+        drops: [DropReason::Limited, DropReason::Limited, DropReason::Banned]
+            .map(drop)
+            .into(),
+        has_bans: false,
+    });
     let told = |address: &str| {
         let check = lab
             .controller

@@ -1,0 +1,71 @@
+//! Another configuration in the place of the one in force, for `rlctl reload` and `rlctl apply`.
+
+use ratelimit_core::api::{ClockStatus, Refused};
+
+use crate::control::{controller::Controller, lists::told, reload, scanner::Scanner};
+
+/// Puts the configuration in force that is next, and answers what is different, a line each.
+///
+/// # Errors
+///
+/// Why the one before stays in force.
+pub fn replace(controller: &mut Controller) -> Result<Vec<String>, Refused> {
+    // What was banned in a dry run is not kept when that ends.
+    controller.detections.take_missed(&mut controller.state);
+    let (before, clock) = (
+        controller.state.intent.config.clone(),
+        controller.state.clock(),
+    );
+    let (scopes, renewals) = (controller.state.scopes(None), controller.state.renewals);
+    let replaced = controller.state.take(&mut controller.trials);
+    controller.follow_config();
+    if controller.state.renewals != renewals {
+        follow_tables(controller);
+    }
+    replaced?;
+    let mut changes = reload::changes(&before, &controller.state.intent.config);
+    changes.extend(scopes.runtime_changes(&controller.state.scopes(None)));
+    changes.extend(
+        controller
+            .interfaces
+            .reattach(&mut controller.state, &before.interfaces),
+    );
+    if before.metrics != controller.state.intent.config.metrics {
+        controller.follow_metrics();
+        changes.extend(controller.troubles.of("metrics").map(str::to_owned));
+    }
+    let is_other = |after: &ClockStatus| (after.clock, after.wish) != (clock.clock, clock.wish);
+    let after = Some(controller.state.clock()).filter(is_other);
+    changes.extend(after.map(|after| after.to_string()));
+    changes.extend(note_lists(controller));
+    Ok(changes)
+}
+
+/// Has those who scan, and the programs, look at other tables than before.
+fn follow_tables(controller: &mut Controller) {
+    let tables = controller.state.enforcer.datapath().sources();
+    if let Some(scans) = &controller.scans {
+        // Without that thread nobody looks at the tables.
+        let _ = scans.blocking_send(Box::new(move |scanner| *scanner = Scanner::new(tables)));
+    }
+    controller
+        .interfaces
+        .attach_wanted(&mut controller.state, true);
+}
+
+/// Takes notice of lists that were put in force, and answers what is different, a line each.
+fn note_lists(controller: &mut Controller) -> Vec<String> {
+    let changes = controller.trials.changes();
+    controller
+        .list_files
+        .retain(&controller.state.intent.config.lists);
+    let gone = changes.gone.into_iter();
+    let mut lines: Vec<String> = gone
+        .map(|(name, removed)| format!("list {name}: removed, with {removed} entries"))
+        .collect();
+    for (name, bad, difference) in changes.read {
+        controller.list_files.succeeded(&name);
+        lines.extend(told(&name, bad, &difference));
+    }
+    lines
+}

@@ -1,0 +1,65 @@
+//! What is told of packets that were dropped: the policy and the limit.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use ratelimit_common::{DropReason, Family, event::DropEvent};
+use ratelimit_core::{
+    api::Dropped,
+    ip_family::IpFamily,
+    policies::{DEFAULT, NODE, Named},
+};
+
+use crate::control::state::State;
+
+/// What is told of a packet that the kernel says it dropped.
+pub fn dropped(state: &State, drop: &DropEvent) -> Dropped {
+    let source = source(drop);
+    let reason = DropReason::from_number(drop.reason);
+    let refuser = reason.and_then(|reason| refuser(state, source, reason));
+    let limit = refuser.and_then(|(_, named)| named.limits.get(usize::from(drop.limit)));
+    Dropped {
+        source,
+        reason: reason.map_or("unknown", DropReason::label).to_owned(),
+        observed: state.intent.config.observe
+            || refuser.is_some_and(|(_, named)| named.policy.observe()),
+        policy: refuser.map(|(name, _)| name.to_owned()),
+        limit: limit.cloned(),
+        interface: state.journal.interface(drop.interface),
+    }
+}
+
+/// The policy whose limits refuse packets of `source` for a reason; `None` where none did, or one of several.
+pub fn refuser(state: &State, source: IpAddr, reason: DropReason) -> Option<(&str, &Named)> {
+    match reason {
+        DropReason::Limited | DropReason::Contended | DropReason::NoState => {
+            let matched = state.rules.longest_match(source);
+            let index = matched.and_then(|(_, entry)| entry.policy());
+            let own = index.and_then(|index| state.policies.at(index));
+            own.or_else(|| Some((DEFAULT, state.policies.get(DEFAULT)?)))
+        }
+        DropReason::AggregateLimited => {
+            match state.policies.of_prefixes(IpFamily::of(source))[..] {
+                [(_, name, named)] => Some((name, named)),
+                _ => None,
+            }
+        }
+        DropReason::NodeLimited => Some((NODE, state.policies.get(NODE)?)),
+        DropReason::Banned
+        | DropReason::Truncated
+        | DropReason::VlanDepth
+        | DropReason::ExtensionDepth
+        | DropReason::NewSources
+        | DropReason::InvalidSource
+        | DropReason::NeighbourDiscovery => None,
+    }
+}
+
+/// The source of a packet: one of IPv6 may look like an IPv4 address that is mapped.
+fn source(drop: &DropEvent) -> IpAddr {
+    let source = IpAddr::V6(Ipv6Addr::from(drop.source));
+    if drop.family == Family::Ipv4 as u8 {
+        source.to_canonical()
+    } else {
+        source
+    }
+}

@@ -1,0 +1,260 @@
+//! How the daemon is: its status, and what the metrics are made of.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use ratelimit_common::detected::Tally;
+use ratelimit_core::{
+    api::{ClassView, DamagedDatabase, DatabaseStatus, MapStatus, PassAllStatus, Refused, Status},
+    class::Class,
+    intent::Edit,
+    ip_family::IpFamily,
+    policies::{NODE, Named, Role},
+};
+
+use super::{
+    lists, new_sources,
+    views::{allows, counters},
+};
+use crate::{
+    clock,
+    control::{
+        commands::LookAtLinks,
+        controller::{Controller, Reloads},
+        feeds::detected::Detections,
+        handle::{Handle, Unanswered},
+        reconcile::Reconciliation,
+        reserve::Filling,
+        scanner::Sources,
+        stand_in::StandIn,
+        state::State,
+        store::Found,
+    },
+    datapath::{CounterRow, Totals},
+};
+
+/// What the metrics are made of.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The daemon and its interfaces.
+    pub status: Status,
+    /// The counters, with the names of their interfaces.
+    pub counters: Vec<(String, CounterRow)>,
+    /// Sums over the CPUs.
+    pub totals: Totals,
+    /// What became of the sources that policies were to ban.
+    pub tally: Tally,
+    /// The bans that were taken over, by policy.
+    pub detections: Detections,
+    /// The attacks that were found, by kind.
+    pub attacks: BTreeMap<ratelimit_core::detection::Kind, u64>,
+    /// The sources that got a further limit, by the attack.
+    pub limited: BTreeMap<ratelimit_core::detection::Kind, u64>,
+    /// Sources that have state, and that had to give theirs away.
+    pub sources: Sources,
+    /// How reloads went.
+    pub reloads: Reloads,
+    /// How what is enforced stands to what is intended.
+    pub reconciliation: Reconciliation,
+    /// How lists have filled.
+    pub filling: Filling,
+}
+
+/// The state of the daemon and its datapath.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn status(controller: &Handle) -> Result<Status, Unanswered> {
+    controller.call(LookAtLinks).await?;
+    let policies = |controller: &Controller| {
+        let is_compact = is_compact(&controller.state);
+        is_compact.then(|| Arc::clone(&controller.state.policies))
+    };
+    let slots = match controller.ask(policies).await? {
+        Some(policies) => {
+            let count = controller.scan(move |scanner| scanner.count_slots(&policies));
+            count.await?.ok()
+        }
+        None => None,
+    };
+    controller
+        .ask(move |controller| with_slots(controller, slots))
+        .await
+}
+
+/// What the metrics are made of. Refused is what cannot be read.
+///
+/// # Errors
+///
+/// When the controller has stopped.
+pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Unanswered> {
+    controller.call(LookAtLinks).await?;
+    let policies = controller.ask(|controller| Arc::clone(&controller.state.policies));
+    let policies = policies.await?;
+    let count = controller.scan(move |scanner| scanner.count_sources(&policies));
+    match count.await? {
+        Ok(sources) => {
+            controller
+                .ask(move |controller| snapshot(controller, sources))
+                .await
+        }
+        Err(error) => Ok(Err(error.into())),
+    }
+}
+
+/// Since when, until when and by whom everything passes; `None` when packets are judged.
+#[must_use]
+pub fn pass_all(controller: &Controller) -> Option<&PassAllStatus> {
+    controller.pass_all.status()
+}
+
+/// The state of the daemon and its datapath, but for how many slots of a `compact` table are in use.
+#[must_use]
+pub fn now(controller: &Controller) -> Status {
+    with_slots(controller, None)
+}
+
+/// The same with these slots of IPv4 and IPv6.
+fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
+    let config = &controller.state.intent.config;
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        started: controller.started,
+        config_files: config
+            .files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect(),
+        config_applied: controller.reloads.applied,
+        config_error: controller.reloads.error.clone(),
+        observe: config.observe,
+        clock: controller.state.clock(),
+        interfaces: controller.interfaces.links.statuses(),
+        maps: maps(&controller.state, slots),
+        bans: count_bans(&controller.state),
+        detected_bans: controller.state.intent.detected(),
+        attacks: controller.attacks.views(),
+        limited: controller.state.intent.limited().len(),
+        allows: allows(&controller.state).len(),
+        lists: lists::lists(controller),
+        policies: controller.state.policies.of_sources(),
+        classes: class_views(&controller.state),
+        aggregates: aggregate_lengths(&controller.state),
+        node: controller.state.policies.get(NODE).is_some(),
+        new_sources: new_sources::new_sources(&controller.state),
+        crowdsec: controller.crowdsec.status(&controller.state),
+        cluster: controller.cluster_status(),
+        protected: controller.state.protection.prefixes().len(),
+        pass_all: controller.pass_all.status().cloned(),
+        attempt: controller.trials.attempt(),
+        database: database(&controller.state),
+        troubles: controller.troubles.views(),
+    }
+}
+
+/// Why what holds is not written down, so that a restart may undo it.
+#[must_use]
+pub fn unkept(controller: &Controller) -> Vec<String> {
+    let behind = [
+        controller.pass_all.behind(),
+        controller.trials.behind(),
+        controller.last_good.behind(),
+        controller
+            .stand_in
+            .as_ref()
+            .and_then(|_| StandIn::behind(&controller.troubles)),
+    ];
+    let files = behind.map(|behind| behind.map(str::to_owned)).into_iter();
+    files
+        .chain([controller.state.unwritten.behind()])
+        .flatten()
+        .collect()
+}
+
+/// What the metrics are made of, when the sources were counted.
+///
+/// # Errors
+///
+/// When the kernel's tables cannot be read.
+pub fn snapshot(controller: &Controller, sources: Sources) -> Result<Snapshot, Refused> {
+    Ok(Snapshot {
+        status: with_slots(
+            controller,
+            is_compact(&controller.state).then_some(sources.held),
+        ),
+        counters: counters(&controller.state)?,
+        totals: controller.state.enforcer.datapath().totals()?,
+        tally: controller.state.enforcer.datapath().tally()?,
+        detections: controller.detections.clone(),
+        attacks: controller.attacks.found.clone(),
+        limited: controller.attacks.limited.clone(),
+        sources,
+        reloads: controller.reloads.clone(),
+        reconciliation: controller.comparisons.reconciliation(&controller.state),
+        filling: controller.state.filling,
+    })
+}
+
+/// How many bans there are that have not ended.
+fn count_bans(state: &State) -> usize {
+    let ended = state.intent.ended(clock::now());
+    let ended = ended.iter().filter(|edit| matches!(edit, Edit::Ban(..)));
+    state.intent.bans().len().saturating_sub(ended.count())
+}
+
+fn database(state: &State) -> DatabaseStatus {
+    let damaged = match state.store.found() {
+        Found::Damaged(damage) => Some(DamagedDatabase {
+            file: damage.file.display().to_string(),
+            error: damage.error.clone(),
+        }),
+        Found::Sound | Found::Nothing => None,
+    };
+    DatabaseStatus {
+        damaged,
+        aside: state.store.count_aside(),
+        suspended: state.intent.suspended_limits(),
+    }
+}
+
+fn class_views(state: &State) -> Vec<ClassView> {
+    let named = state.intent.config.classes.iter();
+    let view = |(name, class): (&str, &Class)| ClassView {
+        name: name.to_owned(),
+        class: class.clone(),
+    };
+    named.map(view).collect()
+}
+
+fn aggregate_lengths(state: &State) -> Vec<String> {
+    let policies = IpFamily::ALL.into_iter();
+    let policies = policies.flat_map(|family| state.policies.of_prefixes(family));
+    let length = |(length, _, named): (u8, _, &Named)| match named.role {
+        Role::Prefixes(IpFamily::V6, _) => format!("ipv6/{length}"),
+        _ => format!("ipv4/{length}"),
+    };
+    policies.map(length).collect()
+}
+
+fn is_compact(state: &State) -> bool {
+    state.enforcer.datapath().table_sets().is_some()
+}
+
+fn maps(state: &State, slots: Option<[u64; 2]>) -> Vec<MapStatus> {
+    let [v4, v6] = IpFamily::ALL.map(|family| state.enforcer.count(family));
+    let entries = |name: &str| match name {
+        "COMPACT_V4" => slots.map(|[v4, _]| v4),
+        "COMPACT_V6" => slots.map(|[_, v6]| v6),
+        "LISTS_V4" => Some(v4),
+        "LISTS_V6" => Some(v6),
+        "POLICIES" => Some(state.enforcer.held().policies.len() as u64),
+        _ => None,
+    };
+    let maps = state.enforcer.datapath().maps().into_iter();
+    maps.map(|map| MapStatus {
+        entries: entries(&map.name),
+        ..map
+    })
+    .collect()
+}

@@ -1,0 +1,43 @@
+//! Rows of what is intended, as they are told.
+
+use ratelimit_core::{
+    api::{Allow, Ban, Origin, RuntimeEntry},
+    intent::{AllowRow, BanRow, LimitRow},
+    prefix::Prefix,
+};
+
+use super::term;
+
+/// A ban as it is told.
+pub fn ban(prefix: Prefix, origin: &Origin, row: &BanRow) -> Ban {
+    Ban {
+        prefix,
+        until: term::told(row.until),
+        since: row.since,
+        reason: row.reason.clone(),
+        author: row.author.clone(),
+        origin: origin.clone(),
+    }
+}
+
+/// A runtime allow, as it is told.
+pub fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
+    Allow {
+        prefix,
+        until: term::told(row.until),
+        since: Some(row.since),
+        reason: row.reason.clone(),
+        author: Some(row.author.clone()),
+        origin: Origin::Manual,
+    }
+}
+
+/// What is told of runtime limits.
+pub fn runtime(row: &LimitRow) -> RuntimeEntry {
+    RuntimeEntry {
+        until: term::told(row.until),
+        since: row.since,
+        reason: row.reason.clone(),
+        author: row.author.clone(),
+    }
+}
