@@ -7,6 +7,7 @@
 //! ```
 
 mod adopt;
+mod beside;
 mod busy;
 mod candidate;
 mod change_log;
@@ -54,8 +55,9 @@ mod trial;
 mod troubles;
 mod unwritten;
 
+pub use beside::{read_again, read_before, read_request};
 pub use busy::{BusyWith, asked_as};
-pub use candidate::{Candidate, read_again, read_before, read_request};
+pub use candidate::Candidate;
 pub use cluster::Joined;
 pub use controller::{CONFIGURATION, Controller, Reloads};
 pub use enforcer::verify::{ByKind, Kind};

@@ -19,7 +19,7 @@ use ratelimit_core::{
 };
 use tracing::warn;
 
-use super::{state::State, store::Found};
+use super::{lists::KEPT, state::State, store::Found};
 use crate::clock;
 
 /// Who is told to have set what is kept.
@@ -27,17 +27,8 @@ const AUTHOR: &str = "ratelimitd";
 /// Why it is told to be there.
 const REASON: &str = "kept from the kernel: the database did not have it";
 
-/// The lists of bans and of allows that come again. No file is called so: the configuration takes no such name.
-pub const KEPT: [(&str, Action); 2] = [("[kept]", Action::Ban), ("[kept allows]", Action::Allow)];
-
 /// Ends that are no further apart are the same: a copy tells them to the millisecond, on another clock.
 const SAME_END_NANOS: u64 = 1_000_000_000;
-
-/// Whether a list has what was kept from the kernel: it goes when all others were read.
-#[must_use]
-pub fn is_kept(name: &str) -> bool {
-    KEPT.iter().any(|(kept, _)| *kept == name)
-}
 
 /// Bans or allows that come again, as they are found: the wider prefixes come first.
 #[derive(Default)]

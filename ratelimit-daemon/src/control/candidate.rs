@@ -9,11 +9,7 @@ use ratelimit_core::{
     config::{self, Config, ConfigError, File},
 };
 
-use super::{
-    configured_lists::ConfiguredLists,
-    handle::{Handle, Unanswered},
-    own_files,
-};
+use super::{configured_lists::ConfiguredLists, own_files};
 
 /// What was read.
 pub struct Candidate {
@@ -82,71 +78,4 @@ impl Candidate {
             lists,
         })
     }
-}
-
-/// Reads the files again beside the controller, for [`Reload`](super::commands::Reload).
-///
-/// # Errors
-///
-/// When the controller has stopped.
-pub async fn read_again(controller: &Handle) -> Result<Result<Candidate, Refused>, Unanswered> {
-    let main = controller.ask(|controller| controller.trials.reloaded_file());
-    match main.await? {
-        Ok(main) => Ok(beside(move || Candidate::of_files(&main)).await),
-        Err(refused) => Ok(Err(refused)),
-    }
-}
-
-/// Reads what a request to try a configuration names, for [`Apply`](super::commands::Apply).
-///
-/// # Errors
-///
-/// When the controller has stopped.
-pub async fn read_request(
-    controller: &Handle,
-    request: ApplyRequest,
-    is_root: bool,
-) -> Result<Result<Attempted, Refused>, Unanswered> {
-    let measure = controller.ask(move |controller| {
-        let in_force = &controller.state.intent.config;
-        controller.trials.measure(in_force, is_root)
-    });
-    match measure.await? {
-        Ok(measure) => Ok(beside(move || {
-            let candidate = Candidate::of_request(&request, &measure)?;
-            Ok(Attempted {
-                request,
-                candidate,
-                measure,
-            })
-        })
-        .await),
-        Err(refused) => Ok(Err(refused)),
-    }
-}
-
-/// Reads the lists that come back with the configuration before the one on trial, for [`RollBack`](super::commands::RollBack).
-///
-/// # Errors
-///
-/// When the controller has stopped.
-pub async fn read_before(
-    controller: &Handle,
-) -> Result<Result<ConfiguredLists, Refused>, Unanswered> {
-    let returning = controller.ask(|controller| {
-        let in_force = &controller.state.intent.config;
-        controller.trials.returning_lists(in_force)
-    });
-    match returning.await? {
-        Ok(files) => Ok(beside(move || Ok(ConfiguredLists::read_some(files))).await),
-        Err(refused) => Ok(Err(refused)),
-    }
-}
-
-/// Runs what waits for a file system where nobody waits for it.
-async fn beside<T: Send + 'static>(
-    read: impl FnOnce() -> Result<T, Refused> + Send + 'static,
-) -> Result<T, Refused> {
-    let read = tokio::task::spawn_blocking(read).await;
-    read.unwrap_or_else(|error| Err(Refused::because(format!("reading files: {error}"))))
 }

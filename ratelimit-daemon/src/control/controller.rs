@@ -142,6 +142,24 @@ impl Controller {
         self.stand_in = stand_in;
     }
 
+    /// Why what holds is not written down, so that a restart may undo it.
+    #[must_use]
+    pub fn unkept(&self) -> Vec<String> {
+        let behind = [
+            self.pass_all.behind(),
+            self.trials.behind(),
+            self.last_good.behind(),
+            self.stand_in
+                .as_ref()
+                .and_then(|_| StandIn::behind(&self.troubles)),
+        ];
+        let files = behind.map(|behind| behind.map(str::to_owned)).into_iter();
+        files
+            .chain([self.state.unwritten.behind()])
+            .flatten()
+            .collect()
+    }
+
     /// Puts the programs on their interfaces, as far as they are there: the tables are filled.
     pub fn attach(&mut self) {
         self.interfaces.attach(&mut self.state);

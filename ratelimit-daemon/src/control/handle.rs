@@ -13,7 +13,6 @@ use super::{
     commands::{Command, Query},
     controller::Controller,
     progress::Progress,
-    queries::status,
     scanner::{self, Scanner},
 };
 
@@ -127,7 +126,7 @@ impl Handle {
     }
 
     /// Runs a command that is short, makes its changes by `State::edit` alone, and may share a transaction with others. Answers
-    /// also [why](status::unkept) what holds is not written down.
+    /// also [why](Controller::unkept) what holds is not written down.
     ///
     /// # Errors
     ///
@@ -245,7 +244,7 @@ impl Controller {
             self.state.end_group();
             self.state.keep_journal();
         });
-        let unkept: Unkept = status::unkept(self).into();
+        let unkept: Unkept = self.unkept().into();
         let others = Others {
             unkept: Arc::clone(&unkept),
             answers,

@@ -1,13 +1,13 @@
 //! `rlctl import`: a list that was read becomes bans, allows or lists, all of it in one change.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{ImportInto, ImportRequest, Imported, ImportedInto, Refused},
     intent::{
-        AllowRow, BanRow, Edit, FOREVER, Intent,
+        AllowRow, BanRow, Edit, Intent,
         list::{Difference, List},
     },
     lists::{Action, Entry, Facts, Reading, Reasons},
@@ -18,8 +18,9 @@ use ratelimit_core::{
 use super::{
     lists::{fill, require_no_file},
     protection::Protection,
+    term::Ends,
 };
-use crate::{clock, protected::Word};
+use crate::protected::Word;
 
 /// Where an entry goes.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -55,37 +56,6 @@ impl Change {
         } else {
             Self::Add(edit)
         }
-    }
-}
-
-/// Turns ends on the wall clock into ends on the clock of the kernel.
-pub struct Ends {
-    instant: Instant,
-    wall: Timestamp,
-    /// The end of what has none of its own.
-    default: Instant,
-}
-
-impl Ends {
-    /// As both clocks stand now.
-    pub fn now(default: Option<Duration>) -> Self {
-        Self {
-            instant: clock::now(),
-            wall: Timestamp::now(),
-            default: default.map_or(FOREVER, clock::after),
-        }
-    }
-
-    /// An end on the clock of the kernel.
-    pub fn of(&self, until: Option<Timestamp>) -> Instant {
-        let Some(until) = until else {
-            return self.default;
-        };
-        let ahead = until.duration_since(self.wall).as_nanos();
-        let nanos = i128::from(self.instant.as_nanos()) + ahead;
-        // The last point stands for "forever".
-        let nanos = u64::try_from(nanos.max(0)).unwrap_or(u64::MAX);
-        Instant::from_nanos(nanos.min(u64::MAX - 2) | 1)
     }
 }
 

@@ -20,7 +20,7 @@ use ratelimit_core::{
 };
 use tracing::{info, warn};
 
-use super::{import::Ends, lists::fill, queries::export::Export, reminder::Reminder};
+use super::{lists::fill, queries::export::Export, reminder::Reminder, term::Ends};
 use crate::private;
 
 const ENDING: &str = "jsonl";

@@ -10,14 +10,23 @@ use ratelimit_core::{
         Edit, Intent,
         list::{Difference, List, ListEntry},
     },
-    lists::{Entry, Merged, Reading, Reasons, merge},
+    lists::{Action, Entry, Merged, Reading, Reasons, merge},
 };
 use tracing::{info, warn};
 
-use super::{adopt, import::Ends, list_files::ListFile};
+use super::{list_files::ListFile, term::Ends};
 
 /// The author of what a file says.
 const CONFIGURATION: &str = "config";
+
+/// The lists of bans and of allows that come again. No file is called so: the configuration takes no such name.
+pub const KEPT: [(&str, Action); 2] = [("[kept]", Action::Ban), ("[kept allows]", Action::Allow)];
+
+/// Whether a list has what was kept from the kernel: it goes when all others were read.
+#[must_use]
+pub fn is_kept(name: &str) -> bool {
+    KEPT.iter().any(|(kept, _)| *kept == name)
+}
 
 /// What is different when what was read from a file takes the place of its list, and the change that does it.
 pub fn from_file(intent: &Intent, file: &ListFile, reading: Reading) -> (Difference, Option<Edit>) {
@@ -50,7 +59,7 @@ pub fn not_named(intent: &Intent, config: &Config) -> Vec<Arc<str>> {
     let gone =
         lists.filter(|(name, list)| list.file.is_some() && !config.lists.contains_key(&***name));
     // What was kept from the kernel goes when the others were read.
-    let gone = gone.filter(|(name, _)| !adopt::is_kept(name));
+    let gone = gone.filter(|(name, _)| !is_kept(name));
     gone.map(|(name, _)| Arc::clone(name)).collect()
 }
 

@@ -48,7 +48,7 @@ const BULK_PART: usize = 16;
 
 /// What is intended, what it compiles to, the database and the datapath.
 pub struct State {
-    pub(super) intent: Intent,
+    pub(crate) intent: Intent,
     pub(super) rules: Rules,
     /// Those who scan the tables of sources have them too, as they were.
     pub(super) policies: Arc<Policies>,

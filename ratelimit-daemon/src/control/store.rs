@@ -403,11 +403,6 @@ fn read_clock(connection: &Connection) -> anyhow::Result<Option<Note>> {
     Ok(Some(note))
 }
 
-/// The key of limits; nothing is the default policy.
-fn target_bytes(target: Option<Prefix>) -> Vec<u8> {
-    target.map_or_else(Vec::new, |prefix| prefix.to_bytes().to_vec())
-}
-
 fn read_target(bytes: &[u8]) -> anyhow::Result<Option<Prefix>> {
     let target = (!bytes.is_empty()).then(|| prefix(bytes));
     target.transpose()

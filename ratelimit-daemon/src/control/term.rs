@@ -46,3 +46,34 @@ pub fn duration(what: &str, seconds: f64) -> Result<Duration, Refused> {
 pub fn told(until: Instant) -> Option<Timestamp> {
     (until != FOREVER).then(|| clock::to_wall(until))
 }
+
+/// Turns ends on the wall clock into ends on the clock of the kernel.
+pub struct Ends {
+    instant: Instant,
+    wall: Timestamp,
+    /// The end of what has none of its own.
+    default: Instant,
+}
+
+impl Ends {
+    /// As both clocks stand now.
+    pub fn now(default: Option<Duration>) -> Self {
+        Self {
+            instant: clock::now(),
+            wall: Timestamp::now(),
+            default: default.map_or(FOREVER, clock::after),
+        }
+    }
+
+    /// An end on the clock of the kernel.
+    pub fn of(&self, until: Option<Timestamp>) -> Instant {
+        let Some(until) = until else {
+            return self.default;
+        };
+        let ahead = until.duration_since(self.wall).as_nanos();
+        let nanos = i128::from(self.instant.as_nanos()) + ahead;
+        // The last point stands for "forever".
+        let nanos = u64::try_from(nanos.max(0)).unwrap_or(u64::MAX);
+        Instant::from_nanos(nanos.min(u64::MAX - 2) | 1)
+    }
+}

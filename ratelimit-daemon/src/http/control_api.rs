@@ -502,7 +502,7 @@ impl<C: Command> Command for Noticed<C> {
         let answer = self.0.run(controller);
         let notices = Notices {
             opened: queries::status::pass_all(controller).cloned(),
-            unkept: queries::status::unkept(controller),
+            unkept: controller.unkept(),
             unenforced: controller.interfaces.links.unenforced(),
         };
         (answer, notices)

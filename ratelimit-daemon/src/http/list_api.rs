@@ -112,8 +112,8 @@ pub async fn export(
             return answer(rejection.status(), Refused::because(rejection.body_text()));
         }
     };
-    let export =
-        controller.ask(move |controller| queries::export::export(&controller.state, &request));
+    let export = controller
+        .ask(move |controller| queries::export::export(&controller.state.intent, &request));
     match export.await {
         Ok(Ok(export)) => {
             let (pieces, body) = pieces::channel();
@@ -145,8 +145,9 @@ async fn write(controller: Handle, export: Export, pieces: Pieces) {
 async fn write_bans(controller: &Handle, export: &Export, pieces: &Pieces) -> bool {
     let mut behind = None;
     loop {
-        let bans = controller
-            .ask(move |controller| queries::export::some_bans(&controller.state, behind.as_ref()));
+        let bans = controller.ask(move |controller| {
+            queries::export::some_bans(&controller.state.intent, behind.as_ref())
+        });
         let Ok(bans) = bans.await else {
             return false;
         };

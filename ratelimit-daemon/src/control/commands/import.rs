@@ -10,12 +10,7 @@ use ratelimit_core::{
 use tracing::info;
 
 use super::Command;
-use crate::control::{
-    controller::Controller,
-    import::{Ends, Importer},
-    record::Cause,
-    term,
-};
+use crate::control::{controller::Controller, import::Importer, record::Cause, term};
 
 /// Imports a list that was read and is taken, or says what would be different.
 pub struct Import {
@@ -41,7 +36,7 @@ impl Command for Import {
             .seconds
             .map(|seconds| term::duration("a ban", seconds))
             .transpose()?;
-        let ends = Ends::now(default);
+        let ends = term::Ends::now(default);
         let mut answer = Imported {
             dry_run: request.dry_run,
             format: reading.format.to_string(),

@@ -8,7 +8,7 @@ use ratelimit_core::{
 use tracing::{info, warn};
 
 use super::Feed;
-use crate::control::{adopt::KEPT, state::State};
+use crate::control::{lists::KEPT, state::State};
 
 /// What was adopted.
 #[derive(Debug, Default)]

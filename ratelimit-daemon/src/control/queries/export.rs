@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Bound, sync::Arc};
 use ratelimit_core::{
     api::{ExportFormat, ExportRequest, Exported, Refused},
     intent::{
-        AllowRow, BanRow,
+        AllowRow, BanRow, Intent,
         list::{List, ListEntry},
     },
     lists::{Action, Line, json_line, plain_line},
@@ -13,10 +13,7 @@ use ratelimit_core::{
     prefix::Prefix,
 };
 
-use crate::{
-    clock,
-    control::{state::State, term},
-};
+use crate::{clock, control::term};
 
 /// Entries that are written at once.
 const PART: usize = 4096;
@@ -39,10 +36,10 @@ pub struct Export {
 /// # Errors
 ///
 /// When there is no such list.
-pub fn export(state: &State, request: &ExportRequest) -> Result<Export, Refused> {
+pub fn export(intent: &Intent, request: &ExportRequest) -> Result<Export, Refused> {
     let what = request.what;
     let name = request.list.as_deref().unwrap_or_default();
-    if what == Exported::List && !state.intent.lists().contains_key(name) {
+    if what == Exported::List && !intent.lists().contains_key(name) {
         return Err(Refused::because(format!("there is no list `{name}`"))
             .hint("`rlctl lists` shows those that there are"));
     }
@@ -54,8 +51,8 @@ pub fn export(state: &State, request: &ExportRequest) -> Result<Export, Refused>
         Exported::List => its_name == name,
         Exported::Bans | Exported::Allows => false,
     };
-    let allows = state.intent.allows().iter().filter(|_| has_allows);
-    let lists = state.intent.lists().iter();
+    let allows = intent.allows().iter().filter(|_| has_allows);
+    let lists = intent.lists().iter();
     Ok(Export {
         format: request.format,
         has_bans,
@@ -69,9 +66,9 @@ pub fn export(state: &State, request: &ExportRequest) -> Result<Export, Refused>
 
 /// The next bans behind one, in the order of prefixes; none behind the last.
 #[must_use]
-pub fn some_bans(state: &State, behind: Option<&(Prefix, Origin)>) -> Vec<BanEntry> {
+pub fn some_bans(intent: &Intent, behind: Option<&(Prefix, Origin)>) -> Vec<BanEntry> {
     let behind = behind.map_or(Bound::Unbounded, Bound::Excluded);
-    let bans = state.intent.bans().range((behind, Bound::Unbounded));
+    let bans = intent.bans().range((behind, Bound::Unbounded));
     let now = clock::now();
     let lasting = bans.filter(|(_, row)| row.until > now);
     lasting

@@ -25,7 +25,6 @@ use crate::{
         reconcile::Reconciliation,
         reserve::Filling,
         scanner::Sources,
-        stand_in::StandIn,
         state::State,
         store::Found,
     },
@@ -151,25 +150,6 @@ fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
         database: database(&controller.state),
         troubles: controller.troubles.views(),
     }
-}
-
-/// Why what holds is not written down, so that a restart may undo it.
-#[must_use]
-pub fn unkept(controller: &Controller) -> Vec<String> {
-    let behind = [
-        controller.pass_all.behind(),
-        controller.trials.behind(),
-        controller.last_good.behind(),
-        controller
-            .stand_in
-            .as_ref()
-            .and_then(|_| StandIn::behind(&controller.troubles)),
-    ];
-    let files = behind.map(|behind| behind.map(str::to_owned)).into_iter();
-    files
-        .chain([controller.state.unwritten.behind()])
-        .flatten()
-        .collect()
 }
 
 /// What the metrics are made of, when the sources were counted.

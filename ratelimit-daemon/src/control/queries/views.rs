@@ -34,8 +34,8 @@ pub async fn bans_in_parts(controller: &Handle) -> Result<Vec<Ban>, Unanswered> 
     let mut bans = Vec::new();
     let mut behind = None;
     loop {
-        let part =
-            controller.ask(move |controller| export::some_bans(&controller.state, behind.as_ref()));
+        let part = controller
+            .ask(move |controller| export::some_bans(&controller.state.intent, behind.as_ref()));
         let part = part.await?;
         let Some((prefix, origin, _)) = part.last() else {
             return Ok(bans);

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use super::{
     super::timekeeper::{Note, Timekeeper, nanos},
-    Checksum, target_bytes,
+    checksum::Checksum,
 };
 
 /// A transaction.
@@ -205,4 +205,9 @@ pub fn note_sum(note: &Note) -> u32 {
 /// The checksum of the row of `change`.
 pub fn changes_sum(number: i64) -> u32 {
     Checksum::of("change").integer(number).sum()
+}
+
+/// The key of limits; nothing is the default policy.
+fn target_bytes(target: Option<Prefix>) -> Vec<u8> {
+    target.map_or_else(Vec::new, |prefix| prefix.to_bytes().to_vec())
 }

@@ -655,13 +655,13 @@ impl Lab {
             what,
             ..ExportRequest::default()
         };
-        let export = queries::export::export(&self.controller.state, &request).unwrap();
+        let export = queries::export::export(&self.controller.state.intent, &request).unwrap();
         let mut text = String::new();
-        let mut bans = queries::export::some_bans(&self.controller.state, None);
+        let mut bans = queries::export::some_bans(&self.controller.state.intent, None);
         while let Some((prefix, origin, _)) = bans.last().filter(|_| export.has_bans) {
             text += &export.of_bans(&bans);
             bans = queries::export::some_bans(
-                &self.controller.state,
+                &self.controller.state.intent,
                 Some(&(*prefix, origin.clone())),
             );
         }

@@ -128,10 +128,6 @@ impl Controller {
         status::now(self)
     }
 
-    pub(super) fn unkept(&self) -> Vec<String> {
-        status::unkept(self)
-    }
-
     pub(super) fn check(&self, question: impl Into<check::Question>) -> Result<Check, Refused> {
         check::check(&self.state, &self.interfaces.links, question.into())
     }
