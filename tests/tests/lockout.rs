@@ -16,7 +16,7 @@ use ratelimit_core::{
     intent::{BanRow, Edit, FOREVER},
 };
 use ratelimit_daemon::{
-    control::{Controller, Store, commands::Detach, open_kernel},
+    control::{Cause, Controller, Store, commands::Detach, open_kernel},
     loader::Local,
     protected::{Protected, Why},
 };
@@ -457,7 +457,7 @@ impl Host {
             let half = half.parse().unwrap();
             Edit::Ban(half, Origin::list("everything"), Some(row.clone()))
         });
-        controller.state.edit(&edits).unwrap();
+        controller.state.apply(edits, Cause::Origin).unwrap();
         lab.near.enter(|| controller.attach());
         Self {
             controller,
