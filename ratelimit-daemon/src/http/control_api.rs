@@ -32,8 +32,8 @@ use crate::{
         self, Controller, Handle, Unanswered,
         commands::{
             Allow, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow, LookAtLinks,
-            ProtectSshPeer, Query as Ask, Reload, RemoveLimits, RemoveList, RevokeNode,
-            RollBack, SetLimits, SetPassAll, Unban, UnbanByProgram,
+            ProtectSshPeer, Query as Ask, Reload, RemoveLimits, RemoveList, RevokeNode, RollBack,
+            SetLimits, SetPassAll, Unban, UnbanByProgram,
         },
         queries::{self, check::Question},
     },
