@@ -18,8 +18,8 @@ use ratelimit_core::{
 };
 use ratelimit_daemon::{
     control::{
-        self, Controller, Handle, Store,
-        commands::{Allow, Ban, Detach, Unban},
+        self, Candidate, Controller, Handle, Store,
+        commands::{Allow, Ban, CompareOn, Detach, Reload, Tick, Unban},
         open_kernel, queries,
     },
     daemon,
@@ -153,12 +153,17 @@ impl Installation {
 
     /// Does what is due each second.
     pub fn tick(&mut self) {
-        self.controller().tick();
+        let controller = self.controller();
+        controller.run(Tick);
+        while controller.run(CompareOn) {}
     }
 
     /// Reads the configuration and the lists that it names.
     pub fn reload(&mut self) -> Result<()> {
-        self.controller().reload().map_err(refused).map(drop)
+        let path = self.directory.path().join(CONFIG);
+        let candidate = Candidate::of_files(&path);
+        let reloaded = self.controller().run(Reload { candidate });
+        reloaded.map_err(refused).map(drop)
     }
 
     fn controller(&mut self) -> &mut Controller {

@@ -4,7 +4,7 @@
 //! change gets into the database and the datapath, or into neither, is in `state.rs`.
 
 use jiff::Timestamp;
-use ratelimit_core::config::Config;
+use ratelimit_core::{api::Unenforced, config::Config};
 use tokio::sync::mpsc;
 
 use super::{
@@ -158,6 +158,12 @@ impl Controller {
             .chain([self.state.unwritten.behind()])
             .flatten()
             .collect()
+    }
+
+    /// What is not enforced, as it was seen last.
+    #[must_use]
+    pub fn unenforced(&self) -> Vec<Unenforced> {
+        self.interfaces.links.unenforced()
     }
 
     /// Puts the programs on their interfaces, as far as they are there: the tables are filled.

@@ -503,7 +503,7 @@ impl<C: Command> Command for Noticed<C> {
         let notices = Notices {
             opened: queries::status::pass_all(controller).cloned(),
             unkept: controller.unkept(),
-            unenforced: controller.interfaces.links.unenforced(),
+            unenforced: controller.unenforced(),
         };
         (answer, notices)
     }

@@ -54,7 +54,7 @@ async fn health(State(controller): State<Handle>) -> Response {
         let look = controller.ask(|controller| {
             let pins = controller.troubles.of(PINS).map(str::to_owned);
             let is_open = status::pass_all(controller).is_some();
-            (controller.interfaces.links.unenforced(), pins, is_open)
+            (controller.unenforced(), pins, is_open)
         });
         look.await
     };
