@@ -17,7 +17,7 @@ use core::num::NonZeroU32;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Instant, algorithm::sliding_log::Ring, charge::ATTEMPTS};
+use crate::{Instant, algorithm::sliding_log::Ring, compare_and_swap::ATTEMPTS};
 
 /// The words of the ring.
 pub const SLOTS: u32 = 1 << SLOT_BITS;

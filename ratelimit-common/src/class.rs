@@ -6,16 +6,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{
-    Cursor, Tables,
-    parse::transport::{Kind, UpperLayer},
-};
-
 /// Classes that can be told apart.
 pub const CLASSES_MAX: usize = 31;
-
-/// The entries of the array by [`Kind`].
-pub const KINDS: u32 = Kind::COUNT;
 
 /// The entries of each array by port: one for each, and the last for packets that have none.
 pub const PORTS: u32 = 65_537;
@@ -135,17 +127,6 @@ impl ClassSet {
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
-}
-
-/// The classes of the packet in `frame`, a cursor at its front, whose upper layer is `upper`.
-#[must_use]
-#[inline(always)]
-pub fn classify(frame: Cursor<'_>, upper: UpperLayer, tables: &impl Tables) -> ClassSet {
-    let transport = upper.transport(frame);
-    tables
-        .classes_of(transport.kind)
-        .intersection(tables.classes_from(transport.source_port))
-        .intersection(tables.classes_to(transport.destination_port))
 }
 
 #[cfg(test)]

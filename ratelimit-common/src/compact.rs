@@ -34,7 +34,7 @@
 //! ([`DropReason::NoState`]) when nothing is: that is no strike, since somebody else may have used it.
 
 mod policy;
-mod region;
+pub mod region;
 mod set;
 mod tag;
 

@@ -7,7 +7,7 @@
 
 use crate::{
     Address, Arrival, DropReason, Policy, Tables, aggregate::LEVELS_MAX, charge::Outcome,
-    new_sources, node::Node, tables::FamilyTables,
+    node::Node, placement::FamilyPlacement, state, tables::FamilyTables,
 };
 
 /// Behind the source come its further limits.
@@ -23,7 +23,7 @@ const NODE: usize = LAYERS;
 pub fn charge<A, T>(source: &A, policy: Option<&Policy>, arrival: &Arrival, tables: &T) -> Outcome
 where
     A: Address,
-    T: Tables + FamilyTables<A>,
+    T: FamilyPlacement<A>,
 {
     let node_policy = tables
         .settings()
@@ -55,7 +55,7 @@ pub fn check_layer<A, T>(
 ) -> Outcome
 where
     A: Address,
-    T: Tables + FamilyTables<A>,
+    T: FamilyPlacement<A>,
 {
     let layer = Layer::new(layer, source, policy, tables);
     let outcome = tables.check(&layer.address, layer.policy, arrival);
@@ -73,10 +73,10 @@ pub fn charge_layer<A, T>(
 ) -> Outcome
 where
     A: Address,
-    T: Tables + FamilyTables<A>,
+    T: FamilyPlacement<A>,
 {
     let layer = Layer::new(layer, source, policy, tables);
-    let outcome = new_sources::charge(layer.address, layer.policy, arrival, tables);
+    let outcome = state::charge_within_budget(layer.address, layer.policy, arrival, tables);
     outcome.by(layer.reason).behind(layer.limits_before)
 }
 

@@ -24,13 +24,15 @@ use core::{num::NonZeroU32, time::Duration};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 #[cfg(doc)]
-use crate::node::SHARES_PART;
+use crate::{Address, node::SHARES_PART};
 use crate::{
-    Address, Arrival, DropReason, Instant, Policy, Tables,
+    Instant,
     algorithm::{FixedWindow, TICKS_MIN},
-    charge::{self, Outcome, Words},
+    charge::{
+        outcome::Outcome,
+        words::{Words, charge_word},
+    },
     node::{self, Share, draw_from, share_shift},
-    tables::FamilyTables,
 };
 
 /// The bits of the count in the word of a budget. They do not depend on the budget, so a word keeps its meaning when that is
@@ -42,17 +44,6 @@ pub const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
 
 /// The shortest window: 1,000 ticks of 2^16 ns.
 pub const PER_MIN: Duration = Duration::from_nanos(TICKS_MIN << (COUNT_BITS - 8));
-
-/// What becomes of packets of new sources when the budget is spent.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Beyond {
-    /// They pass, and no limit of a source counts them.
-    Pass,
-    /// They are dropped.
-    Drop,
-    /// They are charged to the crowd of their sources.
-    Aggregate,
-}
 
 /// Whose state is to be made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -136,63 +127,7 @@ impl<W: Words> node::Source for OfBudget<'_, W> {
 
     #[inline(always)]
     fn charge(&self, at: Instant, cost: u64) -> Outcome {
-        charge::charge_word(self.taken, 0, |word| self.window.step(word, at, cost))
-    }
-}
-
-/// Whether sources of `policy` that have no state need a budget.
-#[inline(always)]
-pub fn is_needed(policy: &Policy, tables: &impl Tables) -> bool {
-    tables.settings().has_new_sources() && !policy.is_of_prefixes()
-}
-
-/// Whether `address`, a source or a crowd that has no state, gets none, because the budget is spent. Else it takes one of it.
-#[inline(always)]
-pub fn is_beyond<A: Address>(
-    address: &A,
-    policy: &Policy,
-    at: Instant,
-    tables: &impl Tables,
-) -> bool {
-    if !is_needed(policy, tables) {
-        return false;
-    }
-    let is_crowd = tables.settings().beyond() == Beyond::Aggregate && address.is_crowd();
-    let newcomer = if is_crowd {
-        Newcomer::Crowd
-    } else {
-        Newcomer::Source
-    };
-    !tables.admits(newcomer, at)
-}
-
-/// The outcome of a packet whose source needed state, and got none.
-pub const BEYOND: Outcome = Outcome::refused(DropReason::NewSources, 0);
-
-/// Charges a packet of `source` to its policy, if it has one; where the source needs state and there is no budget for it, what is
-/// set for that comes of the packet.
-#[inline(always)]
-pub fn charge<A, T>(
-    mut source: A,
-    policy: Option<&Policy>,
-    arrival: &Arrival,
-    tables: &T,
-) -> Outcome
-where
-    A: Address,
-    T: Tables + FamilyTables<A>,
-{
-    let outcome = tables.charge(&source, policy, arrival);
-    if !outcome.is_beyond() {
-        return outcome;
-    }
-    match tables.settings().beyond() {
-        Beyond::Pass => Outcome::BEYOND_PASSED,
-        Beyond::Drop => outcome,
-        Beyond::Aggregate => {
-            source = source.crowd();
-            tables.charge(&source, policy, arrival).of_crowd()
-        }
+        charge_word(self.taken, 0, |word| self.window.step(word, at, cost))
     }
 }
 
@@ -204,7 +139,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Ipv4, Ipv6, absent::Absent};
+    use crate::{Address, Ipv4, Ipv6, absent::Absent};
 
     /// Of 100 newcomers at one queue of a machine with many CPUs none is refused, nor of 100,000.
     #[test]

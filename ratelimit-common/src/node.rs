@@ -21,14 +21,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use crate::{
     DropReason, Instant, Limit, Policy,
     arrival::Arrival,
-    charge::{Outcome, Words},
-    policy::LIMITS_MAX,
+    charge::{outcome::Outcome, words::Words},
+    limit::LIMITS_MAX,
 };
 
 /// All shares together are at most one part in so many of a limit.
 pub const SHARES_PART: u64 = 128;
 
-/// How often a share is tried to be drawn, each time by [`ATTEMPTS`](crate::charge::ATTEMPTS) compare-and-swaps: all CPUs
+/// How often a share is tried to be drawn, each time by [`ATTEMPTS`](crate::compare_and_swap::ATTEMPTS) compare-and-swaps: all CPUs
 /// may want one at the same time, when a window opens.
 pub const DRAWS_MAX: usize = 4;
 

@@ -1,19 +1,19 @@
 //! The sentence an operator can say: allow beats ban beats limit.
 
 use crate::{
-    Address, Arrival, ClassSet, Cursor, DropReason, Family, Flow, Instant, PassReason, Tables,
-    Verdict,
+    Address, Arrival, ClassSet, Cursor, DropReason, Family, Flow, Instant, PassReason, Verdict,
     charge::{Outcome, Refusal},
     flow::Content,
     layers,
     parse::{self, Payload, ipv4, ipv6},
+    placement::{FamilyPlacement, Placement},
     strikes::Strike,
     tables::FamilyTables,
 };
 
 /// Judges the packet in `frame`, a cursor at its front, which arrived at `now`, and counts it once under its verdict.
 #[inline(always)]
-pub fn decide(frame: Cursor<'_>, now: Instant, tables: &impl Tables) -> Verdict {
+pub fn decide(frame: Cursor<'_>, now: Instant, tables: &impl Placement) -> Verdict {
     let mut cursor = frame;
     let truncated = Verdict::Drop(DropReason::Truncated);
     let payload = parse::payload(&mut cursor, tables.link_layer());
@@ -59,7 +59,7 @@ fn family_of(payload: Result<Payload, DropReason>) -> Family {
 fn judge<A, T>(flow: &Flow<A>, frame: Cursor<'_>, now: Instant, tables: &T) -> Verdict
 where
     A: Address,
-    T: Tables + FamilyTables<A>,
+    T: Placement + FamilyPlacement<A>,
 {
     if flow.source.is_invalid_source() {
         return refuse(

@@ -5,142 +5,13 @@ use core::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    Instant,
-    algorithm::{Algorithm, FIXED_WINDOW, FixedWindow, Parameters, SLIDING_LOG},
-    arrival::Arrival,
+    Arrival, Instant, Limit,
+    algorithm::{Algorithm, FixedWindow},
     class::ClassSet,
-    compact::Region,
+    compact::region::Region,
+    limit::LIMITS_MAX,
     strikes::BanRule,
 };
-
-/// The most limits a policy may have.
-pub const LIMITS_MAX: usize = 8;
-
-/// What a limit counts.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
-pub enum Unit {
-    /// Each packet costs 1.
-    Packets = 0,
-    /// Each packet costs the bytes of its frame.
-    Bytes = 1,
-}
-
-/// One limit: an algorithm with its parameters, the unit that it counts, and the classes that it counts.
-#[derive(
-    Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
-)]
-#[repr(C)]
-pub struct Limit {
-    algorithm: u16,
-    unit: u16,
-    classes: ClassSet,
-    parameters: Parameters,
-    region: Region,
-}
-const _: () = assert!(size_of::<Limit>() == 40);
-
-impl Limit {
-    /// A limit of `unit` under `algorithm`, for packets of all classes.
-    #[must_use]
-    pub fn new(algorithm: impl Into<Algorithm>, unit: Unit) -> Self {
-        let (algorithm, parameters) = algorithm.into().into_parts();
-        Self {
-            algorithm,
-            unit: unit as u16,
-            classes: ClassSet::ALL,
-            parameters,
-            region: Region::default(),
-        }
-    }
-
-    /// The same with the state of its sources in `region`, where the store is `compact`.
-    #[must_use]
-    pub const fn in_region(self, region: Region) -> Self {
-        Self { region, ..self }
-    }
-
-    /// Where the state of its sources is, where the store is `compact`.
-    #[must_use]
-    #[inline(always)]
-    pub const fn region(&self) -> Region {
-        self.region
-    }
-
-    /// The same for packets of these classes alone.
-    #[must_use]
-    pub const fn for_classes(self, classes: ClassSet) -> Self {
-        Self { classes, ..self }
-    }
-
-    /// The classes of the packets that the limit counts.
-    #[must_use]
-    pub const fn classes(&self) -> ClassSet {
-        self.classes
-    }
-
-    /// The algorithm, with its parameters.
-    #[must_use]
-    #[inline(always)]
-    pub fn algorithm(&self) -> Algorithm {
-        Algorithm::from_parts(self.algorithm, self.parameters)
-    }
-
-    /// What the limit counts.
-    #[must_use]
-    pub const fn unit(&self) -> Unit {
-        if self.unit == Unit::Bytes as u16 {
-            Unit::Bytes
-        } else {
-            Unit::Packets
-        }
-    }
-
-    /// The most that can be in use. It is the first parameter of every algorithm.
-    #[must_use]
-    #[inline(always)]
-    pub const fn capacity(&self) -> u64 {
-        let [capacity, ..] = self.parameters;
-        capacity
-    }
-
-    /// The window of a fixed window, which is the default, and so the way to make short.
-    #[must_use]
-    #[inline(always)]
-    pub const fn as_fixed_window(&self) -> Option<FixedWindow> {
-        if self.algorithm == FIXED_WINDOW {
-            Some(zerocopy::transmute!(self.parameters))
-        } else {
-            None
-        }
-    }
-
-    /// Whether the state of the limit is not a word, but a log.
-    #[must_use]
-    #[inline(always)]
-    pub const fn is_log(&self) -> bool {
-        self.algorithm == SLIDING_LOG
-    }
-
-    /// What a packet costs; `None` for one that the limit does not count.
-    #[must_use]
-    #[inline(always)]
-    pub fn cost(&self, arrival: &Arrival) -> Option<u64> {
-        self.classes
-            .counts(arrival.classes)
-            .then(|| self.cost_of_counted(arrival))
-    }
-
-    /// What a packet costs that the limit counts.
-    #[must_use]
-    #[inline(always)]
-    pub fn cost_of_counted(&self, arrival: &Arrival) -> u64 {
-        match self.unit() {
-            Unit::Packets => 1,
-            Unit::Bytes => u64::from(arrival.bytes),
-        }
-    }
-}
 
 /// The limits of a policy. All that match a packet must have room; then all are charged, otherwise none.
 ///
@@ -195,7 +66,7 @@ impl Policy {
             .copy_from_slice(limits);
         policy.len = u16::try_from(limits.len()).ok()?;
         for limit in limits {
-            policy.classes = policy.classes.or(limit.classes);
+            policy.classes = policy.classes.or(limit.classes());
             if limit.is_log() {
                 policy.flags |= HAS_LOG;
             }
@@ -216,7 +87,7 @@ impl Policy {
     #[must_use]
     pub fn in_regions(mut self, regions: &[Region]) -> Self {
         for (limit, region) in self.limits.iter_mut().zip(regions) {
-            limit.region = *region;
+            *limit = limit.in_region(*region);
         }
         self
     }
@@ -252,7 +123,7 @@ impl Policy {
                 || algorithm.starting(now),
                 |before| algorithm.after(&before.algorithm(), now),
             );
-            (_, limit.parameters) = algorithm.into_parts();
+            *limit = limit.under(algorithm);
         }
         self
     }
@@ -263,7 +134,7 @@ impl Policy {
         for (index, limit) in self.limits.iter_mut().enumerate().take(self.len.into()) {
             if let Some(other) = other.limit(index) {
                 let algorithm = limit.algorithm().reading(&other.algorithm());
-                (_, limit.parameters) = algorithm.into_parts();
+                *limit = limit.under(algorithm);
             }
         }
         self
@@ -365,7 +236,7 @@ impl Policy {
     pub fn first_counting(&self, arrival: &Arrival) -> Option<(usize, &Limit)> {
         for index in 0..LIMITS_MAX {
             let limit = self.limit(index)?;
-            if limit.classes.counts(arrival.classes) {
+            if limit.classes().counts(arrival.classes) {
                 return Some((index, limit));
             }
         }
@@ -433,7 +304,10 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::algorithm::{SlidingLog, SlidingWindow, TokenBucket};
+    use crate::{
+        Unit,
+        algorithm::{SlidingLog, SlidingWindow, TokenBucket},
+    };
 
     #[test]
     fn the_capacity_is_the_first_parameter_of_every_algorithm() {

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{generation::Generation, layout::POLICIES_MAX, new_sources::Beyond};
+use crate::{generation::Generation, layout::POLICIES_MAX};
 
 /// One word, so that a change of several settings is seen whole or not at all: flags, the index of the policy for sources that
 /// no list entry gives another one, that of the node's policy, and the generation of the other tables that is in force.
@@ -11,6 +11,17 @@ use crate::{generation::Generation, layout::POLICIES_MAX, new_sources::Beyond};
 )]
 #[repr(transparent)]
 pub struct Settings(u64);
+
+/// What becomes of packets of new sources when the budget is spent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Beyond {
+    /// They pass, and no limit of a source counts them.
+    Pass,
+    /// They are dropped.
+    Drop,
+    /// They are charged to the crowd of their sources.
+    Aggregate,
+}
 
 const DEFAULT_POLICY_SHIFT: u32 = 32;
 const NODE_POLICY_SHIFT: u32 = 48;

@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Address, policy::LIMITS_MAX};
+use crate::{Address, limit::LIMITS_MAX};
 
 /// The key of a source's state: its address, cut to the configured prefix, in the scope of one policy.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -23,11 +23,15 @@ impl<A: Address> SourceKey<A> {
     }
 
     /// The masked address.
+    #[must_use]
+    #[inline(always)]
     pub const fn address(&self) -> A {
         self.address
     }
 
     /// The masked address, where it lies.
+    #[must_use]
+    #[inline(always)]
     pub const fn as_address(&self) -> &A {
         &self.address
     }

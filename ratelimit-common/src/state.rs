@@ -1,66 +1,218 @@
-//! The state of a source, or of a prefix around it, under one policy: found or made, and charged.
+//! The limits of a source, or of a prefix around it: cached denial, known state, budget for new sources, limits, dry run.
+//!
+//! This order is the same in each [`Store`]. What is refused is charged to none, and is refused again if it is tried again.
 
 use crate::{
-    Address, Arrival, DropReason, Policy, SourceKey, Tables,
-    charge::{self, Outcome},
-    new_sources,
-    tables::{FamilyTables, InsertError},
+    Address, Arrival, DropReason, Limit, Policy,
+    algorithm::FixedWindow,
+    charge::{self, outcome::Outcome, words::Words},
+    new_sources::Newcomer,
+    placement::FamilyPlacement,
+    refused::may_refuse,
+    settings::Beyond,
+    store::{InsertError, SourceWords, Store},
 };
+
+/// Charges a packet of `source` that meets no wider limits. A source that is known to be refused, or has state, takes a short way: where
+/// the policy is one fixed window, without a call, else with one.
+#[inline(always)]
+pub fn charge_source<A: Address, S: Store<A>>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    store: &S,
+    placed: &impl FamilyPlacement<A>,
+) -> Outcome {
+    let Some(counting) = policy.filter(|policy| policy.counts(arrival)) else {
+        return Outcome::UNCOUNTED;
+    };
+    let known = if let Some((window, limit)) = counting.only_fixed_window() {
+        charge_known_window(source, (window, limit), counting, arrival, store)
+    } else if counting.has_log() {
+        None
+    } else {
+        charge_known_words(source, counting, arrival, store)
+    };
+    match known {
+        Some(outcome) => outcome.observed_if(counting.observe()),
+        None if arrival.settings.has_new_sources() => {
+            placed.charge_within_budget(source, policy, arrival)
+        }
+        None => placed.charge(source, policy, arrival),
+    }
+}
+
+/// Charges a source that has state, or that a cached denial refuses, to the only limit of a policy, a fixed window.
+#[inline(always)]
+fn charge_known_window<A: Address, S: Store<A>>(
+    source: &A,
+    (window, limit): (FixedWindow, &Limit),
+    policy: &Policy,
+    arrival: &Arrival,
+    store: &S,
+) -> Option<Outcome> {
+    let cost = limit.cost_of_counted(arrival);
+    if let Some(denial) = denial(source, policy, arrival, store)
+        && window.step(denial.load(0), arrival.at, cost).is_err()
+    {
+        return Some(Outcome::LIMITED);
+    }
+    let key = store.key(source, policy.scope());
+    let words = store.words(&key)?;
+    if arrival.settings.has_new_sources() && !words.has_own(0, limit) {
+        return None;
+    }
+    let outcome = words.charge_fixed_window(window, limit, arrival.at, cost);
+    if outcome.is_limited() {
+        store.keep_denial(&key, &words);
+    }
+    Some(outcome)
+}
+
+/// The same for a policy without logs.
+#[inline(always)]
+fn charge_known_words<A: Address, S: Store<A>>(
+    source: &A,
+    policy: &Policy,
+    arrival: &Arrival,
+    store: &S,
+) -> Option<Outcome> {
+    if let Some(limit) = policy.only_limit()
+        && let Some(denial) = denial(source, policy, arrival, store)
+        && denial.load(0) != 0
+    {
+        let cost = limit.cost_of_counted(arrival);
+        if denial.check(limit, 0, arrival.at, cost).is_limited() {
+            return Some(Outcome::LIMITED);
+        }
+    }
+    let key = store.key(source, policy.scope());
+    let words = store.words(&key)?;
+    if arrival.settings.has_new_sources() && !words.is_own(policy, arrival) {
+        return None;
+    }
+    let outcome = words.charge_words(policy, arrival);
+    if outcome.is_limited() && policy.only_limit().is_some() {
+        store.keep_denial(&key, &words);
+    }
+    Some(outcome)
+}
+
+/// The word by which the only limit of a policy refused a source before, where it may be asked.
+#[inline(always)]
+fn denial<'a, A: Address, S: Store<A>>(
+    source: &A,
+    policy: &Policy,
+    arrival: &Arrival,
+    store: &'a S,
+) -> Option<S::Denial<'a>> {
+    if may_refuse(arrival.at) {
+        store.denial(source, policy.scope(), arrival.at)
+    } else {
+        None
+    }
+}
+
+/// Charges a packet of `source` to its policy, if it has one; where the source needs state and there is no budget for it, what is
+/// set for that comes of the packet.
+#[inline(always)]
+pub fn charge_within_budget<A: Address>(
+    mut source: A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    placed: &impl FamilyPlacement<A>,
+) -> Outcome {
+    let outcome = placed.charge(&source, policy, arrival);
+    if !outcome.is_beyond() {
+        return outcome;
+    }
+    match arrival.settings.beyond() {
+        Beyond::Pass => Outcome::BEYOND_PASSED,
+        Beyond::Drop => outcome,
+        Beyond::Aggregate => {
+            source = source.crowd();
+            placed.charge(&source, policy, arrival).of_crowd()
+        }
+    }
+}
 
 /// Whether all limits of `policy` that count a packet of `address` have room. It is not charged, and no state is made.
 #[inline(always)]
-pub fn check<A, T>(address: &A, policy: Option<&Policy>, arrival: &Arrival, tables: &T) -> Outcome
-where
-    A: Address,
-    T: Tables + FamilyTables<A>,
-{
+pub fn check<A: Address>(
+    address: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    store: &impl Store<A>,
+) -> Outcome {
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
-    let outcome = match tables.words(&SourceKey::new(*address, policy.scope())) {
-        Some(words) => charge::check(policy, &words, arrival),
+    let has_budget = has_budget(policy, arrival);
+    let outcome = match store.words(&store.key(address, policy.scope())) {
+        Some(words) if !has_budget || words.is_own(policy, arrival) => {
+            charge::check(policy, &words, arrival)
+        }
         // The budget comes before the limits, and is not asked for until the packet is charged.
-        None if new_sources::is_needed(policy, tables) => Outcome::PASSED,
-        None => charge::fits(policy, arrival),
+        _ if has_budget => Outcome::PASSED,
+        _ => charge::fits(policy, arrival),
     };
     outcome.observed_if(policy.observe())
 }
 
 /// Charges a packet of `address` to the limits of `policy` that count it, making its state at its first packet, or says
-/// which limit refuses it. What was refused is charged to none, and is refused again if it is tried again.
+/// which limit refuses it.
 #[inline(always)]
-pub fn charge<A, T>(address: &A, policy: Option<&Policy>, arrival: &Arrival, tables: &T) -> Outcome
-where
-    A: Address,
-    T: Tables + FamilyTables<A>,
-{
+pub fn charge<A: Address>(
+    address: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+    store: &impl Store<A>,
+) -> Outcome {
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
-    let outcome = charge_all(address, policy, arrival, tables);
-    outcome.observed_if(policy.observe())
+    charge_all(address, policy, arrival, store).observed_if(policy.observe())
 }
 
 #[inline(always)]
-fn charge_all<A, T>(address: &A, policy: &Policy, arrival: &Arrival, tables: &T) -> Outcome
-where
-    A: Address,
-    T: Tables + FamilyTables<A>,
-{
-    let key = SourceKey::new(*address, policy.scope());
-    let mut words = tables.words(&key);
-    if words.is_none() {
-        if new_sources::is_beyond(address, policy, arrival.at, tables) {
-            return new_sources::BEYOND;
+fn charge_all<A: Address>(
+    address: &A,
+    policy: &Policy,
+    arrival: &Arrival,
+    store: &impl Store<A>,
+) -> Outcome {
+    let key = store.key(address, policy.scope());
+    let has_budget = has_budget(policy, arrival);
+    let words = match store.words(&key) {
+        Some(words) if !has_budget || words.is_own(policy, arrival) => Some(words),
+        _ if has_budget && !store.admits(newcomer(address, arrival), arrival) => {
+            return Outcome::BEYOND;
         }
+        Some(words) => Some(words),
         // Where another CPU makes the state at the same time, this packet finds that one.
-        words = match tables.insert(&key) {
-            Ok(()) | Err(InsertError::Exists) => tables.words(&key),
+        None => match store.insert(&key) {
+            Ok(()) | Err(InsertError::Exists) => store.words(&key),
             Err(InsertError::Full) => None,
-        };
-    }
+        },
+    };
     match words {
         Some(words) => charge::charge(policy, &words, arrival),
         None => Outcome::refused(DropReason::NoState, 0),
+    }
+}
+
+/// Whether sources of `policy` that have no state need a budget.
+#[inline(always)]
+const fn has_budget(policy: &Policy, arrival: &Arrival) -> bool {
+    arrival.settings.has_new_sources() && !policy.is_of_prefixes()
+}
+
+/// Whose state is to be made: that of `address`, a source or a crowd.
+#[inline(always)]
+fn newcomer<A: Address>(address: &A, arrival: &Arrival) -> Newcomer {
+    if arrival.settings.beyond() == Beyond::Aggregate && address.is_crowd() {
+        Newcomer::Crowd
+    } else {
+        Newcomer::Source
     }
 }

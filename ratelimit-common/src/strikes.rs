@@ -9,11 +9,9 @@ use core::{num::NonZeroU32, time::Duration};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::{
-    Address, Cursor, Detected, Instant, Policy, Standing, Tables,
+    Cursor, Instant,
     algorithm::{FixedWindow, TICKS_MIN},
-    charge::Words,
-    detected::Detection,
-    tables::FamilyTables,
+    charge::words::Words,
 };
 
 /// The bits of the count in a word of strikes. They do not depend on the rule, so a word keeps its meaning when the rule
@@ -134,52 +132,6 @@ pub struct Strike<'a> {
     pub limit: u8,
     /// Whether it may lead to a ban: it was over a limit that is no dry run.
     pub may_ban: bool,
-}
-
-/// Counts a strike of `source`, whose policy is `policy`, where it may lead to a ban, and answers whether it is the one that bans.
-#[inline(always)]
-pub fn count<A: Address>(
-    source: &A,
-    policy: Option<&Policy>,
-    strike: &Strike<'_>,
-    tables: &impl FamilyTables<A>,
-) -> bool {
-    rule(policy, strike).is_some_and(|rule| tables.count_strike(source, rule, strike.at))
-}
-
-/// The rule by which a strike may lead to a ban.
-#[must_use]
-#[inline(always)]
-pub fn rule<'a>(policy: Option<&'a Policy>, strike: &Strike<'_>) -> Option<&'a BanRule> {
-    policy.and_then(Policy::ban).filter(|_| strike.may_ban)
-}
-
-/// Bans `source` by the rule of `policy`: from the next packet on, unless the source may be forged, or there are too many
-/// bans. Then it stays limited.
-#[inline(always)]
-pub fn detect<A, T>(source: &A, policy: Option<&Policy>, strike: &Strike<'_>, tables: &T)
-where
-    A: Address,
-    T: Tables + FamilyTables<A>,
-{
-    let Some((policy, rule)) = policy.and_then(|policy| Some((policy, policy.ban()?))) else {
-        return;
-    };
-    let standing = if FamilyTables::<A>::is_connected(tables, strike) {
-        Standing::Verified
-    } else {
-        Standing::Unverified
-    };
-    let detection = if standing == Standing::Unverified && !rule.bans_unverified() {
-        Detection::Unverified
-    } else if !tables.may_detect(standing, strike.at) {
-        Detection::TooMany
-    } else if tables.ban(source, Detected::new(policy, rule, strike)) {
-        Detection::Banned
-    } else {
-        Detection::NoRoom
-    };
-    tables.count_detection(detection);
 }
 
 #[cfg(test)]

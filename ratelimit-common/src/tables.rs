@@ -1,33 +1,17 @@
-//! What the pipeline needs from the world: the lists, the policies, the classes, the state of the limits, the counters.
+//! What the pipeline needs from the world: the lists, the policies, the classes, the counters. The state of sources is in the
+//! [`Store`](crate::store::Store).
 
 use crate::{
-    Address, Arrival, BanRule, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings,
-    Standing, Verdict,
+    Address, BanRule, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings, Standing, Verdict,
     aggregate::Aggregates,
-    charge::{Outcome, Refusal, Words},
-    class::{self, ClassSet},
+    charge::outcome::Refusal,
+    class::ClassSet,
     detected::Detection,
-    layers,
     list::Listed,
-    new_sources::{self, Newcomer},
     node::Node,
-    parse::{
-        LinkLayer, ipv6,
-        transport::{Kind, UpperLayer},
-    },
-    source::SourceKey,
-    state,
-    strikes::{self, Strike},
+    parse::{LinkLayer, transport::Kind},
+    strikes::Strike,
 };
-
-/// Why the state of a new source was not stored.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum InsertError {
-    /// Another CPU stored it first.
-    Exists,
-    /// There is no room, for the moment.
-    Full,
-}
 
 /// The tables of the datapath. The kernel has them in BPF maps, tests and `rlctl simulate` in memory.
 pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
@@ -60,26 +44,8 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
     /// The classes that a packet to this port, or to [`NO_PORT`](crate::class::NO_PORT), may belong to.
     fn classes_to(&self, port: u32) -> ClassSet;
 
-    /// [`ipv6::walk`], wherever its code is kept.
-    #[inline(always)]
-    fn walk(&self, cursor: Cursor<'_>, first: u8) -> ipv6::Walk {
-        ipv6::walk(cursor, first)
-    }
-
-    /// [`class::classify`], wherever its code is kept.
-    #[inline(always)]
-    fn classify(&self, frame: Cursor<'_>, upper: UpperLayer) -> ClassSet
-    where
-        Self: Sized,
-    {
-        class::classify(frame, upper, self)
-    }
-
     /// The state of the node's limits.
     fn node(&self) -> Self::Node<'_>;
-
-    /// Takes one of the budget for state; `false` when it is spent. See [`new_sources`].
-    fn admits(&self, newcomer: Newcomer, now: Instant) -> bool;
 
     /// Takes one of this CPU's budget for neighbour discovery; `false` when it is spent. See [`neighbour_discovery`](crate::neighbour_discovery).
     fn admits_neighbour_discovery(&self, now: Instant) -> bool;
@@ -97,11 +63,6 @@ pub trait Tables: FamilyTables<Ipv4> + FamilyTables<Ipv6> {
 
 /// The tables of one address family.
 pub trait FamilyTables<A: Address> {
-    /// The state of one source.
-    type Words<'a>: Words
-    where
-        Self: 'a;
-
     /// The bits of an address that make it a source.
     fn source_mask(&self) -> A;
 
@@ -110,73 +71,6 @@ pub trait FamilyTables<A: Address> {
 
     /// What the list entry of the longest prefix that matches `address` says at `now`.
     fn listed(&self, address: A, now: Instant) -> Listed;
-
-    /// The state of a source that was seen before.
-    fn words(&self, key: &SourceKey<A>) -> Option<Self::Words<'_>>;
-
-    /// Makes the state of a source that was not seen before: nothing is used.
-    ///
-    /// # Errors
-    ///
-    /// See [`InsertError`].
-    fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError>;
-
-    /// [`state::check`], wherever its code is kept.
-    #[inline(always)]
-    fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
-    where
-        Self: Tables + Sized,
-    {
-        state::check(address, policy, arrival, self)
-    }
-
-    /// [`state::charge`], wherever its code is kept.
-    #[inline(always)]
-    fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
-    where
-        Self: Tables + Sized,
-    {
-        state::charge(address, policy, arrival, self)
-    }
-
-    /// [`new_sources::charge`], for a packet that meets no wider limits, wherever its code is kept.
-    #[inline(always)]
-    fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome
-    where
-        Self: Tables + Sized,
-    {
-        new_sources::charge(*source, policy, arrival, self)
-    }
-
-    /// [`layers::check_layer`], wherever its code is kept.
-    #[inline(always)]
-    fn check_layer(
-        &self,
-        layer: usize,
-        source: &A,
-        policy: Option<&Policy>,
-        arrival: &Arrival,
-    ) -> Outcome
-    where
-        Self: Tables + Sized,
-    {
-        layers::check_layer(layer, source, policy, arrival, self)
-    }
-
-    /// [`layers::charge_layer`], wherever its code is kept.
-    #[inline(always)]
-    fn charge_layer(
-        &self,
-        layer: usize,
-        source: &A,
-        policy: Option<&Policy>,
-        arrival: &Arrival,
-    ) -> Outcome
-    where
-        Self: Tables + Sized,
-    {
-        layers::charge_layer(layer, source, policy, arrival, self)
-    }
 
     /// The ban that a policy made of `source`, if it did; it may have ended.
     fn detected(&self, source: &A) -> Option<Detected>;
@@ -192,24 +86,6 @@ pub trait FamilyTables<A: Address> {
 
     /// Bans a source; `false` when there is no room.
     fn ban(&self, source: &A, ban: Detected) -> bool;
-
-    /// [`strikes::count`], wherever its code is kept.
-    #[inline(always)]
-    fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool
-    where
-        Self: Sized,
-    {
-        strikes::count(source, policy, strike, self)
-    }
-
-    /// [`strikes::detect`], wherever its code is kept.
-    #[inline(always)]
-    fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>)
-    where
-        Self: Tables + Sized,
-    {
-        strikes::detect(source, policy, strike, self);
-    }
 
     /// Shows a packet of `source` that is dropped, or would be, to whoever looks at a sample of them.
     fn sample(&self, source: A, refusal: Refusal);

@@ -2,7 +2,7 @@
 
 use ratelimit_common::{
     ClassSet,
-    class::{CLASSES_MAX, KINDS, PORTS},
+    class::{CLASSES_MAX, PORTS},
     parse::transport::Kind,
 };
 
@@ -44,7 +44,7 @@ impl Default for ClassTables {
     /// Arrays that name no class.
     fn default() -> Self {
         Self {
-            by_kind: vec![ClassSet::NONE; KINDS as usize],
+            by_kind: vec![ClassSet::NONE; Kind::COUNT as usize],
             from_port: vec![ClassSet::NONE; PORTS as usize],
             to_port: vec![ClassSet::NONE; PORTS as usize],
         }
@@ -154,7 +154,7 @@ impl ClassTables {
         is_from: impl Fn(u32) -> bool,
         is_to: impl Fn(u32) -> bool,
     ) {
-        let kinds = (0..KINDS).map(|index| Kind::from_index(index).is_some_and(&is_kind));
+        let kinds = (0..Kind::COUNT).map(|index| Kind::from_index(index).is_some_and(&is_kind));
         set(&mut self.by_kind, class, kinds);
         set(&mut self.from_port, class, (0..PORTS).map(is_from));
         set(&mut self.to_port, class, (0..PORTS).map(is_to));

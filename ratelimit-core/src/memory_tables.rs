@@ -11,8 +11,8 @@ mod recent;
 use std::{cell::Cell, net::IpAddr, sync::atomic::AtomicU64};
 
 use ratelimit_common::{
-    Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6,
-    ListEntry, Policy, Settings, SourceKey, Standing, Tables, Verdict,
+    Address, Arrival, BanBudgets, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant,
+    Ipv4, Ipv6, ListEntry, Policy, Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
     ban_budget::SLOTS,
     charge::{Outcome, Refusal},
@@ -22,17 +22,17 @@ use ratelimit_common::{
     layout::{COUNTERS, Counter, INTERFACES_MAX, counter_index},
     list::Listed,
     neighbour_discovery,
-    new_sources::{self, Budget, BudgetShares, Newcomer, Taken},
+    new_sources::{Budget, BudgetShares, Newcomer, Taken},
     node::{Node as _, Share},
     parse::{LinkLayer, transport::Kind},
-    state,
+    store::{InsertError, Store},
     strikes::Strike,
-    tables::{FamilyTables, InsertError},
+    tables::FamilyTables,
 };
 
 pub use compact::MemoryCompact;
-use family::MemoryWord;
-pub use family::{MemoryFamily, MemoryRing, MemoryWords};
+use family::{MemoryDenial, MemoryWord};
+pub use family::{MemoryFamily, MemoryRing, MemoryWords, REFUSED_SETS};
 pub use node::MemoryNode;
 
 use crate::{
@@ -301,16 +301,6 @@ impl Tables for At<'_> {
         &self.tables.node
     }
 
-    fn admits(&self, newcomer: Newcomer, now: Instant) -> bool {
-        let taken = MemoryWord(&self.tables.taken[newcomer as usize]);
-        if !(&self.tables.node).keeps_shares() {
-            return self.tables.new_sources.take_one(&taken, now);
-        }
-        let share = &self.tables.budget_shares[newcomer as usize];
-        let next = self.tables.new_sources.take(&taken, share.get(), now);
-        next.map(|next| share.set(next)).is_some()
-    }
-
     fn admits_neighbour_discovery(&self, now: Instant) -> bool {
         let word = &self.tables.discovered;
         let next = neighbour_discovery::step(word.get(), now);
@@ -339,11 +329,6 @@ impl Tables for At<'_> {
 }
 
 impl<A: InMemory> FamilyTables<A> for At<'_> {
-    type Words<'a>
-        = MemoryWords<'a>
-    where
-        Self: 'a;
-
     fn source_mask(&self) -> A {
         A::family(self.tables).source_mask()
     }
@@ -355,45 +340,6 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
     fn listed(&self, address: A, now: Instant) -> Listed {
         let entry = A::family(self.tables).list_entry(address);
         entry.map(|entry| entry.at(now)).unwrap_or_default()
-    }
-
-    fn words(&self, key: &SourceKey<A>) -> Option<MemoryWords<'_>> {
-        A::family(self.tables).words(key)
-    }
-
-    fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
-        A::family(self.tables).insert(key)
-    }
-
-    fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        let is_needed = |policy| new_sources::is_needed(policy, self);
-        let is_new = |policy| !A::family(self.tables).is_known(*address, policy, arrival);
-        // Where the store is `compact`, every source has words: those that it would take over.
-        if policy
-            .is_some_and(|policy| is_needed(policy) && policy.counts(arrival) && is_new(policy))
-        {
-            return Outcome::PASSED;
-        }
-        let outcome = state::check(address, policy, arrival, self);
-        let scope = &self.tables.refused_scope;
-        // The refusal that counts: the first by limits in force, else the first by a dry run.
-        if outcome.is_enforced() || (outcome.is_refused() && scope.get().is_none()) {
-            scope.set(policy.map(Policy::scope));
-        }
-        outcome
-    }
-
-    fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        let family = A::family(self.tables);
-        if let Some(policy) = policy.filter(|policy| policy.counts(arrival))
-            && family.compact().is_some()
-            && new_sources::is_needed(policy, self)
-            && !family.is_known(*address, policy, arrival)
-            && new_sources::is_beyond(address, policy, arrival.at, self)
-        {
-            return new_sources::BEYOND.observed_if(policy.observe());
-        }
-        state::charge(address, policy, arrival, self)
     }
 
     fn detected(&self, source: &A) -> Option<Detected> {
@@ -424,12 +370,74 @@ impl<A: InMemory> FamilyTables<A> for At<'_> {
     }
 }
 
+impl InPlace for At<'_> {
+    /// Notes the refusal that counts: the first by limits in force, else the first by a dry run.
+    fn note(&self, policy: Option<&Policy>, outcome: Outcome) {
+        let scope = &self.tables.refused_scope;
+        if outcome.is_enforced() || (outcome.is_refused() && scope.get().is_none()) {
+            scope.set(policy.map(Policy::scope));
+        }
+    }
+}
+
+impl<A: InMemory> Store<A> for At<'_> {
+    type Key<'a>
+        = SourceKey<A>
+    where
+        Self: 'a;
+    type Words<'a>
+        = MemoryWords<'a>
+    where
+        Self: 'a;
+    type Denial<'a>
+        = MemoryDenial
+    where
+        Self: 'a;
+
+    fn key(&self, source: &A, scope: u32) -> SourceKey<A> {
+        SourceKey::new(*source, scope)
+    }
+
+    fn words<'a>(&'a self, key: &'a SourceKey<A>) -> Option<MemoryWords<'a>> {
+        A::family(self.tables).words(key)
+    }
+
+    fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
+        A::family(self.tables).insert(key)
+    }
+
+    fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
+        let taken = MemoryWord(&self.tables.taken[newcomer as usize]);
+        if !(&self.tables.node).keeps_shares() {
+            return self.tables.new_sources.take_one(&taken, arrival.at);
+        }
+        let share = &self.tables.budget_shares[newcomer as usize];
+        let next = self
+            .tables
+            .new_sources
+            .take(&taken, share.get(), arrival.at);
+        next.map(|next| share.set(next)).is_some()
+    }
+
+    fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<MemoryDenial> {
+        let is_cached = (&self.tables.node).keeps_shares();
+        let family = is_cached.then(|| A::family(self.tables))?;
+        family.denial(source, scope, at)
+    }
+
+    fn keep_denial(&self, key: &SourceKey<A>, words: &MemoryWords<'_>) {
+        if (&self.tables.node).keeps_shares() {
+            A::family(self.tables).keep_denial(key, words);
+        }
+    }
+}
+
 fn at(classes: &[ClassSet], index: u32) -> ClassSet {
     classes.get(index as usize).copied().unwrap_or_default()
 }
 
 /// The address families, each with its part of the tables.
-trait InMemory: Address + IpAddress + std::hash::Hash {
+trait InMemory: Address + IpAddress + std::hash::Hash + Default {
     fn family(tables: &MemoryTables) -> &MemoryFamily<Self>;
 }
 
@@ -442,5 +450,51 @@ impl InMemory for Ipv4 {
 impl InMemory for Ipv6 {
     fn family(tables: &MemoryTables) -> &MemoryFamily<Self> {
         &tables.ipv6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratelimit_common::{DropReason, Limit, PassReason, Unit, algorithm::FixedWindow};
+
+    use super::*;
+
+    /// A time at which cached denials may refuse.
+    const NOW: u64 = (1 << 40) + (1 << 12);
+    const LIMITED: Verdict = Verdict::Drop(DropReason::Limited);
+    const CONFORMING: Verdict = Verdict::Pass(PassReason::Conforming);
+
+    #[test]
+    fn a_source_that_lost_its_state_is_refused_by_its_cached_denial_as_in_the_kernel() {
+        let asked = NOW + (7 << 12);
+        assert_eq!(after_eviction(tables(), NOW), LIMITED);
+        assert_eq!(after_eviction(tables(), asked), CONFORMING);
+        assert_eq!(after_eviction(tables().interruptible(), NOW), CONFORMING);
+    }
+
+    /// What becomes of a packet of a source that was refused, and then lost its state to another.
+    fn after_eviction(tables: MemoryTables, at: u64) -> Verdict {
+        let judge = |host, at| tables.judge(Cursor::new(&frame(host)), Instant::from_nanos(at));
+        let verdicts = [1, 1, 2].map(|host| judge(host, NOW));
+        assert_eq!(verdicts, [CONFORMING, LIMITED, CONFORMING]);
+        assert_eq!(tables.evicted(), 1);
+        judge(1, at)
+    }
+
+    /// Room for the state of one source, which may send one packet a second.
+    fn tables() -> MemoryTables {
+        let window = FixedWindow::new(1, Duration::from_secs(1)).unwrap();
+        let policy = Policy::new(&[Limit::new(window, Unit::Packets)], 0, false).unwrap();
+        let masks = (Ipv4::new([0xff; 4]), Ipv6::new([0xff; 16]));
+        MemoryTables::new(Settings::new(0, false), vec![policy], masks).lru(1)
+    }
+
+    fn frame(host: u8) -> [u8; 34] {
+        let mut frame = [0; 34];
+        frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        frame[26..30].copy_from_slice(&[192, 0, 2, host]);
+        frame
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, num::NonZeroU32, time::Duration};
 
-use ratelimit_common::new_sources::{Beyond, Budget};
+use ratelimit_common::{new_sources::Budget, settings::Beyond};
 
 use crate::quantity;
 

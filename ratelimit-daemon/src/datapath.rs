@@ -47,7 +47,7 @@ use ratelimit_core::{
     log_size::LogSize,
     prefix::Prefix,
 };
-pub use refused_map::{refusals_in, words_of_set};
+pub use refused_map::{refusals_in, refused_in, words_of_set};
 pub use source_tables::{SETS_AT_ONCE, SourceTables};
 
 use crate::{

@@ -3,13 +3,14 @@
 use core::marker::PhantomData;
 
 use ratelimit_common::{
-    Arrival, DropReason, Instant, Limit, Policy, SourceKey, Tables,
+    Arrival, DropReason, Instant, Limit, Policy, SourceKey,
     algorithm::FixedWindow,
     charge::{self, Outcome, Places, Words},
     compact::{self, Mix, Place, SLOTS, Set, Slots, Table},
-    layout::store,
-    new_sources,
+    layout,
+    new_sources::Newcomer,
     source::LogKey,
+    store::{self, InsertError, SourceWords, Store},
 };
 
 use crate::{
@@ -18,12 +19,12 @@ use crate::{
     state::{MapLog, MapRing, MapWord, charge_fixed_window},
     steps::MapSteps,
     subprograms,
-    tables::{FamilyCode, KernelTables, count_inserted},
+    tables::{FamilyCode, count_inserted},
 };
 
-/// One of [`store`]'s constants. The verifier knows its value, and removes the code of the other.
+/// One of [`layout::store`]'s constants. The verifier knows its value, and removes the code of the other.
 #[unsafe(no_mangle)]
-static STORE: Constant<u32> = Constant::new(store::LRU);
+static STORE: Constant<u32> = Constant::new(layout::store::LRU);
 
 /// The seeds of the tags.
 #[unsafe(no_mangle)]
@@ -34,7 +35,7 @@ static COMPACT_SEED_1: Constant<u64> = Constant::new(0);
 /// Whether this is where the state of sources is.
 #[inline(always)]
 pub fn is_used() -> bool {
-    STORE.get() == store::COMPACT
+    STORE.get() == layout::store::COMPACT
 }
 
 /// A set in an element of a table.
@@ -118,83 +119,40 @@ impl<A: FamilyCode> Table for MapTable<A> {
     }
 }
 
-/// Charges a packet that meets no wider limits.
-#[inline(always)]
-pub fn charge_source<A: FamilyCode>(
-    source: &A,
-    policy: Option<&Policy>,
-    arrival: &Arrival,
-    tables: &KernelTables,
-) -> Outcome {
-    let has_budget = tables.settings().has_new_sources();
-    let Some(policy) = policy else {
-        return Outcome::UNCOUNTED;
-    };
-    if let Some((window, limit)) = policy.only_fixed_window()
-        && let Some(cost) = limit.cost(arrival)
-    {
-        let words = CompactWords::new(source, policy.scope());
-        if !has_budget || words.has_slot(limit) {
-            return words
-                .charge_fixed_window(window, limit, arrival.at, cost)
-                .observed_if(policy.observe());
-        }
-    } else if !policy.has_log() && (!has_budget || source.is_known_compact(policy, arrival)) {
-        return source.charge_compact_words(Some(policy), arrival);
-    }
-    if has_budget {
-        source.charge_new(Some(policy), arrival)
-    } else {
-        source.charge(Some(policy), arrival)
-    }
-}
-
-/// Whether a source that has no state cannot get any, because the budget for new sources is spent.
-#[inline(always)]
-fn is_beyond<A: FamilyCode>(address: &A, policy: &Policy, arrival: &Arrival) -> bool {
-    let tables = KernelTables::of(arrival);
-    new_sources::is_needed(policy, &tables)
-        && !address.is_known_compact(policy, arrival)
-        && new_sources::is_beyond(address, policy, arrival.at, &tables)
-}
-
-/// Whether a source has state for the first limit of a policy that counts the packet.
+/// Whether the state of a source is its own.
 #[inline(always)]
 pub fn is_known<A: FamilyCode>(address: &A, policy: &Policy, arrival: &Arrival) -> bool {
-    let Some((index, limit)) = policy.first_counting(arrival) else {
-        return true;
-    };
-    if limit.is_log() {
-        let key = SourceKey::new(*address, policy.scope());
-        let log = LogKey::new(&key).of_limit(index as u32);
-        return MapLog(&log).ring(0).is_some();
-    }
-    CompactWords::new(address, policy.scope()).has_slot(limit)
+    store::is_own(&CompactWords::new(address, policy.scope()), policy, arrival)
 }
 
-/// Charges a packet of `address` to the limits of a policy without logs.
+/// Charges a packet of the source with this tag to the limits of a policy without logs, one of which counts it.
 #[inline(always)]
-pub fn charge_words<A: FamilyCode>(
-    address: &A,
-    policy: Option<&Policy>,
-    arrival: &Arrival,
-) -> Outcome {
-    let Some(policy) = policy else {
-        return Outcome::UNCOUNTED;
-    };
-    let words = CompactWords::new(address, policy.scope());
-    if let Some(outcome) = charge::charge_two(policy, &words, arrival) {
-        return outcome.observed_if(policy.observe());
-    }
-    if !policy.counts(arrival) {
-        return Outcome::UNCOUNTED;
+pub fn charge_words<A: FamilyCode>(tag: u64, policy: &Policy, arrival: &Arrival) -> Outcome {
+    let table = MapTable(PhantomData::<A>);
+    if let Some(outcome) = charge::charge_two(policy, &OwnSlots { table: &table, tag }, arrival) {
+        return outcome;
     }
     let Some(mut steps) = MapSteps::of_this_cpu() else {
         return Outcome::refused(DropReason::Contended, 0);
     };
-    let table = MapTable(PhantomData::<A>);
-    compact::charge_all(policy, &table, words.tag, &mut steps, arrival)
-        .observed_if(policy.observe())
+    compact::charge_all(policy, &table, tag, &mut steps, arrival)
+}
+
+/// The slots that the source with a tag has.
+struct OwnSlots<'a, A> {
+    table: &'a MapTable<A>,
+    tag: u64,
+}
+
+impl<A: FamilyCode> Places for OwnSlots<'_, A> {
+    type Place = MapWord;
+
+    #[inline(always)]
+    fn find(&self, _: usize, limit: &Limit) -> Option<MapWord> {
+        let set = self.table.set(limit, self.tag)?;
+        let slot = compact::find_at_once(&set, self.tag);
+        (slot < SLOTS).then(|| MapWord(set.word_at(slot)))
+    }
 }
 
 #[inline(always)]
@@ -203,7 +161,7 @@ fn tag<A: FamilyCode>(address: &A) -> u64 {
 }
 
 /// The state of one source: a slot in a set of each limit.
-pub struct CompactWords<'a, A: FamilyCode> {
+pub struct CompactWords<'a, A> {
     address: &'a A,
     scope: u32,
     tag: u64,
@@ -214,9 +172,9 @@ impl<'a, A: FamilyCode> CompactWords<'a, A> {
     #[inline(always)]
     pub fn new(address: &'a A, scope: u32) -> Self {
         Self {
+            tag: tag(address),
             address,
             scope,
-            tag: tag(address),
         }
     }
 
@@ -254,35 +212,6 @@ impl<'a, A: FamilyCode> CompactWords<'a, A> {
             return Err(place.outcome);
         }
         Ok(set.word_at(place.slot))
-    }
-
-    /// Charges a packet to the only limit of a policy, a fixed window. A source that has its slot costs no call.
-    #[inline(always)]
-    pub fn charge_fixed_window(
-        &self,
-        window: FixedWindow,
-        limit: &Limit,
-        at: Instant,
-        cost: u64,
-    ) -> Outcome {
-        let Some(set) = self.set(limit) else {
-            return NO_STATE;
-        };
-        match self.place(set, limit, at, cost) {
-            Ok(word) => charge_fixed_window(window, limit, word, at, cost),
-            Err(refused) => refused,
-        }
-    }
-}
-
-impl<A: FamilyCode> Places for CompactWords<'_, A> {
-    type Place = MapWord;
-
-    #[inline(always)]
-    fn find(&self, _: usize, limit: &Limit) -> Option<MapWord> {
-        let set = self.set(limit)?;
-        let slot = compact::find_at_once(&set, self.tag);
-        (slot < SLOTS).then(|| MapWord(set.word_at(slot)))
     }
 }
 
@@ -332,29 +261,85 @@ impl<A: FamilyCode> Words for CompactWords<'_, A> {
     }
 }
 
-/// Whether all limits of `policy` that count a packet of `address` have room.
-#[inline(always)]
-pub fn check<A: FamilyCode>(address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
-        return Outcome::UNCOUNTED;
-    };
-    let is_needed = new_sources::is_needed(policy, &KernelTables::of(arrival));
-    if is_needed && !address.is_known_compact(policy, arrival) {
-        return Outcome::PASSED;
+impl<A: FamilyCode> SourceWords for CompactWords<'_, A> {
+    #[inline(always)]
+    fn has_own(&self, index: usize, limit: &Limit) -> bool {
+        if limit.is_log() {
+            let log = LogKey::new(&SourceKey::new(*self.address, self.scope));
+            return MapLog(&log.of_limit(index as u32)).ring(0).is_some();
+        }
+        self.has_slot(limit)
     }
-    let words = CompactWords::new(address, policy.scope());
-    charge::check(policy, &words, arrival).observed_if(policy.observe())
+
+    #[inline(always)]
+    fn is_own(&self, policy: &Policy, arrival: &Arrival) -> bool {
+        self.address.is_known_compact(policy, arrival)
+    }
+
+    /// A source that has its slot costs no call.
+    #[inline(always)]
+    fn charge_fixed_window(
+        &self,
+        window: FixedWindow,
+        limit: &Limit,
+        at: Instant,
+        cost: u64,
+    ) -> Outcome {
+        let Some(set) = self.set(limit) else {
+            return NO_STATE;
+        };
+        match self.place(set, limit, at, cost) {
+            Ok(word) => charge_fixed_window(window, limit, word, at, cost),
+            Err(refused) => refused,
+        }
+    }
+
+    #[inline(always)]
+    fn charge_words(&self, policy: &Policy, arrival: &Arrival) -> Outcome {
+        A::charge_compact_words(self.tag, policy, arrival)
+    }
 }
 
-/// Charges a packet of `address` to the limits of `policy` that count it.
-#[inline(always)]
-pub fn charge<A: FamilyCode>(address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
-        return Outcome::UNCOUNTED;
-    };
-    if is_beyond(address, policy, arrival) {
-        return new_sources::BEYOND.observed_if(policy.observe());
+/// A source, where it lies, and the scope of its policy.
+#[derive(Clone, Copy)]
+pub struct SlotKey<'a, A> {
+    address: &'a A,
+    scope: u32,
+}
+
+/// A slot for each source and limit. A source that has none inherits the words of others, so each has words. No denial is cached.
+pub struct SlotStore;
+
+impl<A: FamilyCode> Store<A> for SlotStore {
+    type Key<'a> = SlotKey<'a, A>;
+    type Words<'a> = CompactWords<'a, A>;
+    type Denial<'a> = MapWord;
+
+    #[inline(always)]
+    fn key<'a>(&self, address: &'a A, scope: u32) -> SlotKey<'a, A> {
+        SlotKey { address, scope }
     }
-    let words = CompactWords::new(address, policy.scope());
-    charge::charge(policy, &words, arrival).observed_if(policy.observe())
+
+    #[inline(always)]
+    fn words<'a>(&'a self, key: &'a SlotKey<'a, A>) -> Option<CompactWords<'a, A>> {
+        Some(CompactWords::new(key.address, key.scope))
+    }
+
+    #[inline(always)]
+    fn insert(&self, _: &SlotKey<'_, A>) -> Result<(), InsertError> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
+        subprograms::take_new_source(newcomer, arrival.at, arrival.settings)
+    }
+
+    #[inline(always)]
+    fn denial(&self, _: &A, _: u32, _: Instant) -> Option<MapWord> {
+        None
+    }
+
+    #[inline(always)]
+    fn keep_denial(&self, _: &SlotKey<'_, A>, _: &CompactWords<'_, A>) {}
 }

@@ -22,6 +22,7 @@ mod interruption;
 mod lists;
 mod maps;
 mod new_sources;
+mod records;
 mod refused;
 mod samples;
 mod state;

@@ -15,7 +15,7 @@ use ratelimit_common::{
     ban_budget,
     capture::{self, Capture, Room},
     charge::Step,
-    class::{KINDS, PORTS},
+    class::PORTS,
     compact::Set,
     detected::{Filter, Tally},
     event::Sampler,
@@ -24,13 +24,14 @@ use ratelimit_common::{
         CAPTURED_BYTES, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, INTERFACES_MAX, LISTED_MAX,
         LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
     },
+    limit::LIMITS_MAX,
     list::{
         PrefixKey,
         remembered::{self, Remembered},
     },
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
-    policy::LIMITS_MAX,
+    parse::transport::Kind,
     refused::{Refused, SETS, WAYS},
     sample::Countdown,
     source::LogKey,
@@ -66,7 +67,7 @@ pub static PASS_ALL_UNTIL: Array<u64, 1> = Array::new();
 
 /// Kind, source port, destination port → the classes that a packet may belong to.
 #[btf_map]
-pub static CLASSES_BY_KIND: Array<ClassSet, { KINDS as usize }> = Array::new();
+pub static CLASSES_BY_KIND: Array<ClassSet, { Kind::COUNT as usize }> = Array::new();
 #[btf_map]
 pub static CLASSES_FROM_PORT: Array<ClassSet, { PORTS as usize }> = Array::new();
 #[btf_map]

@@ -2,14 +2,11 @@
 
 use aya_ebpf::helpers::bpf_get_smp_processor_id;
 use ratelimit_common::{
-    Arrival, Instant, Policy,
-    refused::{Refused, SETS, WAYS, may_refuse, set_of},
+    Instant, SourceKey,
+    refused::{Refused, SETS, WAYS, set_of},
 };
 
-use crate::{
-    constant::Constant, interruption, maps::FamilyMaps, state::MapWords, subprograms,
-    tables::FamilyCode,
-};
+use crate::{constant::Constant, interruption, maps::FamilyMaps, state::MapWord};
 
 /// The sets of a CPU, a power of two: all, unless user space says otherwise.
 #[unsafe(no_mangle)]
@@ -23,36 +20,23 @@ pub fn count<A: FamilyMaps>(source: &A, now: Instant) {
     }
 }
 
-/// Whether the only limit of a policy that counts a packet goes on to refuse a source, by the word by which it did before.
+/// The word by which the only limit of the policy of this scope refused a source before.
 #[inline(always)]
-pub fn goes_on<A: FamilyMaps>(source: &A, policy: &Policy, arrival: &Arrival) -> bool {
-    let Some(limit) = policy.only_limit() else {
-        return false;
-    };
-    if interruption::is_possible() || !may_refuse(arrival.at) {
-        return false;
+pub fn word<A: FamilyMaps>(source: &A, scope: u32, at: Instant) -> Option<MapWord> {
+    if interruption::is_possible() {
+        return None;
     }
-    let word = set_of_this_cpu(source)
-        .and_then(|set| Refused::word(set, source, policy.scope(), arrival.at));
-    let Some(word) = word else {
-        return false;
-    };
-    let cost = limit.cost_of_counted(arrival);
-    match limit.as_fixed_window() {
-        Some(window) => window.step(*word, arrival.at, cost).is_err(),
-        None => *word != 0 && subprograms::check_word(limit, word, arrival.at, cost).is_limited(),
-    }
+    let word = Refused::word(set_of_this_cpu(source)?, source, scope, at)?;
+    Some(MapWord(word))
 }
 
-/// Keeps the word by which the only limit of a policy has refused a source.
+/// Keeps the word by which the only limit of the policy of this scope has refused a source.
 #[inline(always)]
-pub fn keep_word<A: FamilyCode>(policy: &Policy, words: &MapWords<A>) {
-    let source = words.source();
-    if policy.only_limit().is_some()
-        && !interruption::is_possible()
-        && let Some(set) = set_of_this_cpu(source)
+pub fn keep_word<A: FamilyMaps>(key: &SourceKey<A>, word: u64) {
+    if !interruption::is_possible()
+        && let Some(set) = set_of_this_cpu(key.as_address())
     {
-        Refused::keep_word(set, source, policy.scope(), words.load_first());
+        Refused::keep_word(set, key.as_address(), key.scope(), word);
     }
 }
 

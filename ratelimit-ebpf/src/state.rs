@@ -6,9 +6,10 @@ use ratelimit_common::{
     algorithm::{FixedWindow, sliding_log::Ring},
     charge::{self, Outcome, Place, Places, Words},
     layout::{LOG_TIMES, NODE_POLICIES},
+    limit::LIMITS_MAX,
     node::{Node, Share},
-    policy::LIMITS_MAX,
     source::LogKey,
+    store::SourceWords,
 };
 
 use crate::{
@@ -40,22 +41,10 @@ impl<A: FamilyCode> MapWords<A> {
         Self { record, key }
     }
 
-    /// Where the words lie.
-    #[inline(always)]
-    pub const fn record(&self) -> *mut Record {
-        self.record
-    }
-
     /// Where the first word lies.
     #[inline(always)]
     pub fn first(&self) -> *mut u64 {
         word(self.record, 0)
-    }
-
-    /// Whose words they are.
-    #[inline(always)]
-    pub const fn source(&self) -> &A {
-        self.key.as_address()
     }
 
     /// The first word.
@@ -116,6 +105,29 @@ impl<A: FamilyCode> Words for MapWords<A> {
     }
 }
 
+impl<A: FamilyCode> SourceWords for MapWords<A> {
+    #[inline(always)]
+    fn is_own(&self, _: &Policy, _: &Arrival) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn charge_fixed_window(
+        &self,
+        window: FixedWindow,
+        limit: &Limit,
+        at: Instant,
+        cost: u64,
+    ) -> Outcome {
+        charge_fixed_window(window, limit, self.first(), at, cost)
+    }
+
+    #[inline(always)]
+    fn charge_words(&self, policy: &Policy, arrival: &Arrival) -> Outcome {
+        subprograms::charge_words(policy, self.record, arrival)
+    }
+}
+
 /// The words of a policy without logs, in a map value.
 pub struct RecordWords(pub *mut Record);
 
@@ -163,6 +175,11 @@ impl Words for MapWord {
     fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
         // SAFETY: as above.
         unsafe { atomic::compare_exchange(self.0, current, new) }
+    }
+
+    #[inline(always)]
+    fn check(&self, limit: &Limit, _: usize, at: Instant, cost: u64) -> Outcome {
+        subprograms::check_word(limit, self.0, at, cost)
     }
 }
 

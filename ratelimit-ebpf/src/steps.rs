@@ -2,7 +2,7 @@
 
 use ratelimit_common::{
     charge::{Step, Steps},
-    policy::LIMITS_MAX,
+    limit::LIMITS_MAX,
 };
 
 use crate::{interruption::Claimed, maps::STEPS};

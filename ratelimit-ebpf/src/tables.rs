@@ -2,36 +2,40 @@
 
 use core::ptr;
 
-use aya_ebpf::bindings::{BPF_NOEXIST, xdp_md};
+use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings,
-    SourceKey, Standing, Tables, Verdict,
+    Standing, Tables, Verdict,
     aggregate::Aggregates,
     charge::{Outcome, Refusal},
     detected::Detection,
+    detection,
     layout::{counter_index, link_layer},
     list::Listed,
-    new_sources::Newcomer,
     parse::{
         LinkLayer,
         ipv6::Walk,
         transport::{Kind, UpperLayer},
     },
-    strikes::{self, Strike},
-    tables::{FamilyTables, InsertError},
+    placement::{FamilyPlacement, Placement},
+    state,
+    strikes::Strike,
+    tables::FamilyTables,
 };
 
 use crate::{
-    capture, compact,
+    capture,
+    compact::{self, SlotStore},
     constant::Constant,
     detected, events, interruption,
     lists::{self, LevelCode},
     maps::{
-        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, EMPTY_RECORD, INSERTED,
-        PASS_ALL_UNTIL, POLICIES, SETTINGS, VERDICTS,
+        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, INSERTED, PASS_ALL_UNTIL,
+        POLICIES, SETTINGS, VERDICTS,
     },
+    records::Records,
     refused,
-    state::{MapNode, MapWords, charge_fixed_window},
+    state::MapNode,
     subprograms::{self, EventCode, KnownCode, LayerCode, LimitCode, LogCode, StrikeCode},
 };
 
@@ -143,23 +147,8 @@ impl Tables for KernelTables {
     }
 
     #[inline(always)]
-    fn walk(&self, cursor: Cursor<'_>, first: u8) -> Walk {
-        subprograms::walk(self.context, cursor, first)
-    }
-
-    #[inline(always)]
-    fn classify(&self, _: Cursor<'_>, upper: UpperLayer) -> ClassSet {
-        subprograms::classify(self.context, upper)
-    }
-
-    #[inline(always)]
     fn node(&self) -> MapNode {
         MapNode
-    }
-
-    #[inline(always)]
-    fn admits(&self, newcomer: Newcomer, now: Instant) -> bool {
-        subprograms::take_new_source(newcomer, now, self.settings)
     }
 
     #[inline(always)]
@@ -234,8 +223,6 @@ impl FamilyCode for Ipv6 {
 }
 
 impl<A: FamilyCode> FamilyTables<A> for KernelTables {
-    type Words<'a> = MapWords<A>;
-
     #[inline(always)]
     fn source_mask(&self) -> A {
         A::source_mask()
@@ -252,80 +239,6 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     #[inline(always)]
     fn listed(&self, address: A, now: Instant) -> Listed {
         lists::listed(address, now, self.settings)
-    }
-
-    #[inline(always)]
-    fn words(&self, key: &SourceKey<A>) -> Option<MapWords<A>> {
-        let record = A::SOURCES.get_ptr_mut(key)?;
-        Some(MapWords::new(record, *key))
-    }
-
-    #[inline(always)]
-    fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
-        const EEXIST: i32 = -17;
-        let empty = EMPTY_RECORD.get(0).ok_or(InsertError::Full)?;
-        match A::SOURCES.insert(key, empty, BPF_NOEXIST.into()) {
-            Ok(()) => {
-                count_inserted(A::FAMILY);
-                Ok(())
-            }
-            Err(EEXIST) => Err(InsertError::Exists),
-            Err(_) => Err(InsertError::Full),
-        }
-    }
-
-    #[inline(always)]
-    fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        address.check(policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        address.charge(policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        if compact::is_used() {
-            return compact::charge_source(source, policy, arrival, self);
-        }
-        if let Some(policy) = policy
-            && policy.counts(arrival)
-            && !policy.has_log()
-        {
-            if refused::goes_on(source, policy, arrival) {
-                return Outcome::LIMITED.observed_if(policy.observe());
-            }
-            if let Some(words) = self.words(&SourceKey::new(*source, policy.scope())) {
-                return charge_known(policy, &words, arrival).observed_if(policy.observe());
-            }
-        }
-        if self.settings().has_new_sources() {
-            return source.charge_new(policy, arrival);
-        }
-        source.charge(policy, arrival)
-    }
-
-    #[inline(always)]
-    fn check_layer(
-        &self,
-        layer: usize,
-        source: &A,
-        policy: Option<&Policy>,
-        arrival: &Arrival,
-    ) -> Outcome {
-        source.check_layer(layer, policy, arrival)
-    }
-
-    #[inline(always)]
-    fn charge_layer(
-        &self,
-        layer: usize,
-        source: &A,
-        policy: Option<&Policy>,
-        arrival: &Arrival,
-    ) -> Outcome {
-        source.charge_layer(layer, policy, arrival)
     }
 
     #[inline(always)]
@@ -353,17 +266,6 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
         detected::ban(source, &ban, INTERFACE.get())
     }
 
-    /// A refusal that leads to no ban costs no call.
-    #[inline(always)]
-    fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
-        strikes::rule(policy, strike).is_some() && source.strike(policy, strike)
-    }
-
-    #[inline(always)]
-    fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
-        source.detect(self.context, policy, strike);
-    }
-
     #[inline(always)]
     fn sample(&self, source: A, refusal: Refusal) {
         if events::is_due(self.now) {
@@ -372,21 +274,79 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 }
 
-/// Charges a source that has state to the limits of a policy without logs, which counts the packet. The usual cases cost as few calls
-/// as can be, since each costs as much as a charge: one fixed window costs none, other limits cost one.
-#[inline(always)]
-fn charge_known<A: FamilyCode>(policy: &Policy, words: &MapWords<A>, arrival: &Arrival) -> Outcome {
-    let outcome = match policy.only_fixed_window() {
-        Some((window, limit)) => {
-            let cost = limit.cost_of_counted(arrival);
-            charge_fixed_window(window, limit, words.first(), arrival.at, cost)
-        }
-        None => subprograms::charge_words(policy, words.record(), arrival),
-    };
-    if outcome.is_limited() {
-        refused::keep_word(policy, words);
+impl Placement for KernelTables {
+    #[inline(always)]
+    fn walk(&self, cursor: Cursor<'_>, first: u8) -> Walk {
+        subprograms::walk(self.context, cursor, first)
     }
-    outcome
+
+    #[inline(always)]
+    fn classify(&self, _: Cursor<'_>, upper: UpperLayer) -> ClassSet {
+        subprograms::classify(self.context, upper)
+    }
+}
+
+impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
+    #[inline(always)]
+    fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        address.check(policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        address.charge(policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_within_budget(
+        &self,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        source.charge_new(policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+        if compact::is_used() {
+            return state::charge_source(source, policy, arrival, &SlotStore, self);
+        }
+        state::charge_source(source, policy, arrival, &Records, self)
+    }
+
+    #[inline(always)]
+    fn check_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        source.check_layer(layer, policy, arrival)
+    }
+
+    #[inline(always)]
+    fn charge_layer(
+        &self,
+        layer: usize,
+        source: &A,
+        policy: Option<&Policy>,
+        arrival: &Arrival,
+    ) -> Outcome {
+        source.charge_layer(layer, policy, arrival)
+    }
+
+    /// A refusal that leads to no ban costs no call.
+    #[inline(always)]
+    fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+        detection::rule(policy, strike).is_some() && source.strike(policy, strike)
+    }
+
+    #[inline(always)]
+    fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
+        source.detect(self.context, policy, strike);
+    }
 }
 
 /// Counts a source that got state.

@@ -15,9 +15,10 @@ use ratelimit_common::{
     list::{PrefixKey, remembered::STATE},
     refused::Refused,
 };
+pub(crate) use ratelimit_core::memory_tables::REFUSED_SETS;
 use ratelimit_daemon::{
     cpus,
-    datapath::{Mapped, refusals_in, words_of_set},
+    datapath::{Mapped, refusals_in, refused_in, words_of_set},
 };
 use zerocopy::FromBytes;
 
@@ -37,9 +38,6 @@ impl KernelFamily for Ipv6 {
 
 /// The words of a guard, as a power of two: some that few prefixes share.
 const GUARD_WIDTH: u8 = 5;
-
-/// The sets of refused sources that each CPU has: so many that ten thousand sources know nothing of each other.
-pub(crate) const REFUSED_SETS: u32 = 1 << 14;
 
 /// Those of all CPUs.
 pub(crate) fn refused_sets() -> Result<u32> {
@@ -154,6 +152,13 @@ where
     /// Every source that was refused, and how often.
     pub fn refusals(&self) -> Result<Vec<(A, Refusals)>> {
         Ok(refusals_in(&self.refused).into_iter().collect())
+    }
+
+    /// What the first CPU knows of the sources that were refused, with the denials that it has cached.
+    #[must_use]
+    pub fn refused_by_first_cpu(&self) -> Vec<(A, Refused<A>)> {
+        let words = REFUSED_SETS as usize * words_of_set::<A>();
+        refused_in(&self.refused.words()[..words]).collect()
     }
 
     /// Every source under a policy that bans, and its strikes, as a word of the rule.

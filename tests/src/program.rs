@@ -22,10 +22,10 @@ use ratelimit_common::{
     event::{BanEvent, DropEvent, Sampler},
     generation::ByGeneration,
     layout::{self, Counter, LOG_TIMES, NODE_POLICIES, clock, counter_index, store},
+    limit::LIMITS_MAX,
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
     parse::LinkLayer,
-    policy::LIMITS_MAX,
     source::LogKey,
 };
 use ratelimit_core::{atomic_ring::AtomicRing, class_tables::ClassTables, prefix::Prefix};

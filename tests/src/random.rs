@@ -12,9 +12,10 @@ use ratelimit_common::{
     aggregate::{Aggregate, Aggregates, LEVELS_MAX},
     algorithm::{Algorithm, FixedWindow, SlidingLog, SlidingWindow, TokenBucket},
     class::NO_PORT,
-    new_sources::{Beyond, Budget},
+    limit::LIMITS_MAX,
+    new_sources::Budget,
     parse::transport::Kind,
-    policy::LIMITS_MAX,
+    settings::Beyond,
     strikes::WITHIN_MIN,
 };
 use ratelimit_core::{class_tables::ClassTables, prefix::Prefix};

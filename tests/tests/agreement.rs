@@ -308,14 +308,14 @@ impl Duel {
             assert_eq!(kernel.ipv6.sets().unwrap(), ipv6.sets(), "IPv6 slots");
         }
         same(
-            "IPv4 refusals",
-            kernel.ipv4.refusals().unwrap(),
-            host.ipv4().refusals(),
+            "IPv4 refusals and cached denials",
+            kernel.ipv4.refused_by_first_cpu(),
+            host.ipv4().refused(),
         );
         same(
-            "IPv6 refusals",
-            kernel.ipv6.refusals().unwrap(),
-            host.ipv6().refusals(),
+            "IPv6 refusals and cached denials",
+            kernel.ipv6.refused_by_first_cpu(),
+            host.ipv6().refused(),
         );
         same(
             "IPv4 strikes",

@@ -10,7 +10,8 @@ use ratelimit_common::{
     DropReason, Family, Instant, Limit, PassReason, Policy, Settings, Unit, Verdict,
     aggregate::{Aggregate, Aggregates},
     algorithm::SlidingLog,
-    new_sources::{Beyond, Budget},
+    new_sources::Budget,
+    settings::Beyond,
 };
 use ratelimit_tests::{
     Frame, Program, cpu,

@@ -19,7 +19,7 @@ use core::time::Duration;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Instant, charge::ATTEMPTS};
+use crate::{Instant, compare_and_swap::ATTEMPTS};
 
 /// The largest amount.
 pub const TIMES_MAX: u32 = 1 << INDEX_BITS;

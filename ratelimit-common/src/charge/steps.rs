@@ -2,8 +2,11 @@
 
 use core::hint;
 
-use super::{Outcome, Words};
-use crate::{Arrival, Limit, Policy, policy::LIMITS_MAX};
+use crate::{
+    Arrival, Limit, Policy,
+    charge::{outcome::Outcome, words::Words},
+    limit::LIMITS_MAX,
+};
 
 /// What a packet does to the word of a limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -11,10 +11,11 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::{
-    Settings, Unit,
+    Instant, Limit, Settings, Unit,
     absent::Absent,
-    algorithm::{FixedWindow, SlidingWindow, TokenBucket},
+    algorithm::{Algorithm, FixedWindow, SlidingWindow, TokenBucket},
     class::ClassSet,
+    compare_and_swap::ATTEMPTS,
 };
 
 #[test]

@@ -1,8 +1,7 @@
 //! Charging two limits that are words, per second and per hour say, as most policies of several limits have: written out, so that
 //! nothing is kept in memory between the check and the charge, and what is far away is fetched at once.
 
-use super::Outcome;
-use crate::{Arrival, Instant, Limit, Policy};
+use crate::{Arrival, Instant, Limit, Policy, charge::outcome::Outcome};
 
 /// Where a source has the words of its limits.
 pub trait Places {

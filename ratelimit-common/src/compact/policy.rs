@@ -4,7 +4,7 @@ use super::{Place, SLOTS, Slots, check_new, find_at_once, place_new};
 use crate::{
     Arrival, DropReason, Instant, Limit, Policy,
     charge::{self, Outcome, Step, Steps},
-    policy::LIMITS_MAX,
+    limit::LIMITS_MAX,
 };
 
 /// The sets of all limits, for one family.

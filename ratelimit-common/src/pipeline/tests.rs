@@ -7,18 +7,19 @@ use std::{vec, vec::Vec};
 
 use super::*;
 use crate::{
-    BanRule, Detected, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey, Standing,
-    Unit,
+    BanRule, Detected, InPlace, Ipv4, Ipv6, Limit, ListEntry, Policy, Record, Settings, SourceKey,
+    Standing, Tables, Unit,
     absent::Absent,
     aggregate::Aggregates,
     algorithm::FixedWindow,
     charge::Words,
     detected::Detection,
+    limit::LIMITS_MAX,
     list::Listed,
-    new_sources::{Beyond, Newcomer},
+    new_sources::Newcomer,
     parse::transport::Kind,
-    policy::LIMITS_MAX,
-    tables::InsertError,
+    settings::Beyond,
+    store::{InsertError, SourceWords, Store},
 };
 
 const CONFORMING: Verdict = Verdict::Pass(PassReason::Conforming);
@@ -511,13 +512,6 @@ impl Tables for Fake {
         unreachable!()
     }
 
-    fn admits(&self, newcomer: Newcomer, now: Instant) -> bool {
-        assert_eq!(now, NOW);
-        let budget = &self.budgets[newcomer as usize];
-        let left = budget.get().checked_sub(1);
-        left.map(|left| budget.set(left)).is_some()
-    }
-
     fn admits_neighbour_discovery(&self, now: Instant) -> bool {
         assert_eq!(now, NOW);
         self.admits_discovery
@@ -540,8 +534,6 @@ impl Tables for Fake {
 }
 
 impl FamilyTables<Ipv4> for Fake {
-    type Words<'a> = &'a Fake;
-
     fn source_mask(&self) -> Ipv4 {
         Ipv4::new([0xff; 4])
     }
@@ -552,27 +544,6 @@ impl FamilyTables<Ipv4> for Fake {
 
     fn listed(&self, _: Ipv4, now: Instant) -> Listed {
         self.entry.map(|entry| entry.at(now)).unwrap_or_default()
-    }
-
-    fn words(&self, key: &SourceKey<Ipv4>) -> Option<&Fake> {
-        let is_recorded = self.recorded.get() == key.address();
-        self.record.borrow().filter(|_| is_recorded).map(|_| self)
-    }
-
-    fn insert(&self, key: &SourceKey<Ipv4>) -> Result<(), InsertError> {
-        self.recorded.set(key.address());
-        if self.race == Race::NoRoom {
-            return Err(InsertError::Full);
-        }
-        self.record.replace(Some(Record::default()));
-        match self.race {
-            Race::Lost => {
-                let outcome = self.charge(&key.address(), Some(&self.policy), &ARRIVAL);
-                assert!(!outcome.is_refused());
-                Err(InsertError::Exists)
-            }
-            Race::Won | Race::NoRoom => Ok(()),
-        }
     }
 
     fn detected(&self, source: &Ipv4) -> Option<Detected> {
@@ -610,8 +581,6 @@ impl FamilyTables<Ipv4> for Fake {
 
 /// No packet of these tests is one of IPv6.
 impl FamilyTables<Ipv6> for Fake {
-    type Words<'a> = &'a Fake;
-
     fn source_mask(&self) -> Ipv6 {
         unreachable!()
     }
@@ -621,14 +590,6 @@ impl FamilyTables<Ipv6> for Fake {
     }
 
     fn listed(&self, _: Ipv6, _: Instant) -> Listed {
-        unreachable!()
-    }
-
-    fn words(&self, _: &SourceKey<Ipv6>) -> Option<&Fake> {
-        unreachable!()
-    }
-
-    fn insert(&self, _: &SourceKey<Ipv6>) -> Result<(), InsertError> {
         unreachable!()
     }
 
@@ -656,6 +617,85 @@ impl FamilyTables<Ipv6> for Fake {
         unreachable!()
     }
 }
+
+impl InPlace for Fake {}
+
+impl Store<Ipv4> for Fake {
+    type Key<'a> = SourceKey<Ipv4>;
+    type Words<'a> = &'a Fake;
+    type Denial<'a> = Absent;
+
+    fn key(&self, source: &Ipv4, scope: u32) -> SourceKey<Ipv4> {
+        SourceKey::new(*source, scope)
+    }
+
+    fn words<'a>(&'a self, key: &'a SourceKey<Ipv4>) -> Option<&'a Fake> {
+        let is_recorded = self.recorded.get() == key.address();
+        self.record.borrow().filter(|_| is_recorded).map(|_| self)
+    }
+
+    fn insert(&self, key: &SourceKey<Ipv4>) -> Result<(), InsertError> {
+        self.recorded.set(key.address());
+        if self.race == Race::NoRoom {
+            return Err(InsertError::Full);
+        }
+        self.record.replace(Some(Record::default()));
+        match self.race {
+            Race::Lost => {
+                let outcome = self.charge(&key.address(), Some(&self.policy), &ARRIVAL);
+                assert!(!outcome.is_refused());
+                Err(InsertError::Exists)
+            }
+            Race::Won | Race::NoRoom => Ok(()),
+        }
+    }
+
+    fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
+        assert_eq!(arrival.at, NOW);
+        let budget = &self.budgets[newcomer as usize];
+        let left = budget.get().checked_sub(1);
+        left.map(|left| budget.set(left)).is_some()
+    }
+
+    fn denial(&self, _: &Ipv4, _: u32, _: Instant) -> Option<Absent> {
+        None
+    }
+
+    fn keep_denial(&self, _: &SourceKey<Ipv4>, _: &&Fake) {}
+}
+
+/// No packet of these tests is one of IPv6.
+impl Store<Ipv6> for Fake {
+    type Key<'a> = SourceKey<Ipv6>;
+    type Words<'a> = &'a Fake;
+    type Denial<'a> = Absent;
+
+    fn key(&self, source: &Ipv6, scope: u32) -> SourceKey<Ipv6> {
+        SourceKey::new(*source, scope)
+    }
+
+    fn words<'a>(&'a self, _: &'a SourceKey<Ipv6>) -> Option<&'a Fake> {
+        unreachable!()
+    }
+
+    fn insert(&self, _: &SourceKey<Ipv6>) -> Result<(), InsertError> {
+        unreachable!()
+    }
+
+    fn admits(&self, _: Newcomer, _: &Arrival) -> bool {
+        unreachable!()
+    }
+
+    fn denial(&self, _: &Ipv6, _: u32, _: Instant) -> Option<Absent> {
+        unreachable!()
+    }
+
+    fn keep_denial(&self, _: &SourceKey<Ipv6>, _: &&Fake) {
+        unreachable!()
+    }
+}
+
+impl SourceWords for &Fake {}
 
 impl Words for &Fake {
     type Ring = Absent;

@@ -2,7 +2,10 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use ratelimit_common::new_sources::{Beyond, COUNT_MAX, PER_MIN};
+use ratelimit_common::{
+    new_sources::{COUNT_MAX, PER_MIN},
+    settings::Beyond,
+};
 
 use super::{
     Source,

@@ -1,6 +1,6 @@
 //! A policy: `[policy.default]` for all sources, `[policy.NAME]` for some.
 
-use ratelimit_common::policy::LIMITS_MAX;
+use ratelimit_common::limit::LIMITS_MAX;
 
 use super::{
     ban, limit, prefixes,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::{aggregate::LEVELS_MAX, policy::LIMITS_MAX};
+use ratelimit_common::{aggregate::LEVELS_MAX, limit::LIMITS_MAX};
 
 use super::{
     AggregateConfig, LevelConfig, NodeConfig, Source,

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use ratelimit_common::policy::LIMITS_MAX;
+use ratelimit_common::limit::LIMITS_MAX;
 
 use super::{Edit, Intent, LimitedRow, WantedPolicy};
 use crate::{

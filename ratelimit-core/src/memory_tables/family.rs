@@ -8,16 +8,16 @@ use std::{
 };
 
 use ratelimit_common::{
-    Address, Arrival, BanRule, Detected, Instant, Limit, ListEntry, Policy, Record, Refusals,
-    SourceKey,
+    Address, BanRule, Detected, Instant, Limit, ListEntry, Record, SourceKey,
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
     charge::{self, Outcome, Words},
     guard::{self, Level, WIDTHS},
+    limit::LIMITS_MAX,
     list::PrefixKey,
-    policy::LIMITS_MAX,
+    refused::{self, Refused, WAYS},
     source::LogKey,
-    tables::InsertError,
+    store::{InsertError, SourceWords},
 };
 
 use super::{
@@ -28,12 +28,16 @@ use super::{
 /// The words of the narrower levels of the guard, as a power of two.
 const GUARD_WIDTH: u8 = 12;
 
+/// The sets of refused sources that the only CPU has, as each of eight CPUs in the kernel: so many that ten thousand sources know
+/// nothing of each other.
+pub const REFUSED_SETS: u32 = refused::sets_of_cpu(8);
+
 /// The words of one source, one for each limit.
 type Cells = [Cell<u64>; LIMITS_MAX];
 
 /// The lists of one address family, and what is known of its sources.
 #[derive(Debug)]
-pub struct MemoryFamily<A: Address + Hash> {
+pub struct MemoryFamily<A: Address + Hash + Default> {
     source_mask: A,
     guard: Vec<u64>,
     lists: HashMap<PrefixKey<A>, ListEntry>,
@@ -41,12 +45,12 @@ pub struct MemoryFamily<A: Address + Hash> {
     sources: RefCell<Recent<SourceKey<A>, Cells>>,
     compact: Option<MemoryCompact>,
     logs: RefCell<HashMap<LogKey, MemoryRing>>,
-    refusals: RefCell<HashMap<A, Refusals>>,
+    refused: RefCell<Vec<[Refused<A>; WAYS]>>,
     strikes: RefCell<HashMap<A, Cell<u64>>>,
     detected: RefCell<HashMap<A, Detected>>,
 }
 
-impl<A: Address + Hash> MemoryFamily<A> {
+impl<A: Address + Hash + Default> MemoryFamily<A> {
     pub(super) fn new(source_mask: A) -> Self {
         Self {
             source_mask,
@@ -56,7 +60,7 @@ impl<A: Address + Hash> MemoryFamily<A> {
             sources: RefCell::default(),
             compact: None,
             logs: RefCell::default(),
-            refusals: RefCell::default(),
+            refused: RefCell::new(vec![Default::default(); REFUSED_SETS as usize]),
             strikes: RefCell::default(),
             detected: RefCell::default(),
         }
@@ -78,13 +82,13 @@ impl<A: Address + Hash> MemoryFamily<A> {
         self.compact.as_ref()
     }
 
-    /// Every source that was refused, and how often.
+    /// Every source that is known to have been refused, how often, and the denial that was cached.
     #[must_use]
-    pub fn refusals(&self) -> Vec<(A, Refusals)> {
-        let refusals = self.refusals.borrow();
-        refusals
-            .iter()
-            .map(|(source, refusals)| (*source, *refusals))
+    pub fn refused(&self) -> Vec<(A, Refused<A>)> {
+        let refused = self.refused.borrow();
+        let known = refused.iter().flatten();
+        known
+            .filter_map(|known| Some((known.source()?, *known)))
             .collect()
     }
 
@@ -177,35 +181,38 @@ impl<A: Address + Hash> MemoryFamily<A> {
         })
     }
 
-    /// Whether a source has state for the first limit of a policy that counts the packet.
-    pub(super) fn is_known(&self, address: A, policy: &Policy, arrival: &Arrival) -> bool {
-        let key = SourceKey::new(address, policy.scope());
-        let Some(table) = &self.compact else {
-            return self.sources.borrow().contains(&key);
-        };
-        let Some((index, limit)) = policy.first_counting(arrival) else {
-            return true;
-        };
-        if limit.is_log() {
-            let index = u32::try_from(index).expect("a policy has few limits");
-            let log = LogKey::new(&key).of_limit(index);
-            return self.logs.borrow().contains_key(&log);
-        }
-        table.source(address).has_slot(limit)
-    }
-
     pub(super) fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
         let is_new = self.sources.borrow_mut().insert(*key);
         is_new.then_some(()).ok_or(InsertError::Exists)
     }
 
+    /// Counts a refusal, as a CPU of the kernel does.
     pub(super) fn count_refusal(&self, source: A, now: Instant) {
-        let mut refusals = self.refusals.borrow_mut();
-        let refusals = refusals.entry(source).or_default();
-        *refusals = refusals.and(Refusals {
-            packets: 1,
-            last_ns: now.as_nanos(),
-        });
+        let mut refused = self.refused.borrow_mut();
+        Refused::count(&mut refused[Self::set_of(&source)], &source, now);
+    }
+
+    /// The word by which the only limit of a policy refused a source before.
+    pub(super) fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<MemoryDenial> {
+        if self.compact.is_some() {
+            return None;
+        }
+        let mut refused = self.refused.borrow_mut();
+        let set = &mut refused[Self::set_of(source)];
+        let word = Refused::word(set, source, scope, at)?;
+        Some(MemoryDenial(*word))
+    }
+
+    pub(super) fn keep_denial(&self, key: &SourceKey<A>, words: &MemoryWords<'_>) {
+        if self.compact.is_none() {
+            let mut refused = self.refused.borrow_mut();
+            let set = &mut refused[Self::set_of(key.as_address())];
+            Refused::keep_word(set, key.as_address(), key.scope(), words.load(0));
+        }
+    }
+
+    fn set_of(source: &A) -> usize {
+        refused::set_of(source, 0, REFUSED_SETS) as usize
     }
 
     pub(super) fn count_strike(&self, source: A, rule: &BanRule, now: Instant) -> bool {
@@ -286,6 +293,18 @@ impl Words for MemoryWords<'_> {
     }
 }
 
+impl SourceWords for MemoryWords<'_> {
+    fn has_own(&self, index: usize, limit: &Limit) -> bool {
+        match &self.words {
+            State::Slots(_) if limit.is_log() => {
+                self.logs.borrow().contains_key(&self.log_of(index))
+            }
+            State::Slots(source) => source.has_slot(limit),
+            State::Words(_) => true,
+        }
+    }
+}
+
 impl MemoryWords<'_> {
     fn log_of(&self, index: usize) -> LogKey {
         let index = u32::try_from(index).expect("a policy has few limits");
@@ -305,6 +324,22 @@ impl Words for MemoryWord<'_> {
 
     fn compare_exchange(&self, _: usize, current: u64, new: u64) -> Result<(), u64> {
         exchange(self.0, current, new)
+    }
+}
+
+/// A word by which a limit refused a source before.
+pub struct MemoryDenial(u64);
+
+impl Words for MemoryDenial {
+    type Ring = MemoryRing;
+
+    fn load(&self, _: usize) -> u64 {
+        self.0
+    }
+
+    /// It is only read.
+    fn compare_exchange(&self, _: usize, _: u64, _: u64) -> Result<(), u64> {
+        Err(self.0)
     }
 }
 

@@ -6,8 +6,8 @@ use ratelimit_common::{
     Record,
     charge::Words,
     layout::NODE_POLICIES,
+    limit::LIMITS_MAX,
     node::{Node, Share, Shares},
-    policy::LIMITS_MAX,
 };
 
 use super::family::{MemoryRing, exchange};

@@ -6,7 +6,7 @@ use std::{
     hash::Hash,
     net::IpAddr,
     os::fd::{AsFd, OwnedFd},
-    sync::atomic::Ordering::Relaxed,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
 use aya::{
@@ -86,26 +86,33 @@ pub const fn words_of_set<A>() -> usize {
 #[must_use]
 pub fn refusals_in<A: Address + FromBytes + Hash>(map: &Mapped) -> HashMap<A, Refusals> {
     let mut sources: HashMap<A, Refusals> = HashMap::new();
-    for words in map.words().chunks_exact(words_of_set::<A>()) {
-        // The first place is taken first, and begins with its count.
-        if words[0].load(Relaxed) == 0 {
-            continue;
-        }
+    for (source, known) in refused_in::<A>(map.words()) {
+        let all = sources.entry(source).or_default();
+        *all = all.and(known.refusals());
+    }
+    sources
+}
+
+/// The sources in the words of sets.
+pub fn refused_in<A: Address + FromBytes>(
+    words: &[AtomicU64],
+) -> impl Iterator<Item = (A, Refused<A>)> {
+    let sets = words.chunks_exact(words_of_set::<A>());
+    // The first place is taken first, and begins with its count.
+    let sets = sets.filter(|words| words[0].load(Relaxed) != 0);
+    sets.flat_map(|words| {
         let mut set = [0; words_of_set::<Ipv6>()];
         for (word, shared) in set.iter_mut().zip(words) {
             *word = shared.load(Relaxed);
         }
         let places = set.as_bytes().chunks_exact(size_of::<Refused<A>>());
-        for place in places.take(WAYS) {
-            if let Ok(known) = Refused::<A>::read_from_bytes(place)
-                && let Some(source) = known.source()
-            {
-                let all = sources.entry(source).or_default();
-                *all = all.and(known.refusals());
-            }
-        }
-    }
-    sources
+        let mut places = places.map(|place| {
+            let known = Refused::<A>::read_from_bytes(place).ok()?;
+            Some((known.source()?, known))
+        });
+        let known: [_; WAYS] = std::array::from_fn(|_| places.next().flatten());
+        known.into_iter().flatten()
+    })
 }
 
 fn sum(one: Option<Refusals>, other: Option<Refusals>) -> Option<Refusals> {

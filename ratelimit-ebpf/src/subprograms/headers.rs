@@ -2,7 +2,7 @@
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
-    ClassSet, Cursor, Instant, class,
+    ClassSet, Cursor, Instant, classify,
     parse::{
         ipv6::{self, Walk},
         transport::{Fragment, UpperLayer},
@@ -36,7 +36,7 @@ extern "C" fn walk_extensions(context: *mut xdp_md, offset: u64, first: u64) -> 
     pack_upper(walk.upper) | if walk.is_complete { COMPLETE } else { 0 }
 }
 
-/// [`class::classify`].
+/// [`classify::classify`].
 #[inline(always)]
 pub fn classify(context: *mut xdp_md, upper: UpperLayer) -> ClassSet {
     ClassSet::from_bits(classify_packet(context, pack_upper(upper)) as u32)
@@ -49,7 +49,7 @@ extern "C" fn classify_packet(context: *mut xdp_md, upper: u64) -> u64 {
     let (frame, is_copied) = frame::again(&context);
     let tables = KernelTables::without_settings(context.ctx, Instant::default());
     let upper = frame::within(is_copied, unpack_upper(upper));
-    let classes = class::classify(frame, upper, &tables);
+    let classes = classify::classify(frame, upper, &tables);
     classes.bits().into()
 }
 

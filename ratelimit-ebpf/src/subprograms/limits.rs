@@ -1,10 +1,11 @@
 //! Charging the limits of a source, in either store.
 
-use ratelimit_common::{Arrival, Ipv4, Ipv6, Policy, charge::Outcome, new_sources, state};
+use ratelimit_common::{Arrival, Ipv4, Ipv6, Policy, charge::Outcome, state};
 
 use super::{NOTHING, decode, encode, nullable, pack, unpack};
 use crate::{
-    compact,
+    compact::{self, SlotStore},
+    records::Records,
     tables::{FamilyCode, KernelTables},
 };
 
@@ -14,25 +15,40 @@ pub trait LimitCode {
     fn check_record(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     /// [`state::charge`], where the store is `lru`.
     fn charge_record(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    /// [`new_sources::charge`].
+    /// [`state::charge_within_budget`].
     fn charge_new(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    /// [`compact::check`].
+    /// [`state::check`], where it is `compact`.
     fn check_compact(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    /// [`compact::charge`].
+    /// [`state::charge`], where it is `compact`.
     fn charge_compact(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
     /// [`compact::charge_words`].
-    fn charge_compact_words(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+    fn charge_compact_words(tag: u64, policy: &Policy, arrival: &Arrival) -> Outcome;
 }
 
 macro_rules! of_family {
-    ($address:ty, $($function:ident = $subprogram:ident = $body:path;)+) => {
+    ($address:ty, $words:ident, $($function:ident = $subprogram:ident = $body:path;)+) => {
         impl LimitCode for $address {$(
             #[inline(always)]
             fn $function(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
                 let at_ns = arrival.at.as_nanos();
                 decode($subprogram(self, nullable(policy), at_ns, pack(arrival)))
             }
-        )+}
+        )+
+            #[inline(always)]
+            fn charge_compact_words(tag: u64, policy: &Policy, arrival: &Arrival) -> Outcome {
+                decode($words(tag, policy, arrival.at.as_nanos(), pack(arrival)))
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        #[inline(never)]
+        extern "C" fn $words(tag: u64, policy: *const Policy, at_ns: u64, packet: u64) -> u64 {
+            // SAFETY: the verifier holds callers to memory of this type, or null.
+            let Some(policy) = (unsafe { policy.as_ref() }) else {
+                return NOTHING;
+            };
+            encode(compact::charge_words::<$address>(tag, policy, &unpack(at_ns, packet)))
+        }
         $(
         #[unsafe(no_mangle)]
         #[inline(never)]
@@ -55,34 +71,48 @@ macro_rules! of_family {
 
 of_family!(
     Ipv4,
-    check_record = check_limits_v4 = check;
-    charge_record = charge_limits_v4 = charge;
+    charge_compact_limit_words_v4,
+    check_record = check_limits_v4 = check_record;
+    charge_record = charge_limits_v4 = charge_record;
     charge_new = charge_new_source_v4 = charge_new;
-    check_compact = check_compact_limits_v4 = compact::check;
-    charge_compact = charge_compact_limits_v4 = compact::charge;
-    charge_compact_words = charge_compact_limit_words_v4 = compact::charge_words;
+    check_compact = check_compact_limits_v4 = check_compact;
+    charge_compact = charge_compact_limits_v4 = charge_compact;
 );
 of_family!(
     Ipv6,
-    check_record = check_limits_v6 = check;
-    charge_record = charge_limits_v6 = charge;
+    charge_compact_limit_words_v6,
+    check_record = check_limits_v6 = check_record;
+    charge_record = charge_limits_v6 = charge_record;
     charge_new = charge_new_source_v6 = charge_new;
-    check_compact = check_compact_limits_v6 = compact::check;
-    charge_compact = charge_compact_limits_v6 = compact::charge;
-    charge_compact_words = charge_compact_limit_words_v6 = compact::charge_words;
+    check_compact = check_compact_limits_v6 = check_compact;
+    charge_compact = charge_compact_limits_v6 = charge_compact;
 );
 
 #[inline(always)]
-fn check<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    state::check(source, policy, arrival, &KernelTables::of(arrival))
+fn check_record<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+    state::check(source, policy, arrival, &Records)
 }
 
 #[inline(always)]
-fn charge<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    state::charge(source, policy, arrival, &KernelTables::of(arrival))
+fn charge_record<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+    state::charge(source, policy, arrival, &Records)
 }
 
 #[inline(always)]
 fn charge_new<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    new_sources::charge(*source, policy, arrival, &KernelTables::of(arrival))
+    state::charge_within_budget(*source, policy, arrival, &KernelTables::of(arrival))
+}
+
+#[inline(always)]
+fn check_compact<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
+    state::check(source, policy, arrival, &SlotStore)
+}
+
+#[inline(always)]
+fn charge_compact<A: FamilyCode>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    state::charge(source, policy, arrival, &SlotStore)
 }

@@ -1,6 +1,6 @@
 //! Charging the limits of the node.
 
-use ratelimit_common::{Arrival, Instant, Policy, charge::Outcome, node, policy::LIMITS_MAX};
+use ratelimit_common::{Arrival, Instant, Policy, charge::Outcome, limit::LIMITS_MAX, node};
 
 use super::{NOTHING, decode, encode, nullable, pack, unpack};
 use crate::state::MapNode;

@@ -4,9 +4,7 @@ use core::ptr;
 
 use aya_ebpf::{bindings::xdp_md, programs::XdpContext};
 use ratelimit_common::{
-    Cursor, Instant, Ipv4, Ipv6, Policy,
-    parse::Connection,
-    strikes::{self, Strike},
+    Cursor, Instant, Ipv4, Ipv6, Policy, detection, parse::Connection, strikes::Strike,
 };
 
 use super::{nullable, on_stack, unknown, walk};
@@ -17,9 +15,9 @@ use crate::{
 
 /// The strikes of a source.
 pub trait StrikeCode {
-    /// [`strikes::count`].
+    /// [`detection::count`].
     fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool;
-    /// [`strikes::detect`].
+    /// [`detection::detect`].
     fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>);
     /// Whether the packet of `context` is one of a connection with this host.
     fn is_connected(context: *mut xdp_md) -> bool;
@@ -59,7 +57,7 @@ macro_rules! of_family {
                 return 0;
             };
             let (source, strike) = (on_stack(source), unpack_strike(at_ns, packet));
-            strikes::count(
+            detection::count(
                 &source,
                 policy,
                 &strike,
@@ -83,7 +81,7 @@ macro_rules! of_family {
             };
             let (source, strike) = (on_stack(source), unpack_strike(at_ns, packet));
             let tables = KernelTables::without_settings(context, strike.at);
-            strikes::detect(&source, policy, &strike, &tables);
+            detection::detect(&source, policy, &strike, &tables);
             0
         }
 

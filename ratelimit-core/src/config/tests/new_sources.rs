@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use ratelimit_common::new_sources::Beyond;
+use ratelimit_common::settings::Beyond;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use ratelimit_common::policy::LIMITS_MAX;
+use ratelimit_common::limit::LIMITS_MAX;
 use ratelimit_core::{
     api::{Changed, LimitRequest, LimitTarget, Refused},
     config::Config,

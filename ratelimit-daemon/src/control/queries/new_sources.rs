@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use ratelimit_common::{Address, Ipv4, Ipv6, new_sources::Beyond};
+use ratelimit_common::{Address, Ipv4, Ipv6, settings::Beyond};
 use ratelimit_core::{
     api::NewSourcesStatus, config::Source, ip_family::IpAddress, new_sources::NewSources,
     prefix::Prefix,

@@ -3,8 +3,8 @@
 use std::{cell::Cell, net::IpAddr};
 
 use ratelimit_common::{
-    BanRule, ClassSet, Cursor, Detected, Family, Instant, Policy, Record, Settings, SourceKey,
-    Standing, Tables, Verdict,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant, Policy, Record,
+    Settings, SourceKey, Standing, Tables, Verdict,
     aggregate::Aggregates,
     charge::{Refusal, Words},
     class::NO_PORT,
@@ -14,8 +14,9 @@ use ratelimit_common::{
     new_sources::Newcomer,
     node::{Node, Share},
     parse::transport::Kind,
+    store::{InsertError, SourceWords, Store},
     strikes::Strike,
-    tables::{FamilyTables, InsertError},
+    tables::FamilyTables,
 };
 use ratelimit_core::{
     api::Packet, class::protocol, config::Source, ip_family::IpAddress, rules::Rules,
@@ -171,11 +172,6 @@ impl Tables for Preview<'_> {
         ReadOnlyNode(self.tables)
     }
 
-    /// What is told is what happens while there is room for new sources.
-    fn admits(&self, _: Newcomer, _: Instant) -> bool {
-        true
-    }
-
     fn admits_neighbour_discovery(&self, _: Instant) -> bool {
         true
     }
@@ -190,11 +186,6 @@ impl Tables for Preview<'_> {
 }
 
 impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
-    type Words<'a>
-        = ReadOnly<'a>
-    where
-        Self: 'a;
-
     fn aggregates(&self) -> Aggregates {
         let aggregates = &self.enforcer.held().aggregates;
         aggregates.get(&A::IP_FAMILY).copied().unwrap_or_default()
@@ -208,23 +199,6 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         let matched = self.rules.longest_match(address.to_std());
         let entry = matched.and_then(|(prefix, _)| self.enforcer.entry(prefix));
         entry.map(|entry| entry.at(now)).unwrap_or_default()
-    }
-
-    /// A source without state would get it: nothing is used.
-    fn words(&self, key: &SourceKey<A>) -> Option<ReadOnly<'_>> {
-        let (address, scope) = (key.address().to_std(), key.scope());
-        let mut policies = self.enforcer.held().policies.values();
-        let policy = policies.find(|policy| policy.scope() == scope)?;
-        let record = self.tables.record(address, policy, self.now);
-        Some(ReadOnly {
-            record: record.ok().flatten().unwrap_or_default(),
-            tables: self.tables,
-            logs: Some((address, scope)),
-        })
-    }
-
-    fn insert(&self, _: &SourceKey<A>) -> Result<(), InsertError> {
-        Ok(())
     }
 
     fn detected(&self, source: &A) -> Option<Detected> {
@@ -250,6 +224,58 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
         self.refusal.set(Some(refusal));
     }
 }
+
+impl InPlace for Preview<'_> {}
+
+impl<A: IpAddress> Store<A> for Preview<'_> {
+    type Key<'a>
+        = SourceKey<A>
+    where
+        Self: 'a;
+    type Words<'a>
+        = ReadOnly<'a>
+    where
+        Self: 'a;
+    type Denial<'a>
+        = ReadOnly<'a>
+    where
+        Self: 'a;
+
+    fn key(&self, source: &A, scope: u32) -> SourceKey<A> {
+        SourceKey::new(*source, scope)
+    }
+
+    /// A source without state would get it: nothing is used.
+    fn words<'a>(&'a self, key: &'a SourceKey<A>) -> Option<ReadOnly<'a>> {
+        let (address, scope) = (key.address().to_std(), key.scope());
+        let mut policies = self.enforcer.held().policies.values();
+        let policy = policies.find(|policy| policy.scope() == scope)?;
+        let record = self.tables.record(address, policy, self.now);
+        Some(ReadOnly {
+            record: record.ok().flatten().unwrap_or_default(),
+            tables: self.tables,
+            logs: Some((address, scope)),
+        })
+    }
+
+    fn insert(&self, _: &SourceKey<A>) -> Result<(), InsertError> {
+        Ok(())
+    }
+
+    /// What is reported is what happens while there is room for new sources.
+    fn admits(&self, _: Newcomer, _: &Arrival) -> bool {
+        true
+    }
+
+    /// What was cached is the CPUs' own.
+    fn denial(&self, _: &A, _: u32, _: Instant) -> Option<ReadOnly<'_>> {
+        None
+    }
+
+    fn keep_denial(&self, _: &SourceKey<A>, _: &ReadOnly<'_>) {}
+}
+
+impl SourceWords for ReadOnly<'_> {}
 
 /// The state of a source or of the node, which stays as it is.
 struct ReadOnly<'a> {

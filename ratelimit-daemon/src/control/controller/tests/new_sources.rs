@@ -1,6 +1,6 @@
 //! The budget for new sources, as it comes and goes.
 
-use ratelimit_common::new_sources::{Beyond, Budget};
+use ratelimit_common::{new_sources::Budget, settings::Beyond};
 use ratelimit_core::new_sources::NewSources;
 
 use super::*;

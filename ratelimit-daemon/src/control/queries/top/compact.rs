@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ratelimit_common::policy::LIMITS_MAX;
+use ratelimit_common::limit::LIMITS_MAX;
 use ratelimit_core::policies::{Named, Part, Role};
 
 use super::{Busy, Scan};

@@ -1,0 +1,191 @@
+//! Whether limits let a packet pass.
+
+use crate::DropReason;
+
+/// A packet that is refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Refusal {
+    /// Why.
+    pub reason: DropReason,
+    /// The index of the limit that refused; 0 where none did.
+    pub limit: u8,
+}
+
+impl Refusal {
+    /// A refusal that no limit decided.
+    #[must_use]
+    #[inline(always)]
+    pub const fn without_limit(reason: DropReason) -> Self {
+        Self { reason, limit: 0 }
+    }
+}
+
+/// Whether limits let a packet pass: an `Option<Result<(), Refusal>>` in one number.
+///
+/// The verifier follows a number through calls and memory; of an enum, LLVM copies also what is not there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct Outcome(u32);
+
+/// The index of a limit stands below the reason.
+const LIMIT_BITS: u32 = 8;
+const LIMIT_MASK: u32 = (1 << LIMIT_BITS) - 1;
+/// The reason, plus one.
+const REASON_MASK: u32 = 0xff << LIMIT_BITS;
+const OBSERVED: u32 = 1 << 16;
+
+impl Outcome {
+    /// No limit counts the packet.
+    pub const UNCOUNTED: Self = Self(0);
+
+    /// All limits had room.
+    pub const PASSED: Self = Self(1);
+
+    /// The first limit has no room.
+    pub const LIMITED: Self = Self::refused(DropReason::Limited, 0);
+
+    /// The source needed state, and there was no budget for it; see [`new_sources`](crate::new_sources).
+    pub const BEYOND: Self = Self::refused(DropReason::NewSources, 0);
+
+    /// The same where such packets pass.
+    pub const BEYOND_PASSED: Self = Self(2);
+
+    /// The limit at `index` refused the packet.
+    #[must_use]
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an index is below LIMITS_MAX"
+    )]
+    pub const fn refused(reason: DropReason, index: usize) -> Self {
+        let number = (reason as u32).wrapping_add(1);
+        Self(number.wrapping_shl(LIMIT_BITS) | index as u32)
+    }
+
+    /// Whether a limit counts the packet.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_counted(self) -> bool {
+        self.0 != Self::UNCOUNTED.0
+    }
+
+    /// Whether a limit refused the packet.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_refused(self) -> bool {
+        self.0 & REASON_MASK != 0
+    }
+
+    /// Whether the source needed state, and there was no budget for it.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_beyond(self) -> bool {
+        self.0 & REASON_MASK == Self::BEYOND.0 & REASON_MASK
+    }
+
+    /// The same of a crowd: it passes, and is refused, because its sources have no state of their own.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of_crowd(self) -> Self {
+        if self.0 == Self::PASSED.0 {
+            Self::BEYOND_PASSED
+        } else {
+            self.by(DropReason::NewSources)
+        }
+    }
+
+    /// The one of two outcomes that says more: a refusal, then that a source gets no state, then that limits had room.
+    #[must_use]
+    #[inline(always)]
+    pub const fn or_more(self, other: Self) -> Self {
+        if other.0 > self.0 { other } else { self }
+    }
+
+    /// Whether a limit had no room for the packet.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_limited(self) -> bool {
+        self.0 & REASON_MASK == Self::LIMITED.0 & REASON_MASK
+    }
+
+    /// Whether a limit refused the packet that is not a dry run.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_enforced(self) -> bool {
+        self.is_refused() && self.0 & OBSERVED == 0
+    }
+
+    /// The same of a policy that is a dry run, or is not.
+    #[must_use]
+    #[inline(always)]
+    pub const fn observed_if(self, observe: bool) -> Self {
+        if observe && self.is_refused() {
+            Self(self.0 | OBSERVED)
+        } else {
+            self
+        }
+    }
+
+    /// The refusal, if it is one.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "cut off on purpose")]
+    pub fn refusal(self) -> Option<Refusal> {
+        let number = self.0.wrapping_shr(LIMIT_BITS).wrapping_sub(1) as u8;
+        self.is_refused().then_some(Refusal {
+            reason: DropReason::from_number(number).unwrap_or(DropReason::NoState),
+            limit: self.0 as u8,
+        })
+    }
+
+    /// The same with `reason` in place of [`DropReason::Limited`].
+    #[must_use]
+    #[inline(always)]
+    pub const fn by(self, reason: DropReason) -> Self {
+        if self.is_limited() {
+            Self(Self::refused(reason, 0).0 | (self.0 & !REASON_MASK))
+        } else {
+            self
+        }
+    }
+
+    /// The same where `limits` others are told before those of the policy.
+    #[must_use]
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "both are at most LIMITS_MAX"
+    )]
+    pub const fn behind(self, limits: usize) -> Self {
+        if self.is_refused() {
+            Self(self.0.wrapping_add(limits as u32))
+        } else {
+            self
+        }
+    }
+
+    /// The same refusal by the limit at `index`.
+    #[must_use]
+    #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an index is below LIMITS_MAX"
+    )]
+    pub const fn at(self, index: usize) -> Self {
+        Self((self.0 & !LIMIT_MASK) | index as u32)
+    }
+
+    /// The number, to be handed on.
+    #[must_use]
+    #[inline(always)]
+    pub const fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// The outcome that was handed on.
+    #[must_use]
+    #[inline(always)]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}

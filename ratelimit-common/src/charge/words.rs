@@ -1,0 +1,164 @@
+//! The state of one source, and what a limit makes of it.
+
+use crate::{
+    DropReason, Instant, Limit,
+    algorithm::{
+        Algorithm, Denied,
+        sliding_log::{Refused, Ring},
+    },
+    charge::outcome::Outcome,
+    compare_and_swap::ATTEMPTS,
+};
+
+/// The state of one source under one policy, shared by all CPUs: a word for each limit, and a ring for each sliding log.
+pub trait Words {
+    /// The ring of a sliding log.
+    type Ring: Ring;
+
+    /// The word at `index`, which is below [`LIMITS_MAX`].
+    fn load(&self, index: usize) -> u64;
+
+    /// Puts `new` at `index` if `current` stands there.
+    ///
+    /// # Errors
+    ///
+    /// The word that stands there in truth.
+    fn compare_exchange(&self, index: usize, current: u64, new: u64) -> Result<(), u64>;
+
+    /// The ring of the limit at an index; `None` before its first packet, and where there are no sliding logs.
+    #[inline(always)]
+    fn ring(&self, _: usize) -> Option<Self::Ring> {
+        None
+    }
+
+    /// The ring of the limit at `index`, made if there is none; `None` when there is no room for it.
+    #[inline(always)]
+    fn make_ring(&self, index: usize) -> Option<Self::Ring> {
+        self.ring(index)
+    }
+
+    /// [`check_limit`], wherever its code is kept.
+    #[inline(always)]
+    fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome
+    where
+        Self: Sized,
+    {
+        check_limit(limit, self, index, at, cost)
+    }
+
+    /// [`charge_limit`], wherever its code is kept.
+    #[inline(always)]
+    fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome
+    where
+        Self: Sized,
+    {
+        charge_limit(limit, self, index, at, cost)
+    }
+
+    /// [`Algorithm::counts_for_ns`] of the word at `index`, wherever its code is kept.
+    #[inline(always)]
+    fn counts_for_ns(&self, limit: &Limit, index: usize, at: Instant) -> u64 {
+        limit.algorithm().counts_for_ns(self.load(index), at)
+    }
+}
+
+/// Whether the limit at `index` has room for `cost`, which is not charged. The outcome does not name the limit.
+#[inline(always)]
+pub fn check_limit(
+    limit: &Limit,
+    words: &impl Words,
+    index: usize,
+    at: Instant,
+    cost: u64,
+) -> Outcome {
+    let has_room = match limit.algorithm() {
+        Algorithm::SlidingLog(log) => words.ring(index).is_none_or(|ring| log.has_room(&ring, at)),
+        Algorithm::FixedWindow(_) | Algorithm::SlidingWindow(_) | Algorithm::TokenBucket(_) => {
+            return check_word(limit, words.load(index), at, cost);
+        }
+    };
+    if has_room {
+        Outcome::PASSED
+    } else {
+        Outcome::refused(DropReason::Limited, 0)
+    }
+}
+
+/// Whether a limit has room for `cost` by this word. The outcome does not name the limit.
+#[must_use]
+#[inline(always)]
+pub fn check_word(limit: &Limit, word: u64, at: Instant, cost: u64) -> Outcome {
+    if limit.algorithm().step(word, at, cost).is_ok() {
+        Outcome::PASSED
+    } else {
+        Outcome::refused(DropReason::Limited, 0)
+    }
+}
+
+/// Charges `cost` to the limit at `index`. The outcome does not name the limit.
+#[inline(always)]
+pub fn charge_limit(
+    limit: &Limit,
+    words: &impl Words,
+    index: usize,
+    at: Instant,
+    cost: u64,
+) -> Outcome {
+    let algorithm = limit.algorithm();
+    if let Algorithm::SlidingLog(log) = algorithm {
+        let Some(ring) = words.make_ring(index) else {
+            return Outcome::refused(DropReason::NoState, 0);
+        };
+        return match log.charge(&ring, at) {
+            Ok(()) => Outcome::PASSED,
+            Err(Refused::Denied) => Outcome::refused(DropReason::Limited, 0),
+            Err(Refused::Contended) => Outcome::refused(DropReason::Contended, 0),
+        };
+    }
+    charge_word(words, index, |word| algorithm.step(word, at, cost))
+}
+
+/// Puts what `step` makes of the word at `index` in its place. The outcome does not name the limit.
+#[inline(always)]
+pub fn charge_word(
+    words: &impl Words,
+    index: usize,
+    step: impl Fn(u64) -> Result<u64, Denied>,
+) -> Outcome {
+    let exchange = |current, new| words.compare_exchange(index, current, new);
+    step_word(words.load(index), exchange, step)
+}
+
+/// The same with a single try; `None` where another CPU was faster, and nothing is charged.
+#[inline(always)]
+pub fn try_word(
+    words: &impl Words,
+    index: usize,
+    step: impl Fn(u64) -> Result<u64, Denied>,
+) -> Option<Outcome> {
+    let word = words.load(index);
+    let Ok(next) = step(word) else {
+        return Some(Outcome::refused(DropReason::Limited, 0));
+    };
+    let exchanged = words.compare_exchange(index, word, next);
+    exchanged.is_ok().then_some(Outcome::PASSED)
+}
+
+/// Puts what `step` makes of a word in its place. `word` is what was read there.
+#[inline(always)]
+pub fn step_word(
+    mut word: u64,
+    exchange: impl Fn(u64, u64) -> Result<(), u64>,
+    step: impl Fn(u64) -> Result<u64, Denied>,
+) -> Outcome {
+    for _ in 0..ATTEMPTS {
+        let Ok(next) = step(word) else {
+            return Outcome::refused(DropReason::Limited, 0);
+        };
+        match exchange(word, next) {
+            Ok(()) => return Outcome::PASSED,
+            Err(actual) => word = actual,
+        }
+    }
+    Outcome::refused(DropReason::Contended, 0)
+}

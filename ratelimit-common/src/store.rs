@@ -1,0 +1,101 @@
+//! What is stored of the sources of one family: the state of their limits, the budget for new ones, and cached denials.
+//!
+//! A store answers what it knows. What that means for a packet is decided in [`state`](crate::state).
+
+use crate::{
+    Address, Arrival, Instant, Limit, Policy,
+    algorithm::FixedWindow,
+    charge::{self, outcome::Outcome, words::Words},
+    new_sources::Newcomer,
+};
+
+/// Why the state of a new source was not stored.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum InsertError {
+    /// Another CPU stored it first.
+    Exists,
+    /// There is no room, for the moment.
+    Full,
+}
+
+/// Where the state of sources is.
+pub trait Store<A: Address> {
+    /// A source under the policy of a scope, as it is looked up.
+    type Key<'a>: Copy
+    where
+        Self: 'a;
+
+    /// The state of one source.
+    type Words<'a>: SourceWords
+    where
+        Self: 'a;
+
+    /// The word by which a limit refused a source before.
+    type Denial<'a>: Words
+    where
+        Self: 'a;
+
+    /// The key of `source`, which is masked, under the policy of this scope.
+    fn key<'a>(&self, source: &'a A, scope: u32) -> Self::Key<'a>;
+
+    /// The state of a source, its own or the one that it would inherit; `None` where there is neither.
+    fn words<'a>(&'a self, key: &'a Self::Key<'a>) -> Option<Self::Words<'a>>;
+
+    /// Makes the state of a source that was not seen before: nothing is used.
+    ///
+    /// # Errors
+    ///
+    /// See [`InsertError`].
+    fn insert(&self, key: &Self::Key<'_>) -> Result<(), InsertError>;
+
+    /// Takes one of the budget for state; `false` when it is spent. See [`new_sources`](crate::new_sources).
+    fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool;
+
+    /// The word by which the only limit of the policy of this scope refused a source; `None` where none is cached.
+    fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<Self::Denial<'_>>;
+
+    /// Caches the word by which the only limit of a policy has refused a source.
+    fn keep_denial(&self, key: &Self::Key<'_>, words: &Self::Words<'_>);
+}
+
+/// The state of one source.
+pub trait SourceWords: Words + Sized {
+    /// Whether the state of the limit at `index` is the source's own.
+    #[inline(always)]
+    fn has_own(&self, _: usize, _: &Limit) -> bool {
+        true
+    }
+
+    /// [`is_own`], wherever its code is placed.
+    #[inline(always)]
+    fn is_own(&self, policy: &Policy, arrival: &Arrival) -> bool {
+        is_own(self, policy, arrival)
+    }
+
+    /// Charges the only limit of a policy, a fixed window.
+    #[inline(always)]
+    fn charge_fixed_window(
+        &self,
+        _: FixedWindow,
+        limit: &Limit,
+        at: Instant,
+        cost: u64,
+    ) -> Outcome {
+        self.charge(limit, 0, at, cost)
+    }
+
+    /// [`charge`](charge::charge) for a policy without logs.
+    #[inline(always)]
+    fn charge_words(&self, policy: &Policy, arrival: &Arrival) -> Outcome {
+        charge::charge(policy, self, arrival)
+    }
+}
+
+/// Whether state is the source's own: that of the first limit of the policy that counts the packet is.
+#[inline(always)]
+pub fn is_own(words: &impl SourceWords, policy: &Policy, arrival: &Arrival) -> bool {
+    match policy.first_counting(arrival) {
+        Some((index, limit)) => words.has_own(index, limit),
+        None => true,
+    }
+}

@@ -1,0 +1,65 @@
+//! The `lru` store, in BPF hash maps that forget the sources that were not seen for longest.
+
+use aya_ebpf::bindings::BPF_NOEXIST;
+use ratelimit_common::{
+    Arrival, Instant, SourceKey,
+    new_sources::Newcomer,
+    store::{InsertError, Store},
+};
+
+use crate::{
+    maps::EMPTY_RECORD,
+    refused,
+    state::{MapWord, MapWords},
+    subprograms,
+    tables::{FamilyCode, count_inserted},
+};
+
+/// A record for each source.
+pub struct Records;
+
+impl<A: FamilyCode> Store<A> for Records {
+    type Key<'a> = SourceKey<A>;
+    type Words<'a> = MapWords<A>;
+    type Denial<'a> = MapWord;
+
+    #[inline(always)]
+    fn key(&self, source: &A, scope: u32) -> SourceKey<A> {
+        SourceKey::new(*source, scope)
+    }
+
+    #[inline(always)]
+    fn words(&self, key: &SourceKey<A>) -> Option<MapWords<A>> {
+        let record = A::SOURCES.get_ptr_mut(key)?;
+        Some(MapWords::new(record, *key))
+    }
+
+    #[inline(always)]
+    fn insert(&self, key: &SourceKey<A>) -> Result<(), InsertError> {
+        const EEXIST: i32 = -17;
+        let empty = EMPTY_RECORD.get(0).ok_or(InsertError::Full)?;
+        match A::SOURCES.insert(key, empty, BPF_NOEXIST.into()) {
+            Ok(()) => {
+                count_inserted(A::FAMILY);
+                Ok(())
+            }
+            Err(EEXIST) => Err(InsertError::Exists),
+            Err(_) => Err(InsertError::Full),
+        }
+    }
+
+    #[inline(always)]
+    fn admits(&self, newcomer: Newcomer, arrival: &Arrival) -> bool {
+        subprograms::take_new_source(newcomer, arrival.at, arrival.settings)
+    }
+
+    #[inline(always)]
+    fn denial(&self, source: &A, scope: u32, at: Instant) -> Option<MapWord> {
+        refused::word(source, scope, at)
+    }
+
+    #[inline(always)]
+    fn keep_denial(&self, key: &SourceKey<A>, words: &MapWords<A>) {
+        refused::keep_word(key, words.load_first());
+    }
+}
