@@ -26,6 +26,7 @@ mod export;
 mod format;
 mod ipset;
 mod json;
+mod line;
 mod merge;
 mod nft;
 mod nft_json;
@@ -36,40 +37,27 @@ mod reader;
 mod reading;
 mod reasons;
 mod sets;
+mod source;
 mod spamhaus;
 #[cfg(test)]
 mod tests;
 mod vetting;
 
-use jiff::Timestamp;
-
 pub use self::{
     acceptance::Acceptance,
     export::{json_line, plain_line},
     format::Format,
+    line::{Action, Facts, Line},
     merge::{Merged, merge},
-    own::{Action, Facts, Line},
     reading::{BadLines, Entry, Reading},
     reasons::{ReasonId, Reasons},
+    source::{NoList, Source},
     vetting::Vetting,
 };
 use self::{format::Guess, reader::Reader};
 
 /// The largest list that is read, in bytes.
 pub const BYTES_MAX: usize = 256 << 20;
-
-/// A text that may be a list.
-#[derive(Clone, Copy, Debug)]
-pub struct Source<'a> {
-    /// The name of its file, for messages.
-    pub name: &'a str,
-    /// What is in it.
-    pub bytes: &'a [u8],
-    /// When it is read: what ended before is left out.
-    pub now: Timestamp,
-    /// When it was written: from then on times to live count.
-    pub written: Timestamp,
-}
 
 /// Reads a list. What is wrong in it is told in the answer, line by line.
 ///
@@ -99,14 +87,4 @@ pub fn read(source: Source<'_>, vetting: &Vetting) -> Result<Reading, NoList> {
         Format::CrowdSecJson => crowdsec::read(&mut reader),
     }
     Ok(reader.finish())
-}
-
-/// Why a text is no list.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{error}")]
-pub struct NoList {
-    /// What it is.
-    pub error: String,
-    /// What to do.
-    pub hint: &'static str,
 }

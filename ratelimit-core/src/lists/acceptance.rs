@@ -1,6 +1,6 @@
 //! Whether a list that was read is taken as a whole.
 
-use super::{NoList, reading::Reading};
+use super::{reading::Reading, source::NoList};
 
 /// What is put up with.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

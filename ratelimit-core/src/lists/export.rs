@@ -1,6 +1,6 @@
 //! Entries as lines of text: JSON for all that is known, plain for other tools.
 
-use super::own::Line;
+use super::line::Line;
 
 /// A line of JSON, without its end.
 ///

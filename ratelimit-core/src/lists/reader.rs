@@ -5,12 +5,13 @@ use std::{ops::Range, path::Path};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Source, address,
+    address,
     format::Format,
-    own::Facts,
+    line::Facts,
     reading::{BadLines, Entry, Reading},
     reasons::Reasons,
     sets::Sets,
+    source::Source,
     vetting::Vetting,
 };
 use crate::{

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{
     format::Format,
-    own::Facts,
+    line::Facts,
     reasons::{ReasonId, Reasons},
 };
 use crate::{diagnostic::Diagnostic, prefix::Prefix};

@@ -1,0 +1,70 @@
+//! What a line of `rlctl export` says: the words in which lists are told.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What is done with the sources on a list.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// Their packets are dropped.
+    #[default]
+    Ban,
+    /// Their packets pass, whatever else is said.
+    Allow,
+}
+
+impl Action {
+    /// Its name.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Ban => "ban",
+            Self::Allow => "allow",
+        }
+    }
+}
+
+/// What a line says besides whom, until when and why.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Facts {
+    /// What is done with it; `None` where it is not said.
+    pub action: Option<Action>,
+    /// Who put it there.
+    pub author: Option<String>,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// Where it comes from: `manual`, `list:NAME`.
+    pub origin: Option<String>,
+}
+
+/// A line.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line<'t> {
+    /// Whom.
+    #[serde(borrow)]
+    pub prefix: Cow<'t, str>,
+    /// What is done with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
+    /// Until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Why.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Cow<'t, str>>,
+    /// Who put it there.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<Cow<'t, str>>,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Where it comes from.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Cow<'t, str>>,
+}

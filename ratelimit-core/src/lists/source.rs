@@ -1,0 +1,26 @@
+//! A text that may be a list, and why it is none.
+
+use jiff::Timestamp;
+
+/// A text that may be a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The name of its file, for messages.
+    pub name: &'a str,
+    /// What is in it.
+    pub bytes: &'a [u8],
+    /// When it is read: what ended before is left out.
+    pub now: Timestamp,
+    /// When it was written: from then on times to live count.
+    pub written: Timestamp,
+}
+
+/// Why a text is no list.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{error}")]
+pub struct NoList {
+    /// What it is.
+    pub error: String,
+    /// What to do.
+    pub hint: &'static str,
+}
