@@ -12,6 +12,15 @@ pub fn now() -> Instant {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// What the wall clock shows, in milliseconds since 1970.
+#[must_use]
+pub fn wall_millis() -> u64 {
+    Timestamp::now()
+        .as_millisecond()
+        .try_into()
+        .unwrap_or_default()
+}
+
 /// The time since boot, that asleep included.
 #[must_use]
 pub fn since_boot() -> Instant {

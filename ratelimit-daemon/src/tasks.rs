@@ -2,6 +2,7 @@
 //! messages of a cluster.
 
 pub mod cluster;
+mod connection;
 pub mod crowdsec;
 pub mod events;
 pub mod links;

@@ -8,10 +8,9 @@ use ratelimit_core::{api::Unenforced, config::Config};
 use tokio::sync::mpsc;
 
 use super::{
-    cluster::Membership,
     feeds::{
-        attacks::Attacks, crowdsec::CrowdsecFeed, detected::Detections, ended::EndedEntries,
-        lists::ListFiles, pass_all::PassAll, trials::Trials,
+        attacks::Attacks, cluster::Membership, crowdsec::CrowdsecFeed, detected::Detections,
+        ended::EndedEntries, lists::ListFiles, pass_all::PassAll, trials::Trials,
     },
     history::History,
     last_good::LastGood,
@@ -45,7 +44,7 @@ pub struct Controller {
     pub(super) ended_entries: EndedEntries,
     pub(super) comparisons: Comparisons,
     pub(crate) crowdsec: CrowdsecFeed,
-    pub(super) cluster: Membership,
+    pub(crate) cluster: Membership,
     pub(super) trials: Trials,
     pub(super) pass_all: PassAll,
     pub(crate) interfaces: Interfaces,

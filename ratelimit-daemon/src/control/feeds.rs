@@ -4,6 +4,7 @@
 
 pub mod adopted;
 pub mod attacks;
+pub mod cluster;
 pub mod crowdsec;
 pub mod detected;
 pub mod ended;

@@ -34,6 +34,7 @@ use super::{
     reserve::{Filling, Room},
     store::Store,
     timekeeper::Reading,
+    unshared::Unshared,
     unwritten::{self, Unwritten},
 };
 use crate::{
@@ -69,8 +70,7 @@ pub struct State {
     pub(super) event_log: EventLog,
     pub(super) protection: Protection,
     pub(super) filling: Filling,
-    /// Prefixes with bans that the cluster is to be told of; `None` where this host is no node.
-    pub(super) unshared: Option<BTreeSet<Prefix>>,
+    pub(super) unshared: Unshared,
     /// How often tables were made anew.
     pub(super) renewals: u64,
 }
@@ -115,7 +115,7 @@ impl State {
             journal: Journal::after(changes),
             event_log,
             filling: Filling::default(),
-            unshared: None,
+            unshared: Unshared::default(),
             renewals: 0,
         };
         state.enforcer.progress = progress.clone();
@@ -237,7 +237,7 @@ impl State {
             .filter(|(target, before)| before.start_anew_as(&self.scopes(*target)));
         let anew: BTreeSet<Target> = anew.map(|(target, _)| target).collect();
         record_edits(&self.intent, &mut self.journal, &reverse, cause, &anew);
-        self.note_shared(&reverse[giving_way..], cause);
+        self.unshared.note(&reverse[giving_way..], cause);
         Ok(self.summary(&reverse[giving_way..]))
     }
 

@@ -241,7 +241,7 @@ async fn protected(State(controller): State<Handle>) -> Response {
 }
 
 async fn cluster(State(controller): State<Handle>) -> Response {
-    read(&controller, Controller::cluster).await
+    read(&controller, queries::status::cluster).await
 }
 
 async fn confirm(State(controller): State<Handle>, Extension(peer): Extension<Peer>) -> Response {

@@ -1,6 +1,6 @@
-//! Whether a ban may be, asked in one place for all that ban: people, detection, lists, the cluster.
+//! Whether a ban may be, asked in one place for all that ban: people, detection, lists, other nodes, `CrowdSec`.
 //!
-//! | | by hand | detection | list | cluster |
+//! | | by hand | detection | list | other nodes, CrowdSec |
 //! |---|---|---|---|---|
 //! | everything (/0) | never | never | never | never |
 //! | wider than /8 or, of IPv6, /19 | forced | never | forced | never |
@@ -26,8 +26,8 @@ pub enum Word {
         /// Whether they insist.
         forced: bool,
     },
-    /// Another host banned it.
-    Cluster,
+    /// Another node or `CrowdSec` banned it.
+    Other,
 }
 
 impl Word {
@@ -95,7 +95,7 @@ impl Protected {
         if prefix.len() < widest && !word.is_forced() {
             return Err(Refusal::Wide { prefix, widest });
         }
-        let stops_there = matches!(word, Word::List { .. } | Word::Cluster);
+        let stops_there = matches!(word, Word::List { .. } | Word::Other);
         if stops_there || word.is_forced() {
             return Ok(());
         }

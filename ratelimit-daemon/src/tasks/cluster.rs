@@ -1,8 +1,8 @@
 //! The task that carries messages between the controller and the store of the cluster.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, future::pending, time::Duration};
 
-use ratelimit_cluster::{Arrival, Outgoing};
+use ratelimit_cluster::{Arrival, NodeName, Outgoing};
 use ratelimit_core::config::cluster::Cluster;
 use tokio::{
     sync::mpsc,
@@ -12,16 +12,18 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    clock,
     cluster::{Heard, Link, LinkError, Stream, read_secret},
     control::{
-        Controller, Handle, Joined, Unanswered,
+        Handle, Unanswered,
         commands::{
             FindCluster, HearStored, JoinCluster, LeaveCluster, LoseCluster, ReachCluster,
             StepCluster,
         },
     },
-    crowdsec::cut,
 };
+
+use super::connection::{self, pause, told};
 
 /// How often the controller is asked what is to be sent.
 const STEP: Duration = Duration::from_millis(100);
@@ -31,8 +33,6 @@ const ANSWERS: usize = 4;
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// The first pause.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The characters of an error that are told.
-const ERROR_MAX: usize = 400;
 
 /// Follows the cluster that the configuration names, also another one after a reload, until `stop`.
 ///
@@ -40,32 +40,16 @@ const ERROR_MAX: usize = 400;
 ///
 /// When the controller has stopped.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
-    let mut wish = controller.ask(Controller::cluster_wish).await?;
-    loop {
-        let config = wish.borrow_and_update().clone();
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            changed = wish.changed() => if changed.is_err() {
-                return Ok(());
-            },
-            stopped = obey(&controller, config) => return Err(stopped.into()),
-        }
-    }
+    let wish = controller.ask(|controller| controller.cluster.wishes());
+    connection::follow(wish.await?, stop, |config| obey(&controller, config)).await
 }
 
-/// Is a node of one cluster, or of none, for as long as the controller runs.
-async fn obey(controller: &Handle, config: Option<Cluster>) -> Unanswered {
-    let answer = match config {
-        Some(config) => take_part(controller, config).await,
-        None => match controller.call(LeaveCluster).await {
-            Ok(()) => return std::future::pending().await,
-            Err(stopped) => Err(stopped),
-        },
+async fn obey(controller: &Handle, config: Option<Cluster>) -> Result<Infallible, Unanswered> {
+    let Some(config) = config else {
+        controller.call(LeaveCluster).await?;
+        return pending().await;
     };
-    match answer {
-        Ok(never) => match never {},
-        Err(stopped) => stopped,
-    }
+    take_part(controller, config).await
 }
 
 /// Reads the secret, then carries messages.
@@ -77,10 +61,10 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
             Err(error) => lose(controller, format!("{error:#}")).await?,
         }
         failures += 1;
-        sleep(pause(failures)).await;
+        sleep(pause(PAUSE, PAUSE_MAX, failures)).await;
     };
     let join = config.clone();
-    let joined = controller
+    let node = controller
         .call(JoinCluster {
             config: join,
             secret,
@@ -92,16 +76,14 @@ async fn take_part(controller: &Handle, config: Cluster) -> Result<Infallible, U
         let error = match Link::connect(&config.store).await {
             Ok((link, stream)) => {
                 controller.call(ReachCluster).await?;
-                carry(controller, &joined, link, stream).await?
+                carry(controller, &node, link, stream).await?
             }
             Err(error) => error,
         };
-        // What the server says may be of any length.
-        let error = cut(&error.to_string(), ERROR_MAX).to_owned();
-        lose(controller, error).await?;
+        lose(controller, told(&error)).await?;
         let was_long = since.elapsed() > Duration::from_secs(10);
         failures = if was_long { 1 } else { failures + 1 };
-        idle(controller, pause(failures)).await?;
+        idle(controller, pause(PAUSE, PAUSE_MAX, failures)).await?;
     }
 }
 
@@ -122,7 +104,7 @@ async fn idle(controller: &Handle, pause: Duration) -> Result<(), Unanswered> {
 /// Carries messages both ways until the store fails, and says why it did.
 async fn carry(
     controller: &Handle,
-    joined: &Joined,
+    node: &NodeName,
     mut link: Link,
     stream: Stream,
 ) -> Result<LinkError, Unanswered> {
@@ -147,7 +129,7 @@ async fn carry(
         let due = controller.call(StepCluster { heard }).await?;
         let sends = !due.is_empty();
         for outgoing in due {
-            if let Err(error) = send(controller, joined, &mut link, outgoing).await? {
+            if let Err(error) = send(controller, node, &mut link, outgoing).await? {
                 return Ok(error);
             }
         }
@@ -172,7 +154,7 @@ async fn listen(mut stream: Stream, answers: mpsc::Sender<Result<Vec<Heard>, Lin
 
 async fn send(
     controller: &Handle,
-    joined: &Joined,
+    node: &NodeName,
     link: &mut Link,
     outgoing: Outgoing,
 ) -> Result<Result<(), LinkError>, Unanswered> {
@@ -183,13 +165,16 @@ async fn send(
             until,
             message,
         } => {
-            let times = (Joined::wall(), until);
-            link.store(&joined.node, part, &message, times).await
+            let times = (clock::wall_millis(), until);
+            link.store(node, part, &message, times).await
         }
-        Outgoing::Fetch { node, parts } => {
+        Outgoing::Fetch {
+            node: from_node,
+            parts,
+        } => {
             let mut from = 0;
             loop {
-                let (heard, next) = match link.fetch(&node, (from, parts)).await {
+                let (heard, next) = match link.fetch(&from_node, (from, parts)).await {
                     Ok(fetched) => fetched,
                     Err(error) => break Err(error),
                 };
@@ -201,24 +186,4 @@ async fn send(
             }
         }
     })
-}
-
-/// How long to wait for the next try: twice as long after each further failure.
-fn pause(failures: u32) -> Duration {
-    let doubled = PAUSE * 2_u32.saturating_pow(failures.saturating_sub(1));
-    doubled.min(PAUSE_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pause_doubles_with_each_failure_up_to_two_seconds() {
-        let pause = |failures| pause(failures).as_millis();
-        assert_eq!(
-            [1, 2, 3, 4, 5, 99].map(pause),
-            [250, 500, 1_000, 2_000, 2_000, 2_000]
-        );
-    }
 }

@@ -1,6 +1,6 @@
 //! The task that follows the decisions.
 
-use std::{io, time::Duration};
+use std::{convert::Infallible, future::pending, io, time::Duration};
 
 use hyper::body::Bytes;
 use ratelimit_core::config::Crowdsec;
@@ -17,13 +17,15 @@ use crate::{
         Handle, Unanswered,
         commands::{EndCrowdsecBans, LoseCrowdsec, TakeDecisions},
     },
-    crowdsec::{Client, Decisions, PullError, Update, cut},
+    crowdsec::{Client, Decisions, PullError, Update},
 };
+
+use super::connection::{self, pause, told};
 
 /// How often all decisions are asked for, in case that a change was not told.
 const WHOLE: Duration = Duration::from_hours(1);
-/// The characters of an error that are told.
-const ERROR_MAX: usize = 400;
+/// The first pause after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause after a failure.
 const PAUSE_MAX: Duration = Duration::from_mins(1);
 
@@ -33,34 +35,19 @@ const PAUSE_MAX: Duration = Duration::from_mins(1);
 ///
 /// When the controller has stopped.
 pub async fn follow(controller: Handle, stop: CancellationToken) -> anyhow::Result<()> {
-    let mut wish = controller
-        .ask(|controller| controller.crowdsec.wishes())
-        .await?;
-    loop {
-        let config = wish.borrow_and_update().clone();
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            changed = wish.changed() => if changed.is_err() {
-                return Ok(());
-            },
-            stopped = obey(&controller, config) => return Err(stopped.into()),
-        }
-    }
+    let wish = controller.ask(|controller| controller.crowdsec.wishes());
+    connection::follow(wish.await?, stop, |config| obey(&controller, config)).await
 }
 
-/// Follows one API, or none, for as long as the controller runs.
-async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Unanswered {
-    let answer = match config {
-        Some(config) => poll(controller, &config).await,
-        None => controller.call(EndCrowdsecBans).await,
+async fn obey(controller: &Handle, config: Option<Crowdsec>) -> Result<Infallible, Unanswered> {
+    let Some(config) = config else {
+        controller.call(EndCrowdsecBans).await?;
+        return pending().await;
     };
-    match answer {
-        Ok(()) => std::future::pending().await,
-        Err(stopped) => stopped,
-    }
+    poll(controller, &config).await
 }
 
-async fn poll(controller: &Handle, config: &Crowdsec) -> Result<(), Unanswered> {
+async fn poll(controller: &Handle, config: &Crowdsec) -> Result<Infallible, Unanswered> {
     let client = Client::new(config.address.clone(), config.key.clone());
     let mut decisions = Decisions::default();
     // When all decisions were asked for; what was missed since a failure can only be told by all of them.
@@ -71,8 +58,7 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<(), Unanswered> 
         let is_kept = match pull(&client, &mut decisions, is_due).await {
             Ok(update) => controller.call(TakeDecisions { update }).await?,
             Err(error) => {
-                // It may quote what came in place of an answer.
-                let error = cut(&error.to_string(), ERROR_MAX).to_owned();
+                let error = told(&error);
                 controller.call(LoseCrowdsec { error }).await?;
                 false
             }
@@ -83,7 +69,11 @@ async fn poll(controller: &Handle, config: &Crowdsec) -> Result<(), Unanswered> 
             (false, _) => whole = None,
         }
         failures = if is_kept { 0 } else { failures + 1 };
-        sleep(pause(config.every, failures)).await;
+        let pause = match failures {
+            0 => config.every,
+            failures => pause(PAUSE, PAUSE_MAX, failures),
+        };
+        sleep(pause).await;
     }
 }
 
@@ -152,25 +142,5 @@ impl io::Read for Pieces {
         let length = buffer.len().min(self.current.len());
         buffer[..length].copy_from_slice(&self.current.split_to(length));
         Ok(length)
-    }
-}
-
-/// How long to wait for the next try: after a failure a second, and twice as long after each further one.
-fn pause(every: Duration, failures: u32) -> Duration {
-    if failures == 0 {
-        return every;
-    }
-    let doubled = Duration::from_secs(1) * 2_u32.saturating_pow(failures - 1);
-    doubled.min(PAUSE_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pause_doubles_with_each_failure_up_to_a_minute() {
-        let pause = |failures| pause(Duration::from_secs(10), failures).as_secs();
-        assert_eq!([0, 1, 2, 3, 7, 8, 99].map(pause), [10, 1, 2, 4, 60, 60, 60]);
     }
 }

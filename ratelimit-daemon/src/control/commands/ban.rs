@@ -112,7 +112,7 @@ impl Command for Unban {
             }
         }
         controller.state.apply(edits, Cause::User(author))?;
-        controller.lift_in_cluster(&request.prefixes, author);
+        controller.cluster.lift(&request.prefixes, author);
         // Those that were ended together with it hold no more.
         let named = request.prefixes.into_iter();
         unbanned.held = named

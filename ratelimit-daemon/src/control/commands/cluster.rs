@@ -2,17 +2,14 @@
 
 use std::sync::Arc;
 
-use ratelimit_cluster::{Outgoing, message::Secret};
+use ratelimit_cluster::{NodeName, Outgoing, message::Secret};
 use ratelimit_core::{
     api::{Refused, RevokeRequest, Revoked},
     config::cluster::Cluster,
 };
 
 use super::Command;
-use crate::{
-    cluster::Heard,
-    control::{Joined, controller::Controller},
-};
+use crate::{cluster::Heard, control::controller::Controller};
 
 /// Becomes a node.
 pub struct JoinCluster {
@@ -23,10 +20,12 @@ pub struct JoinCluster {
 }
 
 impl Command for JoinCluster {
-    type Answer = Joined;
+    type Answer = NodeName;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.join_cluster(&self.config, self.secret)
+        controller
+            .cluster
+            .join(&mut controller.state, &self.config, self.secret)
     }
 }
 
@@ -37,7 +36,8 @@ impl Command for LeaveCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.leave_cluster();
+        let troubles = &mut controller.troubles;
+        controller.cluster.leave(&mut controller.state, troubles);
     }
 }
 
@@ -48,7 +48,7 @@ impl Command for ReachCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.reach_cluster();
+        controller.cluster.reach();
     }
 }
 
@@ -59,7 +59,8 @@ impl Command for FindCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.find_cluster();
+        let troubles = &mut controller.troubles;
+        controller.cluster.find(&mut controller.state, troubles);
     }
 }
 
@@ -73,7 +74,10 @@ impl Command for LoseCluster {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.lose_cluster(self.error);
+        let troubles = &mut controller.troubles;
+        controller
+            .cluster
+            .lose(&mut controller.state, troubles, self.error);
     }
 }
 
@@ -87,7 +91,7 @@ impl Command for StepCluster {
     type Answer = Vec<Outgoing>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.step_cluster(self.heard)
+        controller.cluster.step(&mut controller.state, self.heard)
     }
 }
 
@@ -101,7 +105,9 @@ impl Command for HearStored {
     type Answer = ();
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.hear_stored(self.heard);
+        controller
+            .cluster
+            .hear_stored(&mut controller.state, self.heard);
     }
 }
 
@@ -117,6 +123,8 @@ impl Command for RevokeNode {
     type Answer = Result<Revoked, Refused>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.revoke_node(self.request, &self.author)
+        controller
+            .cluster
+            .revoke(&mut controller.state, self.request, &self.author)
     }
 }

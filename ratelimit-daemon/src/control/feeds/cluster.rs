@@ -7,7 +7,10 @@ mod bans;
 mod memory;
 mod status;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use ratelimit_cluster::{
@@ -16,15 +19,30 @@ use ratelimit_cluster::{
     message::{Refusal, Secret},
     statements::{Bounds, Guard, Subject},
 };
-use ratelimit_core::{config::cluster::Cluster, prefix::Prefix};
+use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{Changed, Refused},
+    config::cluster::Cluster,
+    intent::Edit,
+    prefix::Prefix,
+};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use self::memory::Remembered;
-use super::{controller::Controller, kept::Kept, state::State, troubles::Loudness};
+pub use self::status::no_cluster;
+use super::Feed;
 use crate::{
     clock,
     cluster::{BanKey, Heard},
+    control::{
+        connection::Connection,
+        kept::Kept,
+        record::Cause,
+        state::State,
+        troubles::{Loudness, Troubles},
+        unshared::Unshared,
+    },
     protected::Word,
 };
 
@@ -39,38 +57,20 @@ const WRITE: Duration = Duration::from_secs(2);
 /// How often a kind of refused messages is logged.
 const LOGGED: Duration = Duration::from_mins(1);
 
-/// What the task of the cluster is told of the node.
-#[derive(Clone, Debug)]
-pub struct Joined {
-    /// Its name.
-    pub node: NodeName,
-}
-
-impl Joined {
-    /// What the wall clock shows, in milliseconds.
-    #[must_use]
-    pub fn wall() -> Millis {
-        now().wall
-    }
-}
-
 /// How often messages of one kind were refused.
 #[derive(Clone, Debug, Default)]
-struct Refused {
+struct Rejected {
     count: u64,
     logged: Option<std::time::Instant>,
 }
 
 /// The cluster as this host sees it.
-pub(super) struct Membership {
-    wish: watch::Sender<Option<Cluster>>,
+pub struct Membership {
+    connection: Connection<Cluster>,
     node: Option<Node<BanKey>>,
-    /// `None` before the first answer or failure.
-    connected: Option<bool>,
-    since: Timestamp,
-    error: Option<String>,
-    failures: u64,
-    refused: BTreeMap<&'static str, Refused>,
+    /// What is to be put in force, and which node has it end; `None` where bans come.
+    due: VecDeque<(Option<String>, Vec<Edit>)>,
+    refused: BTreeMap<&'static str, Rejected>,
     /// The last message that was refused, and why.
     refusal: Option<(Timestamp, String)>,
     /// Statements of peers without effect here.
@@ -86,12 +86,9 @@ impl Membership {
     /// A membership that is yet to begin.
     pub fn new(config: &ratelimit_core::config::Config) -> Self {
         Self {
-            wish: watch::Sender::new(config.cluster.clone()),
+            connection: Connection::new(config.cluster.clone()),
             node: None,
-            connected: None,
-            since: Timestamp::now(),
-            error: None,
-            failures: 0,
+            due: VecDeque::new(),
             refused: BTreeMap::new(),
             refusal: None,
             denied: 0,
@@ -105,24 +102,12 @@ impl Membership {
 
     /// Follows another configuration, where it is another one.
     pub fn wish(&mut self, wish: Option<&Cluster>) {
-        self.wish.send_if_modified(|before| {
-            let is_other = before.as_ref() != wish;
-            if is_other {
-                *before = wish.cloned();
-            }
-            is_other
-        });
+        self.connection.wish(wish);
     }
 
-    /// Notes whether the store answers, and tells whether that is new.
-    fn turn(&mut self, connected: bool, error: Option<String>) -> bool {
-        self.error = error;
-        let is_new = self.connected != Some(connected);
-        if is_new {
-            self.connected = Some(connected);
-            self.since = Timestamp::now();
-        }
-        is_new
+    /// Which cluster is to be joined, now and after each reload.
+    pub fn wishes(&self) -> watch::Receiver<Option<Cluster>> {
+        self.connection.wishes()
     }
 
     /// Whether it is known what the other nodes lifted of what this one stated before it started: those that report agree with it.
@@ -168,6 +153,30 @@ impl Membership {
     }
 }
 
+impl Feed for Membership {
+    fn due(&mut self, _: &State, _: Instant) -> Result<Vec<Edit>, Refused> {
+        let next = self.due.front_mut();
+        Ok(next.map_or_else(Vec::new, |(_, edits)| std::mem::take(edits)))
+    }
+
+    fn cause(&self) -> Cause<'_> {
+        let by = self.due.front().and_then(|(by, _)| by.as_deref());
+        by.map_or(Cause::Origin, Cause::User)
+    }
+
+    fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
+        self.due.pop_front();
+        if let Err(refused) = answer {
+            // The next sweep tries again.
+            warn!(
+                error = refused.error,
+                "what the nodes of the cluster ban could not be put in force"
+            );
+            self.connection.error = Some(refused.error.clone());
+        }
+    }
+}
+
 /// What the nodes ask this host.
 struct Here<'a>(&'a State);
 
@@ -183,7 +192,7 @@ impl Guard<BanKey> for Here<'_> {
 
 impl Here<'_> {
     fn permits_ban(&self, prefix: Prefix) -> Result<(), &'static str> {
-        if self.0.protection.vet(prefix, Word::Cluster).is_err() {
+        if self.0.protection.vet(prefix, Word::Other).is_err() {
             return Err("it is wider than other nodes may ban");
         }
         if prefix.is_address() && self.0.protection.why(prefix.address()).is_some() {
@@ -213,28 +222,21 @@ impl Host<BanKey> for Here<'_> {
 
 /// What both clocks show.
 fn now() -> Now {
-    let wall = Timestamp::now().as_millisecond();
     Now {
-        wall: wall.try_into().unwrap_or_default(),
+        wall: clock::wall_millis(),
         monotonic: clock::now().as_nanos() / 1_000_000,
     }
 }
 
-impl Controller {
-    /// Which cluster is to be joined, now and after each reload.
-    #[must_use]
-    pub fn cluster_wish(&self) -> watch::Receiver<Option<Cluster>> {
-        self.cluster.wish.subscribe()
-    }
-
+impl Membership {
     /// Becomes a node, with what it stated before a restart. All bans of this host are told to the others.
     ///
     /// # Panics
     ///
     /// Never: a configuration has no name that is none.
-    pub fn join_cluster(&mut self, config: &Cluster, secret: Secret) -> Joined {
+    pub fn join(&mut self, state: &mut State, config: &Cluster, secret: Secret) -> NodeName {
         let node = NodeName::new(&config.node).expect("the configuration has checked the name");
-        let memory = self.cluster.remembered(&node);
+        let memory = self.remembered(&node);
         let (now, stated) = (now(), memory.statements.len());
         let own = NodeConfig {
             node: node.clone(),
@@ -244,95 +246,90 @@ impl Controller {
         };
         let incarnation = Timestamp::now().as_microsecond();
         let incarnation = incarnation.try_into().unwrap_or_default();
-        self.cluster.joined = std::time::Instant::now();
-        self.cluster.node = Some(Node::new(own, now, incarnation, memory));
-        (self.cluster.connected, self.cluster.error) = (None, None);
-        self.cluster.since = Timestamp::now();
-        self.state.share_bans();
+        self.joined = std::time::Instant::now();
+        self.node = Some(Node::new(own, now, incarnation, memory));
+        self.connection.reset();
+        state.unshared.begin(&state.intent);
         info!(%node, stated, "a node of the cluster");
-        Joined { node }
+        node
     }
 
     /// Is no node any more: what other nodes banned ends here.
-    pub fn leave_cluster(&mut self) {
-        self.cluster.node = None;
-        (self.cluster.connected, self.cluster.error) = (None, None);
-        self.state.unshared = None;
-        let journal = &mut self.state.journal;
-        self.troubles
-            .tell(journal, CLUSTER, Loudness::Warning, None);
-        self.end_cluster_bans();
+    pub fn leave(&mut self, state: &mut State, troubles: &mut Troubles) {
+        self.node = None;
+        self.connection.reset();
+        state.unshared = Unshared::default();
+        let journal = &mut state.journal;
+        troubles.tell(journal, CLUSTER, Loudness::Warning, None);
+        self.end_bans(state);
     }
 
     /// Takes notice that the store is connected to, and may have lost what this node stored.
-    pub fn reach_cluster(&mut self) {
-        if let Some(node) = &mut self.cluster.node {
+    pub fn reach(&mut self) {
+        if let Some(node) = &mut self.node {
             node.store_again();
         }
     }
 
     /// Takes notice that the store takes messages.
-    pub fn find_cluster(&mut self) {
-        if self.cluster.turn(true, None) {
-            info!(url = self.cluster.url(), "the store of the cluster answers");
-            let journal = &mut self.state.journal;
-            self.troubles
-                .tell(journal, CLUSTER, Loudness::Warning, None);
+    pub fn find(&mut self, state: &mut State, troubles: &mut Troubles) {
+        if self.connection.turn(true, None) {
+            info!(url = self.url(), "the store of the cluster answers");
+            let journal = &mut state.journal;
+            troubles.tell(journal, CLUSTER, Loudness::Warning, None);
         }
     }
 
     /// Takes notice that the store does not answer. Bans stay.
-    pub fn lose_cluster(&mut self, error: String) {
-        self.cluster.failures += 1;
-        let url = self.cluster.url().unwrap_or_default();
+    pub fn lose(&mut self, state: &mut State, troubles: &mut Troubles, error: String) {
+        let url = self.url().unwrap_or_default();
         let trouble = format!("{url}: {error}; bans stay, and are not shared until it answers");
-        if self.cluster.turn(false, Some(error)) {
-            let journal = &mut self.state.journal;
-            self.troubles
-                .tell(journal, CLUSTER, Loudness::Warning, Some(trouble));
+        if self.connection.lose(error) {
+            let journal = &mut state.journal;
+            troubles.tell(journal, CLUSTER, Loudness::Warning, Some(trouble));
         }
     }
 
     /// Takes in what was read from the stream, and gives what is to be sent.
-    pub fn step_cluster(&mut self, heard: Vec<Heard>) -> Vec<Outgoing> {
+    pub fn step(&mut self, state: &mut State, heard: Vec<Heard>) -> Vec<Outgoing> {
         let now = now();
-        let mut changed = self.state_own_bans(now);
-        changed.extend(self.hear(now, heard));
-        if self.cluster.swept.elapsed() >= SWEEP {
-            changed.extend(self.all_of_cluster());
-            self.cluster.swept = std::time::Instant::now();
+        let mut changed = self.state_own_bans(state, now);
+        changed.extend(self.hear(state, now, heard));
+        if self.swept.elapsed() >= SWEEP {
+            changed.extend(self.all(state));
+            self.swept = std::time::Instant::now();
         }
-        self.put_in_force(now, changed);
-        let due = self.cluster.node.as_mut();
-        let due = due.map(|node| node.due(now, &mut Here(&self.state)));
-        self.cluster.write();
+        self.put_in_force(state, now, changed);
+        let due = self.node.as_mut();
+        let due = due.map(|node| node.due(now, &mut Here(state)));
+        self.write();
         due.unwrap_or_default()
     }
 
     /// Takes in parts of what a node stated, as the store has them.
-    pub fn hear_stored(&mut self, heard: Vec<Heard>) {
+    pub fn hear_stored(&mut self, state: &mut State, heard: Vec<Heard>) {
         let now = now();
-        let changed = self.hear(now, heard);
-        self.put_in_force(now, changed);
+        let changed = self.hear(state, now, heard);
+        self.put_in_force(state, now, changed);
     }
 
     /// Takes messages in, and gives the prefixes of which something else may hold.
-    fn hear(&mut self, now: Now, heard: Vec<Heard>) -> Vec<Prefix> {
+    fn hear(&mut self, state: &State, now: Now, heard: Vec<Heard>) -> Vec<Prefix> {
         let mut changed = Vec::new();
         for Heard { arrival, message } in heard {
-            let Some(node) = &mut self.cluster.node else {
+            let Some(node) = &mut self.node else {
                 return Vec::new();
             };
-            match node.receive(now, arrival, &message, &Here(&self.state)) {
-                Ok(received) => changed.extend(self.take(received)),
-                Err(refusal) => self.cluster.refuse(&refusal),
+            match node.receive(now, arrival, &message, &Here(state)) {
+                Ok(received) => changed.extend(self.receive(received)),
+                Err(refusal) => self.refuse(&refusal),
             }
         }
         changed
     }
 
-    fn take(&mut self, received: Received<BanKey>) -> Vec<Prefix> {
-        self.cluster.denied += received.denied.len() as u64;
+    fn receive(&mut self, received: Received<BanKey>) -> Vec<Prefix> {
+        self.denied += received.denied.len() as u64;
         let changed = received.changed.into_iter();
         let mut is_of_node = false;
         let changed = changed.filter_map(|subject| match subject {
@@ -344,7 +341,7 @@ impl Controller {
             }
         });
         let changed = changed.collect();
-        self.cluster.is_unwritten |= is_of_node;
+        self.is_unwritten |= is_of_node;
         changed
     }
 }

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use super::Feed;
 use crate::{
-    control::state::State,
+    control::{connection::Connection, state::State},
     crowdsec::{Ignored, Update, Wanted},
     protected::Word,
 };
@@ -38,14 +38,9 @@ enum News {
 pub struct CrowdsecFeed {
     /// What is to be put in force.
     news: Option<News>,
-    wish: watch::Sender<Option<Crowdsec>>,
-    /// `None` before the first answer or failure.
-    connected: Option<bool>,
-    since: Timestamp,
+    connection: Connection<Crowdsec>,
     pulled: Option<Timestamp>,
-    error: Option<String>,
     pulls: u64,
-    failures: u64,
     decisions: usize,
     ignored: BTreeMap<Ignored, u64>,
 }
@@ -87,13 +82,9 @@ impl CrowdsecFeed {
     pub fn new(wish: Option<Crowdsec>) -> Self {
         Self {
             news: None,
-            wish: watch::Sender::new(wish),
-            connected: None,
-            since: Timestamp::now(),
+            connection: Connection::new(wish),
             pulled: None,
-            error: None,
             pulls: 0,
-            failures: 0,
             decisions: 0,
             ignored: BTreeMap::new(),
         }
@@ -101,21 +92,12 @@ impl CrowdsecFeed {
 
     /// Which API is to be followed, now and after each reload.
     pub fn wishes(&self) -> watch::Receiver<Option<Crowdsec>> {
-        self.wish.subscribe()
+        self.connection.wishes()
     }
 
     /// Follows another configuration, where it is another one.
     pub fn wish(&mut self, wish: Option<&Crowdsec>) {
-        let is_other = self.wish.send_if_modified(|before| {
-            let is_other = before.as_ref() != wish;
-            if is_other {
-                *before = wish.cloned();
-            }
-            is_other
-        });
-        if is_other {
-            (self.connected, self.error) = (None, None);
-            self.since = Timestamp::now();
+        if self.connection.wish(wish) {
             self.decisions = 0;
         }
     }
@@ -138,16 +120,18 @@ impl CrowdsecFeed {
 
     /// Notes that the API does not answer. Its bans stay.
     pub fn lost(&mut self, state: &State, error: String) {
-        self.failures += 1;
-        if self.turn(false, Some(error)) {
-            let (url, error, bans) = (self.url(), self.error.as_ref(), bans(state).count());
+        if self.connection.lose(error) {
+            let error = self.connection.error.as_ref();
+            let (url, bans) = (self.url(), bans(state).count());
             warn!(url, error, bans, "CrowdSec does not answer; its bans stay");
         }
     }
 
     /// Whether all that the API decides is in force.
     pub fn has_answered(&self) -> bool {
-        self.connected == Some(true) && self.error.is_none() && self.pulled.is_some()
+        self.connection.connected == Some(true)
+            && self.connection.error.is_none()
+            && self.pulled.is_some()
     }
 
     /// How the connection is; `None` where the configuration names none.
@@ -162,14 +146,14 @@ impl CrowdsecFeed {
         });
         Some(CrowdsecStatus {
             url: self.url()?,
-            connected: self.connected,
-            since: self.since,
+            connected: self.connection.connected,
+            since: self.connection.since,
             pulled: self.pulled,
-            error: self.error.clone(),
+            error: self.connection.error.clone(),
             bans: lasting_bans(state),
             decisions: self.decisions,
             pulls: self.pulls,
-            failures: self.failures,
+            failures: self.connection.failures,
             ignored: ignored.collect(),
         })
     }
@@ -185,7 +169,7 @@ impl CrowdsecFeed {
         let mut edits = Vec::with_capacity(update.bans.len() + gone.len());
         for (prefix, wanted) in update.bans {
             let wanted = wanted.filter(|_| {
-                let may = state.protection.vet(prefix, Word::Cluster).is_ok();
+                let may = state.protection.vet(prefix, Word::Other).is_ok();
                 if !may {
                     let value = prefix.to_string();
                     self.ignore(Ignored::Wide, 1, &value);
@@ -204,25 +188,14 @@ impl CrowdsecFeed {
     }
 
     fn settle_decided(&mut self, state: &State, error: Option<String>) {
-        let is_known = self.error.is_some() && self.connected == Some(true);
+        let is_known = self.connection.error.is_some() && self.connection.connected == Some(true);
         if let Some(error) = error.as_ref().filter(|_| !is_known) {
             warn!(error, "what CrowdSec decided could not be put in force");
         }
-        if self.turn(true, error) {
+        if self.connection.turn(true, error) {
             let (url, bans) = (self.url(), bans(state).count());
             info!(url, bans, "CrowdSec answers");
         }
-    }
-
-    /// Notes whether the API answers, and tells whether that is new.
-    fn turn(&mut self, connected: bool, error: Option<String>) -> bool {
-        self.error = error;
-        let is_new = self.connected != Some(connected);
-        if is_new {
-            self.connected = Some(connected);
-            self.since = Timestamp::now();
-        }
-        is_new
     }
 
     /// Counts decisions that ban nobody; the first of each kind is logged.
@@ -240,8 +213,7 @@ impl CrowdsecFeed {
     }
 
     fn url(&self) -> Option<String> {
-        let wish = self.wish.borrow();
-        wish.as_ref().map(|config| config.address.to_string())
+        self.connection.told(|config| config.address.to_string())
     }
 }
 

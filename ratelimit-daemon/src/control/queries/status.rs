@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use ratelimit_common::detected::Tally;
 use ratelimit_core::{
-    api::{ClassView, DamagedDatabase, DatabaseStatus, MapStatus, PassAllStatus, Refused, Status},
+    api::{
+        ClassView, ClusterStatus, DamagedDatabase, DatabaseStatus, MapStatus, PassAllStatus,
+        Refused, Status,
+    },
     class::Class,
     intent::Edit,
     ip_family::IpFamily,
@@ -20,7 +23,7 @@ use crate::{
     control::{
         commands::LookAtLinks,
         controller::{Controller, Reloads},
-        feeds::detected::Detections,
+        feeds::{cluster::no_cluster, detected::Detections},
         handle::{Handle, Unanswered},
         reconcile::Reconciliation,
         reserve::Filling,
@@ -101,6 +104,16 @@ pub async fn scrape(controller: &Handle) -> Result<Result<Snapshot, Refused>, Un
     }
 }
 
+/// How the cluster is.
+///
+/// # Errors
+///
+/// When this host is no node.
+pub fn cluster(controller: &Controller) -> Result<ClusterStatus, Refused> {
+    let status = controller.cluster.status(&controller.state);
+    status.ok_or_else(no_cluster)
+}
+
 /// Since when, until when and by whom everything passes; `None` when packets are judged.
 #[must_use]
 pub fn pass_all(controller: &Controller) -> Option<&PassAllStatus> {
@@ -143,7 +156,7 @@ fn with_slots(controller: &Controller, slots: Option<[u64; 2]>) -> Status {
         node: controller.state.policies.get(NODE).is_some(),
         new_sources: new_sources::new_sources(&controller.state),
         crowdsec: controller.crowdsec.status(&controller.state),
-        cluster: controller.cluster_status(),
+        cluster: controller.cluster.status(&controller.state),
         protected: controller.state.protection.prefixes().len(),
         pass_all: controller.pass_all.status().cloned(),
         attempt: controller.trials.attempt(),

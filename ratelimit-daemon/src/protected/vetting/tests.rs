@@ -15,14 +15,14 @@ fn what_is_very_wide_is_banned_by_those_who_insist() {
     for (prefix, widest) in [("64.0.0.0/7", "/8"), ("2000::/18", "/19")] {
         check(prefix, Word::Hand { forced: false }, Err(widest));
         check(prefix, Word::List { forced: false }, Err(widest));
-        check(prefix, Word::Cluster, Err(widest));
+        check(prefix, Word::Other, Err(widest));
         check(prefix, Word::Hand { forced: true }, Ok(()));
         check(prefix, Word::List { forced: true }, Ok(()));
     }
     for prefix in ["64.0.0.0/8", "2000::/19"] {
         check(prefix, Word::Hand { forced: false }, Ok(()));
         check(prefix, Word::List { forced: false }, Ok(()));
-        check(prefix, Word::Cluster, Ok(()));
+        check(prefix, Word::Other, Ok(()));
     }
 }
 
@@ -55,7 +55,7 @@ fn what_is_protected_stops_people_and_detection_and_is_cut_out_of_lists() {
         check(prefix, Word::Detection, Err("the default gateway of eth0"));
         check(prefix, Word::Hand { forced: true }, Ok(()));
         check(prefix, Word::List { forced: false }, Ok(()));
-        check(prefix, Word::Cluster, Ok(()));
+        check(prefix, Word::Other, Ok(()));
     }
     check("192.0.2.2", Word::Hand { forced: false }, Ok(()));
     check("2001:db8:0:1::/64", Word::Detection, Ok(()));
@@ -67,7 +67,7 @@ const WORDS: [Word; 6] = [
     Word::Detection,
     Word::List { forced: false },
     Word::List { forced: true },
-    Word::Cluster,
+    Word::Other,
 ];
 
 /// Vets a ban on a host whose gateways are 192.0.2.1 and `2001:db8::1`; a refusal has these words.

@@ -44,7 +44,7 @@ fn of_more_than_200_ways_to_lock_oneself_out_only_the_forced_ones_do() {
                 Word::Detection,
                 Word::List { forced: false },
                 Word::List { forced: true },
-                Word::Cluster,
+                Word::Other,
             ] {
                 let expected = expected(word, address, length);
                 let found = outcome(word, address, length);
@@ -64,7 +64,7 @@ fn expected(word: Word, address: &str, length: u8) -> Outcome {
         Word::Hand { forced: true } => Outcome::Holds,
         Word::Hand { forced: false } | Word::Detection => Outcome::Refused,
         Word::List { forced: true } => Outcome::Exemptions,
-        Word::List { forced: false } | Word::Cluster => {
+        Word::List { forced: false } | Word::Other => {
             if length < widest {
                 Outcome::Refused
             } else {
@@ -114,7 +114,7 @@ fn ban(lab: &mut Lab, prefix: Prefix, word: Word) -> Result<(), Refused> {
         }
         Word::Detection => Origin::Detected,
         Word::List { .. } => Origin::list("field"),
-        Word::Cluster => Origin::cluster("edge-2"),
+        Word::Other => Origin::cluster("edge-2"),
     };
     lab.controller.state.protection.vet(prefix, word)?;
     let row = BanRow {

@@ -13,13 +13,13 @@ use ratelimit_core::{
     origin::Origin,
     prefix::Prefix,
 };
-use tracing::{info, warn};
+use tracing::info;
 
-use super::{Controller, Here, Node};
+use super::{Here, Membership, Node};
 use crate::{
     clock,
     cluster::BanKey,
-    control::{record::Cause, state::State},
+    control::{state::State, unshared::shared_ban},
 };
 
 /// Ends that differ by less are the same one.
@@ -27,56 +27,16 @@ const SAME_END_MS: Millis = 2_000;
 /// The end of what is forever, as it is stated: the year 9999.
 const FOREVER_MS: Millis = 253_402_207_200_000;
 
-impl State {
-    /// From here on the prefixes of changed bans are noted, first those of all bans that other nodes are told.
-    pub(super) fn share_bans(&mut self) {
-        let bans = self.intent.bans().keys();
-        let shared = bans.filter(|(_, origin)| origin.is_shared());
-        self.unshared = Some(shared.map(|(prefix, _)| *prefix).collect());
-    }
-
-    /// Notes of which prefixes the cluster is to be told something else.
-    pub(in crate::control) fn note_shared(&mut self, edits: &[Edit], cause: Cause<'_>) {
-        let Some(unshared) = &mut self.unshared else {
-            return;
-        };
-        // What ends by itself ends so on all nodes.
-        if cause == Cause::Time {
-            return;
-        }
-        let prefixes = edits.iter().filter_map(|edit| match edit {
-            Edit::Ban(prefix, origin, _) if origin.is_shared() => Some(*prefix),
-            Edit::Ban(..)
-            | Edit::Allow(..)
-            | Edit::List(..)
-            | Edit::Limits(..)
-            | Edit::Offence(..)
-            | Edit::Limited(..)
-            | Edit::Config(_)
-            | Edit::PassAll(_) => None,
-        });
-        unshared.extend(prefixes);
-    }
-
-    /// The longest ban of a prefix that other nodes are told.
-    fn shared_ban(&self, prefix: Prefix) -> Option<&BanRow> {
-        let bans = self.intent.bans_of(prefix);
-        let shared = bans.filter(|(origin, _)| origin.is_shared());
-        shared.map(|(_, row)| row).max_by_key(|row| row.until)
-    }
-}
-
-impl Controller {
+impl Membership {
     /// States what changed of the bans of this host, and gives the prefixes.
-    pub(super) fn state_own_bans(&mut self, now: Now) -> BTreeSet<Prefix> {
-        let Some(node) = &mut self.cluster.node else {
+    pub(super) fn state_own_bans(&mut self, state: &mut State, now: Now) -> BTreeSet<Prefix> {
+        let Some(node) = &mut self.node else {
             return BTreeSet::new();
         };
-        let unshared = self.state.unshared.as_mut();
-        let changed = unshared.map(std::mem::take).unwrap_or_default();
+        let changed = state.unshared.take();
         for prefix in &changed {
             let subject = Subject::Ban(BanKey(*prefix));
-            let row = self.state.shared_ban(*prefix);
+            let row = shared_ban(&state.intent, *prefix);
             let wanted = row.map(|row| to_millis(row.until, now));
             let wanted = wanted.filter(|until| *until > now.wall);
             let stated = node.own_end(now, &subject);
@@ -90,27 +50,27 @@ impl Controller {
                 let why = row.reason.as_deref().unwrap_or_default();
                 node.say(now, subject, until, why);
             }
-            self.cluster.is_unwritten = true;
+            self.is_unwritten = true;
         }
         changed
     }
 
     /// Lifts on all nodes what is stated about prefixes.
-    pub(in crate::control) fn lift_in_cluster(&mut self, prefixes: &[Prefix], author: &str) {
-        let Some(node) = &mut self.cluster.node else {
+    pub fn lift(&mut self, prefixes: &[Prefix], author: &str) {
+        let Some(node) = &mut self.node else {
             return;
         };
         let now = super::now();
         for prefix in prefixes {
-            self.cluster.is_unwritten |= node.lift(now, Subject::Ban(BanKey(*prefix)), author);
+            self.is_unwritten |= node.lift(now, Subject::Ban(BanKey(*prefix)), author);
         }
     }
 
     /// The prefixes that anything is stated about, or that other nodes ban here.
-    pub(super) fn all_of_cluster(&self) -> BTreeSet<Prefix> {
-        let bans = self.state.intent.bans().keys();
+    pub(super) fn all(&self, state: &State) -> BTreeSet<Prefix> {
+        let bans = state.intent.bans().keys();
         let bans = bans.filter(|(_, origin)| matches!(origin, Origin::Cluster(_)));
-        let node = self.cluster.node.iter();
+        let node = self.node.iter();
         let stated = node.flat_map(Node::subjects);
         let stated = stated.filter_map(|subject| match subject {
             Subject::Ban(BanKey(prefix)) => Some(*prefix),
@@ -120,34 +80,45 @@ impl Controller {
     }
 
     /// Brings the bans of prefixes to what the nodes state.
-    pub(super) fn put_in_force(&mut self, now: Now, prefixes: impl IntoIterator<Item = Prefix>) {
+    pub(super) fn put_in_force(
+        &mut self,
+        state: &mut State,
+        now: Now,
+        prefixes: impl IntoIterator<Item = Prefix>,
+    ) {
         let prefixes: BTreeSet<Prefix> = prefixes.into_iter().collect();
-        if prefixes.is_empty() || self.cluster.node.is_none() {
+        if prefixes.is_empty() || self.node.is_none() {
             return;
         }
         let mut lifted: BTreeMap<NodeName, Vec<Edit>> = BTreeMap::new();
         let (mut coming, mut going) = (Vec::new(), Vec::new());
         for prefix in prefixes {
-            if let Some((by, edits)) = self.lifted_bans(now, prefix) {
+            if let Some((by, edits)) = self.lifted_bans(state, now, prefix) {
                 lifted.entry(by).or_default().extend(edits);
             }
-            let (come, go) = self.other_bans(now, prefix);
+            let (come, go) = self.other_bans(state, now, prefix);
             coming.extend(come);
             going.extend(go);
         }
         // What comes is in order, and comes before what goes.
         coming.extend(going);
-        self.apply_of_cluster(coming, Cause::Origin);
-        for (by, edits) in lifted {
-            self.apply_of_cluster(edits, Cause::User(&format!("node {by}")));
-        }
+        self.due.push_back((None, coming));
+        let lifted = lifted.into_iter();
+        self.due
+            .extend(lifted.map(|(by, edits)| (Some(format!("node {by}")), edits)));
+        self.take_due(state);
     }
 
     /// The ends of what this host banned and another node lifted, and which one did.
-    fn lifted_bans(&self, now: Now, prefix: Prefix) -> Option<(NodeName, Vec<Edit>)> {
-        let node = self.cluster.node.as_ref()?;
+    fn lifted_bans(
+        &self,
+        state: &State,
+        now: Now,
+        prefix: Prefix,
+    ) -> Option<(NodeName, Vec<Edit>)> {
+        let node = self.node.as_ref()?;
         let by = node.lifted_by(now, &Subject::Ban(BanKey(prefix)))?;
-        let bans = self.state.intent.bans_of(prefix);
+        let bans = state.intent.bans_of(prefix);
         let shared = bans.filter(|(origin, _)| origin.is_shared());
         let edits: Vec<Edit> = shared
             .map(|(origin, _)| Edit::Ban(prefix, origin.clone(), None))
@@ -156,18 +127,18 @@ impl Controller {
     }
 
     /// What comes and what goes of the bans that other nodes made of a prefix: the longest of them is enough.
-    fn other_bans(&self, now: Now, prefix: Prefix) -> (Option<Edit>, Vec<Edit>) {
-        let Some(node) = &self.cluster.node else {
+    fn other_bans(&self, state: &State, now: Now, prefix: Prefix) -> (Option<Edit>, Vec<Edit>) {
+        let Some(node) = &self.node else {
             return (None, Vec::new());
         };
         let subject = Subject::Ban(BanKey(prefix));
-        let in_force = node.in_force(now, &subject, &Here(&self.state));
+        let in_force = node.in_force(now, &subject, &Here(state));
         // What this node states is a ban of its own here, unless its database was lost, or another node lifted it meanwhile.
-        let own = self.state.shared_ban(prefix);
+        let own = shared_ban(&state.intent, prefix);
         let own = own.map(|row| to_millis(row.until, now));
         let in_force = in_force.filter(|it| {
             let is_here = own.is_some_and(|own| it.until <= own + SAME_END_MS);
-            let counts = it.by != *node.name() || !is_here && self.cluster.is_settled();
+            let counts = it.by != *node.name() || !is_here && self.is_settled();
             counts && it.until > now.wall + 1
         });
         let wanted = in_force.map(|it| {
@@ -179,7 +150,7 @@ impl Controller {
             };
             (Origin::cluster(it.by.as_str()), it.until, row)
         });
-        let bans = self.state.intent.bans_of(prefix);
+        let bans = state.intent.bans_of(prefix);
         let theirs = bans.filter_map(|(origin, row)| match origin {
             Origin::Cluster(by) => Some((origin, by, row)),
             _ => None,
@@ -205,23 +176,15 @@ impl Controller {
         (come, gone)
     }
 
-    fn apply_of_cluster(&mut self, edits: Vec<Edit>, cause: Cause<'_>) {
-        if edits.is_empty() {
-            return;
-        }
-        if let Err(refused) = self.state.apply(edits, cause) {
-            // The next sweep tries again.
-            warn!(
-                error = refused.error,
-                "what the nodes of the cluster ban could not be put in force"
-            );
-            self.cluster.error = Some(refused.error);
+    fn take_due(&mut self, state: &mut State) {
+        while !self.due.is_empty() {
+            let _ = state.take(self);
         }
     }
 
     /// Ends the bans of other nodes, of a host that is none any more.
-    pub(super) fn end_cluster_bans(&mut self) {
-        let bans = self.state.intent.bans().keys();
+    pub(super) fn end_bans(&mut self, state: &mut State) {
+        let bans = state.intent.bans().keys();
         let theirs = bans.filter(|(_, origin)| matches!(origin, Origin::Cluster(_)));
         let gone: Vec<Edit> = theirs
             .map(|(prefix, origin)| Edit::Ban(*prefix, origin.clone(), None))
@@ -231,7 +194,8 @@ impl Controller {
                 bans = gone.len(),
                 "the configuration names no [cluster]: its bans end"
             );
-            self.apply_of_cluster(gone, Cause::Origin);
+            self.due.push_back((None, gone));
+            self.take_due(state);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What is told of the cluster, and the revocation of a node.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::Timestamp;
 use ratelimit_cluster::{NodeName, statements::Subject};
 use ratelimit_core::{
@@ -7,8 +9,8 @@ use ratelimit_core::{
     origin::Origin,
 };
 
-use super::{Controller, Membership};
-use crate::clock;
+use super::Membership;
+use crate::{clock, control::state::State};
 
 /// A revocation lasts so long, in milliseconds: a year.
 const REVOKED: u64 = 366 * 86_400_000;
@@ -18,57 +20,39 @@ const SILENT: u32 = 3;
 impl Membership {
     /// Where the store is.
     pub(super) fn url(&self) -> Option<String> {
-        let wish = self.wish.borrow();
-        wish.as_ref().map(|config| config.store.to_string())
+        self.connection.told(|config| config.store.to_string())
     }
-}
 
-impl Controller {
     /// How the cluster is; `None` where the configuration names none.
-    #[must_use]
-    pub(in crate::control) fn cluster_status(&self) -> Option<ClusterStatus> {
-        let cluster = &self.cluster;
-        let url = cluster.url()?;
-        let name = cluster.wish.borrow();
-        let name = name.as_ref().map(|config| config.node.to_string());
-        let refused = cluster.refused.iter();
-        let bans = self.cluster_bans();
+    pub fn status(&self, state: &State) -> Option<ClusterStatus> {
+        let url = self.url()?;
+        let node = self.connection.told(|config| config.node.to_string());
+        let refused = self.refused.iter();
+        let bans = bans_by_node(state);
         Some(ClusterStatus {
             url,
-            node: name.unwrap_or_default(),
-            connected: cluster.connected,
-            since: cluster.since,
-            error: cluster.error.clone(),
+            node: node.unwrap_or_default(),
+            connected: self.connection.connected,
+            since: self.connection.since,
+            error: self.connection.error.clone(),
             bans: bans.values().sum(),
-            failures: cluster.failures,
+            failures: self.connection.failures,
             nodes: self.node_views(&bans),
             refused: refused
                 .map(|(label, refused)| ((*label).to_owned(), refused.count))
                 .collect(),
-            refusal: cluster.refusal.as_ref().map(|(_, text)| text.clone()),
-            refused_at: cluster.refusal.as_ref().map(|(at, _)| *at),
-            denied: cluster.denied,
+            refusal: self.refusal.as_ref().map(|(_, text)| text.clone()),
+            refused_at: self.refusal.as_ref().map(|(at, _)| *at),
+            denied: self.denied,
         })
     }
 
-    /// The bans in force that other nodes made, by node.
-    fn cluster_bans(&self) -> std::collections::BTreeMap<&str, usize> {
-        let now = clock::now();
-        let mut counts = std::collections::BTreeMap::new();
-        for ((_, origin), row) in self.state.intent.bans() {
-            if let (Origin::Cluster(node), true) = (origin, row.until > now) {
-                *counts.entry(&**node).or_default() += 1;
-            }
-        }
-        counts
-    }
-
-    fn node_views(&self, bans: &std::collections::BTreeMap<&str, usize>) -> Vec<NodeView> {
-        let Some(node) = &self.cluster.node else {
+    fn node_views(&self, bans: &BTreeMap<&str, usize>) -> Vec<NodeView> {
+        let Some(node) = &self.node else {
             return Vec::new();
         };
         let members = node.budget().members();
-        let mut names: std::collections::BTreeSet<&NodeName> = members.names().iter().collect();
+        let mut names: BTreeSet<&NodeName> = members.names().iter().collect();
         names.extend(node.peers());
         names.extend(node.revoked());
         let is_silent = |name: &NodeName| {
@@ -98,27 +82,19 @@ impl Controller {
         names.into_iter().map(view).collect()
     }
 
-    /// The same for whoever asks about nothing else.
-    ///
-    /// # Errors
-    ///
-    /// When this host is no node.
-    pub fn cluster(&self) -> Result<ClusterStatus, Refused> {
-        self.cluster_status().ok_or_else(no_cluster)
-    }
-
     /// Revokes a node on all nodes, or takes that back.
     ///
     /// # Errors
     ///
     /// When this host is no node, or the name is none of another one.
-    pub fn revoke_node(
+    pub fn revoke(
         &mut self,
+        state: &mut State,
         request: RevokeRequest,
         author: &str,
     ) -> Result<Revoked, Refused> {
         let RevokeRequest { node: name, undo } = request;
-        let Some(node) = &mut self.cluster.node else {
+        let Some(node) = &mut self.node else {
             return Err(no_cluster());
         };
         let name = NodeName::new(&name).ok_or_else(|| {
@@ -138,10 +114,10 @@ impl Controller {
             node.say(now, subject, now.wall + REVOKED, author);
             is_new
         };
-        self.cluster.is_unwritten = true;
+        self.is_unwritten = true;
         // What it stated counts no more, or again.
-        let all = self.all_of_cluster();
-        self.put_in_force(now, all);
+        let all = self.all(state);
+        self.put_in_force(state, now, all);
         tracing::info!(node = %name, undo, author, "a node was revoked, or is no more");
         Ok(Revoked {
             node: name.to_string(),
@@ -152,12 +128,24 @@ impl Controller {
     }
 }
 
+/// The bans in force that other nodes made, by node.
+fn bans_by_node(state: &State) -> BTreeMap<&str, usize> {
+    let now = clock::now();
+    let mut counts = BTreeMap::new();
+    for ((_, origin), row) in state.intent.bans() {
+        if let (Origin::Cluster(node), true) = (origin, row.until > now) {
+            *counts.entry(&**node).or_default() += 1;
+        }
+    }
+    counts
+}
+
 fn in_a_year(wall: u64) -> Option<Timestamp> {
     let until = i64::try_from(wall + REVOKED).ok()?;
     Timestamp::from_millisecond(until).ok()
 }
 
-fn no_cluster() -> Refused {
+pub fn no_cluster() -> Refused {
     Refused::because("this host is no node of a cluster")
         .hint("write [cluster] into the configuration, and run `rlctl reload`")
 }
