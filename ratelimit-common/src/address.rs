@@ -106,13 +106,13 @@ pub trait Address: Copy + Eq + 'static {
     /// own: an address that no packet comes from, behind which the prefix stands. 255.0.0.0/8 is reserved (RFC 1112, 4), and
     /// `ff00::/8` is multicast (RFC 4291, 2.7).
     #[must_use]
-    fn crowd(self) -> Self;
+    fn overflow_bucket(self) -> Self;
 
-    /// Whether the address stands for a crowd.
-    fn is_crowd(self) -> bool;
+    /// Whether the address stands for an overflow bucket.
+    fn is_overflow_bucket(self) -> bool;
 
-    /// The front of the prefix whose sources are the crowd that the address stands for, and its length.
-    fn crowd_prefix(self) -> (Self, u8);
+    /// The front of the prefix whose sources are the overflow bucket that the address stands for, and its length.
+    fn overflow_prefix(self) -> (Self, u8);
 
     /// The address in 16 bytes, an IPv4 address as its IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
     fn octets(self) -> [u8; 16];
@@ -345,17 +345,17 @@ impl Address for Ipv4 {
     }
 
     #[inline(always)]
-    fn crowd(self) -> Self {
+    fn overflow_bucket(self) -> Self {
         Self((u32::from_be_bytes(self.0).wrapping_shr(8) | 0xff00_0000).to_be_bytes())
     }
 
     #[inline(always)]
-    fn is_crowd(self) -> bool {
+    fn is_overflow_bucket(self) -> bool {
         let [front, ..] = self.0;
         front == 0xff
     }
 
-    fn crowd_prefix(self) -> (Self, u8) {
+    fn overflow_prefix(self) -> (Self, u8) {
         let [_, a, b, c] = self.0;
         (Self([a, b, c, 0]), 24)
     }
@@ -498,18 +498,18 @@ impl Address for Ipv6 {
     }
 
     #[inline(always)]
-    fn crowd(self) -> Self {
+    fn overflow_bucket(self) -> Self {
         let [high, _] = self.halves();
         Self::of_halves(high.wrapping_shr(16) | 0xffff_0000_0000_0000, 0)
     }
 
     #[inline(always)]
-    fn is_crowd(self) -> bool {
+    fn is_overflow_bucket(self) -> bool {
         let [first, second, ..] = self.0;
         first == 0xff && second == 0xff
     }
 
-    fn crowd_prefix(self) -> (Self, u8) {
+    fn overflow_prefix(self) -> (Self, u8) {
         let [high, _] = self.halves();
         (Self::of_halves(high.wrapping_shl(16), 0), 48)
     }
@@ -601,7 +601,7 @@ mod tests {
         ] {
             let address = ipv6(own);
             assert_eq!(Ipv6::from_key(address.key()), address, "{own}");
-            assert!(link_local::is(address.key()) && !address.is_crowd());
+            assert!(link_local::is(address.key()) && !address.is_overflow_bucket());
         }
         let random = ipv6("fe80::a1b2:c3d4:e5f6:789a");
         assert_eq!(Ipv6::from_key(random.key()), random.prefix(116));

@@ -2,8 +2,8 @@
 //!
 //! A packet of a source that has state never comes here. One of a source that has none takes one of the budget,
 //! and the source gets state. When the budget of the window is spent, no state is made, and the packet gets the verdict that
-//! is set: it passes, it is dropped, or it is charged to its [crowd](Address::crowd), as if all sources of the /24 (of IPv6 the
-//! /48) that came too late were one, which has the limits of a source. A crowd needs state too, once for all of its sources,
+//! is set: it passes, it is dropped, or it is charged to its [overflow_bucket](Address::overflow_bucket), as if all sources of the /24 (of IPv6 the
+//! /48) that came too late were one, which has the limits of a source. An overflow bucket needs state too, once for all of its sources,
 //! and has a budget of its own, of the same size. Where that is spent as well, the packet is dropped.
 //!
 //! # Whose budget it is
@@ -17,7 +17,7 @@
 //!
 //! State that belongs to sources: not that of the wider prefixes around them, nor of the node. Where the store is `lru` that is
 //! a record; where it is `compact`, or a limit is a sliding log, a slot or a log of the first limit of the policy that counts
-//! the packet. The budget comes before the limits, and the limits of wider prefixes and of the node hold beyond it too.
+//! the packet. The budget comes before the limits, and the limits of wider prefixes and of the node hold over it too.
 
 use core::{num::NonZeroU32, time::Duration};
 
@@ -50,8 +50,8 @@ pub const PER_MIN: Duration = Duration::from_nanos(TICKS_MIN << (COUNT_BITS - 8)
 pub enum Newcomer {
     /// That of a source.
     Source = 0,
-    /// That of a crowd.
-    Crowd = 1,
+    /// That of an overflow bucket.
+    OverflowBucket = 1,
 }
 
 /// What was taken of the budgets, one for each [`Newcomer`]: words of the window that is set.
@@ -200,17 +200,20 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_tells_its_prefix_and_is_no_neighbour_of_its_sources() {
+    fn an_overflow_bucket_has_a_prefix_and_is_no_neighbour_of_its_sources() {
         let source = Ipv4::new([192, 0, 2, 77]);
-        assert!(!source.is_crowd() && source.crowd().is_crowd());
+        assert!(!source.is_overflow_bucket() && source.overflow_bucket().is_overflow_bucket());
         let front = Ipv4::new([192, 0, 2, 0]);
-        assert_eq!(source.crowd().crowd_prefix(), (front, 24));
-        assert_eq!(front.crowd(), source.crowd());
+        assert_eq!(source.overflow_bucket().overflow_prefix(), (front, 24));
+        assert_eq!(front.overflow_bucket(), source.overflow_bucket());
         let source = Ipv6::new([0x20, 1, 0xd, 0xb8, 7, 8, 9, 9, 0, 0, 0, 0, 0, 0, 0, 1]);
-        assert!(!source.is_crowd() && source.crowd().is_crowd());
+        assert!(!source.is_overflow_bucket() && source.overflow_bucket().is_overflow_bucket());
         let front = source.prefix(48);
-        assert_eq!(source.crowd().crowd_prefix(), (front, 48));
-        assert_eq!(Ipv6::from_key(source.crowd().key()), source.crowd());
+        assert_eq!(source.overflow_bucket().overflow_prefix(), (front, 48));
+        assert_eq!(
+            Ipv6::from_key(source.overflow_bucket().key()),
+            source.overflow_bucket()
+        );
     }
 
     const SECOND: u64 = 1_000_000_000;

@@ -114,7 +114,7 @@ where
     let Some(refusal) = outcome.refusal() else {
         return Verdict::Pass(match outcome {
             Outcome::UNCOUNTED => PassReason::Unlimited,
-            Outcome::BEYOND_PASSED => PassReason::NewSources,
+            Outcome::OVER_BUDGET_PASSED => PassReason::NewSources,
             _ => PassReason::Conforming,
         });
     };

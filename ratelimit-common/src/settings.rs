@@ -14,12 +14,12 @@ pub struct Settings(u64);
 
 /// What becomes of packets of new sources when the budget is spent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Beyond {
+pub enum OverBudget {
     /// They pass, and no limit of a source counts them.
     Pass,
     /// They are dropped.
     Drop,
-    /// They are charged to the crowd of their sources.
+    /// They are charged to the overflow bucket of their sources.
     Aggregate,
 }
 
@@ -31,8 +31,8 @@ const POLICY_MASK: u32 = u16::MAX as u32;
 const GENERATION: u32 = 1 << 0;
 const AGGREGATES: u32 = 1 << 1;
 const NEW_SOURCES: u32 = 1 << 2;
-const BEYOND_DROP: u32 = 1 << 3;
-const BEYOND_AGGREGATE: u32 = 1 << 4;
+const OVER_BUDGET_DROP: u32 = 1 << 3;
+const OVER_BUDGET_AGGREGATE: u32 = 1 << 4;
 const OBSERVE: u32 = 1 << 8;
 const COARSE_CLOCK: u32 = 1 << 9;
 const CLASSES: u32 = 1 << 10;
@@ -99,11 +99,11 @@ impl Settings {
 
     /// The same with a budget for new sources.
     #[must_use]
-    pub const fn with_new_sources(self, beyond: Beyond) -> Self {
+    pub const fn with_new_sources(self, beyond: OverBudget) -> Self {
         self.with(match beyond {
-            Beyond::Pass => NEW_SOURCES,
-            Beyond::Drop => NEW_SOURCES | BEYOND_DROP,
-            Beyond::Aggregate => NEW_SOURCES | BEYOND_AGGREGATE,
+            OverBudget::Pass => NEW_SOURCES,
+            OverBudget::Drop => NEW_SOURCES | OVER_BUDGET_DROP,
+            OverBudget::Aggregate => NEW_SOURCES | OVER_BUDGET_AGGREGATE,
         })
     }
 
@@ -229,16 +229,16 @@ impl Settings {
         self.has(NEW_SOURCES)
     }
 
-    /// What becomes of packets beyond it.
+    /// What becomes of packets over it.
     #[must_use]
     #[inline(always)]
-    pub const fn beyond(self) -> Beyond {
-        if self.has(BEYOND_DROP) {
-            Beyond::Drop
-        } else if self.has(BEYOND_AGGREGATE) {
-            Beyond::Aggregate
+    pub const fn over_budget(self) -> OverBudget {
+        if self.has(OVER_BUDGET_DROP) {
+            OverBudget::Drop
+        } else if self.has(OVER_BUDGET_AGGREGATE) {
+            OverBudget::Aggregate
         } else {
-            Beyond::Pass
+            OverBudget::Pass
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{
     new_sources::Newcomer,
     placement::FamilyPlacement,
     refused::may_refuse,
-    settings::Beyond,
+    settings::OverBudget,
     store::{InsertError, SourceWords, Store},
 };
 
@@ -123,15 +123,15 @@ pub fn charge_within_budget<A: Address>(
     placed: &impl FamilyPlacement<A>,
 ) -> Outcome {
     let outcome = placed.charge(&source, policy, arrival);
-    if !outcome.is_beyond() {
+    if !outcome.is_over_budget() {
         return outcome;
     }
-    match arrival.settings.beyond() {
-        Beyond::Pass => Outcome::BEYOND_PASSED,
-        Beyond::Drop => outcome,
-        Beyond::Aggregate => {
-            source = source.crowd();
-            placed.charge(&source, policy, arrival).of_crowd()
+    match arrival.settings.over_budget() {
+        OverBudget::Pass => Outcome::OVER_BUDGET_PASSED,
+        OverBudget::Drop => outcome,
+        OverBudget::Aggregate => {
+            source = source.overflow_bucket();
+            placed.charge(&source, policy, arrival).of_overflow_bucket()
         }
     }
 }
@@ -186,7 +186,7 @@ fn charge_all<A: Address>(
     let words = match store.words(&key) {
         Some(words) if !has_budget || words.is_own(policy, arrival) => Some(words),
         _ if has_budget && !store.admits(newcomer(address, arrival), arrival) => {
-            return Outcome::BEYOND;
+            return Outcome::OVER_BUDGET;
         }
         Some(words) => Some(words),
         // Where another CPU makes the state at the same time, this packet finds that one.
@@ -207,11 +207,11 @@ const fn has_budget(policy: &Policy, arrival: &Arrival) -> bool {
     arrival.settings.has_new_sources() && !policy.is_of_prefixes()
 }
 
-/// Whose state is to be made: that of `address`, a source or a crowd.
+/// Whose state is to be made: that of `address`, a source or an overflow bucket.
 #[inline(always)]
 fn newcomer<A: Address>(address: &A, arrival: &Arrival) -> Newcomer {
-    if arrival.settings.beyond() == Beyond::Aggregate && address.is_crowd() {
-        Newcomer::Crowd
+    if arrival.settings.over_budget() == OverBudget::Aggregate && address.is_overflow_bucket() {
+        Newcomer::OverflowBucket
     } else {
         Newcomer::Source
     }

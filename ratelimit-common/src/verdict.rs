@@ -27,7 +27,7 @@ pub enum PassReason {
     Unlimited = 4,
     /// Everything passes, by the word of an operator.
     PassAll = 5,
-    /// The source has no state, and the budget for new ones is spent: it passes, or its crowd had room.
+    /// The source has no state, and the budget for new ones is spent: it passes, or its overflow bucket had room.
     NewSources = 6,
 }
 

@@ -163,7 +163,7 @@ impl MemoryTables {
         self.new_sources = budget;
     }
 
-    /// What was taken of the budgets for new sources and for their crowds, and what the CPU has drawn and not spent.
+    /// What was taken of the budgets for new sources and for their overflow buckets, and what the CPU has drawn and not spent.
     #[must_use]
     pub fn budgets(&self) -> (Taken, BudgetShares) {
         let shares = self.budget_shares.each_ref().map(Cell::get);

@@ -2,7 +2,7 @@
 
 use std::{fmt, num::NonZeroU32, time::Duration};
 
-use ratelimit_common::{new_sources::Budget, settings::Beyond};
+use ratelimit_common::{new_sources::Budget, settings::OverBudget};
 
 use crate::quantity;
 
@@ -14,14 +14,14 @@ pub struct NewSources {
     /// The length of the window.
     pub per: Duration,
     /// What becomes of packets of sources that come when they are spent.
-    pub beyond: Beyond,
+    pub beyond: OverBudget,
 }
 
-/// The verdicts beyond the budget, as they are written.
-pub const BEYOND: [(&str, Beyond); 3] = [
-    ("pass", Beyond::Pass),
-    ("drop", Beyond::Drop),
-    ("aggregate", Beyond::Aggregate),
+/// The verdict over budget, as they are written.
+pub const OVER_BUDGET: [(&str, OverBudget); 3] = [
+    ("pass", OverBudget::Pass),
+    ("drop", OverBudget::Drop),
+    ("aggregate", OverBudget::Aggregate),
 ];
 
 impl NewSources {
@@ -35,11 +35,11 @@ impl NewSources {
         Budget::new(self.count, self.per, cpus).expect("the configuration refuses more")
     }
 
-    /// The verdict beyond the budget, as it is written.
+    /// The verdict over budget, as it is written.
     #[must_use]
-    pub fn beyond_label(&self) -> &'static str {
-        let same = |(_, beyond): &&(&str, Beyond)| *beyond == self.beyond;
-        BEYOND.iter().find(same).map_or("", |(label, _)| label)
+    pub fn over_budget_label(&self) -> &'static str {
+        let same = |(_, beyond): &&(&str, OverBudget)| *beyond == self.beyond;
+        OVER_BUDGET.iter().find(same).map_or("", |(label, _)| label)
     }
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for NewSources {
         write!(
             formatter,
             "{count} per {per}, over budget {}",
-            self.beyond_label()
+            self.over_budget_label()
         )
     }
 }

@@ -185,7 +185,7 @@ pub static DETECTIONS: PerCpuArray<Tally, 1> = PerCpuArray::new();
 #[btf_map]
 pub static NEW_SOURCES: Array<ByGeneration<Budget>, 1> = Array::new();
 
-/// Index 0 → how many sources, and how many crowds, there were.
+/// Index 0 → how many sources, and how many overflow buckets, there were.
 #[btf_map]
 pub static NEW_SOURCES_TAKEN: Array<Taken, 1> = Array::new();
 

@@ -25,11 +25,11 @@ pub fn take(newcomer: Newcomer, now: Instant, generation: Generation) -> bool {
         return budget.of(generation).take_one(&MapWord(word), now);
     }
     // SAFETY: the shares belong to this CPU, and XDP programs do not interrupt each other on one here.
-    let [sources, crowds] = unsafe { &mut *shares };
+    let [sources, overflow_buckets] = unsafe { &mut *shares };
     let (word, share) = match newcomer {
         Newcomer::Source => (taken, sources),
         // SAFETY: there are two words.
-        Newcomer::Crowd => (unsafe { taken.add(1) }, crowds),
+        Newcomer::OverflowBucket => (unsafe { taken.add(1) }, overflow_buckets),
     };
     match budget.of(generation).take(&MapWord(word), *share, now) {
         Some(next) => {

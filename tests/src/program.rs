@@ -473,7 +473,7 @@ impl Program {
         Ok(self.new_sources.set(0, ByGeneration::both(budget), 0)?)
     }
 
-    /// What was taken of the budgets for new sources and for their crowds, and what a CPU has drawn and not spent.
+    /// What was taken of the budgets for new sources and for their overflow buckets, and what a CPU has drawn and not spent.
     pub fn budgets(&self, cpu: usize) -> Result<(Taken, BudgetShares)> {
         let shares = self.new_sources_shares.get(&0, 0)?;
         Ok((self.new_sources_taken.get(&0, 0)?, shares[cpu]))

@@ -15,7 +15,7 @@ use ratelimit_common::{
     limit::LIMITS_MAX,
     new_sources::Budget,
     parse::transport::Kind,
-    settings::Beyond,
+    settings::OverBudget,
     strikes::WITHIN_MIN,
 };
 use ratelimit_core::{class_tables::ClassTables, prefix::Prefix};
@@ -115,7 +115,10 @@ fn settings(rng: &mut Rng) -> Settings {
         settings = settings.with_node(policy_index(rng));
     }
     if rng.bool() {
-        let beyond = choose(rng, &[Beyond::Pass, Beyond::Drop, Beyond::Aggregate]);
+        let beyond = choose(
+            rng,
+            &[OverBudget::Pass, OverBudget::Drop, OverBudget::Aggregate],
+        );
         settings = settings.with_new_sources(beyond);
     }
     settings.with_pass_all(rng.u8(..8) == 0)

@@ -11,7 +11,7 @@ use ratelimit_common::{
     aggregate::{Aggregate, Aggregates},
     algorithm::SlidingLog,
     new_sources::Budget,
-    settings::Beyond,
+    settings::OverBudget,
 };
 use ratelimit_tests::{
     Frame, Program, cpu,
@@ -29,7 +29,7 @@ const START: u64 = 1 << 40;
 #[test]
 fn exactly_the_budget_gets_state_in_each_window() {
     require_root!();
-    for (beyond, verdict) in [(Beyond::Pass, PASSED), (Beyond::Drop, DROPPED)] {
+    for (beyond, verdict) in [(OverBudget::Pass, PASSED), (OverBudget::Drop, DROPPED)] {
         for judge in &mut judges(&scene(5, beyond, &[a_minute(3)])) {
             let mut source = 0;
             for window in 0..3 {
@@ -45,9 +45,9 @@ fn exactly_the_budget_gets_state_in_each_window() {
 }
 
 #[test]
-fn no_state_is_made_beyond_the_budget() {
+fn no_state_is_made_over_budget() {
     require_root!();
-    let scene = scene(5, Beyond::Pass, &[a_minute(3)]);
+    let scene = scene(5, OverBudget::Pass, &[a_minute(3)]);
     cpu::pin(0);
     let mut kernel = Program::load(&Constants::default()).unwrap();
     scene.set_up(&mut kernel).unwrap();
@@ -60,7 +60,7 @@ fn no_state_is_made_beyond_the_budget() {
 #[test]
 fn a_known_source_keeps_its_limit_and_no_more_while_a_flood_goes_on() {
     require_root!();
-    for beyond in [Beyond::Pass, Beyond::Drop, Beyond::Aggregate] {
+    for beyond in [OverBudget::Pass, OverBudget::Drop, OverBudget::Aggregate] {
         for limits in [vec![a_minute(50)], vec![a_minute(50), a_minute(60)]] {
             for judge in &mut judges(&scene(5, beyond, &limits)) {
                 for packet in 0..80 {
@@ -77,10 +77,10 @@ fn a_known_source_keeps_its_limit_and_no_more_while_a_flood_goes_on() {
 }
 
 #[test]
-fn beyond_the_budget_a_network_has_the_limits_of_one_source() {
+fn over_budget_a_network_has_the_limits_of_one_source() {
     require_root!();
     let limits = [a_minute(3)];
-    for judge in &mut judges(&scene(1, Beyond::Aggregate, &limits)) {
+    for judge in &mut judges(&scene(1, OverBudget::Aggregate, &limits)) {
         let mut send = |source: &str| judge.send(source.parse().unwrap(), START);
         assert_eq!(send("203.0.113.1"), CONFORMING, "within the budget");
         let late: Vec<Verdict> = (2..7)
@@ -90,12 +90,16 @@ fn beyond_the_budget_a_network_has_the_limits_of_one_source() {
         assert_eq!(
             send("192.0.2.1"),
             DROPPED,
-            "a second crowd is beyond the budget too"
+            "a second overflow bucket is over budget too"
         );
         assert_eq!(send("203.0.113.1"), CONFORMING, "it has state of its own");
-        assert_eq!(send("203.0.113.0"), DROPPED, "it is not its crowd");
+        assert_eq!(
+            send("203.0.113.0"),
+            DROPPED,
+            "it is not its overflow bucket"
+        );
     }
-    for judge in &mut judges(&scene(1, Beyond::Aggregate, &limits)) {
+    for judge in &mut judges(&scene(1, OverBudget::Aggregate, &limits)) {
         let mut send = |source: &str| judge.send(source.parse().unwrap(), START);
         assert_eq!(send("2001:db8:1::1"), CONFORMING);
         let late: Vec<Verdict> = (2..7)
@@ -105,7 +109,7 @@ fn beyond_the_budget_a_network_has_the_limits_of_one_source() {
         assert_eq!(
             send("2001:db8:1::9"),
             CONFORMING,
-            "the first /64 is not the crowd of its /48"
+            "the first /64 is not the overflow bucket of its /48"
         );
     }
 }
@@ -121,7 +125,7 @@ fn logs_and_several_limits_keep_to_the_budget_too() {
         limit(9_000, Unit::Bytes, MINUTE),
     ];
     for limits in [vec![log], vec![a_minute(3), log], several.to_vec()] {
-        for judge in &mut judges(&scene(2, Beyond::Drop, &limits)) {
+        for judge in &mut judges(&scene(2, OverBudget::Drop, &limits)) {
             let verdicts: Vec<Verdict> = [1, 2, 3, 1, 2, 3, 1, 1]
                 .map(|source| judge.send(ipv4(source), START))
                 .into();
@@ -135,9 +139,9 @@ fn logs_and_several_limits_keep_to_the_budget_too() {
 }
 
 #[test]
-fn wider_limits_hold_beyond_the_budget_and_need_none() {
+fn wider_limits_hold_over_budget_and_need_none() {
     require_root!();
-    for (beyond, verdict) in [(Beyond::Pass, PASSED), (Beyond::Aggregate, PASSED)] {
+    for (beyond, verdict) in [(OverBudget::Pass, PASSED), (OverBudget::Aggregate, PASSED)] {
         let mut scene = scene(1, beyond, &[a_minute(9)]);
         let wide = Policy::new(&[a_minute(4)], 1, false).unwrap();
         scene.policies.push(wide.for_prefixes());
@@ -159,11 +163,11 @@ fn wider_limits_hold_beyond_the_budget_and_need_none() {
 }
 
 #[test]
-fn without_a_budget_nothing_is_beyond_it() {
+fn without_a_budget_nothing_is_over_it() {
     require_root!();
     let scene = Scene {
         settings: Settings::default(),
-        ..scene(1, Beyond::Drop, &[a_minute(3)])
+        ..scene(1, OverBudget::Drop, &[a_minute(3)])
     };
     for judge in &mut judges(&scene) {
         for source in 0..100 {
@@ -184,7 +188,7 @@ fn a_minute(packets: u64) -> Limit {
 }
 
 /// A scene with these limits for each source, and so many new ones a second.
-fn scene(count: u32, beyond: Beyond, limits: &[Limit]) -> Scene {
+fn scene(count: u32, beyond: OverBudget, limits: &[Limit]) -> Scene {
     let count = NonZeroU32::new(count).unwrap();
     Scene {
         settings: Settings::default().with_new_sources(beyond),

@@ -45,10 +45,10 @@ impl Outcome {
     pub const LIMITED: Self = Self::refused(DropReason::Limited, 0);
 
     /// The source needed state, and there was no budget for it; see [`new_sources`](crate::new_sources).
-    pub const BEYOND: Self = Self::refused(DropReason::NewSources, 0);
+    pub const OVER_BUDGET: Self = Self::refused(DropReason::NewSources, 0);
 
     /// The same where such packets pass.
-    pub const BEYOND_PASSED: Self = Self(2);
+    pub const OVER_BUDGET_PASSED: Self = Self(2);
 
     /// The limit at `index` refused the packet.
     #[must_use]
@@ -79,16 +79,16 @@ impl Outcome {
     /// Whether the source needed state, and there was no budget for it.
     #[must_use]
     #[inline(always)]
-    pub const fn is_beyond(self) -> bool {
-        self.0 & REASON_MASK == Self::BEYOND.0 & REASON_MASK
+    pub const fn is_over_budget(self) -> bool {
+        self.0 & REASON_MASK == Self::OVER_BUDGET.0 & REASON_MASK
     }
 
-    /// The same of a crowd: it passes, and is refused, because its sources have no state of their own.
+    /// The same of an overflow bucket: it passes, and is refused, because its sources have no state of their own.
     #[must_use]
     #[inline(always)]
-    pub const fn of_crowd(self) -> Self {
+    pub const fn of_overflow_bucket(self) -> Self {
         if self.0 == Self::PASSED.0 {
-            Self::BEYOND_PASSED
+            Self::OVER_BUDGET_PASSED
         } else {
             self.by(DropReason::NewSources)
         }

@@ -18,7 +18,7 @@ use crate::{
     list::Listed,
     new_sources::Newcomer,
     parse::transport::Kind,
-    settings::Beyond,
+    settings::OverBudget,
     store::{InsertError, SourceWords, Store},
 };
 
@@ -298,19 +298,19 @@ fn an_allow_beats_the_ban_of_a_policy() {
     check(&fake, &[Verdict::Pass(PassReason::Allowed); 2]);
 }
 
-const BEYOND: Verdict = Verdict::Pass(PassReason::NewSources);
+const OVER_BUDGET: Verdict = Verdict::Pass(PassReason::NewSources);
 const DROPPED: Verdict = Verdict::Drop(DropReason::NewSources);
 
 #[test]
 fn a_new_source_takes_one_of_the_budget_and_a_known_one_none() {
-    let fake = Fake::new(2, false).with_budget(Beyond::Drop, [1, 0]);
+    let fake = Fake::new(2, false).with_budget(OverBudget::Drop, [1, 0]);
     check(&fake, &[CONFORMING, CONFORMING, LIMITED]);
     assert_eq!(fake.budgets[0].get(), 0);
 }
 
 #[test]
-fn beyond_the_budget_no_state_is_made_and_the_verdict_is_the_one_that_is_set() {
-    for (beyond, verdict) in [(Beyond::Pass, BEYOND), (Beyond::Drop, DROPPED)] {
+fn over_budget_no_state_is_made_and_the_verdict_is_the_one_that_is_set() {
+    for (beyond, verdict) in [(OverBudget::Pass, OVER_BUDGET), (OverBudget::Drop, DROPPED)] {
         let fake = Fake::new(1, false).with_budget(beyond, [0, 9]);
         check(&fake, &[verdict; 3]);
         assert!(fake.record.borrow().is_none());
@@ -323,23 +323,23 @@ fn beyond_the_budget_no_state_is_made_and_the_verdict_is_the_one_that_is_set() {
 }
 
 #[test]
-fn beyond_the_budget_sources_of_a_network_share_the_limits_of_one() {
-    let fake = Fake::new(2, false).with_budget(Beyond::Aggregate, [0, 1]);
-    check(&fake, &[BEYOND, BEYOND, DROPPED]);
+fn over_budget_sources_of_a_network_share_the_limits_of_one() {
+    let fake = Fake::new(2, false).with_budget(OverBudget::Aggregate, [0, 1]);
+    check(&fake, &[OVER_BUDGET, OVER_BUDGET, DROPPED]);
     assert_eq!(fake.recorded.get(), Ipv4::new([255, 192, 0, 2]));
     assert_eq!(fake.refusals.get(), 0, "its neighbours are not its fault");
 }
 
 #[test]
-fn where_a_crowd_cannot_get_state_either_the_packet_is_dropped() {
-    let fake = Fake::new(2, false).with_budget(Beyond::Aggregate, [0, 0]);
+fn where_an_overflow_bucket_cannot_get_state_either_the_packet_is_dropped() {
+    let fake = Fake::new(2, false).with_budget(OverBudget::Aggregate, [0, 0]);
     check(&fake, &[DROPPED; 2]);
     assert!(fake.record.borrow().is_none());
 }
 
 #[test]
-fn a_dry_run_shows_what_would_be_dropped_beyond_the_budget() {
-    let fake = Fake::new(1, true).with_budget(Beyond::Drop, [0, 0]);
+fn a_dry_run_shows_what_would_be_dropped_over_budget() {
+    let fake = Fake::new(1, true).with_budget(OverBudget::Drop, [0, 0]);
     check(&fake, &[Verdict::Observe(DropReason::NewSources)]);
     assert_eq!(*fake.samples.borrow(), [DropReason::NewSources]);
 }
@@ -348,14 +348,14 @@ fn a_dry_run_shows_what_would_be_dropped_beyond_the_budget() {
 fn a_source_without_limits_needs_no_state_and_no_budget() {
     let fake = Fake {
         policy: Policy::default(),
-        ..Fake::new(1, false).with_budget(Beyond::Drop, [0, 0])
+        ..Fake::new(1, false).with_budget(OverBudget::Drop, [0, 0])
     };
     check(&fake, &[Verdict::Pass(PassReason::Unlimited); 2]);
 }
 
 #[test]
 fn state_of_wider_prefixes_needs_no_budget() {
-    let fake = Fake::new(1, false).with_budget(Beyond::Drop, [0, 0]);
+    let fake = Fake::new(1, false).with_budget(OverBudget::Drop, [0, 0]);
     let fake = Fake {
         policy: fake.policy.for_prefixes(),
         ..fake
@@ -418,7 +418,7 @@ struct Fake {
     may_detect: [bool; 2],
     admits_discovery: bool,
     has_room: bool,
-    /// New sources and crowds that may get state.
+    /// New sources and overflow buckets that may get state.
     budgets: [Cell<u32>; 2],
     /// The source that the record belongs to.
     recorded: Cell<Ipv4>,
@@ -467,7 +467,7 @@ impl Fake {
         }
     }
 
-    fn with_budget(self, beyond: Beyond, budgets: [u32; 2]) -> Self {
+    fn with_budget(self, beyond: OverBudget, budgets: [u32; 2]) -> Self {
         Self {
             settings: self.settings.with_new_sources(beyond),
             budgets: budgets.map(Cell::new),

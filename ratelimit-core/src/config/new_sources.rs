@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, time::Duration};
 
 use ratelimit_common::{
     new_sources::{COUNT_MAX, PER_MIN},
-    settings::Beyond,
+    settings::OverBudget,
 };
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     diagnostic::Problem,
-    new_sources::{BEYOND, NewSources},
+    new_sources::{NewSources, OVER_BUDGET},
     quantity,
 };
 
@@ -25,7 +25,7 @@ const COUNT_EXAMPLE: u32 = 100_000;
 const PER_MAX: Duration = Duration::from_hours(1);
 
 /// The prefixes that are charged as one where the budget is spent, of IPv4 and of IPv6.
-const CROWDS: [(&str, u8); 2] = [("ipv4_prefix", 24), ("ipv6_prefix", 48)];
+const OVERFLOW_BUCKETS: [(&str, u8); 2] = [("ipv4_prefix", 24), ("ipv6_prefix", 48)];
 
 /// Reads the budget.
 pub fn read(value: Value<'_>, source: &Source, report: &mut Report) -> Option<At<NewSources>> {
@@ -39,7 +39,7 @@ pub fn read(value: Value<'_>, source: &Source, report: &mut Report) -> Option<At
         None => lacks(&section, "per", "per = \"1s\"", report),
     };
     let beyond = if let Some(value) = section.take("beyond") {
-        value.choice(&BEYOND, report)
+        value.choice(&OVER_BUDGET, report)
     } else {
         let hint =
             "beyond = \"drop\", \"pass\" or \"aggregate\": what becomes of packets of more sources";
@@ -87,19 +87,19 @@ fn read_per(value: Value<'_>, report: &mut Report) -> Option<Duration> {
 }
 
 /// A source that is as wide as what it would be charged with is charged with nobody.
-fn check_width(beyond: &At<Beyond>, source: &Source, report: &mut Report) {
-    if beyond.value != Beyond::Aggregate {
+fn check_width(beyond: &At<OverBudget>, source: &Source, report: &mut Report) {
+    if beyond.value != OverBudget::Aggregate {
         return;
     }
     let widths = [source.ipv4_prefix, source.ipv6_prefix];
-    for ((key, crowd), width) in CROWDS.into_iter().zip(widths) {
-        if width <= crowd {
+    for ((key, overflow_bucket), width) in OVERFLOW_BUCKETS.into_iter().zip(widths) {
+        if width <= overflow_bucket {
             let message = format!(
-                "new sources cannot be charged to their /{crowd}: {key} is {width}, and a source is no narrower than that"
+                "new sources cannot be charged to their /{overflow_bucket}: {key} is {width}, and a source is no narrower than that"
             );
             let hint = format!(
                 "write beyond = \"drop\" or \"pass\", or {key} = {} or more",
-                crowd + 1
+                overflow_bucket + 1
             );
             report.add(&beyond.spot, Problem::new(message, hint));
         }

@@ -62,7 +62,7 @@ pub fn take_new_source(newcomer: Newcomer, at: Instant, settings: Settings) -> b
 extern "C" fn take_of_budget(newcomer: u64, at_ns: u64, settings: u64) -> u64 {
     let newcomer = match newcomer {
         0 => Newcomer::Source,
-        _ => Newcomer::Crowd,
+        _ => Newcomer::OverflowBucket,
     };
     let generation = Settings::from_limits(settings as u8).generation();
     crate::new_sources::take(newcomer, Instant::from_nanos(at_ns), generation).into()

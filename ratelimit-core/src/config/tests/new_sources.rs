@@ -1,15 +1,15 @@
 use std::time::Duration;
 
-use ratelimit_common::settings::Beyond;
+use ratelimit_common::settings::OverBudget;
 
 use super::*;
 
 #[test]
 fn new_sources_have_a_budget_where_one_is_written() {
     for (word, beyond) in [
-        ("pass", Beyond::Pass),
-        ("drop", Beyond::Drop),
-        ("aggregate", Beyond::Aggregate),
+        ("pass", OverBudget::Pass),
+        ("drop", OverBudget::Drop),
+        ("aggregate", OverBudget::Aggregate),
     ] {
         let text = format!(
             "[source]\nnew_sources = {{ count = 100_000, per = \"2s\", beyond = \"{word}\" }}\n"

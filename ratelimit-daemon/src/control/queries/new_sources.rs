@@ -1,8 +1,8 @@
-//! What is told of the budget for new sources, and of the crowds of those that came too late.
+//! What is told of the budget for new sources, and of the overflow buckets of those that came too late.
 
 use std::net::IpAddr;
 
-use ratelimit_common::{Address, Ipv4, Ipv6, settings::Beyond};
+use ratelimit_common::{Address, Ipv4, Ipv6, settings::OverBudget};
 use ratelimit_core::{
     api::NewSourcesStatus, config::Source, ip_family::IpAddress, new_sources::NewSources,
     prefix::Prefix,
@@ -16,7 +16,7 @@ pub(in crate::control) fn new_sources(state: &State) -> Option<NewSourcesStatus>
     Some(NewSourcesStatus {
         count: budget.count.get(),
         per_seconds: budget.per.as_secs_f64(),
-        beyond: budget.beyond_label().to_owned(),
+        beyond: budget.over_budget_label().to_owned(),
     })
 }
 
@@ -40,21 +40,21 @@ impl Telling {
     /// The source whose state stands under an address, or the prefix whose new sources it is for.
     #[must_use]
     pub fn told_as(&self, address: IpAddr) -> Prefix {
-        let crowd = self
+        let overflow_bucket = self
             .budget
-            .filter(|budget| budget.beyond == Beyond::Aggregate)
+            .filter(|budget| budget.beyond == OverBudget::Aggregate)
             .and_then(|_| match address {
-                IpAddr::V4(address) => crowd_of(Ipv4::from(address)),
-                IpAddr::V6(address) => crowd_of(Ipv6::from(address)),
+                IpAddr::V4(address) => overflow_bucket_of(Ipv4::from(address)),
+                IpAddr::V6(address) => overflow_bucket_of(Ipv6::from(address)),
             });
-        crowd.unwrap_or_else(|| self.source.around(address))
+        overflow_bucket.unwrap_or_else(|| self.source.around(address))
     }
 }
 
-fn crowd_of<A: IpAddress>(address: A) -> Option<Prefix> {
-    if !address.is_crowd() {
+fn overflow_bucket_of<A: IpAddress>(address: A) -> Option<Prefix> {
+    if !address.is_overflow_bucket() {
         return None;
     }
-    let (front, length) = Address::crowd_prefix(address);
+    let (front, length) = Address::overflow_prefix(address);
     Prefix::around(front.to_std(), length)
 }

@@ -1,6 +1,6 @@
 //! The budget for new sources, as it comes and goes.
 
-use ratelimit_common::{new_sources::Budget, settings::Beyond};
+use ratelimit_common::{new_sources::Budget, settings::OverBudget};
 use ratelimit_core::new_sources::NewSources;
 
 use super::*;
@@ -11,7 +11,7 @@ fn while_the_settings_ask_for_a_budget_there_is_one() {
     let budget = NewSources {
         count: NonZeroU32::new(1000).unwrap(),
         per: Duration::from_secs(1),
-        beyond: Beyond::Drop,
+        beyond: OverBudget::Drop,
     };
     let mut lab = Lab::new(config());
     for new_sources in [Some(budget), None] {
