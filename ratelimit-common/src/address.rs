@@ -4,7 +4,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::guard::{self, Levels};
+use crate::prefix_filter::{self, Levels};
 
 /// What a frame carries; a label of the counters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -41,7 +41,7 @@ pub trait Address: Copy + Eq + 'static {
     /// The length of an address in bits.
     const BITS: u8;
 
-    /// How the [guard] divides the lengths of prefixes.
+    /// How the [prefix_filter] divides the lengths of prefixes.
     const LEVELS: Levels;
 
     /// The bits of `self` that `mask` keeps.
@@ -79,7 +79,7 @@ pub trait Address: Copy + Eq + 'static {
     #[must_use]
     fn nth(self, count: u32, bits: u8) -> Self;
 
-    /// Mixes the address with a length: what the [guard] tells prefixes apart by.
+    /// Mixes the address with a length: what the [prefix_filter] tells prefixes apart by.
     fn mixed(self, length: u8) -> u32;
 
     /// 0 where the other address is the same, else a number below 2^63: a comparison without a branch.
@@ -260,7 +260,7 @@ mod link_local {
 impl Address for Ipv4 {
     const FAMILY: Family = Family::Ipv4;
     const BITS: u8 = 32;
-    const LEVELS: Levels = guard::IPV4;
+    const LEVELS: Levels = prefix_filter::IPV4;
 
     #[inline(always)]
     fn masked(self, mask: Self) -> Self {
@@ -377,7 +377,7 @@ impl Address for Ipv4 {
 impl Address for Ipv6 {
     const FAMILY: Family = Family::Ipv6;
     const BITS: u8 = 128;
-    const LEVELS: Levels = guard::IPV6;
+    const LEVELS: Levels = prefix_filter::IPV6;
 
     #[inline(always)]
     fn masked(self, mask: Self) -> Self {

@@ -41,7 +41,6 @@ pub mod detection;
 pub mod event;
 pub mod flow;
 pub mod generation;
-pub mod guard;
 pub mod in_place;
 pub mod layers;
 pub mod layout;
@@ -56,6 +55,7 @@ pub mod placement;
 #[cfg(feature = "user")]
 mod pod;
 pub mod policy;
+pub mod prefix_filter;
 pub mod refused;
 pub mod sample;
 pub mod settings;

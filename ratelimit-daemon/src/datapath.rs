@@ -9,13 +9,13 @@ mod count;
 mod detected_maps;
 mod family_maps;
 mod grace;
-mod guard;
 mod kernel;
 mod logs;
 mod mapped;
 mod maps;
 #[cfg(any(test, feature = "memory"))]
 mod memory;
+mod prefix_filter;
 mod refused_map;
 mod slots;
 mod source_maps;
@@ -222,11 +222,11 @@ pub trait Datapath: Send {
     /// Takes entries away; it is no error when one is not there. When it fails, some of them are gone.
     fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError>;
 
-    /// A word of the guard of a family.
-    fn guard_word(&self, family: IpFamily, index: u32) -> u64;
+    /// A word of the prefix-length filter of a family.
+    fn filter_word(&self, family: IpFamily, index: u32) -> u64;
 
-    /// Replaces a word of the guard of a family.
-    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64);
+    /// Replaces a word of the prefix-length filter of a family.
+    fn set_filter_word(&mut self, family: IpFamily, index: u32, word: u64);
 
     /// Lets go of memory that is only held to be fast, as of now and then when there is nothing to do.
     fn release(&mut self);

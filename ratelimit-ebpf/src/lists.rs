@@ -3,11 +3,11 @@
 use ratelimit_common::{
     Instant, Ipv4, Ipv6, ListEntry, Settings,
     generation::{ByGeneration, Generation},
-    guard::{self, InLevel, Level},
     list::{
         Answer, Listed, PrefixKey,
         remembered::{self, Question, Remembered, STATE},
     },
+    prefix_filter::{self, InLevel, Level},
 };
 
 use crate::{atomic, interruption, maps::FamilyMaps, subprograms::unknown};
@@ -16,8 +16,8 @@ use crate::{atomic, interruption, maps::FamilyMaps, subprograms::unknown};
 #[inline(always)]
 pub fn listed<A: LevelCode>(address: A, now: Instant, settings: Settings) -> Listed {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
-    let word = |index| A::guard_word(index).map_or(0, |word| unsafe { atomic::load(word) });
-    guard::longest_match(
+    let word = |index| A::filter_word(index).map_or(0, |word| unsafe { atomic::load(word) });
+    prefix_filter::longest_match(
         address,
         word,
         &Lists {
@@ -82,7 +82,7 @@ fn remembered<A: FamilyMaps>(
         return None;
     }
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
-    let state = unsafe { atomic::load(A::guard_word(STATE)?) };
+    let state = unsafe { atomic::load(A::filter_word(STATE)?) };
     if !remembered::is_settled(state) {
         return None;
     }
@@ -93,7 +93,7 @@ fn remembered<A: FamilyMaps>(
 #[inline(always)]
 fn state_first<A: FamilyMaps>() -> u64 {
     // SAFETY: as above.
-    A::guard_word_mut(STATE).map_or(remembered::CHANGING, |word| unsafe {
+    A::filter_word_mut(STATE).map_or(remembered::CHANGING, |word| unsafe {
         atomic::load_first(word)
     })
 }

@@ -259,10 +259,10 @@ pub trait FamilyMaps: Address {
     const STRIKES: &'static StrikesBySource<Self>;
     const DETECTED: &'static DetectedBySource<Self>;
     const REMEMBERED: &'static Answers;
-    /// A word of the guard in front of the lists.
-    fn guard_word(index: u32) -> Option<&'static u64>;
+    /// A word of the prefix-length filter in front of the lists.
+    fn filter_word(index: u32) -> Option<&'static u64>;
     /// The same, to write it.
-    fn guard_word_mut(index: u32) -> Option<*mut u64>;
+    fn filter_word_mut(index: u32) -> Option<*mut u64>;
 }
 
 impl FamilyMaps for Ipv4 {
@@ -275,12 +275,12 @@ impl FamilyMaps for Ipv4 {
     const REMEMBERED: &'static Answers = &REMEMBERED_V4;
 
     #[inline(always)]
-    fn guard_word(index: u32) -> Option<&'static u64> {
+    fn filter_word(index: u32) -> Option<&'static u64> {
         GUARD_V4.get(index)
     }
 
     #[inline(always)]
-    fn guard_word_mut(index: u32) -> Option<*mut u64> {
+    fn filter_word_mut(index: u32) -> Option<*mut u64> {
         GUARD_V4.get_ptr_mut(index)
     }
 }
@@ -295,12 +295,12 @@ impl FamilyMaps for Ipv6 {
     const REMEMBERED: &'static Answers = &REMEMBERED_V6;
 
     #[inline(always)]
-    fn guard_word(index: u32) -> Option<&'static u64> {
+    fn filter_word(index: u32) -> Option<&'static u64> {
         GUARD_V6.get(index)
     }
 
     #[inline(always)]
-    fn guard_word_mut(index: u32) -> Option<*mut u64> {
+    fn filter_word_mut(index: u32) -> Option<*mut u64> {
         GUARD_V6.get_ptr_mut(index)
     }
 }

@@ -11,8 +11,8 @@ use ratelimit_common::{
     Address, Detected, Ipv4, Ipv6, ListEntry, Record, Refusals, SourceKey,
     compact::Set,
     generation::ByGeneration,
-    guard::WIDTHS,
     list::{PrefixKey, remembered::STATE},
+    prefix_filter::WIDTHS,
     refused::Refused,
 };
 pub(crate) use ratelimit_core::memory_tables::REFUSED_SETS;
@@ -36,8 +36,8 @@ impl KernelFamily for Ipv6 {
     const SUFFIX: &'static str = "V6";
 }
 
-/// The words of a guard, as a power of two: some that few prefixes share.
-const GUARD_WIDTH: u8 = 5;
+/// The words of a prefix-length filter, as a power of two: some that few prefixes share.
+const FILTER_WIDTH: u8 = 5;
 
 /// Those of all CPUs.
 pub(crate) fn refused_sets() -> Result<u32> {
@@ -51,7 +51,7 @@ where
     SourceKey<A>: Pod,
     Refused<A>: Pod,
 {
-    guard: Mapped,
+    prefix_filter: Mapped,
     lists: HashMap<MapData, PrefixKey<A>, ByGeneration<ListEntry>>,
     sources: HashMap<MapData, SourceKey<A>, Record>,
     compact: Array<MapData, Set>,
@@ -69,7 +69,7 @@ where
     pub(crate) fn take(ebpf: &mut Ebpf) -> Result<Self> {
         let mut map = |name| take_map(ebpf, &format!("{name}_{}", A::SUFFIX));
         Ok(Self {
-            guard: mapped(&map("GUARD")?, A::LEVELS.words())?,
+            prefix_filter: mapped(&map("GUARD")?, A::LEVELS.words())?,
             lists: map("LISTS")?.try_into()?,
             sources: map("SOURCES")?.try_into()?,
             compact: map("COMPACT")?.try_into()?,
@@ -82,20 +82,21 @@ where
         })
     }
 
-    /// Sets the list entry of a prefix, and the bits of the guard that let the kernel look for it.
+    /// Sets the list entry of a prefix, and the bits of the prefix-length filter that let the kernel look for it.
     pub fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) -> Result<()> {
-        self.set_guard(address, length);
+        self.set_prefix_filter(address, length);
         self.set_list_entry_unnoticed(address, length, entry)?;
         self.set_generation(self.generation().wrapping_add(2));
         Ok(())
     }
 
-    /// Sets the bits of the guard that let the kernel look for a prefix.
-    pub fn set_guard(&mut self, address: A, length: u8) {
-        let widths = A::LEVELS.all_of_width(GUARD_WIDTH);
-        self.guard.store(WIDTHS, widths.to_word());
+    /// Sets the bits of the prefix-length filter that let the kernel look for a prefix.
+    pub fn set_prefix_filter(&mut self, address: A, length: u8) {
+        let widths = A::LEVELS.all_of_width(FILTER_WIDTH);
+        self.prefix_filter.store(WIDTHS, widths.to_word());
         A::LEVELS.marks(address, length, widths, |index, mark| {
-            self.guard.store(index, self.guard.load(index) | mark);
+            self.prefix_filter
+                .store(index, self.prefix_filter.load(index) | mark);
         });
     }
 
@@ -113,12 +114,12 @@ where
     /// The generation of the lists.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.guard.load(STATE)
+        self.prefix_filter.load(STATE)
     }
 
     /// Tells the CPUs that a list changes, or that it has.
     pub fn set_generation(&self, generation: u64) {
-        self.guard.store(STATE, generation);
+        self.prefix_filter.store(STATE, generation);
     }
 
     /// The state of every source.
@@ -179,7 +180,7 @@ where
     /// Empties the lists, and forgets the sources.
     pub fn clear(&mut self) -> Result<()> {
         let generation = self.generation();
-        for word in self.guard.words() {
+        for word in self.prefix_filter.words() {
             word.store(0, Relaxed);
         }
         for index in 0..self.compact.len() {

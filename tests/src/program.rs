@@ -547,7 +547,7 @@ impl Program {
         }
     }
 
-    /// The same for a prefix that has its bits of the guard, and lets the CPUs remember what the lists said before.
+    /// The same for a prefix that has its bits of the prefix-length filter, and lets the CPUs remember what the lists said before.
     pub fn set_list_entry_unnoticed(&mut self, prefix: Prefix, entry: ListEntry) -> Result<()> {
         let (length, ipv4, ipv6) = (prefix.len(), &mut self.ipv4, &mut self.ipv6);
         match prefix.address() {
@@ -556,11 +556,11 @@ impl Program {
         }
     }
 
-    /// Sets the bits of the guard that let the kernel look for a prefix.
-    pub fn set_guard(&mut self, prefix: Prefix) {
+    /// Sets the bits of the prefix-length filter that let the kernel look for a prefix.
+    pub fn set_prefix_filter(&mut self, prefix: Prefix) {
         match prefix.address() {
-            IpAddr::V4(address) => self.ipv4.set_guard(address.into(), prefix.len()),
-            IpAddr::V6(address) => self.ipv6.set_guard(address.into(), prefix.len()),
+            IpAddr::V4(address) => self.ipv4.set_prefix_filter(address.into(), prefix.len()),
+            IpAddr::V6(address) => self.ipv6.set_prefix_filter(address.into(), prefix.len()),
         }
     }
 

@@ -161,13 +161,13 @@ fn an_answer_is_for_all_that_share_the_longest_prefix_near_them() {
     }
 }
 
-/// As a packet that read the guard before a ban came, and asks the lists when all of the change is over.
+/// As a packet that read the prefix-length filter before a ban came, and asks the lists when all of the change is over.
 #[test]
-fn an_answer_that_was_found_with_an_older_word_of_the_guard_hides_no_ban() {
+fn an_answer_that_was_found_with_an_older_word_of_the_filter_hides_no_ban() {
     require_root!();
     let mut program = program();
     for (source, [other, banned]) in SOURCES.into_iter().zip([[24, 20], [64, 60]]) {
-        program.set_guard(around(source, other));
+        program.set_prefix_filter(around(source, other));
         let banned = around(source, banned);
         program.set_list_entry_unnoticed(banned, ban()).unwrap();
         assert_eq!(
@@ -175,7 +175,7 @@ fn an_answer_that_was_found_with_an_older_word_of_the_guard_hides_no_ban() {
             CONFORMING,
             "and that is remembered"
         );
-        program.set_guard(banned);
+        program.set_prefix_filter(banned);
         assert_eq!(judge(&mut program, source, 0), BANNED);
     }
 }

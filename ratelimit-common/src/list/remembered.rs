@@ -13,18 +13,18 @@ use super::{Answer, Listed};
 use crate::{
     Address, Instant,
     generation::Generation,
-    guard::{Level, WIDTHS},
+    prefix_filter::{Level, WIDTHS},
 };
 
 /// The slots of a CPU and address family.
 pub const SLOTS: usize = 256;
 
-/// The place of the number of the state among the words of the guard, of which those up to the first of a level are free.
+/// The place of the number of the state among the words of the prefix-length filter, of which those up to the first of a level are free.
 pub const STATE: u32 = WIDTHS + 1;
 
 /// What was asked: which prefix of a level is the longest around an address.
 ///
-/// All addresses get the same answer that share a word of the guard and the first bits, up to the longest prefixes that the word
+/// All addresses get the same answer that share a word of the prefix-length filter and the first bits, up to the longest prefixes that the word
 /// knows. Where millions of addresses have one policy by a short prefix, that is a single answer.
 ///
 /// The word is the whole one, as it says what is looked up: a packet that still holds an older word asks another question, and
@@ -67,7 +67,7 @@ pub const fn is_settled(state: u64) -> bool {
 }
 
 impl<A: Address> Question<A> {
-    /// The question about `address`, whose word in the guard is `word`, to a level, as [`Level::lengths_to_bits`] tells it, of
+    /// The question about `address`, whose word in the prefix-length filter is `word`, to a level, as [`Level::lengths_to_bits`] tells it, of
     /// the lists in this state, by packets of this generation.
     #[must_use]
     #[inline(always)]

@@ -12,9 +12,9 @@ use ratelimit_common::{
     aggregate::Aggregates,
     algorithm::sliding_log::{Ring, TIMES_MAX},
     charge::{self, Outcome, Words},
-    guard::{self, Level, WIDTHS},
     limit::LIMITS_MAX,
     list::PrefixKey,
+    prefix_filter::{self, Level, WIDTHS},
     refused::{self, Refused, WAYS},
     source::LogKey,
     store::{InsertError, SourceWords},
@@ -25,8 +25,8 @@ use super::{
     recent::Recent,
 };
 
-/// The words of the narrower levels of the guard, as a power of two.
-const GUARD_WIDTH: u8 = 12;
+/// The words of the narrower levels of the prefix-length filter, as a power of two.
+const FILTER_WIDTH: u8 = 12;
 
 /// The sets of refused sources that the only CPU has, as each of eight CPUs in the kernel: so many that ten thousand sources know
 /// nothing of each other.
@@ -39,7 +39,7 @@ type Cells = [Cell<u64>; LIMITS_MAX];
 #[derive(Debug)]
 pub struct MemoryFamily<A: Address + Hash + Default> {
     source_mask: A,
-    guard: Vec<u64>,
+    prefix_filter: Vec<u64>,
     lists: HashMap<PrefixKey<A>, ListEntry>,
     aggregates: Aggregates,
     sources: RefCell<Recent<SourceKey<A>, Cells>>,
@@ -54,7 +54,7 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     pub(super) fn new(source_mask: A) -> Self {
         Self {
             source_mask,
-            guard: vec![0; A::LEVELS.words() as usize],
+            prefix_filter: vec![0; A::LEVELS.words() as usize],
             lists: HashMap::new(),
             aggregates: Aggregates::default(),
             sources: RefCell::default(),
@@ -145,10 +145,10 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
     }
 
     pub(super) fn set_list_entry(&mut self, address: A, length: u8, entry: ListEntry) {
-        let widths = A::LEVELS.all_of_width(GUARD_WIDTH);
-        self.guard[WIDTHS as usize] = widths.to_word();
+        let widths = A::LEVELS.all_of_width(FILTER_WIDTH);
+        self.prefix_filter[WIDTHS as usize] = widths.to_word();
         A::LEVELS.marks(address, length, widths, |index, mark| {
-            self.guard[index as usize] |= mark;
+            self.prefix_filter[index as usize] |= mark;
         });
         self.lists.insert(PrefixKey::new(address, length), entry);
     }
@@ -160,9 +160,9 @@ impl<A: Address + Hash + Default> MemoryFamily<A> {
 
     /// The entry of the longest prefix that matches.
     pub(super) fn list_entry(&self, address: A) -> Option<ListEntry> {
-        let word = |index: u32| self.guard[index as usize];
+        let word = |index: u32| self.prefix_filter[index as usize];
         let lookup = |address, length| self.lists.get(&PrefixKey::new(address, length)).copied();
-        guard::longest_match(address, word, &|level: Level, word| {
+        prefix_filter::longest_match(address, word, &|level: Level, word| {
             level.longest_match(word, address, lookup)
         })
     }

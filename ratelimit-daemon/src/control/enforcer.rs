@@ -15,7 +15,7 @@ use ratelimit_core::{
 };
 
 use self::verify::Spare;
-use super::{guards::GuardCounts, progress::Progress};
+use super::{prefix_filters::PrefixFilterCounts, progress::Progress};
 use crate::datapath::{Datapath, DatapathError, Entry, Place};
 
 /// The owner of the datapath. It knows what the tables hold without asking, so a change costs only what is different.
@@ -30,7 +30,7 @@ pub struct Enforcer {
     /// How many they are, of each family.
     counts: [u64; 2],
     held: Tables,
-    guards: GuardCounts,
+    prefix_filters: PrefixFilterCounts,
     /// Where the comparison of each family goes on.
     scans: [Place; 2],
     /// Where that of what is many and small goes on.
@@ -66,7 +66,7 @@ impl Enforcer {
             unsettled: Vec::new(),
             counts: [0; 2],
             held: Tables::default(),
-            guards: GuardCounts::default(),
+            prefix_filters: PrefixFilterCounts::default(),
             scans: <[Place; 2]>::default(),
             spare: Spare::default(),
             is_in_doubt: false,
@@ -193,7 +193,7 @@ impl Enforcer {
         for prefix in self.entries.keys() {
             self.counts[IpFamily::of(prefix.address()) as usize] += 1;
         }
-        self.restore_guards();
+        self.restore_prefix_filters();
     }
 
     /// Lets entries say the same in both generations that a daemon left between two: no packet is of the other one.
@@ -210,10 +210,11 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Puts the guards right, and answers how many of their words were wrong.
-    fn restore_guards(&mut self) -> usize {
-        let (guards, wrong) = GuardCounts::restore(&self.entries, &mut *self.datapath);
-        self.guards = guards;
+    /// Puts the prefix-length filters right, and answers how many of their words were wrong.
+    fn restore_prefix_filters(&mut self) -> usize {
+        let (prefix_filters, wrong) =
+            PrefixFilterCounts::restore(&self.entries, &mut *self.datapath);
+        self.prefix_filters = prefix_filters;
         wrong
     }
 
@@ -462,7 +463,7 @@ impl Enforcer {
         let coming: Vec<Prefix> = coming
             .filter(|prefix| self.entry(*prefix).is_none())
             .collect();
-        self.guards
+        self.prefix_filters
             .reserve(&coming, &self.entries, &mut *self.datapath);
         drop(coming);
         if present.len() >= CHUNK && present.len() >= self.entries.len() / MERGED_PART {
@@ -481,7 +482,7 @@ impl Enforcer {
         chunks.try_for_each(|prefixes| self.take_away(prefixes, undo))
     }
 
-    /// Puts entries that are different from those that are held. The guard is told before.
+    /// Puts entries that are different from those that are held. The prefix-length filter is told before.
     fn put(
         &mut self,
         entries: &[(Prefix, Entry)],
@@ -490,7 +491,7 @@ impl Enforcer {
         for (prefix, entry) in entries {
             let before = self.entries.insert(*prefix, *entry.of(self.generation));
             if before.is_none() {
-                self.guards.add(*prefix, &mut *self.datapath);
+                self.prefix_filters.add(*prefix, &mut *self.datapath);
                 self.counts[IpFamily::of(prefix.address()) as usize] += 1;
             }
             undo.push(Undo::Entry(*prefix, before));
@@ -514,7 +515,7 @@ impl Enforcer {
         for (prefix, _) in &entries {
             let before = self.entry(*prefix);
             if before.is_none() {
-                self.guards.add(*prefix, &mut *self.datapath);
+                self.prefix_filters.add(*prefix, &mut *self.datapath);
                 self.counts[IpFamily::of(prefix.address()) as usize] += 1;
                 new.push(*prefix);
             } else {
@@ -538,14 +539,14 @@ impl Enforcer {
         answer
     }
 
-    /// Takes away entries that are held. The guard is told after.
+    /// Takes away entries that are held. The prefix-length filter is told after.
     fn take_away(
         &mut self,
         prefixes: &[Prefix],
         undo: &mut Vec<Undo>,
     ) -> Result<(), DatapathError> {
         if let Err(error) = self.datapath.remove_entries(prefixes) {
-            // Some of them are gone, of which the guard knows nothing yet.
+            // Some of them are gone, of which the prefix-length filter knows nothing yet.
             let held = prefixes
                 .iter()
                 .filter_map(|prefix| Some((*prefix, Entry::both(self.entry(*prefix)?))));
@@ -555,7 +556,7 @@ impl Enforcer {
         }
         for prefix in prefixes {
             if let Some(before) = self.entries.remove(prefix) {
-                self.guards.remove(*prefix, &mut *self.datapath);
+                self.prefix_filters.remove(*prefix, &mut *self.datapath);
                 self.counts[IpFamily::of(prefix.address()) as usize] -= 1;
                 undo.push(Undo::Entry(*prefix, Some(before)));
             }

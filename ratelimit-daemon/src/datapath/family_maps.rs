@@ -20,27 +20,27 @@ use super::{
     DatapathError, Entry,
     batch::{self, Place},
     count::Count,
-    guard::Guard,
     maps::Maps,
+    prefix_filter::PrefixFilter,
 };
 
 /// The names of a family's maps.
 pub(super) struct Names {
-    guard: &'static str,
+    prefix_filter: &'static str,
     pub lists: &'static str,
     strikes: &'static str,
 }
 
 /// The IPv4 maps.
 pub(super) const V4: Names = Names {
-    guard: "GUARD_V4",
+    prefix_filter: "GUARD_V4",
     lists: "LISTS_V4",
     strikes: "STRIKES_V4",
 };
 
 /// The IPv6 maps.
 pub(super) const V6: Names = Names {
-    guard: "GUARD_V6",
+    prefix_filter: "GUARD_V6",
     lists: "LISTS_V6",
     strikes: "STRIKES_V6",
 };
@@ -52,7 +52,7 @@ where
     PrefixKey<A>: Pod,
 {
     names: &'static Names,
-    guard: Guard,
+    prefix_filter: PrefixFilter,
     lists: HashMap<MapData, PrefixKey<A>, Entry>,
     lists_fd: OwnedFd,
     lists_count: Option<Count>,
@@ -65,12 +65,12 @@ where
     PrefixKey<A>: Pod,
 {
     pub fn new(maps: &Maps, names: &'static Names) -> anyhow::Result<Self> {
-        let guard = Guard::new(maps, names.guard, A::LEVELS.words())?;
+        let prefix_filter = PrefixFilter::new(maps, names.prefix_filter, A::LEVELS.words())?;
         // Another daemon may have died while it changed a list.
-        forget_answers(&guard);
+        forget_answers(&prefix_filter);
         Ok(Self {
             names,
-            guard,
+            prefix_filter,
             lists_fd: maps.descriptor(names.lists)?,
             lists: maps.open(names.lists)?,
             lists_count: Count::learn::<PrefixKey<A>, Entry>(
@@ -81,13 +81,13 @@ where
         })
     }
 
-    pub const fn guard(&self) -> &Guard {
-        &self.guard
+    pub const fn prefix_filter(&self) -> &PrefixFilter {
+        &self.prefix_filter
     }
 
     /// Lets go of memory that is only held to be fast.
     pub fn release(&mut self) {
-        self.guard.release();
+        self.prefix_filter.release();
     }
 
     /// Puts those of the family on the list.
@@ -125,11 +125,12 @@ where
         if keys.is_empty() {
             return Ok(());
         }
-        self.guard.store(STATE, self.guard.load(STATE) | 1);
+        self.prefix_filter
+            .store(STATE, self.prefix_filter.load(STATE) | 1);
         fence(SeqCst);
         let answer = change();
         fence(SeqCst);
-        forget_answers(&self.guard);
+        forget_answers(&self.prefix_filter);
         answer
     }
 
@@ -198,9 +199,9 @@ where
 }
 
 /// Begins a state in which no CPU has asked the lists yet. Its number is even.
-fn forget_answers(guard: &Guard) {
-    let odd = guard.load(STATE) | 1;
-    guard.store(STATE, odd.wrapping_add(1));
+fn forget_answers(prefix_filter: &PrefixFilter) {
+    let odd = prefix_filter.load(STATE) | 1;
+    prefix_filter.store(STATE, odd.wrapping_add(1));
 }
 
 /// The key of a prefix, where it is one of this family.

@@ -38,8 +38,8 @@ use super::{
     detected_maps::{self, DetectedMaps},
     family_maps::{self, FamilyMaps, failed, unreadable},
     grace,
-    guard::Guard,
     maps::Maps,
+    prefix_filter::PrefixFilter,
     slots,
     source_maps::SourceMaps,
 };
@@ -284,12 +284,12 @@ impl Datapath for Kernel {
         self.v6.remove_entries(prefixes)
     }
 
-    fn guard_word(&self, family: IpFamily, index: u32) -> u64 {
-        self.guard(family).load(index)
+    fn filter_word(&self, family: IpFamily, index: u32) -> u64 {
+        self.prefix_filter(family).load(index)
     }
 
-    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64) {
-        self.guard(family).store(index, word);
+    fn set_filter_word(&mut self, family: IpFamily, index: u32, word: u64) {
+        self.prefix_filter(family).store(index, word);
     }
 
     fn release(&mut self) {
@@ -638,10 +638,10 @@ impl Kernel {
         })
     }
 
-    const fn guard(&self, family: IpFamily) -> &Guard {
+    const fn prefix_filter(&self, family: IpFamily) -> &PrefixFilter {
         match family {
-            IpFamily::V4 => self.v4.guard(),
-            IpFamily::V6 => self.v6.guard(),
+            IpFamily::V4 => self.v4.prefix_filter(),
+            IpFamily::V6 => self.v6.prefix_filter(),
         }
     }
 

@@ -72,8 +72,8 @@ pub struct Memory {
     pub log_size: Option<LogSize>,
     /// The sets of a `compact` table; `None` stands for another store.
     pub table_sets: Option<u32>,
-    /// The words of the guards that are not 0.
-    pub guards: BTreeMap<(IpFamily, u32), u64>,
+    /// The words of the prefix-length filters that are not 0.
+    pub prefix_filters: BTreeMap<(IpFamily, u32), u64>,
     /// The state of sources.
     pub records: BTreeMap<(IpAddr, u32), Record>,
     /// Sources that were refused.
@@ -303,17 +303,17 @@ impl Datapath for Shared {
         Ok(())
     }
 
-    fn guard_word(&self, family: IpFamily, index: u32) -> u64 {
-        let word = self.memory().guards.get(&(family, index)).copied();
+    fn filter_word(&self, family: IpFamily, index: u32) -> u64 {
+        let word = self.memory().prefix_filters.get(&(family, index)).copied();
         word.unwrap_or_default()
     }
 
-    fn set_guard_word(&mut self, family: IpFamily, index: u32, word: u64) {
-        let guards = &mut self.memory().guards;
+    fn set_filter_word(&mut self, family: IpFamily, index: u32, word: u64) {
+        let prefix_filters = &mut self.memory().prefix_filters;
         if word == 0 {
-            guards.remove(&(family, index));
+            prefix_filters.remove(&(family, index));
         } else {
-            guards.insert((family, index), word);
+            prefix_filters.insert((family, index), word);
         }
     }
 

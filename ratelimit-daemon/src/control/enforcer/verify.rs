@@ -9,7 +9,7 @@ use ratelimit_core::{
 
 use super::Enforcer;
 use crate::{
-    control::guards::GuardCounts,
+    control::prefix_filters::PrefixFilterCounts,
     datapath::{DatapathError, Entry},
 };
 
@@ -187,8 +187,8 @@ impl Enforcer {
         let words = if entries > 0 {
             0
         } else {
-            // An entry that its guard hides is as good as gone.
-            self.restore_guards()
+            // An entry that its prefix-length filter hides is as good as gone.
+            self.restore_prefix_filters()
         };
         different.set(Kind::Entry, entries + words);
         self.is_in_doubt = false;
@@ -311,7 +311,7 @@ impl Enforcer {
         let (mut last, mut is_different) = (None, false);
         for (prefix, entry) in entries.by_ref().take(AT_ONCE) {
             is_different |= self.datapath.entry(*prefix)? != Some(Entry::both(*entry))
-                || !GuardCounts::admit(*prefix, &*self.datapath);
+                || !PrefixFilterCounts::admit(*prefix, &*self.datapath);
             last = Some(*prefix);
         }
         Ok((last.filter(|_| entries.next().is_some()), is_different))
@@ -327,7 +327,7 @@ impl Enforcer {
         let visit = &mut |prefix, entry: Entry| {
             let held = self.entries.get(&prefix);
             is_different |= held.copied().map(Entry::both) != Some(entry)
-                || !GuardCounts::admit(prefix, &*self.datapath);
+                || !PrefixFilterCounts::admit(prefix, &*self.datapath);
         };
         let place = &self.scans[family as usize];
         let next = self.datapath.some_entries(family, place, AT_ONCE, visit)?;

@@ -152,10 +152,14 @@ fn of_a_long_list_what_is_changed_in_place_or_hidden_is_found_when_its_turn_come
             .insert(prefix("10.1.0.1"), Entry::both(entry));
     });
     check_long(&mut lab, turns, |memory| {
-        let word = memory.guards.keys().copied().max_by_key(|(family, index)| {
-            (*family == ratelimit_core::ip_family::IpFamily::V4, *index)
-        });
-        memory.guards.remove(&word.unwrap());
+        let word = memory
+            .prefix_filters
+            .keys()
+            .copied()
+            .max_by_key(|(family, index)| {
+                (*family == ratelimit_core::ip_family::IpFamily::V4, *index)
+            });
+        memory.prefix_filters.remove(&word.unwrap());
     });
 }
 
@@ -207,7 +211,7 @@ fn banned(bans: usize) -> Lab {
 fn check_long(lab: &mut Lab, seconds: usize, meddle: impl FnOnce(&mut Memory)) {
     let tables = |lab: &Lab| {
         let memory = lab.memory.lock().unwrap();
-        (memory.entries.clone(), memory.guards.clone())
+        (memory.entries.clone(), memory.prefix_filters.clone())
     };
     let before = tables(lab);
     meddle(&mut lab.memory.lock().unwrap());
@@ -229,14 +233,14 @@ fn check_of(config: Config, kind: Kind, different: u64, meddle: impl FnOnce(&mut
         let memory = lab.memory.lock().unwrap();
         let entries = memory.entries.clone();
         let policies = memory.policies.clone();
-        let guards = memory.guards.clone();
+        let prefix_filters = memory.prefix_filters.clone();
         (
             entries,
             policies,
             memory.settings.in_generation(Generation::First),
             memory.aggregates.clone(),
             (memory.detection_limit, memory.new_sources),
-            guards,
+            prefix_filters,
         )
     };
     let before = tables(&lab);

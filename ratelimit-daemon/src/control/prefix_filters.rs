@@ -1,11 +1,11 @@
-//! The guards in front of the lists: which of their bits the prefixes need, counted so that a bit can be cleared again.
+//! The prefix-length filters in front of the lists: which of their bits the prefixes need, counted so that a bit can be cleared again.
 
 use std::{collections::BTreeMap, net::IpAddr, ops::Range};
 
 use foldhash::{HashMap, HashMapExt};
 use ratelimit_common::{
     Address, Ipv4, Ipv6, ListEntry,
-    guard::{Level, Levels, WIDTHS, Widths},
+    prefix_filter::{Level, Levels, WIDTHS, Widths},
 };
 use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
@@ -16,14 +16,14 @@ const WIDTHS_KEPT: u8 = 2;
 
 /// What cannot be read from the bits themselves.
 #[derive(Default)]
-pub struct GuardCounts {
+pub struct PrefixFilterCounts {
     /// How many prefixes need a bit beyond the first, where they are several, by family, word and bit.
     others: HashMap<(IpFamily, u32, u8), u32>,
     /// The prefixes of each narrower level.
     prefixes: HashMap<(IpFamily, u8), usize>,
 }
 
-impl GuardCounts {
+impl PrefixFilterCounts {
     /// Makes room for prefixes that are to come, beside those that are held: bits are set in more words, and then the packets
     /// are sent there.
     pub fn reserve(
@@ -54,7 +54,7 @@ impl GuardCounts {
         let family = IpFamily::of(prefix.address());
         let mut admit = true;
         marks(prefix, widths(family, datapath), |index, mark| {
-            admit &= datapath.guard_word(family, index) & mark == mark;
+            admit &= datapath.filter_word(family, index) & mark == mark;
         });
         admit
     }
@@ -64,9 +64,9 @@ impl GuardCounts {
         let family = IpFamily::of(prefix.address());
         self.count(prefix);
         marks(prefix, widths(family, datapath), |index, mark| {
-            let word = datapath.guard_word(family, index);
+            let word = datapath.filter_word(family, index);
             if word | mark != word {
-                datapath.set_guard_word(family, index, word | mark);
+                datapath.set_filter_word(family, index, word | mark);
             }
             self.note_others(family, index, word & mark);
         });
@@ -91,8 +91,8 @@ impl GuardCounts {
                 }
             }
             if unneeded != 0 {
-                let word = datapath.guard_word(family, index);
-                datapath.set_guard_word(family, index, word & !unneeded);
+                let word = datapath.filter_word(family, index);
+                datapath.set_filter_word(family, index, word & !unneeded);
             }
         });
     }
@@ -117,8 +117,8 @@ impl GuardCounts {
             let wanted = counts.words_for(family, widths, of_family);
             for (indices, words) in wanted.0 {
                 for (index, word) in indices.zip(words) {
-                    if datapath.guard_word(family, index) != word {
-                        datapath.set_guard_word(family, index, word);
+                    if datapath.filter_word(family, index) != word {
+                        datapath.set_filter_word(family, index, word);
                         wrong += usize::from(widths == before);
                     }
                 }
@@ -160,19 +160,19 @@ impl GuardCounts {
             .retain(|(of, index, _), _| *of != family || !old.contains(index));
         let new = level.words_of(width);
         for index in new.clone() {
-            datapath.set_guard_word(family, index, 0);
+            datapath.set_filter_word(family, index, 0);
         }
         let after = before.with(level, width);
         for prefix in held.filter(|prefix| IpFamily::of(prefix.address()) == family) {
             marks(*prefix, after, |index, mark| {
                 if new.contains(&index) {
-                    let word = datapath.guard_word(family, index);
-                    datapath.set_guard_word(family, index, word | mark);
+                    let word = datapath.filter_word(family, index);
+                    datapath.set_filter_word(family, index, word | mark);
                     self.note_others(family, index, word & mark);
                 }
             });
         }
-        datapath.set_guard_word(family, WIDTHS, after.to_word());
+        datapath.set_filter_word(family, WIDTHS, after.to_word());
     }
 
     /// The widths for the prefixes that were counted: those `before` unless they are too small, or far too large.
@@ -240,7 +240,7 @@ fn narrower(prefix: Prefix) -> Option<(IpFamily, Level)> {
 }
 
 fn widths(family: IpFamily, datapath: &dyn Datapath) -> Widths {
-    Widths::from_word(datapath.guard_word(family, WIDTHS))
+    Widths::from_word(datapath.filter_word(family, WIDTHS))
 }
 
 /// Names the bits that a prefix needs: words, each with some bits.
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn restored_guards_are_as_if_nothing_had_happened_whatever_they_held() {
+    fn restored_prefix_filters_are_as_if_nothing_had_happened_whatever_they_held() {
         let mut guarded = Guarded::with(&many());
         guarded.held.clear();
         guarded.held.extend(
@@ -329,7 +329,7 @@ mod tests {
         guarded.check();
         guarded
             .datapath
-            .set_guard_word(IpFamily::V4, 10 << 8 | 1, 0);
+            .set_filter_word(IpFamily::V4, 10 << 8 | 1, 0);
         assert_eq!(guarded.restore(), 1);
         guarded.check();
         guarded.remove_all();
@@ -352,7 +352,7 @@ mod tests {
     struct Guarded {
         memory: Arc<Mutex<Memory>>,
         datapath: Shared,
-        counts: GuardCounts,
+        counts: PrefixFilterCounts,
         held: BTreeMap<Prefix, ListEntry>,
     }
 
@@ -360,7 +360,7 @@ mod tests {
         fn with(prefixes: &[Prefix]) -> Self {
             let memory = Arc::new(Mutex::new(Memory::default()));
             let mut guarded = Self {
-                counts: GuardCounts::default(),
+                counts: PrefixFilterCounts::default(),
                 datapath: Shared::from(&memory),
                 memory,
                 held: BTreeMap::new(),
@@ -392,13 +392,13 @@ mod tests {
 
         fn restore(&mut self) -> usize {
             let wrong;
-            (self.counts, wrong) = GuardCounts::restore(&self.held, &mut self.datapath);
+            (self.counts, wrong) = PrefixFilterCounts::restore(&self.held, &mut self.datapath);
             wrong
         }
 
         /// The words that are in use.
-        fn guards(&self) -> Guards {
-            let all = self.memory.lock().unwrap().guards.clone();
+        fn prefix_filters(&self) -> Guards {
+            let all = self.memory.lock().unwrap().prefix_filters.clone();
             let is_in_use = |(family, index): &(IpFamily, u32)| {
                 let widths = widths(*family, &self.datapath);
                 let mut narrower = levels(*family).all_narrower();
@@ -419,7 +419,7 @@ mod tests {
                     *words.entry((family, index)).or_default() |= mark;
                 });
             }
-            assert_eq!(self.guards(), words);
+            assert_eq!(self.prefix_filters(), words);
         }
     }
 

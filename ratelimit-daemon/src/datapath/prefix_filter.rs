@@ -1,4 +1,4 @@
-//! The guard of a family, of which only those parts are mapped that were used since it was last released.
+//! The prefix-length filter of a family, of which only those parts are mapped that were used since it was last released.
 //!
 //! Its words are stored one by one, each whole, so it has to be mapped; a list of millions asks for them in no order, so what is
 //! mapped stays so for a while. But the whole of both families are 13 MiB, of which a daemon at rest needs nothing.
@@ -14,16 +14,16 @@ use super::{mapped::Mapped, maps::Maps};
 /// The words of a part: 64 KiB.
 const PART: u32 = 1 << 13;
 
-/// The words of the guard of a family.
-pub(super) struct Guard {
+/// The words of the prefix-length filter of a family.
+pub(super) struct PrefixFilter {
     name: &'static str,
     map: OwnedFd,
     words: u32,
     parts: Vec<OnceCell<Mapped>>,
 }
 
-impl Guard {
-    /// A guard of `words` words.
+impl PrefixFilter {
+    /// A prefix-length filter of `words` words.
     pub fn new(maps: &Maps, name: &'static str, words: u32) -> anyhow::Result<Self> {
         Ok(Self {
             name,

@@ -1,7 +1,7 @@
 //! What stands in front of the lists: which lengths of prefixes are worth a lookup for an address.
 //!
 //! A lookup in a hash map costs as much as everything else that a packet needs, and the longest match may need one for each
-//! length. So the guard has words, each for a few networks (of IPv4 a /16 or some /24s, of IPv6 the /32s, /56s or /64s of one
+//! length. So the prefix-length filter has words, each for a few networks (of IPv4 a /16 or some /24s, of IPv6 the /32s, /56s or /64s of one
 //! hash). The lower bits of a word say which lengths have a prefix there. Above them are two Bloom filters (after
 //! Dharmapurikar, Krishnamurthy and Taylor, "Longest prefix matching using Bloom filters", 2003): one of the networks that
 //! have a prefix, so that others are done with after a glance, and one of the prefixes themselves. A length is looked up only
@@ -171,7 +171,7 @@ impl<T, F: Fn(Level, u64) -> Option<T>> InLevel<T> for F {
     }
 }
 
-/// What is known about the longest prefix around `address`. `word` reads the guard; `in_level` is asked only
+/// What is known about the longest prefix around `address`. `word` reads the prefix-length filter; `in_level` is asked only
 /// where the level has something.
 #[inline(always)]
 pub fn longest_match<A: Address, T>(
