@@ -4,7 +4,7 @@
 //! wider prefixes around it say. So one lookup, of the longest match, is the whole answer.
 
 mod listed;
-pub mod remembered;
+pub mod lookup_cache;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

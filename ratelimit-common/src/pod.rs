@@ -49,7 +49,7 @@ unsafe impl Pod for LogKey {}
 // SAFETY: as above.
 unsafe impl Pod for Policy {}
 // SAFETY: as above.
-unsafe impl Pod for crate::list::remembered::Remembered {}
+unsafe impl Pod for crate::list::lookup_cache::CachedAnswer {}
 // SAFETY: as above.
 unsafe impl Pod for PrefixKey<Ipv4> {}
 // SAFETY: as above.

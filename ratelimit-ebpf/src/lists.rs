@@ -5,7 +5,7 @@ use ratelimit_common::{
     generation::{ByGeneration, Generation},
     list::{
         Answer, Listed, PrefixKey,
-        remembered::{self, Question, Remembered, STATE},
+        lookup_cache::{self, CachedAnswer, Question, STATE},
     },
     prefix_filter::{self, InLevel, Level},
 };
@@ -69,9 +69,9 @@ fn longest_match<A: FamilyMaps>(
     })
 }
 
-/// The answer that this CPU remembers, as [`LevelCode::listed`] gives it.
+/// The answer that this CPU caches, as [`LevelCode::listed`] gives it.
 #[inline(always)]
-fn remembered<A: FamilyMaps>(
+fn cached<A: FamilyMaps>(
     address: A,
     word: u64,
     level: u64,
@@ -83,7 +83,7 @@ fn remembered<A: FamilyMaps>(
     }
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let state = unsafe { atomic::load(A::filter_word(STATE)?) };
-    if !remembered::is_settled(state) {
+    if !lookup_cache::is_settled(state) {
         return None;
     }
     let question = Question::new(state, generation, level, word, address);
@@ -93,14 +93,14 @@ fn remembered<A: FamilyMaps>(
 #[inline(always)]
 fn state_first<A: FamilyMaps>() -> u64 {
     // SAFETY: as above.
-    A::filter_word_mut(STATE).map_or(remembered::CHANGING, |word| unsafe {
+    A::filter_word_mut(STATE).map_or(lookup_cache::CHANGING, |word| unsafe {
         atomic::load_first(word)
     })
 }
 
 #[inline(always)]
-fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut Remembered> {
-    let slots = A::REMEMBERED.get_ptr_mut(0)?.cast::<Remembered>();
+fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnswer> {
+    let slots = A::REMEMBERED.get_ptr_mut(0)?.cast::<CachedAnswer>();
     // SAFETY: the index is below the number of slots, which belong to this CPU: where programs interrupt each other, none comes here.
     Some(unsafe { &mut *slots.add(question.slot()) })
 }
@@ -110,7 +110,7 @@ macro_rules! of_family {
         impl LevelCode for $address {
             #[inline(always)]
             fn listed(&self, word: u64, level: u64, at_ns: u64, generation: Generation) -> u64 {
-                if let Some(answer) = remembered(*self, word, level, at_ns, generation) {
+                if let Some(answer) = cached(*self, word, level, at_ns, generation) {
                     return answer.to_bits();
                 }
                 unknown($subprogram(self, word, level, at_ns, generation as u64))
@@ -136,17 +136,17 @@ macro_rules! of_family {
                 _ => Generation::Second,
             };
             // The number of the state comes first: what is found is then as new, or newer.
-            let state = if remembered::is_kept(now) && !interruption::is_possible() {
+            let state = if lookup_cache::is_kept(now) && !interruption::is_possible() {
                 state_first::<$address>()
             } else {
-                remembered::CHANGING
+                lookup_cache::CHANGING
             };
             let entry = longest_match(*address, word, level);
             let answer = entry.map_or(Answer::NONE, |entry| Answer::of(*entry.of(generation)));
-            if remembered::is_settled(state) {
+            if lookup_cache::is_settled(state) {
                 let question = Question::new(state, generation, level, word, *address);
                 if let Some(slot) = slot(&question) {
-                    *slot = Remembered::new(&question, answer);
+                    *slot = CachedAnswer::new(&question, answer);
                 }
             }
             answer.at(now).to_bits()

@@ -27,7 +27,7 @@ use ratelimit_common::{
     limit::LIMITS_MAX,
     list::{
         PrefixKey,
-        remembered::{self, Remembered},
+        lookup_cache::{self, CachedAnswer},
     },
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
@@ -51,7 +51,7 @@ type Compact = Array<Set, 1, MAPPED>;
 type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DEMAND>;
 type RefusedSources<A> = Array<[Refused<A>; WAYS], { SETS as usize }, MAPPED>;
 type StrikesBySource<A> = LruHashMap<A, u64, { STRIKES_MAX as usize }>;
-type Answers = PerCpuArray<[Remembered; remembered::SLOTS], 1>;
+type Answers = PerCpuArray<[CachedAnswer; lookup_cache::SLOTS], 1>;
 
 /// Index 0 → what holds for all packets.
 #[btf_map]
@@ -110,7 +110,7 @@ static LISTS_V4: Lists<Ipv4> = HashMap::new();
 #[btf_map]
 static LISTS_V6: Lists<Ipv6> = HashMap::new();
 
-/// Index 0 → what the lists said, as this CPU remembers it.
+/// Index 0 → what the lists said, as this CPU caches it.
 #[btf_map]
 static REMEMBERED_V4: Answers = PerCpuArray::new();
 #[btf_map]

@@ -11,7 +11,7 @@ use ratelimit_common::{
     Address, Detected, Ipv4, Ipv6, ListEntry, Record, Refusals, SourceKey,
     compact::Set,
     generation::ByGeneration,
-    list::{PrefixKey, remembered::STATE},
+    list::{PrefixKey, lookup_cache::STATE},
     prefix_filter::WIDTHS,
     refused::Refused,
 };
@@ -100,7 +100,7 @@ where
         });
     }
 
-    /// Sets the list entry of a prefix that has its bits, and lets the CPUs remember what the lists said before.
+    /// Sets the list entry of a prefix that has its bits, and lets the CPUs cache what the lists said before.
     pub fn set_list_entry_unnoticed(
         &mut self,
         address: A,

@@ -547,7 +547,7 @@ impl Program {
         }
     }
 
-    /// The same for a prefix that has its bits of the prefix-length filter, and lets the CPUs remember what the lists said before.
+    /// The same for a prefix that has its bits of the prefix-length filter, and lets the CPUs cache what the lists said before.
     pub fn set_list_entry_unnoticed(&mut self, prefix: Prefix, entry: ListEntry) -> Result<()> {
         let (length, ipv4, ipv6) = (prefix.len(), &mut self.ipv4, &mut self.ipv6);
         match prefix.address() {

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use ratelimit_common::list::remembered::STATE;
+use ratelimit_common::list::lookup_cache::STATE;
 use ratelimit_core::api::Ban;
 use ratelimit_tests::{Lab, require_command, require_root, service::Service};
 

@@ -12,7 +12,7 @@ use aya::{
 };
 use ratelimit_common::{
     layout::LISTED_MAX,
-    list::{PrefixKey, remembered::STATE},
+    list::{PrefixKey, lookup_cache::STATE},
 };
 use ratelimit_core::{ip_family::IpAddress, prefix::Prefix};
 
@@ -116,7 +116,7 @@ where
         answer.map_err(|source| self.unwritten(source))
     }
 
-    /// Changes the entries of `keys`, while no CPU remembers what the lists say, and lets all forget what they said before.
+    /// Changes the entries of `keys`, while no CPU caches what the lists say, and lets all forget what they said before.
     fn change(
         &self,
         keys: &[PrefixKey<A>],

@@ -1,9 +1,9 @@
-//! Answers of the lists that a CPU remembers.
+//! The per-CPU lookup cache: answers of the lists.
 //!
 //! To ask the lists about an address takes a call, and a lookup in a hash map for each length of prefixes that is worth one. A
 //! source that sends many packets gets the same answer each time. So a CPU keeps the last answers in a small table, each with
 //! the number of the lists' state that it was found in. User space makes the number odd before it changes a list, and even again
-//! when it has: while it is odd nothing is remembered, and what was remembered under another one counts no more. Where user
+//! when it has: while it is odd nothing is cached, and what was cached under another one counts no more. Where user
 //! space dies between the two, packets are judged by the lists themselves. An answer is for packets of one
 //! [generation](crate::generation) alone.
 
@@ -42,7 +42,7 @@ pub struct Question<A> {
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
 #[repr(C)]
-pub struct Remembered {
+pub struct CachedAnswer {
     /// The front, as [`Address::octets`].
     front: [u8; 16],
     word: u64,
@@ -56,7 +56,7 @@ const OF_SECOND: u64 = 1 << 25;
 /// Above them stands the number of the state. It is even, so its lowest bit is free for [`OF_SECOND`].
 const STATE_SHIFT: u32 = 25;
 
-/// A state in which nothing is remembered.
+/// A state in which nothing is cached.
 pub const CHANGING: u64 = 1;
 
 /// Whether user space is not at changing the lists.
@@ -93,7 +93,7 @@ impl<A: Address> Question<A> {
     }
 }
 
-impl Remembered {
+impl CachedAnswer {
     /// An answer that was found.
     #[inline(always)]
     pub fn new<A: Address>(question: &Question<A>, answer: Answer) -> Self {
@@ -105,7 +105,7 @@ impl Remembered {
         }
     }
 
-    /// What the lists say at `now`; `None` where it is not remembered.
+    /// What the lists say at `now`; `None` where it is not cached.
     #[inline(always)]
     pub fn answer<A: Address>(&self, question: &Question<A>, now: Instant) -> Option<Listed> {
         if self.about != question.about
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn an_answer_is_for_one_question() {
         let own = of_narrow(4, TO_32, OWN);
-        let slot = Remembered::new(&own, Answer::of(policy()));
+        let slot = CachedAnswer::new(&own, Answer::of(policy()));
         assert_eq!(slot.answer(&own, NOW), Some(policy().at(NOW)));
         let wide = Question::new(4, FIRST, Ipv4::LEVELS.wide.lengths_to_bits(), TO_32, OWN);
         let narrow = Ipv4::LEVELS.narrow.lengths_to_bits();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn addresses_share_an_answer_up_to_the_longest_prefixes_near_them() {
-        let slot = Remembered::new(&of_narrow(4, TO_24, OWN), Answer::of(policy()));
+        let slot = CachedAnswer::new(&of_narrow(4, TO_24, OWN), Answer::of(policy()));
         let [beside, beyond] = [2, 3].map(|net| of_narrow(4, TO_24, Ipv4::new([192, 0, net, 99])));
         assert_eq!(slot.answer(&beside, NOW), Some(policy().at(NOW)));
         assert_eq!(slot.answer(&beyond, NOW), None);
@@ -167,13 +167,13 @@ mod tests {
     #[test]
     fn the_same_front_of_another_length_is_another_question() {
         let front = Ipv4::new([192, 0, 2, 0]);
-        let slot = Remembered::new(&of_narrow(4, TO_24, front), Answer::of(policy()));
+        let slot = CachedAnswer::new(&of_narrow(4, TO_24, front), Answer::of(policy()));
         assert_eq!(slot.answer(&of_narrow(4, TO_32, front), NOW), None);
     }
 
     #[test]
     fn what_a_packet_found_with_an_older_word_is_no_answer_with_a_newer_one() {
-        let slot = Remembered::new(&of_narrow(4, TO_24, OWN), Answer::NONE);
+        let slot = CachedAnswer::new(&of_narrow(4, TO_24, OWN), Answer::NONE);
         let shorter = TO_24 | TO_24 << 4;
         let filtered = TO_24 | 1 << 61;
         for newer in [shorter, filtered] {
@@ -185,15 +185,15 @@ mod tests {
     fn that_there_is_no_entry_is_an_answer() {
         let narrowest = Ipv6::LEVELS.narrowest.unwrap().lengths_to_bits();
         let question = Question::new(0, FIRST, narrowest, 1, Ipv6::new([7; 16]));
-        let slot = Remembered::new(&question, Answer::NONE);
+        let slot = CachedAnswer::new(&question, Answer::NONE);
         assert_eq!(slot.answer(&question, NOW), Some(Listed::default()));
     }
 
     #[test]
-    fn a_ban_that_is_remembered_ends_at_its_end() {
+    fn a_ban_that_is_cached_ends_at_its_end() {
         let question = of_narrow(0, TO_32, OWN);
         let entry = ListEntry::new(false, Some(NOW), None);
-        let slot = Remembered::new(&question, Answer::of(entry));
+        let slot = CachedAnswer::new(&question, Answer::of(entry));
         for at_ns in [999, 1000] {
             let now = Instant::from_nanos(at_ns);
             let answer = slot.answer(&question, now).unwrap();
@@ -204,11 +204,11 @@ mod tests {
     #[test]
     fn a_free_slot_answers_nothing() {
         let nobody = Question::new(0, FIRST, 0, 0, Ipv6::new([0; 16]));
-        assert_eq!(Remembered::default().answer(&nobody, NOW), None);
+        assert_eq!(CachedAnswer::default().answer(&nobody, NOW), None);
     }
 
     #[test]
-    fn nothing_is_remembered_while_a_list_changes() {
+    fn nothing_is_cached_while_a_list_changes() {
         assert!(is_settled(4) && !is_settled(5) && !is_settled(CHANGING));
     }
 

@@ -1,4 +1,4 @@
-//! What a CPU remembers of the lists is what they say: until they change, and until a ban or an allow ends.
+//! What a CPU caches of the lists is what they say: until they change, and until a ban or an allow ends.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use ratelimit_common::{
-    DropReason, Instant, ListEntry, PassReason, Unit, Verdict, list::remembered::is_kept,
+    DropReason, Instant, ListEntry, PassReason, Unit, Verdict, list::lookup_cache::is_kept,
 };
 use ratelimit_core::prefix::Prefix;
 use ratelimit_tests::{
@@ -27,7 +27,7 @@ const START: u64 = 1 << 40;
 const SECOND: u64 = 1_000_000_000;
 
 #[test]
-fn an_answer_is_remembered_until_the_generation_changes() {
+fn an_answer_is_cached_until_the_generation_changes() {
     require_root!();
     let mut program = program();
     for source in SOURCES {
@@ -41,7 +41,7 @@ fn an_answer_is_remembered_until_the_generation_changes() {
 }
 
 #[test]
-fn a_ban_is_in_force_at_once_though_the_entry_before_is_remembered() {
+fn a_ban_is_in_force_at_once_though_the_entry_before_is_cached() {
     require_root!();
     let mut program = program();
     for source in SOURCES {
@@ -55,7 +55,7 @@ fn a_ban_is_in_force_at_once_though_the_entry_before_is_remembered() {
 }
 
 #[test]
-fn a_ban_that_is_remembered_ends_at_its_end() {
+fn a_ban_that_is_cached_ends_at_its_end() {
     require_root!();
     let mut program = program();
     for source in SOURCES {
@@ -67,7 +67,7 @@ fn a_ban_that_is_remembered_ends_at_its_end() {
 }
 
 #[test]
-fn an_allow_that_is_remembered_ends_at_its_end_and_the_ban_beneath_it_holds() {
+fn an_allow_that_is_cached_ends_at_its_end_and_the_ban_beneath_it_holds() {
     const TICK: u64 = 1 << 22;
     require_root!();
     let mut program = program();
@@ -86,7 +86,7 @@ fn an_allow_that_is_remembered_ends_at_its_end_and_the_ban_beneath_it_holds() {
 }
 
 #[test]
-fn nothing_is_remembered_while_a_list_changes() {
+fn nothing_is_cached_while_a_list_changes() {
     require_root!();
     let mut program = program();
     for source in SOURCES {
@@ -151,7 +151,7 @@ fn an_answer_is_for_all_that_share_the_longest_prefix_near_them() {
             let neighbour = neighbour.parse().unwrap();
             assert_eq!(judge(&mut program, neighbour, 0), BANNED, "{neighbour}");
         }
-        // A longer prefix, wherever near them it is: what was remembered without it is no answer any more.
+        // A longer prefix, wherever near them it is: what was cached without it is no answer any more.
         let [longer, ..] = neighbours;
         let longer = around(longer.parse().unwrap(), length + 8);
         program
@@ -181,7 +181,7 @@ fn an_answer_that_was_found_with_an_older_word_of_the_filter_hides_no_ban() {
 }
 
 #[test]
-fn what_is_remembered_is_the_longest_match_however_prefixes_lie_in_each_other() {
+fn what_is_cached_is_the_longest_match_however_prefixes_lie_in_each_other() {
     require_root!();
     let mut rng = fastrand::Rng::with_seed(1);
     for _ in 0..8 {
