@@ -33,7 +33,7 @@ pub const SOURCES_DEFAULT: u32 = 1 << 18;
 /// Sources of each family whose strikes are counted.
 pub const STRIKES_MAX: u32 = 1 << 16;
 
-/// Sources of each family that policies have banned and user space has not taken over.
+/// Sources of each family that policies have banned and user space has not adopted.
 pub const DETECTED_MAX: u32 = 1 << 16;
 
 /// Policies of the node whose words are kept apart: the one in force, and the one that a reload brings. The words of

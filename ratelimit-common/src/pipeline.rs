@@ -84,7 +84,7 @@ where
     }
     let settings = tables.settings();
     let source = flow.source.source(tables.source_mask());
-    // The source may be wider than the address, so it is here that a protected address is spared.
+    // The source may be wider than the address, so it is here that a protected address is exempt.
     if settings.has_detection() && !listed.is_protected() && is_detected(&source, now, tables) {
         return refuse(source, Refusal::without_limit(DropReason::Banned), tables);
     }

@@ -3,7 +3,7 @@
 //!
 //! To count that in a hash map costs more than what else a packet over its limit does. So each CPU has a part of an array to
 //! itself, of sets of [`WAYS`] sources. It counts there with no atomic operation, and a source costs one line of the cache, of
-//! IPv6 two. In a set that is full the source that was refused the longest ago gives way to another, with its count.
+//! IPv6 two. In a set that is full the source that was refused the longest ago is evicted, with its count.
 //!
 //! Beside the count stands the word of state by which the limit refused. No step makes a word less, so what that word has no room
 //! for, the word that stands in the table now has no room for either, by the limit as it is now: the packet is refused. Where it has
@@ -179,7 +179,7 @@ mod tests {
     use crate::{Ipv4, Ipv6};
 
     #[test]
-    fn a_source_is_counted_apart_and_its_last_packet_told() {
+    fn a_source_is_counted_apart_with_the_time_of_its_last_packet() {
         let mut set = [Refused::default(); WAYS];
         for (host, now) in [(1, 5), (2, 6), (1, 9), (1, 7)] {
             Refused::count(&mut set, &ipv4(host), Instant::from_nanos(now));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_full_set_the_source_that_was_refused_the_longest_ago_gives_way() {
+    fn of_a_full_set_the_source_that_was_refused_the_longest_ago_is_evicted() {
         for oldest in 1..=2 {
             let mut set = [Refused::default(); WAYS];
             let others = (1..=2).filter(|host| *host != oldest);
