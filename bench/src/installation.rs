@@ -204,7 +204,9 @@ pub struct Running {
 impl Running {
     /// Reads the 100 busiest sources.
     pub fn top(&self) -> Result<()> {
-        let top = self.runtime.block_on(control::top(&self.handle, 100))?;
+        let top = self
+            .runtime
+            .block_on(control::top(&self.handle, 100, Vec::new()))?;
         top.map_err(refused).map(drop)
     }
 

@@ -3,9 +3,10 @@
 //! | request | body | answer |
 //! |---|---|---|
 //! | `GET /v1/status` | | [`Status`] |
-//! | `GET /v1/bans` | | `[`[`Ban`]`]` |
+//! | `GET /v1/bans?`[`BanFilter`] | | `[`[`Ban`]`]` |
 //! | `POST /v1/bans` | [`BanRequest`] | [`Changed`] |
 //! | `DELETE /v1/bans` | [`PrefixesRequest`] | [`Changed`] |
+//! | `DELETE /v1/bans/matching` | [`UnbanMatchingRequest`] | [`Changed`] |
 //! | `POST /v1/bans/program` | [`ProgramBanRequest`] | [`Changed`] |
 //! | `DELETE /v1/bans/program` | [`ProgramUnbanRequest`] | [`Changed`] |
 //! | `GET /v1/allows` | | `[`[`Allow`]`]` |
@@ -15,10 +16,10 @@
 //! | `POST /v1/limits` | [`LimitRequest`] | [`Changed`] |
 //! | `DELETE /v1/limits` | [`LimitTarget`] | [`Changed`] |
 //! | `GET /v1/check/{address}?`[`PacketRequest`] | | [`Check`] |
-//! | `GET /v1/top?count=N` | | `[`[`TopSource`]`]` |
+//! | `GET /v1/top?count=N&with=PREFIX,...` | | `[`[`TopSource`]`]` |
 //! | `GET /v1/suggest?`[`SuggestRequest`] | | [`Suggested`] |
 //! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
-//! | `GET /v1/events?follow=BOOL&count=N&only=KIND&source=PREFIX` | | lines of JSON, an [`Event`] each |
+//! | `GET /v1/events?follow=BOOL&count=N&only=KIND&source=PREFIX&since=TIME` | | lines of JSON, an [`Event`] each |
 //! | `POST /v1/capture` | [`CaptureRequest`] | a pcapng file that grows |
 //! | `DELETE /v1/capture` | | nothing: it ends the file |
 //! | `GET /v1/lists` | | `[`[`ListView`]`]` |
@@ -27,6 +28,7 @@
 //! | `GET /v1/progress` | | [`Progress`] of the import that is going on |
 //! | `GET /v1/export?`[`ExportRequest`] | | lines of text |
 //! | `POST /v1/reload` | | [`Reloaded`] |
+//! | `POST /v1/diff` | [`DiffRequest`] | [`Reloaded`]: what would be different |
 //! | `POST /v1/detach` | | [`Detached`] |
 //! | `GET /v1/protected` | | `[`[`ProtectedView`]`]` |
 //! | `POST /v1/apply` | [`ApplyRequest`] | [`Applied`] |
@@ -39,6 +41,7 @@
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod attack;
+mod ban_filter;
 mod capture;
 mod clock;
 mod cluster;
@@ -61,6 +64,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     attack::{AttackView, Limited},
+    ban_filter::{BanFilter, UnbanMatchingRequest},
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
     cluster::{ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked},
@@ -429,6 +433,9 @@ pub struct TopSource {
     pub limit: Option<LimitState>,
     /// Packets that limits refused, as far as they are remembered.
     pub refused_packets: u64,
+    /// The ban that holds for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ban: Option<Ban>,
 }
 
 /// Packets that had one verdict on one interface.
@@ -596,6 +603,14 @@ pub struct Reloaded {
     pub files: Vec<String>,
     /// What is different, a line each; empty when nothing is.
     pub changes: Vec<String>,
+}
+
+/// Which configuration is compared with the one in force.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DiffRequest {
+    /// One that would be tried; `None` is what a reload would read.
+    pub tried: Option<ApplyRequest>,
 }
 
 /// What a detach left.

@@ -218,6 +218,8 @@ pub struct EventFilter {
     pub only: Option<EventKind>,
     /// Those about a prefix, a part of it, or what it is a part of; `None` is all.
     pub source: Option<Prefix>,
+    /// Those that happened then or later; `None` is all.
+    pub since: Option<Timestamp>,
 }
 
 impl EventFilter {
@@ -234,7 +236,9 @@ impl EventFilter {
             let prefix = event.what.prefix();
             prefix.is_some_and(|prefix| wanted.covers(prefix) || prefix.covers(wanted))
         };
-        matches!(event.what, What::Lost { .. }) || is_of_kind && self.source.is_none_or(is_about)
+        let is_late = self.since.is_none_or(|since| event.at >= since);
+        matches!(event.what, What::Lost { .. })
+            || is_of_kind && is_late && self.source.is_none_or(is_about)
     }
 }
 
@@ -315,10 +319,21 @@ mod tests {
     /// Whether a filter has the drop, and the ban that was removed.
     fn check(only: Option<EventKind>, source: Option<&str>, expected: [bool; 2]) {
         let source = source.map(|source| source.parse().unwrap());
-        let filter = EventFilter { only, source };
-        let has = [DROP, REMOVED].map(|text| filter.has(&event(text)));
-        assert_eq!(has, expected, "{filter:?}");
-        assert!(filter.has(&event(LOST)));
+        let at = event(DROP).at;
+        for (since, is_late) in [
+            (None, true),
+            (Some(at), true),
+            (Some(at + jiff::SignedDuration::from_secs(1)), false),
+        ] {
+            let filter = EventFilter {
+                only,
+                source,
+                since,
+            };
+            let has = [DROP, REMOVED].map(|text| filter.has(&event(text)));
+            assert_eq!(has, expected.map(|it| it && is_late), "{filter:?}");
+            assert!(filter.has(&event(LOST)));
+        }
     }
 
     fn event(text: &str) -> Event {

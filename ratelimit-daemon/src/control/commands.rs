@@ -27,7 +27,7 @@ pub use self::{
     allow::{Allow, Disallow},
     apply::{Apply, Confirm, EndTrial, IsTrialOver, RollBack},
     attacks::NoteAttacks,
-    ban::{Ban, Unban},
+    ban::{Ban, Unban, UnbanMatching},
     cluster::{
         FindCluster, HearStored, JoinCluster, LeaveCluster, LoseCluster, ReachCluster, RevokeNode,
         StepCluster,

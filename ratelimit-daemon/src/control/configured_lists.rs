@@ -13,7 +13,7 @@ use ratelimit_core::{
 
 use super::{
     list_files::{Deadline, ListFile},
-    lists::{from_file, not_named},
+    lists::{from_file, not_named, told},
 };
 
 /// The lists of a configuration, by name.
@@ -70,6 +70,18 @@ pub struct ListChanges {
     pub(super) read: Vec<(Arc<str>, usize, Difference)>,
     /// Those that are not configured any more, with how many entries.
     pub(super) gone: Vec<(Arc<str>, usize)>,
+}
+
+impl ListChanges {
+    /// What is different, a line each.
+    pub(super) fn told(&self) -> Vec<String> {
+        let gone = self.gone.iter();
+        let gone =
+            gone.map(|(name, removed)| format!("list {name}: removed, with {removed} entries"));
+        let read = self.read.iter();
+        let read = read.filter_map(|(name, bad, difference)| told(name, *bad, difference));
+        gone.chain(read).collect()
+    }
 }
 
 /// The changes from the lists that there are to those of `config`: lists of files that it does not name are taken away.

@@ -2,6 +2,7 @@
 
 pub mod check;
 mod covering;
+pub mod diff;
 pub mod drops;
 pub mod export;
 mod limit_state;

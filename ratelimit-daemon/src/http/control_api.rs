@@ -16,13 +16,15 @@ use axum::{
 };
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
+use jiff::Timestamp;
 use ratelimit_core::{
     api::{
-        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, PASS_ALL, PacketRequest, PassAllStatus,
-        REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER, SuggestRequest, UNENFORCED,
-        UNKEPT, Unenforced,
+        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, DiffRequest, PASS_ALL,
+        PacketRequest, PassAllStatus, REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER,
+        SuggestRequest, UNENFORCED, UNKEPT, Unenforced,
     },
     lists,
+    prefix::Prefix,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
@@ -33,7 +35,7 @@ use crate::{
         commands::{
             Allow, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow, LookAtLinks,
             ProtectSshPeer, Query as Ask, Reload, RemoveLimits, RemoveList, RevokeNode, RollBack,
-            SetLimits, SetPassAll, Unban, UnbanByProgram,
+            SetLimits, SetPassAll, Unban, UnbanByProgram, UnbanMatching,
         },
         queries::{self, check::Question},
     },
@@ -132,9 +134,8 @@ pub(super) fn too_many_connections() -> Response {
     answer(StatusCode::SERVICE_UNAVAILABLE, refused)
 }
 
-fn routes(controller: Handle) -> Router {
+fn ban_routes() -> Router<Handle> {
     Router::new()
-        .route("/v1/status", get(status))
         .route(
             "/v1/bans",
             get(bans)
@@ -148,6 +149,13 @@ fn routes(controller: Handle) -> Router {
                 })),
         )
         .route(
+            "/v1/bans/matching",
+            deletes(Transaction::Own, |request, author| UnbanMatching {
+                request,
+                author,
+            }),
+        )
+        .route(
             "/v1/bans/program",
             posts(Transaction::Shared, |request, author| BanByProgram {
                 request,
@@ -157,6 +165,11 @@ fn routes(controller: Handle) -> Router {
                 UnbanByProgram { request, author }
             })),
         )
+}
+
+fn routes(controller: Handle) -> Router {
+    ban_routes()
+        .route("/v1/status", get(status))
         .route(
             "/v1/allows",
             get(allows)
@@ -204,6 +217,10 @@ fn routes(controller: Handle) -> Router {
             post(capture_api::begin).delete(capture_api::end),
         )
         .route("/v1/reload", post(reload))
+        .route(
+            "/v1/diff",
+            post(diff).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),
+        )
         .route("/v1/detach", post(detach))
         .route("/v1/protected", get(protected))
         .route("/v1/cluster", get(cluster))
@@ -277,8 +294,13 @@ fn busy(controller: &Handle) -> Response {
     answer(StatusCode::SERVICE_UNAVAILABLE, refused)
 }
 
-async fn bans(State(controller): State<Handle>) -> Response {
+async fn bans(State(controller): State<Handle>, Query(filter): Query<BanFilter>) -> Response {
     let bans = control::bans_in_parts(&controller).await;
+    let now = Timestamp::now();
+    let bans = bans.map(|mut bans| {
+        bans.retain(|ban| filter.has(ban, now));
+        bans
+    });
     tell(&controller, bans.map(Ok)).await
 }
 
@@ -323,6 +345,9 @@ async fn check(
 #[derive(Deserialize)]
 struct TopQuery {
     count: Option<usize>,
+    /// Sources that are told too while they are banned, with commas between them.
+    #[serde(default)]
+    with: String,
 }
 
 async fn top(State(controller): State<Handle>, Query(query): Query<TopQuery>) -> Response {
@@ -330,7 +355,17 @@ async fn top(State(controller): State<Handle>, Query(query): Query<TopQuery>) ->
     if count == 0 || count > TOP_MAX {
         return bad_request(format!("the count {count} is not between 1 and {TOP_MAX}"));
     }
-    let top = control::top(&controller, count).await;
+    let with: Result<Vec<Prefix>, _> = query
+        .with
+        .split(',')
+        .filter(|text| !text.is_empty())
+        .map(str::parse)
+        .collect();
+    let with = match with {
+        Ok(with) => with,
+        Err(error) => return bad_request(error.to_string()),
+    };
+    let top = control::top(&controller, count, with).await;
     tell(&controller, top).await
 }
 
@@ -429,6 +464,37 @@ async fn apply(
             change(&controller, Apply { attempted, author }).await
         }
         Err(stopped) => answered::<Applied>(Err(stopped)),
+    }
+}
+
+async fn diff(
+    State(controller): State<Handle>,
+    Extension(peer): Extension<Peer>,
+    Body(request): Body<DiffRequest>,
+) -> Response {
+    let candidate = match request.tried {
+        None => control::read_again(&controller).await,
+        Some(tried) => {
+            let attempted = control::read_request(&controller, tried, peer.is_root()).await;
+            attempted.map(|read| read.map(|attempted| attempted.candidate))
+        }
+    };
+    match candidate {
+        Ok(Ok(candidate)) => {
+            read(&controller, |controller| {
+                queries::diff::diff(&controller.state, candidate)
+            })
+            .await
+        }
+        Ok(Err(refused)) => {
+            let refused = if peer.is_root() {
+                refused.for_root()
+            } else {
+                refused
+            };
+            read::<Reloaded>(&controller, move |_| Err(refused)).await
+        }
+        Err(stopped) => answered::<Reloaded>(Err(stopped)),
     }
 }
 

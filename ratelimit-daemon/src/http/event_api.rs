@@ -38,6 +38,7 @@ pub struct EventQuery {
     count: Option<usize>,
     only: Option<EventKind>,
     source: Option<Prefix>,
+    since: Option<Timestamp>,
 }
 
 impl EventQuery {
@@ -45,6 +46,7 @@ impl EventQuery {
         EventFilter {
             only: self.only,
             source: self.source,
+            since: self.since,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! `rlctl ban` and `rlctl unban`.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 use ratelimit_core::{
-    api::{BanRequest, Changed, Held, PrefixesRequest, Refused},
+    api::{BanRequest, Changed, Held, PrefixesRequest, Refused, UnbanMatchingRequest},
     intent::{BanRow, Edit},
     origin::Origin,
     prefix::Prefix,
@@ -13,7 +13,7 @@ use ratelimit_core::{
 use super::{Command, require_prefixes};
 use crate::{
     clock,
-    control::{controller::Controller, record::Cause, state::State, term},
+    control::{controller::Controller, record::Cause, rows, state::State, term},
     protected::Word,
 };
 
@@ -119,6 +119,55 @@ impl Command for Unban {
             .flat_map(|prefix| held(&controller.state, prefix))
             .collect();
         Ok(unbanned)
+    }
+}
+
+/// Ends all bans that a filter has, but those of lists.
+pub struct UnbanMatching {
+    /// What is asked for.
+    pub request: UnbanMatchingRequest,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for UnbanMatching {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let UnbanMatchingRequest { filter, all } = self.request;
+        if filter.has_all() && !all {
+            return Err(
+                Refused::because("a filter that says nothing has every ban").hint("say so: --all")
+            );
+        }
+        controller.detections.look_again();
+        controller.detections.take_over(&mut controller.state)?;
+        let now = Timestamp::now();
+        let bans = controller.state.intent.bans().iter();
+        let ended = bans.filter(|((prefix, origin), row)| {
+            !matches!(origin, Origin::List(_)) && filter.has(&rows::ban(*prefix, origin, row), now)
+        });
+        let mut edits: Vec<Edit> = ended
+            .map(|((prefix, origin), _)| Edit::Ban(*prefix, origin.clone(), None))
+            .collect();
+        let removed = edits.len();
+        let prefixes = edits.iter().filter_map(|edit| match edit {
+            Edit::Ban(prefix, ..) => Some(*prefix),
+            _ => None,
+        });
+        let prefixes: BTreeSet<Prefix> = prefixes.collect();
+        let offences = prefixes.iter().copied();
+        let offences = offences.filter(|it| controller.state.intent.offence(*it).is_some());
+        edits.extend(offences.map(|prefix| Edit::Offence(prefix, None)));
+        controller.state.apply(edits, Cause::User(&self.author))?;
+        let prefixes: Vec<Prefix> = prefixes.into_iter().collect();
+        controller.lift_in_cluster(&prefixes, &self.author);
+        let within = filter.within.into_iter();
+        Ok(Changed {
+            removed,
+            held: within.flat_map(|it| held(&controller.state, it)).collect(),
+            ..Changed::default()
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ratelimit_core::api::{ClockStatus, Refused};
 
-use crate::control::{controller::Controller, lists::told, reload, scanner::Scanner};
+use crate::control::{controller::Controller, reload, scanner::Scanner};
 
 /// Puts the configuration in force that is next, and answers what is different, a line each.
 ///
@@ -59,13 +59,8 @@ fn note_lists(controller: &mut Controller) -> Vec<String> {
     controller
         .list_files
         .retain(&controller.state.intent.config.lists);
-    let gone = changes.gone.into_iter();
-    let mut lines: Vec<String> = gone
-        .map(|(name, removed)| format!("list {name}: removed, with {removed} entries"))
-        .collect();
-    for (name, bad, difference) in changes.read {
-        controller.list_files.succeeded(&name);
-        lines.extend(told(&name, bad, &difference));
+    for (name, ..) in &changes.read {
+        controller.list_files.succeeded(name);
     }
-    lines
+    changes.told()
 }

@@ -291,7 +291,7 @@ fn drops_of_class(drops: &[SeenDrops], class: &str) -> usize {
 
 /// The ban that holds for an address: of those of the prefixes around it the one that ends last. For a protected one only
 /// those count that were forced.
-fn ban_of(state: &State, address: IpAddr, now: Instant) -> Option<Ban> {
+pub(super) fn ban_of(state: &State, address: IpAddr, now: Instant) -> Option<Ban> {
     let is_protected = state.protection.why(address).is_some();
     let bans = state.intent.bans_around(address.into());
     let bans = bans.filter(|(_, _, row)| row.until > now);

@@ -16,6 +16,7 @@ use ratelimit_core::{
 
 use self::refused::WhoWasRefused;
 use super::{
+    check,
     limit_state::SourceState,
     new_sources::{self, Telling},
 };
@@ -31,7 +32,8 @@ use crate::{
 /// Sources of whose policies the controller is asked at once: who waits behind that waits for a fraction of a millisecond.
 const ASKED_AT_ONCE: usize = 128;
 
-/// The busiest sources: those whose limits are fullest, then those that were refused most. Refused is what cannot be read.
+/// The busiest sources: those whose limits are fullest, then those that were refused most; behind them those of `with` that are
+/// banned. Refused is what cannot be read.
 ///
 /// # Errors
 ///
@@ -39,8 +41,45 @@ const ASKED_AT_ONCE: usize = 128;
 pub async fn top(
     controller: &Handle,
     count: usize,
+    with: Vec<Prefix>,
 ) -> Result<Result<Vec<TopSource>, Refused>, Unanswered> {
-    Ok(find(controller, count).await?.map_err(Refused::from))
+    match find(controller, count).await? {
+        Ok(busiest) => {
+            controller
+                .ask(move |controller| Ok(with_bans(&controller.state, busiest, with)))
+                .await
+        }
+        Err(error) => Ok(Err(Refused::from(error))),
+    }
+}
+
+/// The busiest sources with the bans that hold for them, and of `with` those that are banned.
+fn with_bans(state: &State, mut busiest: Vec<TopSource>, with: Vec<Prefix>) -> Vec<TopSource> {
+    let now = clock::now();
+    let ban = |source: Prefix| check::ban_of(state, source.address(), now);
+    for row in &mut busiest {
+        row.ban = ban(row.source);
+    }
+    let others: Vec<Prefix> = with
+        .into_iter()
+        .filter(|source| busiest.iter().all(|row| row.source != *source))
+        .collect();
+    let tables = state.enforcer.datapath().sources();
+    busiest.extend(others.into_iter().filter_map(|source| {
+        let ban = ban(source)?;
+        let policy = policies_of(state, &[source.address()]);
+        let policy = policy.first().copied().flatten();
+        let policy = policy.and_then(|index| state.policies.at(index));
+        let refusals = tables.refusals(source.address()).ok().flatten();
+        Some(TopSource {
+            source,
+            policy: policy.map_or(DEFAULT, |(name, _)| name).to_owned(),
+            limit: None,
+            refused_packets: refusals.map_or(0, |refusals| refusals.packets),
+            ban: Some(ban),
+        })
+    }));
+    busiest
 }
 
 async fn find(
@@ -159,6 +198,7 @@ impl<'a> Scan<'a> {
             policy: busy.policy.to_owned(),
             limit: Some(state.limit(busy.limit, self.now)?),
             refused_packets: busy.refused_packets,
+            ban: None,
         })
     }
 

@@ -46,6 +46,7 @@ fn top(source: &str, limit: Option<LimitState>, refused_packets: u64) -> TopSour
         policy: "default".to_owned(),
         limit,
         refused_packets,
+        ban: None,
     }
 }
 

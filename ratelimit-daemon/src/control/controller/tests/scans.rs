@@ -28,7 +28,10 @@ type Scan = fn(Handle) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 const TOP: Scan = |handle| {
     Box::pin(async move {
-        control::top(&handle, 10).await.unwrap().unwrap();
+        control::top(&handle, 10, Vec::new())
+            .await
+            .unwrap()
+            .unwrap();
     })
 };
 const SCRAPE: Scan = |handle| {
@@ -97,7 +100,7 @@ fn what_was_read_of_a_policy_that_changed_meanwhile_is_not_told() {
     let (reached, open) = lab.set_gate();
     lab.serve(|handle, runtime| {
         let own = handle.clone();
-        let top = runtime.spawn(async move { control::top(&own, 9).await });
+        let top = runtime.spawn(async move { control::top(&own, 9, Vec::new()).await });
         reached.recv_timeout(PATIENCE).unwrap();
         let request = LimitRequest {
             seconds: None,
@@ -187,7 +190,7 @@ impl Lab {
     /// The busiest sources.
     pub(super) fn top(&self, count: usize) -> Vec<TopSource> {
         self.serve(|handle, runtime| {
-            let top = runtime.block_on(control::top(handle, count));
+            let top = runtime.block_on(control::top(handle, count, Vec::new()));
             top.unwrap().unwrap()
         })
     }

@@ -1,0 +1,131 @@
+//! Which bans somebody wants.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::Ban;
+use crate::{origin::Origin, prefix::Prefix};
+
+/// Some of all bans: those of which everything that is said holds.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BanFilter {
+    /// Those of this prefix and of its parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<Prefix>,
+    /// Those of this origin: `manual`, `program:sshd`, or `program` for those of all programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// Those whose reason contains this text, in letters of either case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Those that end within so many seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ending_in_seconds: Option<f64>,
+}
+
+/// Ends all bans that a filter has, but those of lists.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnbanMatchingRequest {
+    /// Which.
+    pub filter: BanFilter,
+    /// Whether it is known that a filter which says nothing has every ban.
+    #[serde(default)]
+    pub all: bool,
+}
+
+impl BanFilter {
+    /// Whether it has every ban.
+    #[must_use]
+    pub fn has_all(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether it has a ban at `now`.
+    #[must_use]
+    pub fn has(&self, ban: &Ban, now: Timestamp) -> bool {
+        let within = self.within.is_none_or(|within| within.covers(ban.prefix));
+        let origin = self.origin.as_deref();
+        let reason = self.reason.as_ref().is_none_or(|part| {
+            let reason = ban.reason.as_deref().unwrap_or_default();
+            reason.to_lowercase().contains(&part.to_lowercase())
+        });
+        let ending = self.ending_in_seconds.is_none_or(|seconds| {
+            let latest = SignedDuration::try_from_secs_f64(seconds);
+            let latest = latest.ok().and_then(|span| now.checked_add(span).ok());
+            match (ban.until, latest) {
+                (Some(until), Some(latest)) => until <= latest,
+                (until, None) => until.is_some(),
+                (None, Some(_)) => false,
+            }
+        });
+        within && reason && ending && origin.is_none_or(|text| is_of(&ban.origin, text))
+    }
+}
+
+/// Whether an origin is called so, or is of this kind.
+fn is_of(origin: &Origin, text: &str) -> bool {
+    let own = origin.to_string();
+    let kind = own.split_once(':').map_or(own.as_str(), |(kind, _)| kind);
+    own == text || kind == text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_has_the_bans_of_which_everything_holds() {
+        let (within, origin, reason, ending) = (None, None, None, None);
+        check(&filter(within, origin, reason, ending), true);
+        check(&filter(Some("203.0.0.0/16"), origin, reason, ending), true);
+        check(
+            &filter(Some("203.0.113.0/25"), origin, reason, ending),
+            false,
+        );
+        check(&filter(within, Some("program"), reason, ending), true);
+        check(&filter(within, Some("program:sshd"), reason, ending), true);
+        check(&filter(within, Some("program:ssh"), reason, ending), false);
+        check(&filter(within, Some("manual"), reason, ending), false);
+        check(&filter(within, origin, Some("SCAN"), ending), true);
+        check(&filter(within, origin, Some("flood"), ending), false);
+        check(&filter(within, origin, reason, Some(60.0)), true);
+        check(&filter(within, origin, reason, Some(59.0)), false);
+        check(&filter(within, Some("manual"), Some("scan"), ending), false);
+    }
+
+    fn check(filter: &BanFilter, expected: bool) {
+        let now = Timestamp::UNIX_EPOCH;
+        let ban = Ban {
+            prefix: "203.0.113.0/24".parse().unwrap(),
+            until: Some(now + SignedDuration::from_secs(60)),
+            since: now,
+            reason: Some("port scan".into()),
+            author: "sshd".into(),
+            origin: Origin::program("sshd"),
+        };
+        assert_eq!(filter.has(&ban, now), expected, "{filter:?}");
+        let endless = Ban { until: None, ..ban };
+        let expected = expected && filter.ending_in_seconds.is_none();
+        assert_eq!(
+            filter.has(&endless, now),
+            expected,
+            "{filter:?} of an endless ban"
+        );
+    }
+
+    fn filter(
+        within: Option<&str>,
+        origin: Option<&str>,
+        reason: Option<&str>,
+        ending_in_seconds: Option<f64>,
+    ) -> BanFilter {
+        BanFilter {
+            within: within.map(|within| within.parse().unwrap()),
+            origin: origin.map(str::to_owned),
+            reason: reason.map(str::to_owned),
+            ending_in_seconds,
+        }
+    }
+}
