@@ -2,10 +2,11 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use ratelimit_core::{api::EventKind, quantity};
 
 use crate::{
+    ban_arguments::BanFilterArguments,
     capture_arguments::CaptureArguments,
     cluster_arguments::ClusterVerb,
     exit_code,
@@ -26,7 +27,6 @@ use crate::{
 #[command(
     name = "rlctl",
     version,
-    arg_required_else_help = true,
     after_help = exit_code::help(),
     after_long_help = format!("{EXAMPLES}\n\n{}", exit_code::help()),
 )]
@@ -44,9 +44,9 @@ pub struct Arguments {
         default_value = SOCKET
     )]
     pub socket: PathBuf,
-    /// What to do.
+    /// What to do [default: status].
     #[command(subcommand)]
-    pub verb: Verb,
+    pub verb: Option<Verb>,
 }
 
 /// Where the daemon listens.
@@ -66,14 +66,20 @@ Completion after Tab, also for the names of lists:
 /// What `rlctl` can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Show whether the limiter works: interfaces, configuration, fill of the tables
-    #[command(after_help = "Examples:\n  rlctl status\n  rlctl status --json | jq .interfaces")]
-    Status,
+    /// Show whether the limiter works: interfaces, configuration, what comes, what is wrong
+    #[command(
+        after_help = "Examples:\n  rlctl status\n  rlctl status --maps\n  rlctl status --json | jq .interfaces\n\n`rlctl` alone is `rlctl status`. On a terminal it measures for half a second what comes."
+    )]
+    Status {
+        /// Show the BPF maps too, how full they are and what they take
+        #[arg(long)]
+        maps: bool,
+    },
     /// Drop every packet of addresses or prefixes
     Ban(BanArguments),
     /// End bans
     #[command(
-        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n  rlctl unban 203.0.113.7 --program fail2ban/sshd\n\nEnds with 1 when none of them was banned. With `--program` it ends with 0."
+        after_help = "Examples:\n  rlctl unban 203.0.113.7\n  rlctl unban @scanners.txt\n  rlctl unban 203.0.113.7 --program fail2ban/sshd\n  rlctl unban --within 203.0.113.0/24\n  rlctl unban --origin detected --reason flood\n  rlctl unban --all\n\nBans of lists stay: `rlctl lists rm` removes a list. Ends with 1 when none of them was banned. With `--program` it ends with 0."
     )]
     Unban(UnbanArguments),
     /// Exempt addresses and prefixes from bans and limits
@@ -89,13 +95,7 @@ pub enum Verb {
     )]
     Limit(LimitVerb),
     /// List bans, allows or limits
-    #[command(
-        after_help = "Examples:\n  rlctl list bans\n  rlctl list limits --json | jq '.[].name'"
-    )]
-    List {
-        /// Which list
-        kind: ListKind,
-    },
+    List(ListArguments),
     /// Import a list from a file: plain text, ipset, nft, blocklists, output of `export`
     Import(ImportArguments),
     /// Write bans, allows and lists as lines of text
@@ -110,30 +110,35 @@ pub enum Verb {
     /// Show what happens to packets of an address, and why
     Check(CheckArguments),
     /// Show the busiest sources
-    #[command(after_help = "Examples:\n  rlctl top\n  watch rlctl top --count 5")]
-    Top {
-        /// How many sources
-        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
-        count: u32,
-    },
+    Top(TopArguments),
     /// Propose limits from what sources have sent
     Suggest(SuggestArguments),
     /// Show packets and bytes by interface, family, verdict and reason
-    #[command(after_help = "Examples:\n  rlctl stats\n  rlctl stats --all")]
-    Stats {
-        /// Show also rows without packets
-        #[arg(long)]
-        all: bool,
-    },
+    Stats(StatsArguments),
     /// Show recent bans, other changes, and a sample of the drops
     Events(EventsArguments),
     /// Write dropped packets to a file, each with its reason as a comment
     Capture(CaptureArguments),
     /// Read the configuration again. A wrong one is refused, and the old one stays
     #[command(
-        after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload"
+        after_help = "Examples:\n  rlctl reload --dry-run\n  rlctl config check /etc/ratelimit/config.toml && rlctl reload"
     )]
-    Reload,
+    Reload {
+        /// Show what would be different, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Show what is different between the configuration in force and a file
+    ///
+    /// The file would replace the configuration file of the daemon, beside its `conf.d`. Without a file it is what `rlctl reload`
+    /// would read. Limits that were set at runtime, and how interfaces would be attached, are not compared.
+    #[command(
+        after_help = "Examples:\n  rlctl diff\n  rlctl diff new.toml && rlctl apply new.toml"
+    )]
+    Diff {
+        /// The configuration to compare [default: the files of the daemon]
+        file: Option<PathBuf>,
+    },
     /// Try a configuration. Unless it is confirmed in time, the one before comes back
     ///
     /// The file replaces the configuration file of the daemon, beside its `conf.d`. It is checked, and applies at once. On a
@@ -286,21 +291,81 @@ pub struct BanArguments {
     pub program: Option<String>,
 }
 
-/// `unban PREFIX... [--program NAME]`
-#[derive(Args, Debug)]
-pub struct UnbanArguments {
-    /// Whom.
-    #[command(flatten)]
-    pub prefixes: PrefixesArguments,
-    /// End only the bans in the name of this program
-    #[arg(long, value_name = "NAME")]
-    pub program: Option<String>,
-}
-
-/// `events [--follow] [--count N] [--only KIND] [--source PREFIX]`
+/// `list KIND [--within PREFIX] [--origin ORIGIN] [--reason TEXT] [--ending TIME]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). With --json each event is a line. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
+    after_help = "Examples:\n  rlctl list bans\n  rlctl list bans --within 203.0.113.0/24 --origin detected\n  rlctl list bans --reason flood --ending 10m\n  rlctl list limits --json | jq '.[].name'"
+)]
+pub struct ListArguments {
+    /// Which list
+    pub kind: ListKind,
+    /// Of bans, which.
+    #[command(flatten)]
+    pub filter: BanFilterArguments,
+}
+
+/// `unban PREFIX... [--program NAME]`, or `unban` of those that a filter has
+#[derive(Args, Debug)]
+#[command(group(ArgGroup::new("whom").required(true).multiple(true).args(["prefixes", "all", "within", "origin", "reason_part", "ending"])))]
+pub struct UnbanArguments {
+    /// Addresses and prefixes. `@FILE` reads them from a file, `-` from stdin
+    ///
+    /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. A file has one on each line,
+    /// and comments behind `#`. If one of them is wrong, nothing changes.
+    #[arg(value_name = "PREFIX", conflicts_with_all = ["all", "within", "origin", "reason_part", "ending"])]
+    pub prefixes: Vec<String>,
+    /// End only the bans in the name of this program
+    #[arg(long, value_name = "NAME", requires = "prefixes")]
+    pub program: Option<String>,
+    /// End every ban
+    #[arg(long)]
+    pub all: bool,
+    /// Which.
+    #[command(flatten)]
+    pub filter: BanFilterArguments,
+}
+
+/// `top [--count N] [--batch] [-n TIMES] [--delay TIME]`
+#[derive(Args, Clone, Copy, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl top\n  rlctl top --count 50 --delay 5s\n  rlctl top --batch -n 3\n  rlctl top --batch --json | jq .verdicts\n\nOn a terminal the view is live: s sorts, / filters, p pauses, arrows mark a source, b bans it after a question, q ends. A source that was shown stays while it is banned. Elsewhere one table is printed, and with --batch one in each second.\n\nADMITTED/S is what the fullest limit admits: over the window that is open, over the one behind it, of a token bucket since the last look. Refusals by limits are known of sources, not of wider prefixes. What a ban drops is not counted by source."
+)]
+pub struct TopArguments {
+    /// How many sources
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
+    /// Print tables for scripts. With --json each is a line
+    #[arg(long)]
+    pub batch: bool,
+    /// How many tables [default: until Ctrl-C]
+    #[arg(short = 'n', value_name = "TIMES", requires = "batch", value_parser = clap::value_parser!(u32).range(1..))]
+    pub times: Option<u32>,
+    /// Time between two looks
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = trial_time)]
+    pub delay: Duration,
+}
+
+/// `stats [--all] [--watch [TIME]] [--count N]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl stats\n  rlctl stats --all\n  rlctl stats --watch\n  rlctl stats --watch 10s --count 6 --json\n\nWith --watch each line of JSON is a table of what came in that time. It ends with 0 at Ctrl-C."
+)]
+pub struct StatsArguments {
+    /// Show also rows without packets
+    #[arg(long)]
+    pub all: bool,
+    /// Show what comes in each second, or in each TIME, until Ctrl-C
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "1s", value_parser = trial_time)]
+    pub watch: Option<Duration>,
+    /// How many times [default: until Ctrl-C]
+    #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: Option<u32>,
+}
+
+/// `events [--follow] [--count N] [--only KIND] [--source PREFIX] [--since TIME] [--run PROGRAM]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl events --only bans\n  rlctl events --since 1h --only changes\n  rlctl events --follow --only bans --run /usr/local/bin/notify\n  rlctl events --follow --source 203.0.113.0/24\n  rlctl events --follow --json | jq -r .event\n\nThe daemon keeps the last 1000 changes, and until a restart the last 1000 sampled drops. The sample has at most 100 drops a second and CPU. Counters have them all (`rlctl stats`). With --json each event is a line. A program of --run that fails is told on stderr, and the next event follows. --follow ends with 0 at Ctrl-C, and with 4 when the daemon stops."
 )]
 pub struct EventsArguments {
     /// Continue with new events
@@ -315,6 +380,12 @@ pub struct EventsArguments {
     /// Only events about an address or a prefix
     #[arg(long, value_name = "PREFIX")]
     pub source: Option<String>,
+    /// Only events since that time ago, as 10m or 1h30m
+    #[arg(long, value_name = "TIME", value_parser = trial_time)]
+    pub since: Option<Duration>,
+    /// Run a program for each event, with its line of JSON on stdin, one after the other
+    #[arg(long, value_name = "PROGRAM")]
+    pub run: Option<PathBuf>,
 }
 
 /// What can be done to the allow list.

@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod confirm;
 mod detach;
+mod diff;
 mod events;
 mod export;
 mod import;
@@ -29,7 +30,7 @@ mod unban;
 use jiff::Zoned;
 
 use crate::{
-    arguments::{AllowVerb, ConfigVerb, LimitVerb, ListKind, Verb},
+    arguments::{AllowVerb, ConfigVerb, LimitVerb, ListArguments, ListKind, Verb},
     client::Client,
     failure::Failure,
     list_arguments::ListsVerb,
@@ -40,16 +41,16 @@ use crate::{
 /// Carries out a verb. Times are told as somebody says them at `now`.
 pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<Report, Failure> {
     match verb {
-        Verb::Status => status::run(client, now),
+        Verb::Status { maps } => status::run(maps, client, now),
         Verb::Ban(arguments) => ban::run(&arguments, client, now),
         Verb::Unban(arguments) => unban::run(&arguments, client),
         Verb::Allow(AllowVerb::Add(arguments)) => allow::add(&arguments, client, now),
         Verb::Allow(AllowVerb::Rm(arguments)) => allow::rm(&arguments, client),
         Verb::Limit(LimitVerb::Set(arguments)) => limit::set(&arguments, client, now),
         Verb::Limit(LimitVerb::Rm { prefix }) => limit::rm(prefix.as_deref(), client),
-        Verb::List { kind } => list(kind, client, now),
-        Verb::Allow(AllowVerb::List) => list(ListKind::Allows, client, now),
-        Verb::Limit(LimitVerb::List) => list(ListKind::Limits, client, now),
+        Verb::List(arguments) => list(&arguments, client, now),
+        Verb::Allow(AllowVerb::List) => list::allows(client, now),
+        Verb::Limit(LimitVerb::List) => list::limits(client, now),
         Verb::Import(arguments) => import::run(&arguments, client),
         Verb::Export(arguments) => export::run(&arguments, client),
         Verb::Lists { verb: None } => lists::show(client, now),
@@ -57,12 +58,14 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
             verb: Some(ListsVerb::Rm { name }),
         } => lists::rm(&name, client),
         Verb::Check(arguments) => check::run(&arguments, client, now),
-        Verb::Top { count } => top::run(count, client),
+        Verb::Top(arguments) => top::run(&arguments, client, output),
         Verb::Suggest(arguments) => suggest::run(&arguments, client, now),
-        Verb::Stats { all } => stats::run(all, client),
-        Verb::Events(arguments) => events::run(&arguments, client, output),
+        Verb::Stats(arguments) => stats::run(&arguments, client, output),
+        Verb::Events(arguments) => events::run(&arguments, client, output, now),
         Verb::Capture(arguments) => capture::run(&arguments, client, output),
-        Verb::Reload => reload::run(client),
+        Verb::Reload { dry_run: true } => diff::run(None, client),
+        Verb::Reload { dry_run: false } => reload::run(client),
+        Verb::Diff { file } => diff::run(file.as_deref(), client),
         Verb::Apply { file, confirm } => apply::run(&file, confirm, client, now),
         Verb::Confirm => confirm::confirm(client),
         Verb::Rollback => confirm::roll_back(client),
@@ -75,9 +78,9 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
     }
 }
 
-fn list(kind: ListKind, client: &Client, now: &Zoned) -> Result<Report, Failure> {
-    match kind {
-        ListKind::Bans => list::bans(client, now),
+fn list(arguments: &ListArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    match arguments.kind {
+        ListKind::Bans => list::bans(&arguments.filter, client, now),
         ListKind::Allows => list::allows(client, now),
         ListKind::Limits => list::limits(client, now),
     }

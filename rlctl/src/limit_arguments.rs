@@ -24,10 +24,10 @@ pub struct LimitArguments {
 #[derive(Args, Clone, Debug, Default)]
 struct OneLimit {
     /// Packets that a window admits
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = packets)]
     packets: Option<u64>,
     /// Bytes that a window admits, as 1500, 50MB or 64KiB
-    #[arg(long, value_name = "SIZE", value_parser = quantity::parse_bytes, conflicts_with = "packets")]
+    #[arg(long, value_name = "SIZE", value_parser = bytes, conflicts_with = "packets")]
     bytes: Option<u64>,
     /// Length of the window, as 100ms, 1s or 1h: 10ms to 31d
     #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
@@ -129,16 +129,8 @@ impl FromStr for OneLimit {
                 format!("`{part}` has no `=`: write for example packets=1000,per=1s")
             })?;
             let is_first = match key {
-                "packets" => {
-                    let packets = value
-                        .parse()
-                        .map_err(|_| format!("`{value}` is no number of packets"));
-                    limit.packets.replace(packets?).is_none()
-                }
-                "bytes" => limit
-                    .bytes
-                    .replace(said(quantity::parse_bytes(value))?)
-                    .is_none(),
+                "packets" => limit.packets.replace(packets(value)?).is_none(),
+                "bytes" => limit.bytes.replace(bytes(value)?).is_none(),
                 "per" => limit
                     .per
                     .replace(said(quantity::parse_duration(value))?)
@@ -173,13 +165,37 @@ fn said<T>(read: Result<T, impl ToString>) -> Result<T, String> {
     read.map_err(|error| error.to_string())
 }
 
+/// Packets: `5000`, or `5_000` as in the configuration.
+fn packets(text: &str) -> Result<u64, String> {
+    let number = without_underscores(text).parse();
+    number.map_err(|_| format!("`{text}` is no number of packets"))
+}
+
+/// Bytes: `1500`, `50MB`, or `1_500` as in the configuration.
+fn bytes(text: &str) -> Result<u64, String> {
+    said(quantity::parse_bytes(&without_underscores(text)))
+}
+
+/// A number as TOML takes it: an underscore stands between two digits.
+fn without_underscores(text: &str) -> String {
+    let parts: Vec<&str> = text.split('_').collect();
+    let is_digit = |letter: Option<char>| letter.is_some_and(|it| it.is_ascii_digit());
+    let between = parts.windows(2).all(|pair| match pair {
+        [left, right] => is_digit(left.chars().last()) && is_digit(right.chars().next()),
+        _ => true,
+    });
+    if between {
+        parts.concat()
+    } else {
+        text.to_owned()
+    }
+}
+
 /// A burst is in the unit of its limit.
 fn read_burst(text: &str, unit: LimitUnit) -> Result<u64, LimitArgumentsError> {
     let burst = match unit {
-        LimitUnit::Packets => text
-            .parse()
-            .map_err(|_| "write a number of packets".to_owned()),
-        LimitUnit::Bytes => said(quantity::parse_bytes(text)),
+        LimitUnit::Packets => packets(text).map_err(|_| "write a number of packets".to_owned()),
+        LimitUnit::Bytes => bytes(text),
     };
     burst.map_err(|error| LimitArgumentsError::Burst {
         burst: text.to_owned(),
@@ -203,6 +219,8 @@ mod tests {
     fn one_limit_has_flags_of_its_own_in_any_order() {
         check("--packets 1000 --per 1s", Ok("1000 packets per 1s"));
         check("--per 1s --packets 1000", Ok("1000 packets per 1s"));
+        check("--per 1s --packets 5_000", Ok("5000 packets per 1s"));
+        check("--per 1s --bytes 1_500", Ok("1500B per 1s"));
         check(
             "--match web --burst 9MB --algorithm token-bucket --bytes 5MB --per 1s",
             Ok("5MB per 1s (token-bucket, burst 9MB) of web"),
@@ -269,6 +287,8 @@ mod tests {
                 "a limit counts packets or bytes: repeat --limit",
             ),
             ("packets=many,per=1s", "`many` is no number of packets"),
+            ("packets=5_,per=1s", "`5_` is no number of packets"),
+            ("packets=5__000,per=1s", "`5__000` is no number of packets"),
             ("packets=5,per=soon", "soon"),
             ("bytes=5M,per=1s", "`M` in `5M` is not a unit of bytes"),
             (

@@ -3,6 +3,7 @@
 //! The daemon answers data, `rlctl` phrases it. It never touches the datapath, and knows no state but the answer.
 
 mod arguments;
+mod ban_arguments;
 mod capture_arguments;
 mod chunks;
 mod client;
@@ -31,7 +32,11 @@ use clap::Parser;
 use jiff::Zoned;
 
 use self::{
-    arguments::Arguments, client::Client, exit_code::ExitCode, failure::Failure, output::Output,
+    arguments::{Arguments, Verb},
+    client::Client,
+    exit_code::ExitCode,
+    failure::Failure,
+    output::Output,
 };
 
 fn main() -> process::ExitCode {
@@ -48,7 +53,12 @@ fn run(words: &[OsString]) -> ExitCode {
     let output = Output::new(arguments.json);
     let client = Client::new(arguments.socket);
     let now = Zoned::now();
-    let answer = commands::run(arguments.verb, &client, &now, &output);
+    let answer = commands::run(
+        arguments.verb.unwrap_or(Verb::Status { maps: false }),
+        &client,
+        &now,
+        &output,
+    );
     if let Some(status) = client.pass_all() {
         output.warning(&commands::pass_all::warning(&status, &now));
     }

@@ -53,6 +53,11 @@ impl Output {
         Self { json }
     }
 
+    /// Whether it prints for people.
+    pub const fn is_for_people(&self) -> bool {
+        !self.json
+    }
+
     /// Prints one of many lines; `false` when nobody reads any more.
     pub fn line(&self, json: &Value, text: impl FnOnce() -> String) -> Result<bool, Failure> {
         let line = if self.json { json.to_string() } else { text() };

@@ -143,9 +143,38 @@ pub fn size(bytes: u64) -> String {
     format!("{}.{} {unit}", tenths / 10, tenths % 10)
 }
 
+/// A rate in few letters: `950`, `12.3k`, `4.56M`.
+pub fn rate(rate: f64) -> String {
+    for (unit, name) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        if rate >= unit {
+            let digits = usize::from(rate < 100.0 * unit);
+            return format!("{:.digits$}{name}", rate / unit);
+        }
+    }
+    if rate >= 10.0 || rate == 0.0 {
+        format!("{rate:.0}")
+    } else {
+        format!("{rate:.1}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_take_few_letters() {
+        for (rate, text) in [
+            (0.0, "0"),
+            (0.5, "0.5"),
+            (950.4, "950"),
+            (12_345.0, "12.3k"),
+            (456_000.0, "456k"),
+            (4_560_000.0, "4.6M"),
+        ] {
+            assert_eq!(super::rate(rate), text);
+        }
+    }
 
     #[test]
     fn a_moment_has_its_date_when_that_is_not_todays() {

@@ -40,5 +40,5 @@ pub fn rm(arguments: &PrefixesArguments, client: &Client) -> Result<Report, Fail
         absent: "is not on the allow list",
         absent_many: "are not on the allow list",
     };
-    removal.run(arguments, client)
+    removal.run(&arguments.prefixes, client)
 }

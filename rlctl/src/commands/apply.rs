@@ -30,14 +30,7 @@ pub fn run(
     client: &Client,
     now: &Zoned,
 ) -> Result<Report, Failure> {
-    let text = fs::read_to_string(file)
-        .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", file.display())))?;
-    let absolute = path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    let request = ApplyRequest {
-        file: absolute.display().to_string(),
-        text,
-        seconds: confirm.as_secs_f64(),
-    };
+    let request = request(file, confirm.as_secs_f64())?;
     let answer: Answer<Applied> = client.post("/v1/apply", &request)?;
     let text = sentences(&answer.value, now);
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
@@ -46,6 +39,18 @@ pub fn run(
     output::say(&text);
     output::say("press Enter to keep it, or wait");
     wait(&answer.value.attempt, client)
+}
+
+/// What asks for a trial of a file.
+pub fn request(file: &Path, seconds: f64) -> Result<ApplyRequest, Failure> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", file.display())))?;
+    let absolute = path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    Ok(ApplyRequest {
+        file: absolute.display().to_string(),
+        text,
+        seconds,
+    })
 }
 
 /// `/etc/ratelimit/new.toml holds until 14:32:07: 2 changes ...`

@@ -1,9 +1,10 @@
 //! `rlctl events`: what happened lately, and with `--follow` what happens.
 
+mod hook;
 pub mod text;
 
 use hyper::Method;
-use jiff::Zoned;
+use jiff::{SignedDuration, Timestamp, Zoned};
 use ratelimit_core::{
     api::{Event, EventKind},
     prefix::Prefix,
@@ -30,14 +31,18 @@ pub fn run(
     arguments: &EventsArguments,
     client: &Client,
     output: &Output,
+    now: &Zoned,
 ) -> Result<Report, Failure> {
-    let path = path(arguments)?;
+    let path = path(arguments, now)?;
     let mut lines = Lines::default();
     let ended = client.stream(Method::GET, &path, None::<&Value>, None, |piece| {
         lines.push(piece);
         while let Some(line) = lines.next() {
             if !show(&line, output)? {
                 return Ok(false);
+            }
+            if let Some(program) = &arguments.run {
+                hook::run(program, &line);
             }
         }
         Ok(true)
@@ -48,7 +53,7 @@ pub fn run(
     Ok(Report::printed())
 }
 
-fn path(arguments: &EventsArguments) -> Result<String, Failure> {
+fn path(arguments: &EventsArguments, now: &Zoned) -> Result<String, Failure> {
     let first = arguments.follow.then_some(BEFORE_FOLLOWING);
     let source = arguments.source.as_deref().map(prefixes::read_one);
     let query = Query {
@@ -56,6 +61,10 @@ fn path(arguments: &EventsArguments) -> Result<String, Failure> {
         count: arguments.count.or(first),
         only: arguments.only,
         source: source.transpose()?,
+        since: arguments.since.and_then(|ago| {
+            let ago = SignedDuration::try_from(ago).ok()?;
+            now.timestamp().checked_sub(ago).ok()
+        }),
     };
     Ok(client::with_query("/v1/events", &query))
 }
@@ -69,6 +78,8 @@ struct Query {
     only: Option<EventKind>,
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<Prefix>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
 }
 
 /// Prints a line; `false` when nobody reads any more.

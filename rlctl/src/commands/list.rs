@@ -4,18 +4,34 @@ use jiff::{Timestamp, Zoned};
 use ratelimit_core::api::{Allow, AppliesTo, Ban, Origin, PolicyView};
 
 use crate::{
-    client::{Answer, Client},
+    ban_arguments::BanFilterArguments,
+    client::{self, Answer, Client},
     failure::Failure,
     phrase,
     report::Report,
     table::{Table, left},
 };
 
-/// Lists who is banned.
-pub fn bans(client: &Client, now: &Zoned) -> Result<Report, Failure> {
-    let answer: Answer<Vec<Ban>> = client.get("/v1/bans")?;
+/// Lists who is banned, or those of them that a filter has.
+pub fn bans(
+    arguments: &BanFilterArguments,
+    client: &Client,
+    now: &Zoned,
+) -> Result<Report, Failure> {
+    let filter = arguments.filter()?;
+    let path = "/v1/bans";
+    let answer: Answer<Vec<Ban>> = if filter.has_all() {
+        client.get(path)?
+    } else {
+        client.get(&client::with_query(path, &filter))?
+    };
     if answer.value.is_empty() {
-        return Ok(Report::new(answer, "").note("nobody is banned"));
+        let none = if filter.has_all() {
+            "nobody is banned"
+        } else {
+            "no ban is like that"
+        };
+        return Ok(Report::new(answer, "").note(none));
     }
     let columns = ["PREFIX", "UNTIL", "LEFT", "SINCE", "ORIGIN", "BY", "REASON"];
     let mut table = Table::new(columns.map(left));

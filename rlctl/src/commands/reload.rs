@@ -23,11 +23,18 @@ fn sentences(reloaded: &Reloaded) -> String {
         return format!("reloaded {files}: nothing is different");
     }
     let changes = phrase::count(reloaded.changes.len(), "change", "changes");
-    // What is wrong with the file of a list is shown with its line.
-    let lines = reloaded.changes.iter();
-    let lines = lines.map(|change| printable_lines(change).replace('\n', "\n    "));
-    let lines: Vec<String> = lines.collect();
-    format!("reloaded {files}: {changes}\n  {}", lines.join("\n  "))
+    format!("reloaded {files}: {changes}{}", lines(&reloaded.changes))
+}
+
+/// What is different, each on a line of its own. What is wrong with the file of a list is shown with its line.
+pub fn lines(changes: &[String]) -> String {
+    let mut text = String::new();
+    for change in changes {
+        let change = printable_lines(change).replace('\n', "\n    ");
+        text.push_str("\n  ");
+        text.push_str(&change);
+    }
+    text
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use ratelimit_core::{
 };
 
 use crate::{
-    arguments::PrefixesArguments, chunks, client::Client, failure::Failure, output::printable,
-    phrase, prefixes, report::Report,
+    chunks, client::Client, failure::Failure, output::printable, phrase, prefixes, report::Report,
 };
 
 /// Prefixes that are named one by one in a note; the others are counted.
@@ -29,8 +28,8 @@ pub struct Removal {
 
 impl Removal {
     /// Takes the prefixes off the list. It counts as refused when none of them was there.
-    pub fn run(&self, arguments: &PrefixesArguments, client: &Client) -> Result<Report, Failure> {
-        let prefixes = prefixes::read(&arguments.prefixes)?;
+    pub fn run(&self, texts: &[String], client: &Client) -> Result<Report, Failure> {
+        let prefixes = prefixes::read(texts)?;
         let answer = chunks::send(&prefixes, |prefixes| {
             client.delete(self.path, &PrefixesRequest { prefixes })
         })?;
@@ -93,7 +92,7 @@ impl Removal {
 }
 
 /// What is said of prefixes that lists or wider prefixes still ban.
-fn still_banned(held: &[Held]) -> Vec<String> {
+pub fn still_banned(held: &[Held]) -> Vec<String> {
     let mut bans: BTreeMap<Prefix, Vec<&Held>> = BTreeMap::new();
     for held in held {
         bans.entry(held.prefix).or_default().push(held);

@@ -1,27 +1,146 @@
 //! `rlctl stats`: packets and bytes by interface, family, verdict and reason.
 
+use std::{collections::BTreeMap, thread, time::Duration};
+
 use ratelimit_core::api::StatsRow;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
+    arguments::StatsArguments,
     client::{Answer, Client},
     failure::Failure,
+    output::Output,
     report::Report,
     table::{Table, left, right},
 };
 
 /// Shows the counters; those that are zero only when `all` are wanted.
-pub fn run(all: bool, client: &Client) -> Result<Report, Failure> {
+pub fn run(
+    arguments: &StatsArguments,
+    client: &Client,
+    output: &Output,
+) -> Result<Report, Failure> {
+    if let Some(every) = arguments.watch {
+        return watch(arguments, every, client, output);
+    }
     let answer: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
     let shown: Vec<&StatsRow> = answer
         .value
         .iter()
-        .filter(|row| all || row.packets > 0)
+        .filter(|row| arguments.all || row.packets > 0)
         .collect();
     if shown.is_empty() {
         return Ok(Report::new(answer, "").note("no packet was counted"));
     }
     let text = table(&shown).to_string();
     Ok(Report::new(answer, text))
+}
+
+/// Shows what comes in each period.
+fn watch(
+    arguments: &StatsArguments,
+    every: Duration,
+    client: &Client,
+    output: &Output,
+) -> Result<Report, Failure> {
+    let mut before: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
+    let mut times = 0;
+    while arguments.count.is_none_or(|count| times < count) {
+        thread::sleep(every);
+        let after: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
+        let came = since(&before.value, &after.value);
+        let shown: Vec<&StatsRow> = came
+            .iter()
+            .filter(|row| arguments.all || row.packets > 0)
+            .collect();
+        let json = serde_json::to_value(&shown).unwrap_or(Value::Null);
+        let text = || match &shown[..] {
+            [] => "no packet came".to_owned(),
+            rows => table(rows).to_string(),
+        };
+        if !output.line(&json, text)? {
+            break;
+        }
+        before = after;
+        times += 1;
+    }
+    Ok(Report::printed())
+}
+
+/// What was counted between two answers. A counter that is less was begun anew.
+pub fn since(before: &[StatsRow], after: &[StatsRow]) -> Vec<StatsRow> {
+    let same = |row: &StatsRow, other: &StatsRow| {
+        (&row.interface, &row.family, &row.action, &row.reason)
+            == (
+                &other.interface,
+                &other.family,
+                &other.action,
+                &other.reason,
+            )
+    };
+    let rows = after.iter().map(|row| {
+        let old = before.iter().find(|old| same(old, row));
+        let (packets, bytes) = old.map_or((0, 0), |old| (old.packets, old.bytes));
+        StatsRow {
+            packets: row.packets.checked_sub(packets).unwrap_or(row.packets),
+            bytes: row.bytes.checked_sub(bytes).unwrap_or(row.bytes),
+            ..row.clone()
+        }
+    });
+    rows.collect()
+}
+
+/// What came of one verdict.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerdictRate {
+    /// `pass`, `drop` or `observe`.
+    pub action: String,
+    /// The reason, as in the metrics.
+    pub reason: String,
+    /// Packets a second.
+    pub packets_per_second: f64,
+    /// Bytes a second.
+    pub bytes_per_second: f64,
+}
+
+/// What comes of each verdict, measured for a time.
+pub fn rates(time: Duration, client: &Client) -> Result<Vec<VerdictRate>, Failure> {
+    let before: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
+    thread::sleep(time);
+    let after: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
+    Ok(verdicts(&before.value, &after.value, time.as_secs_f64()))
+}
+
+/// What came a second of each verdict, the most first.
+pub fn verdicts(before: &[StatsRow], after: &[StatsRow], seconds: f64) -> Vec<VerdictRate> {
+    let mut sums: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
+    let came = since(before, after);
+    for row in came.iter().filter(|row| row.packets > 0) {
+        let sum = sums.entry((&row.action, &row.reason)).or_default();
+        sum.0 += row.packets;
+        sum.1 += row.bytes;
+    }
+    let rates = sums
+        .into_iter()
+        .map(|((action, reason), (packets, bytes))| VerdictRate {
+            action: action.to_owned(),
+            reason: reason.to_owned(),
+            packets_per_second: per_second(packets, seconds),
+            bytes_per_second: per_second(bytes, seconds),
+        });
+    let mut rates: Vec<VerdictRate> = rates.collect();
+    rates.sort_by(|left, right| {
+        let [left, right] = [left, right].map(|it| it.packets_per_second);
+        right.total_cmp(&left)
+    });
+    rates
+}
+
+/// So many in a second.
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+pub fn per_second(count: u64, seconds: f64) -> f64 {
+    count as f64 / seconds
 }
 
 fn table(rows: &[&StatsRow]) -> Table {
@@ -44,4 +163,25 @@ fn table(rows: &[&StatsRow]) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_is_the_difference_and_a_counter_that_began_anew_counts_whole() {
+        let row = |reason: &str, packets| StatsRow {
+            interface: "eth0".to_owned(),
+            family: "ipv4".to_owned(),
+            action: "drop".to_owned(),
+            reason: reason.to_owned(),
+            packets,
+            bytes: 60 * packets,
+        };
+        let before = [row("limited", 10), row("banned", 9)];
+        let after = [row("limited", 17), row("banned", 2), row("truncated", 1)];
+        let expected = [row("limited", 7), row("banned", 2), row("truncated", 1)];
+        assert_eq!(since(&before, &after), expected);
+    }
 }

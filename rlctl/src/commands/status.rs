@@ -1,5 +1,10 @@
 //! `rlctl status`: whether the limiter works, on what, and how full it is.
 
+use std::{
+    io::{self, IsTerminal as _},
+    time::Duration,
+};
+
 use jiff::Zoned;
 use ratelimit_core::api::{
     AttackView, Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock,
@@ -9,7 +14,7 @@ use ratelimit_core::api::{
 use crate::{
     client::{Answer, Client},
     commands::cluster,
-    commands::{lists, pass_all},
+    commands::{lists, pass_all, stats},
     exit_code::ExitCode,
     failure::Failure,
     output::{BAD, WARNING, printable, printable_lines, styled},
@@ -18,21 +23,56 @@ use crate::{
     table::{Table, left, right},
 };
 
+/// The percentage from which on a map is told.
+const NEARLY_FULL: u128 = 80;
+
+/// How long traffic is measured.
+const MEASURED: Duration = Duration::from_millis(500);
+
 /// Shows the state of the daemon and its datapath.
-pub fn run(client: &Client, now: &Zoned) -> Result<Report, Failure> {
+pub fn run(with_maps: bool, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let answer: Answer<Status> = client.get("/v1/status")?;
-    let text = [
-        summary(&answer.value, now).join("\n"),
-        interfaces(&answer.value.interfaces),
-        maps(&answer.value.maps).to_string(),
-    ]
-    .join("\n\n");
+    let mut summary = summary(&answer.value, now);
+    if !with_maps {
+        summary.extend(answer.value.maps.iter().filter_map(nearly_full));
+    }
+    let mut parts = vec![summary.join("\n"), interfaces(&answer.value.interfaces)];
+    if io::stdout().is_terminal() {
+        parts.push(traffic(client)?);
+    }
+    if with_maps {
+        parts.push(maps(&answer.value.maps).to_string());
+    }
+    let text = parts.join("\n\n");
     let is_enforced = answer.value.interfaces.iter().all(|it| it.attached);
     let mut report = Report::new(answer, text);
     if !is_enforced {
         report.code = ExitCode::NotEnforced;
     }
     Ok(report)
+}
+
+/// What comes, and what becomes of it.
+fn traffic(client: &Client) -> Result<String, Failure> {
+    let rates = stats::rates(MEASURED, client)?;
+    if rates.is_empty() {
+        return Ok("no packet came in half a second".to_owned());
+    }
+    let mut table = Table::new([
+        left("ACTION"),
+        left("REASON"),
+        right("PACKETS/S"),
+        right("BYTES/S"),
+    ]);
+    for rate in &rates {
+        table.row([
+            rate.action.clone(),
+            rate.reason.clone(),
+            phrase::rate(rate.packets_per_second),
+            phrase::rate(rate.bytes_per_second),
+        ]);
+    }
+    Ok(table.to_string())
 }
 
 /// `nothing is enforced on eth0 since 14:22:07: there is no such interface`, for people who may not know.
@@ -309,13 +349,26 @@ fn maps(maps: &[MapStatus]) -> Table {
     table
 }
 
-/// How full a map is, rounded down: only a full one is at 100%.
+/// `the map LISTS_V4 is 92% full`, of one that is.
+fn nearly_full(map: &MapStatus) -> Option<String> {
+    let percent = percent(map)?;
+    let is_nearly_full = percent >= NEARLY_FULL;
+    is_nearly_full.then(|| {
+        let full = styled(WARNING, &format!("is {percent}% full"));
+        format!(
+            "the map {} {full}: `rlctl status --maps`",
+            printable(&map.name)
+        )
+    })
+}
+
+/// How full a map is, rounded down: only a full one is at 100.
+fn percent(map: &MapStatus) -> Option<u128> {
+    let entries = u128::from(map.entries?);
+    Some(entries * 100 / u128::from(map.capacity.max(1)))
+}
+
+/// The same with a sign.
 fn fill(map: &MapStatus) -> String {
-    map.entries.map_or_else(
-        || "-".to_owned(),
-        |entries| {
-            let percent = u128::from(entries) * 100 / u128::from(map.capacity.max(1));
-            format!("{percent}%")
-        },
-    )
+    percent(map).map_or_else(|| "-".to_owned(), |percent| format!("{percent}%"))
 }

@@ -1,16 +1,49 @@
 //! `rlctl top`: the sources that are busy at the moment.
 
-use ratelimit_core::api::{LimitState, TopSource};
+mod keys;
+mod live;
+mod picture;
+mod screen;
 
+use std::{
+    collections::BTreeMap,
+    io::{self, IsTerminal as _},
+    thread,
+    time::Instant,
+};
+
+use jiff::{Timestamp, Zoned};
+use ratelimit_core::{
+    api::{StatsRow, TopSource},
+    prefix::Prefix,
+};
+use serde_json::Value;
+
+use self::picture::{Picture, Row, Sample};
 use crate::{
+    arguments::TopArguments,
     client::{Answer, Client},
     failure::Failure,
+    output::Output,
+    phrase,
     report::Report,
     table::{Table, left, right},
 };
 
+/// Shows the busiest sources: live on a terminal, else the tables that are asked for, or one.
+pub fn run(arguments: &TopArguments, client: &Client, output: &Output) -> Result<Report, Failure> {
+    let TopArguments { count, delay, .. } = *arguments;
+    if arguments.batch {
+        return batch(arguments, client, output);
+    }
+    if output.is_for_people() && io::stdin().is_terminal() && io::stdout().is_terminal() {
+        return live::run(count, delay, client);
+    }
+    once(count, client)
+}
+
 /// Lists the `count` busiest sources, in the order of the daemon.
-pub fn run(count: u32, client: &Client) -> Result<Report, Failure> {
+fn once(count: u32, client: &Client) -> Result<Report, Failure> {
     let answer: Answer<Vec<TopSource>> = client.get(&format!("/v1/top?count={count}"))?;
     if answer.value.is_empty() {
         return Ok(Report::new(answer, "").note("no source is busy"));
@@ -30,14 +63,111 @@ pub fn run(count: u32, client: &Client) -> Result<Report, Failure> {
             source.policy.clone(),
             limit.map_or_else(String::new, |state| state.limit.to_string()),
             limit.map_or_else(String::new, |state| state.used.to_string()),
-            limit.map_or_else(String::new, |state| percent(state).to_string()),
+            limit.map_or_else(String::new, |state| picture::percent(state).to_string()),
             source.refused_packets.to_string(),
         ]);
     }
     Ok(Report::new(answer, table.to_string()))
 }
 
-/// The used part of a limit, rounded down: only a full one is 100.
-fn percent(state: &LimitState) -> u128 {
-    u128::from(state.used) * 100 / u128::from(state.limit.capacity().max(1))
+/// Prints what the live view would show, again and again.
+fn batch(arguments: &TopArguments, client: &Client, output: &Output) -> Result<Report, Failure> {
+    let mut before = sample(arguments.count, &[], client)?;
+    let mut times = 0;
+    while arguments.times.is_none_or(|wanted| times < wanted) {
+        thread::sleep(arguments.delay);
+        let shown: Vec<Prefix> = before.sources.iter().map(|it| it.source).collect();
+        let mut after = sample(arguments.count, &shown, client)?;
+        after.keep_idle(&before);
+        let picture = Picture::between(&before, &after, Timestamp::now());
+        let json = serde_json::to_value(&picture).unwrap_or(Value::Null);
+        if !output.line(&json, || text(&picture, &Zoned::now()))? {
+            break;
+        }
+        before = after;
+        times += 1;
+    }
+    Ok(Report::printed())
+}
+
+/// Asks for all that a picture is made of. Sources of `with` are told too while they are banned.
+fn sample(count: u32, with: &[Prefix], client: &Client) -> Result<Sample, Failure> {
+    let with: Vec<String> = with.iter().map(ToString::to_string).collect();
+    let path = format!("/v1/top?count={count}&with={}", with.join(","));
+    let counters: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
+    let sources: Answer<Vec<TopSource>> = client.get(&path)?;
+    Ok(Sample {
+        at: Instant::now(),
+        counters: counters.value,
+        sources: sources.value,
+        idle: BTreeMap::new(),
+    })
+}
+
+fn text(picture: &Picture, now: &Zoned) -> String {
+    let mut verdicts = Table::new([
+        left("ACTION"),
+        left("REASON"),
+        right("PACKETS/S"),
+        right("BYTES/S"),
+    ]);
+    for verdict in &picture.verdicts {
+        verdicts.row([
+            verdict.action.clone(),
+            verdict.reason.clone(),
+            phrase::rate(verdict.packets_per_second),
+            phrase::rate(verdict.bytes_per_second),
+        ]);
+    }
+    let mut sources = Table::new([
+        left("SOURCE"),
+        left("POLICY"),
+        right("ADMITTED/S"),
+        right("LEVEL"),
+        right("REFUSED/S"),
+        right("REFUSED"),
+        left("BAN"),
+        left("LIMIT"),
+    ]);
+    for row in &picture.sources {
+        sources.row(cells(row, now));
+    }
+    let at = now.strftime("%H:%M:%S");
+    format!("{at}\n{verdicts}\n\n{sources}\n")
+}
+
+/// What is told of a source.
+fn cells(row: &Row, now: &Zoned) -> [String; 8] {
+    let limit = row.limit.as_ref();
+    [
+        row.source.to_string(),
+        row.policy.clone(),
+        row.admitted(),
+        limit.map_or_else(String::new, |_| format!("{}%", row.percent())),
+        phrase::rate(row.refused_packets_per_second),
+        row.refused_packets.to_string(),
+        row.banned_for(now),
+        limit.map_or_else(String::new, |state| state.limit.to_string()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ratelimit_core::{
+        api::LimitState,
+        limit::{Algorithm, LimitSpec, LimitUnit},
+    };
+
+    /// So many of ten packets a second.
+    pub fn level(used: u64) -> LimitState {
+        let (second, algorithm) = (Duration::from_secs(1), Algorithm::FixedWindow);
+        LimitState {
+            limit: LimitSpec::new(10, LimitUnit::Packets, second, algorithm).unwrap(),
+            used,
+            room_in_seconds: 0.0,
+            clears_in_seconds: 0.5,
+        }
+    }
 }

@@ -1,16 +1,25 @@
 //! `rlctl unban`: whose ban ends now.
 
-use ratelimit_core::api::ProgramUnbanRequest;
+use ratelimit_core::api::{Changed, ProgramUnbanRequest, UnbanMatchingRequest};
 
 use crate::{
-    arguments::UnbanArguments, chunks, client::Client, commands::removal::Removal,
-    failure::Failure, phrase, prefixes, report::Report,
+    arguments::UnbanArguments,
+    chunks,
+    client::{Answer, Client},
+    commands::removal::{self, Removal},
+    failure::Failure,
+    phrase, prefixes,
+    report::Report,
 };
 
 /// Takes the bans of the prefixes away, or those that a program has of them.
 pub fn run(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failure> {
+    let prefixes = &arguments.prefixes;
     if let Some(program) = &arguments.program {
-        return by_program(program, &arguments.prefixes.prefixes, client);
+        return by_program(program, prefixes, client);
+    }
+    if prefixes.is_empty() {
+        return matching(arguments, client);
     }
     let removal = Removal {
         path: "/v1/bans",
@@ -18,7 +27,28 @@ pub fn run(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failur
         absent: "is not banned",
         absent_many: "are not banned",
     };
-    removal.run(&arguments.prefixes, client)
+    removal.run(prefixes, client)
+}
+
+/// Ends the bans that a filter has.
+fn matching(arguments: &UnbanArguments, client: &Client) -> Result<Report, Failure> {
+    let request = UnbanMatchingRequest {
+        filter: arguments.filter.filter()?,
+        all: arguments.all,
+    };
+    let answer: Answer<Changed> = client.delete("/v1/bans/matching", &request)?;
+    let Changed { removed, held, .. } = answer.value.clone();
+    let ended = phrase::count(removed, "ban", "bans");
+    let mut report = Report::new(answer, format!("ended {ended}"));
+    report.notes.extend(removal::still_banned(&held));
+    if removed == 0 {
+        report.text = String::new();
+        report.failure = Some(
+            Failure::refused("no ban is like that")
+                .hint("`rlctl list bans` with the same filter shows them; bans of lists stay"),
+        );
+    }
+    Ok(report)
 }
 
 /// A ban that has ended by itself is what the program wants.

@@ -53,7 +53,6 @@ fn what_clap_refuses_is_a_usage_error() {
     let daemon = ScriptedDaemon::start(Daemon::Absent);
     for arguments in [
         &["bna"][..],
-        &[],
         &["ban", "::1", "--for", "10x"],
         &["check", "::/0"],
     ] {
@@ -223,7 +222,7 @@ fn json_errors_are_json_on_stderr() {
         &json!({"error": error}),
     );
     let error = "unrecognized subcommand 'bna'";
-    let hint = "Usage: rlctl [OPTIONS] <COMMAND>\n\nFor more information, try '--help'.";
+    let hint = "Usage: rlctl [OPTIONS] [COMMAND]\n\nFor more information, try '--help'.";
     check_json_error(
         &daemon,
         &["bna", "--json"],

@@ -36,7 +36,7 @@ BANS_IPV4      512      1024   50%  1.5 MiB
 STATES           -   1000000     -    640 B"
     );
     check(
-        &["status"],
+        &["status", "--maps"],
         answers(&status(past)),
         &Expected {
             request: "GET /v1/status",
@@ -77,7 +77,12 @@ INTERFACE  STATE  MODE
 
 MAP  ENTRIES  CAPACITY  FULL  MEMORY"
     );
-    check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+    check_view(
+        &["status", "--maps"],
+        answers(&status),
+        "GET /v1/status",
+        &stdout,
+    );
 }
 
 #[test]
@@ -101,7 +106,12 @@ INTERFACE  STATE  MODE
 
 MAP  ENTRIES  CAPACITY  FULL  MEMORY"
         );
-        check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+        check_view(
+            &["status", "--maps"],
+            answers(&status),
+            "GET /v1/status",
+            &stdout,
+        );
     };
     let damaged = DamagedDatabase {
         file: "/var/lib/ratelimit/state.db.damaged-20260302T142207Z".to_owned(),
@@ -166,7 +176,12 @@ INTERFACE  STATE  MODE
 
 MAP  ENTRIES  CAPACITY  FULL  MEMORY"
     );
-    check_view(&["status"], answers(&status), "GET /v1/status", &stdout);
+    check_view(
+        &["status", "--maps"],
+        answers(&status),
+        "GET /v1/status",
+        &stdout,
+    );
 }
 
 #[test]
@@ -208,7 +223,7 @@ fn status_says_whether_crowdsec_answers() {
         };
         let output = crate::run(
             &ScriptedDaemon::start(answers(&status)),
-            &["status"],
+            &["status", "--maps"],
             "",
             &[],
         );
@@ -216,4 +231,35 @@ fn status_says_whether_crowdsec_answers() {
         let line = format!("CrowdSec: {line}");
         assert!(stdout.lines().any(|it| it == line), "{line}\n{stdout}");
     }
+}
+
+#[test]
+fn rlctl_alone_is_status_and_tells_only_maps_that_are_nearly_full() {
+    let (applied, applied_told) = moment(-1);
+    let map = |name: &str, entries| ratelimit_core::api::MapStatus {
+        name: name.to_owned(),
+        entries,
+        capacity: 100,
+        memory_bytes: 640,
+    };
+    let status = Status {
+        maps: vec![
+            map("LISTS_V4", Some(79)),
+            map("LISTS_V6", Some(80)),
+            map("STATES", None),
+        ],
+        config_files: Vec::new(),
+        interfaces: Vec::new(),
+        ..status(applied)
+    };
+    let stdout = format!(
+        "ratelimitd 0.1.0, process 812, running for 10d 12h
+configuration: from the command line, applied {applied_told}
+clock: coarse, a tick of 4ms: no limit is wrong by more than 0.4%, which is 1000 packets per 1s in policy default
+1 ban, 3 allows, 2 policies
+the map LISTS_V6 is 80% full: `rlctl status --maps`
+
+INTERFACE  STATE  MODE"
+    );
+    check_view(&[], answers(&status), "GET /v1/status", &stdout);
 }

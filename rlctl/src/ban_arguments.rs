@@ -1,0 +1,38 @@
+//! Which bans are meant: of `list bans` and of `unban`.
+
+use std::time::Duration;
+
+use clap::Args;
+use ratelimit_core::{api::BanFilter, quantity};
+
+use crate::{failure::Failure, prefixes};
+
+/// `[--within PREFIX] [--origin ORIGIN] [--reason TEXT] [--ending TIME]`
+#[derive(Args, Clone, Debug, Default)]
+pub struct BanFilterArguments {
+    /// Bans of this prefix and of its parts
+    #[arg(long, value_name = "PREFIX")]
+    pub within: Option<String>,
+    /// Bans of this origin: manual, forced, detected, crowdsec, program or cluster, also with a name: program:NAME
+    #[arg(long, value_name = "ORIGIN")]
+    pub origin: Option<String>,
+    /// Bans whose reason contains this text
+    #[arg(long = "reason", value_name = "TEXT", id = "reason_part")]
+    pub reason: Option<String>,
+    /// Bans that end within this time
+    #[arg(long, value_name = "TIME", value_parser = quantity::parse_duration)]
+    pub ending: Option<Duration>,
+}
+
+impl BanFilterArguments {
+    /// The filter that they stand for.
+    pub fn filter(&self) -> Result<BanFilter, Failure> {
+        let within = self.within.as_deref().map(prefixes::read_one);
+        Ok(BanFilter {
+            within: within.transpose()?,
+            origin: self.origin.clone(),
+            reason: self.reason.clone(),
+            ending_in_seconds: self.ending.map(|ending| ending.as_secs_f64()),
+        })
+    }
+}

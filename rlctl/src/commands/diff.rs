@@ -1,0 +1,31 @@
+//! `rlctl diff` and `rlctl reload --dry-run`: what would be different.
+
+use std::path::Path;
+
+use ratelimit_core::api::{DiffRequest, Reloaded};
+
+use super::{apply, reload};
+use crate::{
+    client::{Answer, Client},
+    failure::Failure,
+    output::printable,
+    phrase,
+    report::Report,
+};
+
+/// Compares the configuration in force with a file, or with what a reload would read.
+pub fn run(file: Option<&Path>, client: &Client) -> Result<Report, Failure> {
+    let tried = file.map(|file| apply::request(file, 0.0)).transpose()?;
+    let answer: Answer<Reloaded> = client.post("/v1/diff", &DiffRequest { tried })?;
+    let files = printable(&phrase::and(&answer.value.files));
+    let text = if answer.value.changes.is_empty() {
+        format!("{files}: nothing is different from what is in force")
+    } else {
+        let changes = phrase::count(answer.value.changes.len(), "change", "changes");
+        format!(
+            "{files} would make {changes}{}",
+            reload::lines(&answer.value.changes)
+        )
+    };
+    Ok(Report::new(answer, text))
+}

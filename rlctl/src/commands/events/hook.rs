@@ -1,0 +1,28 @@
+//! A program that hears of each event.
+
+use std::{
+    io::{self, Write as _},
+    path::Path,
+    process::{Command, ExitStatus, Stdio},
+};
+
+use crate::output;
+
+/// Runs the program with an event on its stdin, and waits for its end. What fails is told, and keeps no other event from it.
+pub fn run(program: &Path, event: &[u8]) {
+    let name = program.display();
+    match ended(program, event) {
+        Ok(status) if status.success() => {}
+        Ok(status) => output::say(&format!("{name}: {status}")),
+        Err(error) => output::say(&format!("{name}: {error}")),
+    }
+}
+
+fn ended(program: &Path, event: &[u8]) -> io::Result<ExitStatus> {
+    let mut child = Command::new(program).stdin(Stdio::piped()).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that does not read its stdin wants nothing of it.
+        let _ = stdin.write_all(event).and_then(|()| stdin.write_all(b"\n"));
+    }
+    child.wait()
+}

@@ -1,0 +1,106 @@
+//! The live view: it asks, draws and listens to keys in turn.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use jiff::{Timestamp, Zoned};
+use ratatui::{
+    DefaultTerminal,
+    crossterm::event::{self, Event, KeyEventKind},
+};
+use ratelimit_core::{
+    api::{BanRequest, Changed, Status},
+    prefix::Prefix,
+};
+
+use super::{
+    keys::{Action, Choice},
+    picture::Picture,
+    sample, screen,
+};
+use crate::{
+    client::{Answer, Client},
+    failure::Failure,
+    report::Report,
+};
+
+/// Shows the view until somebody has seen enough.
+pub fn run(count: u32, every: Duration, client: &Client) -> Result<Report, Failure> {
+    let mut terminal = ratatui::try_init().map_err(|error| failed(&error))?;
+    let ended = watch(&mut terminal, count, every, client);
+    ratatui::restore();
+    ended.map(|()| Report::printed())
+}
+
+fn watch(
+    terminal: &mut DefaultTerminal,
+    count: u32,
+    every: Duration,
+    client: &Client,
+) -> Result<(), Failure> {
+    let mut choice = Choice::default();
+    let mut before = sample(count, &[], client)?;
+    let mut picture = Picture::between(&before, &before, Timestamp::now());
+    let mut status = status(client)?;
+    let mut next = Instant::now() + every;
+    loop {
+        let draw = |frame: &mut ratatui::Frame<'_>| {
+            screen::draw(frame, &picture, Some(&status), &choice, &Zoned::now());
+        };
+        terminal.draw(draw).map_err(|error| failed(&error))?;
+        let patience = next.saturating_duration_since(Instant::now());
+        if event::poll(patience).map_err(|error| failed(&error))? {
+            let event = event::read().map_err(|error| failed(&error))?;
+            if let Event::Key(key) = event
+                && key.kind != KeyEventKind::Release
+            {
+                match choice.take(key, &picture.sources) {
+                    Some(Action::Quit) => return Ok(()),
+                    Some(Action::Ban(source, seconds)) => {
+                        choice.said = ban(source, seconds, client);
+                    }
+                    None => {}
+                }
+            }
+            continue;
+        }
+        next = Instant::now() + every;
+        if choice.paused {
+            continue;
+        }
+        // Those that were shown stay while they are banned.
+        let shown: Vec<Prefix> = picture.sources.iter().map(|row| row.source).collect();
+        let mut after = sample(count, &shown, client)?;
+        after.keep_idle(&before);
+        picture = Picture::between(&before, &after, Timestamp::now());
+        before = after;
+        status = self::status(client)?;
+    }
+}
+
+fn status(client: &Client) -> Result<Status, Failure> {
+    let answer: Answer<Status> = client.get("/v1/status")?;
+    Ok(answer.value)
+}
+
+/// Bans a source, and says how that went.
+fn ban(source: Prefix, seconds: Option<f64>, client: &Client) -> String {
+    let request = BanRequest {
+        prefixes: vec![source],
+        seconds,
+        reason: Some("rlctl top".to_owned()),
+        force: false,
+    };
+    let answer: Result<Answer<Changed>, Failure> = client.post("/v1/bans", &request);
+    match answer {
+        Ok(_) => format!("banned {source}; `rlctl unban {source}` ends it"),
+        Err(failure) => crate::output::printable(&failure.refused.error),
+    }
+}
+
+fn failed(error: &io::Error) -> Failure {
+    Failure::refused(format!("the terminal cannot be used: {error}"))
+        .hint("`rlctl top --batch` prints tables")
+}

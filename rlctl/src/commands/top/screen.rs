@@ -1,0 +1,265 @@
+//! The screen.
+
+use jiff::Zoned;
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    style::{Color, Modifier, Style},
+    text::{Line, Span},
+    widgets::{Paragraph, Row as Cells, Table, TableState},
+};
+use ratelimit_core::api::Status;
+
+use super::{
+    keys::{Asked, Choice},
+    picture::{Picture, Row},
+};
+use crate::{commands::stats::VerdictRate, output::printable, phrase};
+
+/// How many verdicts are shown.
+const VERDICTS_SHOWN: usize = 8;
+const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
+const MARKED: Style = Style::new().add_modifier(Modifier::REVERSED);
+const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+const WARNING: Style = Style::new().fg(Color::Yellow);
+const GOOD: Style = Style::new().fg(Color::Green);
+
+/// Draws everything.
+pub fn draw(
+    frame: &mut Frame<'_>,
+    picture: &Picture,
+    status: Option<&Status>,
+    choice: &Choice,
+    now: &Zoned,
+) {
+    let verdicts = picture.verdicts.len().clamp(1, VERDICTS_SHOWN);
+    let verdicts = u16::try_from(verdicts).unwrap_or(1) + 2;
+    let [head, above, below, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(verdicts),
+        Constraint::Min(3),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(Paragraph::new(title(status, choice, now)), head);
+    draw_verdicts(frame, &picture.verdicts, above);
+    draw_sources(frame, picture, choice, now, below);
+    frame.render_widget(Paragraph::new(last_line(choice)), foot);
+}
+
+/// What is attached and where, and what is wrong.
+fn title(status: Option<&Status>, choice: &Choice, now: &Zoned) -> Line<'static> {
+    let mut spans = vec![
+        Span::styled("rlctl top ", HEAD),
+        Span::raw(now.strftime("%H:%M:%S").to_string()),
+    ];
+    for interface in status.iter().flat_map(|status| &status.interfaces) {
+        let name = printable(&interface.name);
+        spans.push(match &interface.mode {
+            Some(mode) if interface.attached => Span::raw(format!("  {name} {}", printable(mode))),
+            _ => Span::styled(format!("  {name} NOT ATTACHED"), BAD),
+        });
+    }
+    if let Some(status) = status {
+        spans.push(Span::raw(format!(
+            "  {}",
+            phrase::count(status.bans, "ban", "bans")
+        )));
+        if status.pass_all.is_some() {
+            spans.push(Span::styled("  pass-all is on", BAD));
+        }
+        if status.observe {
+            spans.push(Span::styled("  dry run", WARNING));
+        }
+        for attack in &status.attacks {
+            let text = format!("  {} {}", attack.kind.label(), printable(&attack.subject));
+            spans.push(Span::styled(text, BAD));
+        }
+    }
+    spans.push(Span::raw(format!("  by {}", choice.sort.label())));
+    if !choice.filter.is_empty() {
+        spans.push(Span::styled(format!("  with `{}`", choice.filter), WARNING));
+    }
+    if choice.paused {
+        spans.push(Span::styled("  PAUSED", WARNING));
+    }
+    Line::from(spans)
+}
+
+fn draw_verdicts(frame: &mut Frame<'_>, verdicts: &[VerdictRate], area: Rect) {
+    let rows = verdicts.iter().take(VERDICTS_SHOWN).map(|verdict| {
+        let style = match verdict.action.as_str() {
+            "drop" => BAD,
+            "observe" => WARNING,
+            _ => GOOD,
+        };
+        let action = Span::styled(printable(&verdict.action), style);
+        Cells::new([
+            Line::from(action),
+            Line::from(printable(&verdict.reason)),
+            Line::from(phrase::rate(verdict.packets_per_second)).right_aligned(),
+            Line::from(format!("{}B", phrase::rate(verdict.bytes_per_second))).right_aligned(),
+        ])
+    });
+    let widths = [8, 20, 12, 12].map(Constraint::Length);
+    let head = ["ACTION", "REASON", "PACKETS/S", "BYTES/S"];
+    frame.render_widget(Table::new(rows, widths).header(header(head, 2)), area);
+}
+
+fn draw_sources(
+    frame: &mut Frame<'_>,
+    picture: &Picture,
+    choice: &Choice,
+    now: &Zoned,
+    area: Rect,
+) {
+    let shown = choice.shown(&picture.sources);
+    let place = shown
+        .iter()
+        .position(|row| Some(row.source) == choice.marked);
+    let width = shown.iter().map(|row| row.source.to_string().len());
+    let width = u16::try_from(width.max().unwrap_or(6).max(6)).unwrap_or(u16::MAX);
+    let rows = shown.iter().map(|row| source(row, now));
+    let widths = [
+        Constraint::Length(width),
+        Constraint::Length(12),
+        Constraint::Length(10),
+        Constraint::Length(5),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(16),
+        Constraint::Min(10),
+    ];
+    let head = [
+        "SOURCE",
+        "POLICY",
+        "ADMITTED/S",
+        "LEVEL",
+        "REFUSED/S",
+        "REFUSED",
+        "BAN",
+        "LIMIT",
+    ];
+    let table = Table::new(rows, widths)
+        .header(header(head, 2).top_margin(1))
+        .row_highlight_style(MARKED);
+    let mut state = TableState::default().with_selected(place);
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn source(row: &Row, now: &Zoned) -> Cells<'static> {
+    let percent = row.percent();
+    let level = match percent {
+        _ if row.limit.is_none() => Span::raw(""),
+        100.. => Span::styled(format!("{percent}%"), BAD),
+        80.. => Span::styled(format!("{percent}%"), WARNING),
+        _ => Span::raw(format!("{percent}%")),
+    };
+    let refused = if row.refused_packets_per_second > 0.0 {
+        Span::styled(phrase::rate(row.refused_packets_per_second), BAD)
+    } else {
+        Span::raw("")
+    };
+    let limit = row
+        .limit
+        .as_ref()
+        .map(|state| printable(&state.limit.to_string()));
+    Cells::new([
+        Line::from(row.source.to_string()),
+        Line::from(printable(&row.policy)),
+        Line::from(row.admitted()).right_aligned(),
+        Line::from(level).right_aligned(),
+        Line::from(refused).right_aligned(),
+        Line::from(row.refused_packets.to_string()).right_aligned(),
+        Line::from(Span::styled(row.banned_for(now), BAD)),
+        Line::from(limit.unwrap_or_default()),
+    ])
+}
+
+/// The names of columns: words stand left, and numbers from the column `numbers` on right.
+fn header<const N: usize>(names: [&'static str; N], numbers: usize) -> Cells<'static> {
+    let cells = names.into_iter().enumerate().map(|(place, name)| {
+        let line = Line::from(Span::styled(name, HEAD));
+        if place >= numbers && !matches!(name, "BAN" | "LIMIT") {
+            line.right_aligned()
+        } else {
+            line
+        }
+    });
+    Cells::new(cells)
+}
+
+fn last_line(choice: &Choice) -> Line<'static> {
+    match choice.asked {
+        Asked::Filter => Line::from(format!(
+            "filter: {}_   Enter keeps it, Esc clears it",
+            choice.filter
+        )),
+        Asked::Ban(source) => Line::from(Span::styled(
+            format!("ban {source}?   y for 10 minutes, f forever, any other key no"),
+            WARNING,
+        )),
+        Asked::Nothing if !choice.said.is_empty() => Line::from(choice.said.clone()),
+        Asked::Nothing => Line::from("q quit   s sort   / filter   p pause   arrows mark   b ban"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use ratatui::{Terminal, backend::TestBackend};
+    use ratelimit_core::api::{Ban, Origin};
+
+    use super::*;
+
+    #[test]
+    fn the_screen_shows_what_comes_and_who_is_busy_and_banned() {
+        let now: Zoned = "2026-03-02T14:50:00Z[UTC]".parse().unwrap();
+        let row = |source: &str, ban| Row {
+            source: source.parse().unwrap(),
+            policy: "default".to_owned(),
+            limit: Some(super::super::tests::level(10)),
+            admitted_per_second: Some(1234.0),
+            refused_packets_per_second: 56_789.0,
+            refused_packets: 7,
+            ban,
+        };
+        let ban = Ban {
+            prefix: "2001:db8::/64".parse().unwrap(),
+            until: Some(now.timestamp() + jiff::SignedDuration::from_mins(10)),
+            since: now.timestamp(),
+            reason: None,
+            author: "root".into(),
+            origin: Origin::Manual,
+        };
+        let picture = Picture {
+            at: Timestamp::UNIX_EPOCH,
+            verdicts: vec![VerdictRate {
+                action: "drop".to_owned(),
+                reason: "limited".to_owned(),
+                packets_per_second: 56_789.0,
+                bytes_per_second: 3_407_340.0,
+            }],
+            sources: vec![row("192.0.2.1", None), row("2001:db8::/64", Some(ban))],
+        };
+        let choice = Choice {
+            marked: Some("192.0.2.1".parse().unwrap()),
+            paused: true,
+            ..Choice::default()
+        };
+        let mut terminal = Terminal::new(TestBackend::new(110, 12)).unwrap();
+        let drawn = terminal.draw(|frame| draw(frame, &picture, None, &choice, &now));
+        drawn.unwrap();
+        let shown = terminal.backend().to_string();
+        for text in [
+            "rlctl top 14:50:00  by level  PAUSED",
+            "drop     limited                     56.8k        3.4MB",
+            "192.0.2.1     default            1.2k  100%      56.8k          7",
+            "2001:db8::/64 default            1.2k  100%      56.8k          7 10m",
+            "10 packets per 1s",
+            "q quit   s sort   / filter   p pause   arrows mark   b ban",
+        ] {
+            assert!(shown.contains(text), "`{text}` is not in\n{shown}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What somebody types when a ban is wrong, a file is new, or an hour is to be looked at.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use ratelimit_core::api::{Ban, Event};
+use ratelimit_tests::{Lab, require_root, service::Service};
+
+const CONFIG: &str = "[policy.default]\nlimits = [{ packets = 100, per = \"1s\" }]\n";
+
+#[test]
+fn bans_are_found_and_ended_by_what_is_known_of_them() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    for line in [
+        "ban 203.0.113.7 --for 5m --reason scan",
+        "ban 203.0.113.8 --reason Flood",
+        "ban 198.51.100.9 --program sshd --for 1h",
+        "ban 198.51.100.0/25",
+    ] {
+        service.rlctl_ok(&words(line)).unwrap();
+    }
+    let list = fs::write(service.path("list.txt"), "203.0.113.64/26\n");
+    list.unwrap();
+    let path = service.path("list.txt").display().to_string();
+    service
+        .rlctl_ok(&["import", &path, "--list", "drop"])
+        .unwrap();
+    for (filter, expected) in [
+        ("--within 203.0.113.0/24", "203.0.113.7 203.0.113.8"),
+        ("--origin program", "198.51.100.9"),
+        ("--reason flood", "203.0.113.8"),
+        ("--ending 10m", "203.0.113.7"),
+        ("--ending 2h --within 198.51.100.0/24", "198.51.100.9"),
+        ("--origin cluster", ""),
+    ] {
+        let line = format!("list bans --json {filter}");
+        let said = service.rlctl_ok(&words(&line)).unwrap();
+        let mut bans: Vec<Ban> = serde_json::from_str(&said).unwrap();
+        bans.sort_by_key(|ban| ban.prefix);
+        let found: Vec<String> = bans.iter().map(|ban| ban.prefix.to_string()).collect();
+        let mut expected = words(expected);
+        expected.sort_unstable();
+        let mut found: Vec<&str> = found.iter().map(String::as_str).collect();
+        found.sort_unstable();
+        assert_eq!(found, expected, "{filter}");
+    }
+    let said = service
+        .rlctl(&words("unban --within 203.0.113.0/24"))
+        .unwrap();
+    assert_eq!(
+        (said.code, said.stdout.as_str()),
+        (0, "ended 2 bans\n"),
+        "{said:?}"
+    );
+    let said = service
+        .rlctl(&words("unban --within 203.0.113.0/24"))
+        .unwrap();
+    assert_eq!(
+        said.code, 1,
+        "the list stays, and nothing else was there: {said:?}"
+    );
+    let said = service.rlctl_ok(&words("unban --origin program")).unwrap();
+    assert_eq!(said, "ended 1 ban\n");
+    assert_eq!(service.rlctl(&["unban"]).unwrap().code, 2);
+    assert_eq!(
+        service.rlctl_ok(&words("unban --all")).unwrap(),
+        "ended 1 ban\n"
+    );
+}
+
+#[test]
+fn a_difference_is_shown_and_nothing_changes() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    let same = service.rlctl_ok(&["diff"]).unwrap();
+    assert!(same.contains("nothing is different"), "{same}");
+    service.configure(&CONFIG.replace("100", "200")).unwrap();
+    for line in ["reload --dry-run", "diff"] {
+        let said = service.rlctl_ok(&words(line)).unwrap();
+        assert!(
+            said.contains(
+                "would make 1 change\n  policy default: 100 packets per 1s -> 200 packets per 1s"
+            ),
+            "{said}"
+        );
+    }
+    let file = service.path("new.toml");
+    let new = fs::read_to_string(service.config())
+        .unwrap()
+        .replace("200", "300");
+    fs::write(&file, new).unwrap();
+    let file = file.display().to_string();
+    let said = service.rlctl_ok(&["diff", &file]).unwrap();
+    assert!(
+        said.contains("100 packets per 1s -> 300 packets per 1s"),
+        "{said}"
+    );
+    let limits = service.rlctl_ok(&["limit", "list"]).unwrap();
+    assert!(limits.contains("100 packets per 1s"), "{limits}");
+    fs::write(&file, "[policy.default]\nlimit = 3\n").unwrap();
+    assert_eq!(service.rlctl(&["diff", &file]).unwrap().code, 1);
+}
+
+#[test]
+fn events_of_a_time_are_told_and_a_program_hears_of_each() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    service.rlctl_ok(&["ban", "203.0.113.7"]).unwrap();
+    assert!(
+        service
+            .rlctl_ok(&words("events --since 10m"))
+            .unwrap()
+            .contains("203.0.113.7")
+    );
+    assert_eq!(service.rlctl_ok(&words("events --since 0s")).unwrap(), "");
+    let (program, heard) = (service.path("hook"), service.path("heard"));
+    let script = format!("#!/bin/sh\ncat >> {}\n", heard.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = program.display().to_string();
+    service
+        .rlctl_ok(&["events", "--only", "bans", "--run", &program])
+        .unwrap();
+    let heard = fs::read_to_string(heard).unwrap();
+    let event: Event = serde_json::from_str(heard.trim_end()).unwrap();
+    assert!(event.what.is_ban(), "{heard}");
+}
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
