@@ -160,8 +160,11 @@ impl Command for UnbanMatching {
         let offences = offences.filter(|it| controller.state.intent.offence(*it).is_some());
         edits.extend(offences.map(|prefix| Edit::Offence(prefix, None)));
         controller.state.apply(edits, Cause::User(&self.author))?;
-        let prefixes: Vec<Prefix> = prefixes.into_iter().collect();
-        controller.lift_in_cluster(&prefixes, &self.author);
+        // A ban of another origin goes on holding, here and on the other nodes.
+        let intent = &controller.state.intent;
+        let is_free = |prefix: &Prefix| intent.bans_of(*prefix).next().is_none();
+        let lifted: Vec<Prefix> = prefixes.into_iter().filter(is_free).collect();
+        controller.cluster.lift(&lifted, &self.author);
         let within = filter.within.into_iter();
         Ok(Changed {
             removed,
