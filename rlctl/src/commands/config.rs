@@ -9,8 +9,17 @@ use crate::{failure::Failure, phrase, report::Report};
 
 /// Reads `file` as the daemon would.
 pub fn check(file: &Path) -> Result<Report, Failure> {
-    let (config, warnings) = config::inspect(file).map_err(|error| wrong(&error.to_string()))?;
+    let (config, warnings) = match config::inspect(file) {
+        Ok(inspected) => inspected,
+        Err(error) => {
+            let json = json!({ "valid": false, "problems": error.diagnostics() });
+            let mut report = Report::from_json(json, "");
+            report.failure = Some(wrong(&error.to_string()));
+            return Ok(report);
+        }
+    };
     let json = json!({
+        "valid": true,
         "files": config.files,
         "interfaces": config.interfaces.len(),
         "policies": config.policies.len() + 1,

@@ -306,6 +306,33 @@ fn help_and_version_are_results() {
     assert_eq!(stdout, format!("rlctl {}\n", env!("CARGO_PKG_VERSION")));
 }
 
+#[test]
+fn config_check_tells_programs_where_each_problem_is() {
+    let daemon = ScriptedDaemon::start(Daemon::Absent);
+    let file = daemon.directory().join("wrong.toml");
+    fs::write(&file, "[policy.default]\nlimit = 1\n\n[polcy.x]\n").unwrap();
+    let file = file.display().to_string();
+    let output = run(&daemon, &["--json", "config", "check", &file], "", &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["valid"], json!(false));
+    let problems = told["problems"].as_array().unwrap();
+    let places: Vec<_> = problems
+        .iter()
+        .map(|problem| (&problem["file"], &problem["line"], &problem["column"]))
+        .collect();
+    for (line, column) in [(1, 1), (2, 1), (4, 2)] {
+        let place = (&json!(file), &json!(line), &json!(column));
+        assert!(places.contains(&place), "{told}");
+    }
+    for problem in problems {
+        assert!(
+            problem["message"].is_string() && problem["hint"].is_string(),
+            "{problem}"
+        );
+    }
+}
+
 fn check_usage(arguments: &[&str], stderr: &str) {
     let (request, stdout, code) = ("", "", 2);
     let daemon = answers(&json!({}));
