@@ -234,7 +234,7 @@ impl<A: FamilyCode> Words for CompactWords<'_, A> {
     #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return self.address.check_log(self.scope, limit, index, at);
+            return subprograms::check_log(self.address, self.scope, limit, index, at);
         }
         let Some(set) = self.set(limit) else {
             return NO_STATE;
@@ -249,7 +249,7 @@ impl<A: FamilyCode> Words for CompactWords<'_, A> {
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return self.address.charge_log(self.scope, limit, index, at);
+            return subprograms::charge_log(self.address, self.scope, limit, index, at);
         }
         let Some(set) = self.set(limit) else {
             return NO_STATE;
@@ -273,7 +273,7 @@ impl<A: FamilyCode> SourceWords for CompactWords<'_, A> {
 
     #[inline(always)]
     fn is_own(&self, policy: &Policy, arrival: &Arrival) -> bool {
-        self.address.is_known_compact(policy, arrival)
+        subprograms::is_known(self.address, policy, arrival)
     }
 
     /// A source that has its slot costs no call.
@@ -296,7 +296,7 @@ impl<A: FamilyCode> SourceWords for CompactWords<'_, A> {
 
     #[inline(always)]
     fn charge_words(&self, policy: &Policy, arrival: &Arrival) -> Outcome {
-        A::charge_compact_words(self.tag, policy, arrival)
+        subprograms::charge_slot_words::<A>(self.tag, policy, arrival)
     }
 }
 

@@ -10,11 +10,15 @@ use ratelimit_common::{
     prefix_filter::{self, InLevel, Level},
 };
 
-use crate::{atomic, interruption, maps::FamilyMaps, subprograms::unknown};
+use crate::{
+    atomic, interruption,
+    maps::FamilyMaps,
+    subprograms::{Subprograms, unknown},
+};
 
 /// What the entry of the longest prefix around `address` says at `now`, in the generation of these settings.
 #[inline(always)]
-pub fn listed<A: LevelCode>(address: A, now: Instant, settings: Settings) -> Listed {
+pub fn listed<A: Subprograms>(address: A, now: Instant, settings: Settings) -> Listed {
     // SAFETY: an aligned word of a live map value, which user space writes meanwhile.
     let word = |index| A::filter_word(index).map_or(0, |word| unsafe { atomic::load(word) });
     prefix_filter::longest_match(
@@ -36,21 +40,37 @@ struct Lists<A> {
     settings: Settings,
 }
 
-impl<A: LevelCode> InLevel<Listed> for Lists<A> {
+impl<A: Subprograms> InLevel<Listed> for Lists<A> {
     #[inline(always)]
     fn longest_match(&self, level: Level, word: u64) -> Option<Listed> {
         let at_ns = self.now.as_nanos();
         // A copy: what a subprogram reads by reference is put on the stack where it is made.
         let address = self.address;
         let generation = self.settings.generation();
-        let bits = address.listed(word, level.lengths_to_bits(), at_ns, generation);
+        let bits = listed_at_level(&address, word, level.lengths_to_bits(), at_ns, generation);
         Some(Listed::from_bits(bits)).filter(|listed| listed.is_found())
     }
 }
 
 /// [`Level::longest_match`], in a subprogram of its own: the verifier follows its loop once.
-pub trait LevelCode: FamilyMaps {
-    fn listed(&self, word: u64, level: u64, at_ns: u64, generation: Generation) -> u64;
+#[inline(always)]
+fn listed_at_level<A: Subprograms>(
+    address: &A,
+    word: u64,
+    level: u64,
+    at_ns: u64,
+    generation: Generation,
+) -> u64 {
+    if let Some(answer) = cached(*address, word, level, at_ns, generation) {
+        return answer.to_bits();
+    }
+    unknown((A::LONGEST_MATCH)(
+        address,
+        word,
+        level,
+        at_ns,
+        generation as u64,
+    ))
 }
 
 #[inline(always)]
@@ -69,7 +89,7 @@ fn longest_match<A: FamilyMaps>(
     })
 }
 
-/// The answer that this CPU caches, as [`LevelCode::listed`] gives it.
+/// The answer that this CPU caches, as [`listed_at_level`] gives it.
 #[inline(always)]
 fn cached<A: FamilyMaps>(
     address: A,
@@ -107,19 +127,9 @@ fn slot<A: FamilyMaps>(question: &Question<A>) -> Option<&'static mut CachedAnsw
 
 macro_rules! of_family {
     ($address:ty, $subprogram:ident) => {
-        impl LevelCode for $address {
-            #[inline(always)]
-            fn listed(&self, word: u64, level: u64, at_ns: u64, generation: Generation) -> u64 {
-                if let Some(answer) = cached(*self, word, level, at_ns, generation) {
-                    return answer.to_bits();
-                }
-                unknown($subprogram(self, word, level, at_ns, generation as u64))
-            }
-        }
-
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $subprogram(
+        pub extern "C" fn $subprogram(
             address: *const $address,
             word: u64,
             level: u64,

@@ -13,8 +13,7 @@ use ratelimit_common::{
 use crate::{
     clock,
     maps::{COUNTDOWN, SAMPLES},
-    subprograms::StrikeCode,
-    tables,
+    subprograms, tables,
 };
 
 /// Counts a packet, and sends its front if it is its turn.
@@ -41,7 +40,8 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
     // SAFETY: the helper takes nothing and cannot fail.
     countdown.choose(unsafe { bpf_get_prandom_u32() });
     // Each looks at packets of its family alone. Before there is an entry: the verifier wants no call while one is held.
-    let is_connected = Ipv4::is_connected(context) || Ipv6::is_connected(context);
+    let is_connected =
+        subprograms::is_connected::<Ipv4>(context) || subprograms::is_connected::<Ipv6>(context);
     let Some(mut entry) = SAMPLES.reserve_untyped::<Front>(0) else {
         return 0;
     };

@@ -85,10 +85,13 @@ impl<A: FamilyCode> Words for MapWords<A> {
     #[inline(always)]
     fn check(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return self
-                .key
-                .as_address()
-                .check_log(self.key.scope(), limit, index, at);
+            return subprograms::check_log(
+                self.key.as_address(),
+                self.key.scope(),
+                limit,
+                index,
+                at,
+            );
         }
         subprograms::check_word(limit, word(self.record, index), at, cost)
     }
@@ -96,10 +99,13 @@ impl<A: FamilyCode> Words for MapWords<A> {
     #[inline(always)]
     fn charge(&self, limit: &Limit, index: usize, at: Instant, cost: u64) -> Outcome {
         if limit.is_log() {
-            return self
-                .key
-                .as_address()
-                .charge_log(self.key.scope(), limit, index, at);
+            return subprograms::charge_log(
+                self.key.as_address(),
+                self.key.scope(),
+                limit,
+                index,
+                at,
+            );
         }
         subprograms::charge_word(limit, word(self.record, index), at, cost)
     }

@@ -6,6 +6,7 @@
 
 mod bans;
 mod events;
+mod family;
 mod headers;
 mod layers;
 mod limits;
@@ -23,8 +24,8 @@ use ratelimit_common::{
 };
 
 pub use self::{
-    bans::*, events::*, headers::*, layers::*, limits::*, logs::*, neighbours::*, newcomers::*,
-    node::*, strikes::*, words::*,
+    bans::*, events::*, family::*, headers::*, layers::*, limits::*, logs::*, neighbours::*,
+    newcomers::*, node::*, strikes::*, words::*,
 };
 
 /// The settings of a packet stand above its size, and its classes above them.

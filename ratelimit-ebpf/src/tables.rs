@@ -27,8 +27,7 @@ use crate::{
     capture,
     compact::{self, SlotStore},
     constant::Constant,
-    detected, events, interruption,
-    lists::{self, LevelCode},
+    detected, events, interruption, lists,
     maps::{
         AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, INSERTED, PASS_ALL_UNTIL,
         POLICIES, SETTINGS, VERDICTS,
@@ -36,7 +35,7 @@ use crate::{
     records::Records,
     refused,
     state::MapNode,
-    subprograms::{self, EventCode, KnownCode, LayerCode, LimitCode, LogCode, StrikeCode},
+    subprograms::{self, Subprograms},
 };
 
 /// The slot of the interface that this instance of the program is attached to.
@@ -182,30 +181,10 @@ impl Tables for KernelTables {
     }
 }
 
-/// What differs between the families besides their maps.
-pub trait FamilyCode:
-    EventCode + KnownCode + LayerCode + LevelCode + LimitCode + LogCode + StrikeCode
-{
+/// What differs between the families besides their maps and subprograms.
+pub trait FamilyCode: Subprograms {
     /// The bits of an address that make it a source.
     fn source_mask() -> Self;
-
-    /// Whether all limits of a policy that count a packet of the source have room, in the store that is used.
-    #[inline(always)]
-    fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        if compact::is_used() {
-            return self.check_compact(policy, arrival);
-        }
-        self.check_record(policy, arrival)
-    }
-
-    /// Charges a packet of the source to them.
-    #[inline(always)]
-    fn charge(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        if compact::is_used() {
-            return self.charge_compact(policy, arrival);
-        }
-        self.charge_record(policy, arrival)
-    }
 }
 
 impl FamilyCode for Ipv4 {
@@ -258,7 +237,7 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn is_connected(&self, _: &Strike<'_>) -> bool {
-        A::is_connected(self.context)
+        subprograms::is_connected::<A>(self.context)
     }
 
     #[inline(always)]
@@ -269,7 +248,7 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     #[inline(always)]
     fn sample(&self, source: A, refusal: Refusal) {
         if events::is_due(self.now) {
-            source.sample(refusal, INTERFACE.get(), self.now);
+            subprograms::sample(&source, refusal, INTERFACE.get(), self.now);
         }
     }
 }
@@ -289,12 +268,18 @@ impl Placement for KernelTables {
 impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
     #[inline(always)]
     fn check(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        address.check(policy, arrival)
+        if compact::is_used() {
+            return subprograms::check_slots(address, policy, arrival);
+        }
+        subprograms::check_record(address, policy, arrival)
     }
 
     #[inline(always)]
     fn charge(&self, address: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-        address.charge(policy, arrival)
+        if compact::is_used() {
+            return subprograms::charge_slots(address, policy, arrival);
+        }
+        subprograms::charge_record(address, policy, arrival)
     }
 
     #[inline(always)]
@@ -304,7 +289,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         policy: Option<&Policy>,
         arrival: &Arrival,
     ) -> Outcome {
-        source.charge_new(policy, arrival)
+        subprograms::charge_new(source, policy, arrival)
     }
 
     #[inline(always)]
@@ -323,7 +308,7 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         policy: Option<&Policy>,
         arrival: &Arrival,
     ) -> Outcome {
-        source.check_layer(layer, policy, arrival)
+        subprograms::check_layer(layer, source, policy, arrival)
     }
 
     #[inline(always)]
@@ -334,18 +319,18 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
         policy: Option<&Policy>,
         arrival: &Arrival,
     ) -> Outcome {
-        source.charge_layer(layer, policy, arrival)
+        subprograms::charge_layer(layer, source, policy, arrival)
     }
 
     /// A refusal that leads to no ban costs no call.
     #[inline(always)]
     fn strike(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
-        detection::rule(policy, strike).is_some() && source.strike(policy, strike)
+        detection::rule(policy, strike).is_some() && subprograms::strike(source, policy, strike)
     }
 
     #[inline(always)]
     fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
-        source.detect(self.context, policy, strike);
+        subprograms::detect(self.context, source, policy, strike);
     }
 }
 

@@ -5,28 +5,21 @@ use ratelimit_common::{
     charge::{Outcome, Refusal},
 };
 
-use super::{decode, encode};
+use super::{Subprograms, decode, encode};
 use crate::events;
 
-/// Events about a source.
-pub trait EventCode {
-    /// [`events::sample`].
-    fn sample(&self, refusal: Refusal, interface: u32, now: Instant);
+/// [`events::sample`].
+#[inline(always)]
+pub fn sample<A: Subprograms>(source: &A, refusal: Refusal, interface: u32, now: Instant) {
+    let refusal = Outcome::refused(refusal.reason, refusal.limit.into());
+    (A::SAMPLE)(source, encode(refusal), interface.into(), now.as_nanos());
 }
 
 macro_rules! of_families {
     ($($address:ty, $subprogram:ident;)+) => {$(
-        impl EventCode for $address {
-            #[inline(always)]
-            fn sample(&self, refusal: Refusal, interface: u32, now: Instant) {
-                let refusal = Outcome::refused(refusal.reason, refusal.limit.into());
-                $subprogram(self, encode(refusal), interface.into(), now.as_nanos());
-            }
-        }
-
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $subprogram(
+        pub extern "C" fn $subprogram(
             source: *const $address,
             refusal: u64,
             interface: u64,

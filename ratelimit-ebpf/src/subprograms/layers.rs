@@ -2,35 +2,51 @@
 
 use ratelimit_common::{Arrival, Ipv4, Ipv6, Policy, charge::Outcome, layers};
 
-use super::{NOTHING, decode, encode, nullable, pack, unpack};
+use super::{NOTHING, Subprograms, decode, encode, nullable, pack, unpack};
 use crate::tables::KernelTables;
 
-/// The layers of a source: its own limits, and those of the prefixes around it.
-pub trait LayerCode {
-    /// [`layers::check_layer`].
-    fn check_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    /// [`layers::charge_layer`].
-    fn charge_layer(&self, layer: usize, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
+/// [`layers::check_layer`].
+#[inline(always)]
+pub fn check_layer<A: Subprograms>(
+    layer: usize,
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    let (policy, at_ns) = (nullable(policy), arrival.at.as_nanos());
+    decode((A::CHECK_LAYER)(
+        layer as u64,
+        source,
+        policy,
+        at_ns,
+        pack(arrival),
+    ))
+}
+
+/// [`layers::charge_layer`].
+#[inline(always)]
+pub fn charge_layer<A: Subprograms>(
+    layer: usize,
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    let (policy, at_ns) = (nullable(policy), arrival.at.as_nanos());
+    decode((A::CHARGE_LAYER)(
+        layer as u64,
+        source,
+        policy,
+        at_ns,
+        pack(arrival),
+    ))
 }
 
 macro_rules! of_family {
-    ($address:ty, $($function:ident = $subprogram:ident = $body:path;)+) => {
-        impl LayerCode for $address {$(
-            #[inline(always)]
-            fn $function(
-                &self,
-                layer: usize,
-                policy: Option<&Policy>,
-                arrival: &Arrival,
-            ) -> Outcome {
-                let (policy, at_ns) = (nullable(policy), arrival.at.as_nanos());
-                decode($subprogram(layer as u64, self, policy, at_ns, pack(arrival)))
-            }
-        )+}
+    ($address:ty, $($subprogram:ident = $body:path;)+) => {
         $(
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $subprogram(
+        pub extern "C" fn $subprogram(
             layer: u64,
             source: *const $address,
             policy: *const Policy,
@@ -51,11 +67,11 @@ macro_rules! of_family {
 
 of_family!(
     Ipv4,
-    check_layer = check_layer_limits_v4 = layers::check_layer;
-    charge_layer = charge_layer_limits_v4 = layers::charge_layer;
+    check_layer_limits_v4 = layers::check_layer;
+    charge_layer_limits_v4 = layers::charge_layer;
 );
 of_family!(
     Ipv6,
-    check_layer = check_layer_limits_v6 = layers::check_layer;
-    charge_layer = charge_layer_limits_v6 = layers::charge_layer;
+    check_layer_limits_v6 = layers::check_layer;
+    charge_layer_limits_v6 = layers::charge_layer;
 );

@@ -2,47 +2,94 @@
 
 use ratelimit_common::{Arrival, Ipv4, Ipv6, Policy, charge::Outcome, state};
 
-use super::{NOTHING, decode, encode, nullable, pack, unpack};
+use super::{NOTHING, OfSource, Subprograms, decode, encode, nullable, pack, unpack};
 use crate::{
     compact::{self, SlotStore},
     records::Records,
-    tables::{FamilyCode, KernelTables},
+    tables::KernelTables,
 };
 
-/// Charging a source, with its policy, for a packet.
-pub trait LimitCode {
-    /// [`state::check`], where the store is `lru`.
-    fn check_record(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    /// [`state::charge`], where the store is `lru`.
-    fn charge_record(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    /// [`state::charge_within_budget`].
-    fn charge_new(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    /// [`state::check`], where it is `compact`.
-    fn check_compact(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    /// [`state::charge`], where it is `compact`.
-    fn charge_compact(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome;
-    /// [`compact::charge_words`].
-    fn charge_compact_words(tag: u64, policy: &Policy, arrival: &Arrival) -> Outcome;
+/// [`state::check`], where the store is `lru`.
+#[inline(always)]
+pub fn check_record<A: Subprograms>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    call(A::CHECK_RECORD, source, policy, arrival)
+}
+
+/// [`state::charge`], where the store is `lru`.
+#[inline(always)]
+pub fn charge_record<A: Subprograms>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    call(A::CHARGE_RECORD, source, policy, arrival)
+}
+
+/// [`state::charge_within_budget`].
+#[inline(always)]
+pub fn charge_new<A: Subprograms>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    call(A::CHARGE_NEW, source, policy, arrival)
+}
+
+/// [`state::check`], where it is `compact`.
+#[inline(always)]
+pub fn check_slots<A: Subprograms>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    call(A::CHECK_SLOTS, source, policy, arrival)
+}
+
+/// [`state::charge`], where it is `compact`.
+#[inline(always)]
+pub fn charge_slots<A: Subprograms>(
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    call(A::CHARGE_SLOTS, source, policy, arrival)
+}
+
+/// [`compact::charge_words`].
+#[inline(always)]
+pub fn charge_slot_words<A: Subprograms>(tag: u64, policy: &Policy, arrival: &Arrival) -> Outcome {
+    decode((A::CHARGE_SLOT_WORDS)(
+        tag,
+        policy,
+        arrival.at.as_nanos(),
+        pack(arrival),
+    ))
+}
+
+#[inline(always)]
+fn call<A>(
+    subprogram: OfSource<A>,
+    source: &A,
+    policy: Option<&Policy>,
+    arrival: &Arrival,
+) -> Outcome {
+    decode(subprogram(
+        source,
+        nullable(policy),
+        arrival.at.as_nanos(),
+        pack(arrival),
+    ))
 }
 
 macro_rules! of_family {
-    ($address:ty, $words:ident, $($function:ident = $subprogram:ident = $body:path;)+) => {
-        impl LimitCode for $address {$(
-            #[inline(always)]
-            fn $function(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-                let at_ns = arrival.at.as_nanos();
-                decode($subprogram(self, nullable(policy), at_ns, pack(arrival)))
-            }
-        )+
-            #[inline(always)]
-            fn charge_compact_words(tag: u64, policy: &Policy, arrival: &Arrival) -> Outcome {
-                decode($words(tag, policy, arrival.at.as_nanos(), pack(arrival)))
-            }
-        }
-
+    ($address:ty, $words:ident, $($subprogram:ident = $body:expr;)+) => {
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $words(tag: u64, policy: *const Policy, at_ns: u64, packet: u64) -> u64 {
+        pub extern "C" fn $words(tag: u64, policy: *const Policy, at_ns: u64, packet: u64) -> u64 {
             // SAFETY: the verifier holds callers to memory of this type, or null.
             let Some(policy) = (unsafe { policy.as_ref() }) else {
                 return NOTHING;
@@ -52,7 +99,7 @@ macro_rules! of_family {
         $(
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $subprogram(
+        pub extern "C" fn $subprogram(
             source: *const $address,
             policy: *const Policy,
             at_ns: u64,
@@ -63,7 +110,7 @@ macro_rules! of_family {
                 return NOTHING;
             };
             let arrival = unpack(at_ns, packet);
-            encode($body(source, policy, &arrival))
+            encode(($body)(source, policy, &arrival))
         }
         )+
     };
@@ -72,47 +119,18 @@ macro_rules! of_family {
 of_family!(
     Ipv4,
     charge_compact_limit_words_v4,
-    check_record = check_limits_v4 = check_record;
-    charge_record = charge_limits_v4 = charge_record;
-    charge_new = charge_new_source_v4 = charge_new;
-    check_compact = check_compact_limits_v4 = check_compact;
-    charge_compact = charge_compact_limits_v4 = charge_compact;
+    check_limits_v4 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &Records);
+    charge_limits_v4 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &Records);
+    charge_new_source_v4 = |source: &_, policy, arrival: &_| state::charge_within_budget(*source, policy, arrival, &KernelTables::of(arrival));
+    check_compact_limits_v4 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &SlotStore);
+    charge_compact_limits_v4 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &SlotStore);
 );
 of_family!(
     Ipv6,
     charge_compact_limit_words_v6,
-    check_record = check_limits_v6 = check_record;
-    charge_record = charge_limits_v6 = charge_record;
-    charge_new = charge_new_source_v6 = charge_new;
-    check_compact = check_compact_limits_v6 = check_compact;
-    charge_compact = charge_compact_limits_v6 = charge_compact;
+    check_limits_v6 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &Records);
+    charge_limits_v6 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &Records);
+    charge_new_source_v6 = |source: &_, policy, arrival: &_| state::charge_within_budget(*source, policy, arrival, &KernelTables::of(arrival));
+    check_compact_limits_v6 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &SlotStore);
+    charge_compact_limits_v6 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &SlotStore);
 );
-
-#[inline(always)]
-fn check_record<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    state::check(source, policy, arrival, &Records)
-}
-
-#[inline(always)]
-fn charge_record<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    state::charge(source, policy, arrival, &Records)
-}
-
-#[inline(always)]
-fn charge_new<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    state::charge_within_budget(*source, policy, arrival, &KernelTables::of(arrival))
-}
-
-#[inline(always)]
-fn check_compact<A: FamilyCode>(source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
-    state::check(source, policy, arrival, &SlotStore)
-}
-
-#[inline(always)]
-fn charge_compact<A: FamilyCode>(
-    source: &A,
-    policy: Option<&Policy>,
-    arrival: &Arrival,
-) -> Outcome {
-    state::charge(source, policy, arrival, &SlotStore)
-}

@@ -6,29 +6,49 @@ use ratelimit_common::{
     source::LogKey,
 };
 
-use super::{NOTHING, decode, encode};
+use super::{NOTHING, Subprograms, decode, encode};
 use crate::state::MapLog;
 
-/// The logs of a source, each told by its scope and the index of its limit.
-pub trait LogCode {
-    /// [`charge::check_limit`] for a sliding log.
-    fn check_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
-    /// [`charge::charge_limit`] for a sliding log.
-    fn charge_log(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome;
+/// [`charge::check_limit`] for a sliding log, which a scope and the index of a limit tell apart.
+#[inline(always)]
+pub fn check_log<A: Subprograms>(
+    source: &A,
+    scope: u32,
+    limit: &Limit,
+    index: usize,
+    at: Instant,
+) -> Outcome {
+    decode((A::CHECK_LOG)(
+        limit,
+        source,
+        log_place(scope, index),
+        at.as_nanos(),
+    ))
+}
+
+/// [`charge::charge_limit`] for a sliding log, which a scope and the index of a limit tell apart.
+#[inline(always)]
+pub fn charge_log<A: Subprograms>(
+    source: &A,
+    scope: u32,
+    limit: &Limit,
+    index: usize,
+    at: Instant,
+) -> Outcome {
+    decode((A::CHARGE_LOG)(
+        limit,
+        source,
+        log_place(scope, index),
+        at.as_nanos(),
+    ))
 }
 
 macro_rules! of_family {
-    ($address:ty, $($function:ident = $subprogram:ident = $body:path;)+) => {
-        impl LogCode for $address {$(
-            #[inline(always)]
-            fn $function(&self, scope: u32, limit: &Limit, index: usize, at: Instant) -> Outcome {
-                decode($subprogram(limit, self, log_place(scope, index), at.as_nanos()))
-            }
-        )+}
+    ($address:ty, $($subprogram:ident = $body:path;)+) => {
         $(
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $subprogram(
+        pub extern "C" fn $subprogram(
             limit: *const Limit,
             source: *const $address,
             place: u64,
@@ -47,13 +67,13 @@ macro_rules! of_family {
 
 of_family!(
     Ipv4,
-    check_log = check_limit_log_v4 = charge::check_limit;
-    charge_log = charge_limit_log_v4 = charge::charge_limit;
+    check_limit_log_v4 = charge::check_limit;
+    charge_limit_log_v4 = charge::charge_limit;
 );
 of_family!(
     Ipv6,
-    check_log = check_limit_log_v6 = charge::check_limit;
-    charge_log = charge_limit_log_v6 = charge::charge_limit;
+    check_limit_log_v6 = charge::check_limit;
+    charge_limit_log_v6 = charge::charge_limit;
 );
 
 /// The scope and the limit of a sliding log, in one argument.

@@ -7,27 +7,20 @@ use ratelimit_common::{
     new_sources::Newcomer,
 };
 
-use super::{NOTHING, decode, encode, pack, unknown, unpack};
+use super::{NOTHING, Subprograms, decode, encode, pack, unknown, unpack};
 use crate::compact::MapSet;
 
-/// Sources that may have state already.
-pub trait KnownCode {
-    /// [`is_known`](crate::compact::is_known), where the store is `compact`.
-    fn is_known_compact(&self, policy: &Policy, arrival: &Arrival) -> bool;
+/// [`is_known`](crate::compact::is_known), where the store is `compact`.
+#[inline(always)]
+pub fn is_known<A: Subprograms>(source: &A, policy: &Policy, arrival: &Arrival) -> bool {
+    unknown((A::HAS_STATE)(source, policy, pack(arrival))) != 0
 }
 
 macro_rules! of_families {
     ($($address:ty, $subprogram:ident;)+) => {$(
-        impl KnownCode for $address {
-            #[inline(always)]
-            fn is_known_compact(&self, policy: &Policy, arrival: &Arrival) -> bool {
-                unknown($subprogram(self, policy, pack(arrival))) != 0
-            }
-        }
-
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $subprogram(
+        pub extern "C" fn $subprogram(
             source: *const $address,
             policy: *const Policy,
             packet: u64,

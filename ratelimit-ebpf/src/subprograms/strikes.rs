@@ -7,46 +7,47 @@ use ratelimit_common::{
     Cursor, Instant, Ipv4, Ipv6, Policy, detection, parse::Connection, strikes::Strike,
 };
 
-use super::{nullable, on_stack, unknown, walk};
+use super::{Subprograms, nullable, on_stack, unknown, walk};
 use crate::{
     connection, frame,
     tables::{KernelTables, link_layer},
 };
 
-/// The strikes of a source.
-pub trait StrikeCode {
-    /// [`detection::count`].
-    fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool;
-    /// [`detection::detect`].
-    fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>);
-    /// Whether the packet of `context` is one of a connection with this host.
-    fn is_connected(context: *mut xdp_md) -> bool;
+/// [`detection::count`].
+#[inline(always)]
+pub fn strike<A: Subprograms>(source: &A, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
+    let (policy, at_ns) = (nullable(policy), strike.at.as_nanos());
+    unknown((A::COUNT_STRIKE)(
+        source,
+        policy,
+        at_ns,
+        pack_strike(strike),
+    )) != 0
+}
+
+/// [`detection::detect`].
+#[inline(always)]
+pub fn detect<A: Subprograms>(
+    context: *mut xdp_md,
+    source: &A,
+    policy: Option<&Policy>,
+    strike: &Strike<'_>,
+) {
+    let (policy, at_ns) = (nullable(policy), strike.at.as_nanos());
+    (A::DETECT)(context, source, policy, at_ns, pack_strike(strike));
+}
+
+/// Whether the packet of `context` is one of a connection with this host.
+#[inline(always)]
+pub fn is_connected<A: Subprograms>(context: *mut xdp_md) -> bool {
+    unknown((A::FIND_CONNECTION)(context)) != 0
 }
 
 macro_rules! of_family {
     ($address:ty, $count_strike:ident, $detect_source:ident, $find_connection:ident = $connection_of:expr) => {
-        impl StrikeCode for $address {
-            #[inline(always)]
-            fn strike(&self, policy: Option<&Policy>, strike: &Strike<'_>) -> bool {
-                let (policy, at_ns) = (nullable(policy), strike.at.as_nanos());
-                unknown($count_strike(self, policy, at_ns, pack_strike(strike))) != 0
-            }
-
-            #[inline(always)]
-            fn detect(&self, context: *mut xdp_md, policy: Option<&Policy>, strike: &Strike<'_>) {
-                let (policy, at_ns) = (nullable(policy), strike.at.as_nanos());
-                $detect_source(context, self, policy, at_ns, pack_strike(strike));
-            }
-
-            #[inline(always)]
-            fn is_connected(context: *mut xdp_md) -> bool {
-                unknown($find_connection(context)) != 0
-            }
-        }
-
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $count_strike(
+        pub extern "C" fn $count_strike(
             source: *const $address,
             policy: *const Policy,
             at_ns: u64,
@@ -68,7 +69,7 @@ macro_rules! of_family {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $detect_source(
+        pub extern "C" fn $detect_source(
             context: *mut xdp_md,
             source: *const $address,
             policy: *const Policy,
@@ -87,7 +88,7 @@ macro_rules! of_family {
 
         #[unsafe(no_mangle)]
         #[inline(never)]
-        extern "C" fn $find_connection(context: *mut xdp_md) -> u64 {
+        pub extern "C" fn $find_connection(context: *mut xdp_md) -> u64 {
             let xdp = XdpContext::new(context);
             let (frame, is_copied) = frame::again(&xdp);
             let connection: Option<Connection<$address>> =

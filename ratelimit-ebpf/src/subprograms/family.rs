@@ -1,0 +1,82 @@
+//! The subprograms of an address family. BTF knows no type parameters, so each family has its own.
+
+use aya_ebpf::bindings::xdp_md;
+use ratelimit_common::{Ipv4, Ipv6, Limit, Policy};
+
+use super::{events, layers, limits, logs, newcomers, strikes};
+use crate::{lists, maps::FamilyMaps};
+
+/// Of a source, its policy, a time and a packet.
+pub type OfSource<A> = extern "C" fn(*const A, *const Policy, u64, u64) -> u64;
+
+/// Of a layer, a source, its policy, a time and a packet.
+pub type OfLayer<A> = extern "C" fn(u64, *const A, *const Policy, u64, u64) -> u64;
+
+/// Of a limit, a source, the place of its log, and a time.
+pub type OfLog<A> = extern "C" fn(*const Limit, *const A, u64, u64) -> u64;
+
+/// The subprograms of a family, each described beside the function that calls it.
+pub trait Subprograms: FamilyMaps {
+    const CHARGE_LAYER: OfLayer<Self>;
+    const CHARGE_LOG: OfLog<Self>;
+    const CHARGE_NEW: OfSource<Self>;
+    const CHARGE_RECORD: OfSource<Self>;
+    const CHARGE_SLOTS: OfSource<Self>;
+    const CHARGE_SLOT_WORDS: extern "C" fn(u64, *const Policy, u64, u64) -> u64;
+    const CHECK_LAYER: OfLayer<Self>;
+    const CHECK_LOG: OfLog<Self>;
+    const CHECK_RECORD: OfSource<Self>;
+    const CHECK_SLOTS: OfSource<Self>;
+    const COUNT_STRIKE: OfSource<Self>;
+    const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64;
+    const FIND_CONNECTION: extern "C" fn(*mut xdp_md) -> u64;
+    const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64;
+    const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64;
+    const SAMPLE: extern "C" fn(*const Self, u64, u64, u64) -> u64;
+}
+
+impl Subprograms for Ipv4 {
+    const CHARGE_LAYER: OfLayer<Self> = layers::charge_layer_limits_v4;
+    const CHARGE_LOG: OfLog<Self> = logs::charge_limit_log_v4;
+    const CHARGE_NEW: OfSource<Self> = limits::charge_new_source_v4;
+    const CHARGE_RECORD: OfSource<Self> = limits::charge_limits_v4;
+    const CHARGE_SLOTS: OfSource<Self> = limits::charge_compact_limits_v4;
+    const CHARGE_SLOT_WORDS: extern "C" fn(u64, *const Policy, u64, u64) -> u64 =
+        limits::charge_compact_limit_words_v4;
+    const CHECK_LAYER: OfLayer<Self> = layers::check_layer_limits_v4;
+    const CHECK_LOG: OfLog<Self> = logs::check_limit_log_v4;
+    const CHECK_RECORD: OfSource<Self> = limits::check_limits_v4;
+    const CHECK_SLOTS: OfSource<Self> = limits::check_compact_limits_v4;
+    const COUNT_STRIKE: OfSource<Self> = strikes::count_strike_v4;
+    const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
+        strikes::detect_source_v4;
+    const FIND_CONNECTION: extern "C" fn(*mut xdp_md) -> u64 = strikes::find_connection_v4;
+    const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64 =
+        newcomers::has_state_v4;
+    const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64 =
+        lists::longest_match_v4;
+    const SAMPLE: extern "C" fn(*const Self, u64, u64, u64) -> u64 = events::sample_drop_v4;
+}
+
+impl Subprograms for Ipv6 {
+    const CHARGE_LAYER: OfLayer<Self> = layers::charge_layer_limits_v6;
+    const CHARGE_LOG: OfLog<Self> = logs::charge_limit_log_v6;
+    const CHARGE_NEW: OfSource<Self> = limits::charge_new_source_v6;
+    const CHARGE_RECORD: OfSource<Self> = limits::charge_limits_v6;
+    const CHARGE_SLOTS: OfSource<Self> = limits::charge_compact_limits_v6;
+    const CHARGE_SLOT_WORDS: extern "C" fn(u64, *const Policy, u64, u64) -> u64 =
+        limits::charge_compact_limit_words_v6;
+    const CHECK_LAYER: OfLayer<Self> = layers::check_layer_limits_v6;
+    const CHECK_LOG: OfLog<Self> = logs::check_limit_log_v6;
+    const CHECK_RECORD: OfSource<Self> = limits::check_limits_v6;
+    const CHECK_SLOTS: OfSource<Self> = limits::check_compact_limits_v6;
+    const COUNT_STRIKE: OfSource<Self> = strikes::count_strike_v6;
+    const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
+        strikes::detect_source_v6;
+    const FIND_CONNECTION: extern "C" fn(*mut xdp_md) -> u64 = strikes::find_connection_v6;
+    const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64 =
+        newcomers::has_state_v6;
+    const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64 =
+        lists::longest_match_v6;
+    const SAMPLE: extern "C" fn(*const Self, u64, u64, u64) -> u64 = events::sample_drop_v6;
+}
