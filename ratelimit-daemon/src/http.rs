@@ -1,5 +1,6 @@
 //! The two listeners: the control socket, and the one that serves metrics to the network.
 
+mod answers;
 mod capture_api;
 mod control_api;
 mod event_api;

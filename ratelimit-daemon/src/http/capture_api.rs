@@ -9,7 +9,7 @@ use axum::{
 use ratelimit_core::api::{CaptureRequest, Refused};
 
 use super::{
-    control_api::{Body, answer},
+    answers::{Body, answer},
     peer::Peer,
 };
 use crate::{

@@ -5,13 +5,11 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
-    BoxError, Extension, Json, Router,
+    BoxError, Extension, Router,
     body::{Bytes, HttpBody},
-    extract::{
-        DefaultBodyLimit, FromRequest, Path, Query, Request, State, rejection::JsonRejection,
-    },
-    http::{self, HeaderMap, HeaderName, HeaderValue, Method, StatusCode},
-    response::{IntoResponse, Response},
+    extract::{DefaultBodyLimit, Path, Query, Request, State},
+    http::{self, HeaderMap, Method, StatusCode},
+    response::Response,
     routing::{MethodRouter, delete, get, post},
 };
 use hyper::service::Service;
@@ -19,9 +17,8 @@ use hyper_util::service::TowerToHyperService;
 use jiff::Timestamp;
 use ratelimit_core::{
     api::{
-        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, DiffRequest, PASS_ALL,
-        PacketRequest, PassAllStatus, REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER,
-        SuggestRequest, UNENFORCED, UNKEPT, Unenforced,
+        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, DiffRequest, PacketRequest,
+        REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER, SuggestRequest,
     },
     lists,
     prefix::Prefix,
@@ -31,11 +28,11 @@ use tokio::time::timeout;
 
 use crate::{
     control::{
-        self, Controller, Handle, Unanswered,
+        self, Handle,
         commands::{
-            Allow, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow, LookAtLinks,
-            ProtectSshPeer, Query as Ask, Reload, RemoveLimits, RemoveList, RevokeNode, RollBack,
-            SetLimits, SetPassAll, Unban, UnbanByProgram, UnbanMatching,
+            Allow, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow, ProtectSshPeer,
+            Reload, RemoveLimits, RemoveList, RevokeNode, RollBack, SetLimits, SetPassAll, Unban,
+            UnbanByProgram, UnbanMatching,
         },
         queries::{self, check::Question},
     },
@@ -43,7 +40,11 @@ use crate::{
     stream::Streams,
 };
 
-use super::{capture_api, event_api, list_api, peer::Peer};
+use super::{
+    answers::{Body, Noticed, Notices, answer, answered, bad_request, change, read, tell, written},
+    capture_api, event_api, list_api,
+    peer::Peer,
+};
 
 /// How many sources `top` shows unless it is told.
 const TOP_DEFAULT: usize = 20;
@@ -507,135 +508,4 @@ async fn unknown(request: Request) -> Response {
     let refused = Refused::because(format!("there is no {} {}", request.method(), request.uri().path()))
         .hint("rlctl and ratelimitd may be of different versions: compare `rlctl --version` and `ratelimitd --version`");
     answer(StatusCode::NOT_FOUND, refused)
-}
-
-/// Asks the controller, and turns its answer into JSON.
-pub(super) async fn read<T: Serialize + Send + 'static>(
-    controller: &Handle,
-    question: impl FnOnce(&Controller) -> Result<T, Refused> + Send + 'static,
-) -> Response {
-    change(controller, Ask(question)).await
-}
-
-/// Has the controller carry out a command, and turns its answer into JSON.
-pub(super) async fn change<T: Serialize + Send + 'static>(
-    controller: &Handle,
-    command: impl Command<Answer = Result<T, Refused>>,
-) -> Response {
-    written(controller.call(Noticed(command)).await).await
-}
-
-async fn written<T: Serialize + Send + 'static>(
-    answer: Result<Answered<T>, Unanswered>,
-) -> Response {
-    // A million bans take a second: others are served meanwhile.
-    let written = tokio::task::spawn_blocking(|| answered(answer)).await;
-    written.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
-}
-
-/// Turns what was found beside the controller into JSON.
-async fn tell<T: Serialize + Send + 'static>(
-    controller: &Handle,
-    found: Result<Result<T, Refused>, Unanswered>,
-) -> Response {
-    match found {
-        Ok(found) => read(controller, move |_| found).await,
-        Err(unanswered) => answered::<T>(Err(unanswered)),
-    }
-}
-
-/// What the controller answers, and what everybody is told beside it.
-type Answered<T> = (Result<T, Refused>, Notices);
-
-/// What is told with every answer.
-struct Notices {
-    /// Whether everything passes.
-    opened: Option<PassAllStatus>,
-    /// Why what holds is not written down.
-    unkept: Vec<String>,
-    /// What is not enforced.
-    unenforced: Vec<Unenforced>,
-}
-
-/// A command whose answer comes with what everybody is told.
-struct Noticed<C>(C);
-
-impl<C: Command> Command for Noticed<C> {
-    type Answer = (C::Answer, Notices);
-
-    fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.run(LookAtLinks);
-        let answer = self.0.run(controller);
-        let notices = Notices {
-            opened: queries::status::pass_all(controller).cloned(),
-            unkept: controller.unkept(),
-            unenforced: controller.unenforced(),
-        };
-        (answer, notices)
-    }
-}
-
-fn answered<T: Serialize>(answered: Result<Answered<T>, Unanswered>) -> Response {
-    match answered {
-        Ok((Ok(value), notices)) => (notices.headers(), Json(value)).into_response(),
-        Ok((Err(refused), notices)) => {
-            (notices.headers(), answer(StatusCode::CONFLICT, refused)).into_response()
-        }
-        Err(unanswered) => answer(
-            StatusCode::SERVICE_UNAVAILABLE,
-            Refused::because(unanswered.to_string()),
-        ),
-    }
-}
-
-impl Notices {
-    fn headers(self) -> HeaderMap {
-        let opened = self.opened.and_then(|opened| in_header(&opened));
-        let unkept = (!self.unkept.is_empty()).then(|| in_header(&self.unkept));
-        let unenforced = (!self.unenforced.is_empty()).then(|| in_header(&self.unenforced));
-        let headers = [
-            (PASS_ALL, opened),
-            (UNKEPT, unkept.flatten()),
-            (UNENFORCED, unenforced.flatten()),
-        ];
-        headers
-            .into_iter()
-            .filter_map(|(name, value)| Some((HeaderName::from_static(name), value?)))
-            .collect()
-    }
-}
-
-fn in_header(value: &impl Serialize) -> Option<HeaderValue> {
-    HeaderValue::from_bytes(&serde_json::to_vec(value).ok()?).ok()
-}
-
-/// A body of JSON, or a refusal in words.
-pub(super) struct Body<T>(pub T);
-
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = Response;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-        let body: Result<Json<T>, JsonRejection> = Json::from_request(request, state).await;
-        body.map(|Json(body)| Self(body)).map_err(|rejection| {
-            let status = rejection.status();
-            let refused = if status == StatusCode::PAYLOAD_TOO_LARGE {
-                Refused::because(format!(
-                    "the request is larger than {REQUEST_BYTES_MAX} bytes"
-                ))
-                .hint("send the list in parts")
-            } else {
-                Refused::because(rejection.body_text())
-            };
-            answer(status, refused)
-        })
-    }
-}
-
-pub(super) fn bad_request(error: String) -> Response {
-    answer(StatusCode::BAD_REQUEST, Refused::because(error))
-}
-
-pub(super) fn answer(status: StatusCode, refused: Refused) -> Response {
-    (status, Json(refused)).into_response()
 }

@@ -20,7 +20,7 @@ use tokio::sync::broadcast::{
     error::{RecvError, TryRecvError},
 };
 
-use super::control_api::answer;
+use super::answers::answer;
 use crate::{
     control::Handle,
     stream::{Streams, Writer},

@@ -16,7 +16,7 @@ use ratelimit_core::{
 };
 
 use super::{
-    control_api::{answer, change, read},
+    answers::{answer, change, read},
     peer::Peer,
     pieces::{self, Pieces},
 };

@@ -1,0 +1,149 @@
+//! Answers of the controller as JSON, with what everybody is told beside them.
+
+use axum::{
+    Json,
+    extract::{FromRequest, Request, rejection::JsonRejection},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    response::{IntoResponse, Response},
+};
+use ratelimit_core::api::{
+    PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, UNENFORCED, UNKEPT, Unenforced,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::control::{
+    Controller, Handle, Unanswered,
+    commands::{Command, LookAtLinks, Query as Ask},
+    queries,
+};
+
+/// Asks the controller, and turns its answer into JSON.
+pub async fn read<T: Serialize + Send + 'static>(
+    controller: &Handle,
+    question: impl FnOnce(&Controller) -> Result<T, Refused> + Send + 'static,
+) -> Response {
+    change(controller, Ask(question)).await
+}
+
+/// Has the controller carry out a command, and turns its answer into JSON.
+pub async fn change<T: Serialize + Send + 'static>(
+    controller: &Handle,
+    command: impl Command<Answer = Result<T, Refused>>,
+) -> Response {
+    written(controller.call(Noticed(command)).await).await
+}
+
+pub async fn written<T: Serialize + Send + 'static>(
+    answer: Result<Answered<T>, Unanswered>,
+) -> Response {
+    // A million bans take a second: others are served meanwhile.
+    let written = tokio::task::spawn_blocking(|| answered(answer)).await;
+    written.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+/// Turns what was found beside the controller into JSON.
+pub async fn tell<T: Serialize + Send + 'static>(
+    controller: &Handle,
+    found: Result<Result<T, Refused>, Unanswered>,
+) -> Response {
+    match found {
+        Ok(found) => read(controller, move |_| found).await,
+        Err(unanswered) => answered::<T>(Err(unanswered)),
+    }
+}
+
+/// What the controller answers, and what everybody is told beside it.
+pub type Answered<T> = (Result<T, Refused>, Notices);
+
+/// What is told with every answer.
+pub struct Notices {
+    /// Whether everything passes.
+    pub opened: Option<PassAllStatus>,
+    /// Why what holds is not written down.
+    pub unkept: Vec<String>,
+    /// What is not enforced.
+    pub unenforced: Vec<Unenforced>,
+}
+
+/// A command whose answer comes with what everybody is told.
+pub struct Noticed<C>(pub C);
+
+impl<C: Command> Command for Noticed<C> {
+    type Answer = (C::Answer, Notices);
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        controller.run(LookAtLinks);
+        let answer = self.0.run(controller);
+        let notices = Notices {
+            opened: queries::status::pass_all(controller).cloned(),
+            unkept: controller.unkept(),
+            unenforced: controller.unenforced(),
+        };
+        (answer, notices)
+    }
+}
+
+pub fn answered<T: Serialize>(answered: Result<Answered<T>, Unanswered>) -> Response {
+    match answered {
+        Ok((Ok(value), notices)) => (notices.headers(), Json(value)).into_response(),
+        Ok((Err(refused), notices)) => {
+            (notices.headers(), answer(StatusCode::CONFLICT, refused)).into_response()
+        }
+        Err(unanswered) => answer(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Refused::because(unanswered.to_string()),
+        ),
+    }
+}
+
+impl Notices {
+    fn headers(self) -> HeaderMap {
+        let opened = self.opened.and_then(|opened| in_header(&opened));
+        let unkept = (!self.unkept.is_empty()).then(|| in_header(&self.unkept));
+        let unenforced = (!self.unenforced.is_empty()).then(|| in_header(&self.unenforced));
+        let headers = [
+            (PASS_ALL, opened),
+            (UNKEPT, unkept.flatten()),
+            (UNENFORCED, unenforced.flatten()),
+        ];
+        headers
+            .into_iter()
+            .filter_map(|(name, value)| Some((HeaderName::from_static(name), value?)))
+            .collect()
+    }
+}
+
+fn in_header(value: &impl Serialize) -> Option<HeaderValue> {
+    HeaderValue::from_bytes(&serde_json::to_vec(value).ok()?).ok()
+}
+
+/// A body of JSON, or a refusal in words.
+pub struct Body<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let body: Result<Json<T>, JsonRejection> = Json::from_request(request, state).await;
+        body.map(|Json(body)| Self(body)).map_err(|rejection| {
+            let status = rejection.status();
+            let refused = if status == StatusCode::PAYLOAD_TOO_LARGE {
+                Refused::because(format!(
+                    "the request is larger than {REQUEST_BYTES_MAX} bytes"
+                ))
+                .hint("send the list in parts")
+            } else {
+                Refused::because(rejection.body_text())
+            };
+            answer(status, refused)
+        })
+    }
+}
+
+pub fn bad_request(error: String) -> Response {
+    answer(StatusCode::BAD_REQUEST, Refused::because(error))
+}
+
+pub fn answer(status: StatusCode, refused: Refused) -> Response {
+    (status, Json(refused)).into_response()
+}
