@@ -7,7 +7,7 @@ use ratelimit_common::{Detected, Ipv4, layout::VERSION};
 use ratelimit_core::config;
 use ratelimit_daemon::{
     control::{Store, open_kernel},
-    datapath::{Datapath, Kernel},
+    datapath::{DetectionTables, Kernel},
     loader::Local,
 };
 use ratelimit_tests::{Lab, lab::INTERFACE, require_root};

@@ -16,7 +16,7 @@ use ratelimit_core::{
 
 use self::verify::Spare;
 use super::{prefix_filters::PrefixFilterCounts, progress::Progress};
-use crate::datapath::{Datapath, DatapathError, Entry, Place};
+use crate::datapath::{Attachments, Datapath, DatapathError, DetectionTables, Entry, Place};
 
 /// The owner of the datapath. It knows what the tables hold without asking, so a change costs only what is different.
 pub struct Enforcer {
@@ -291,6 +291,16 @@ impl Enforcer {
 
     /// The tables, to detach.
     pub fn datapath_mut(&mut self) -> &mut dyn Datapath {
+        &mut *self.datapath
+    }
+
+    /// Programs on their interfaces.
+    pub fn attachments(&mut self) -> &mut dyn Attachments {
+        &mut *self.datapath
+    }
+
+    /// Bans that policies made.
+    pub fn detections(&mut self) -> &mut dyn DetectionTables {
         &mut *self.datapath
     }
 

@@ -33,7 +33,7 @@ impl Interfaces {
     pub fn attach(&mut self, state: &mut State) {
         let interfaces = state.intent.config.interfaces.clone();
         self.links.configure(&interfaces);
-        match state.enforcer.datapath_mut().follow(&interfaces) {
+        match state.enforcer.attachments().follow(&interfaces) {
             Ok(names) => {
                 for (before, interface) in names {
                     info!(
@@ -57,14 +57,14 @@ impl Interfaces {
         for interface in &wanted {
             self.tend(state, interface, anew);
         }
-        if let Err(error) = state.enforcer.datapath_mut().keep_only(&wanted) {
+        if let Err(error) = state.enforcer.attachments().keep_only(&wanted) {
             let error = format!("{error:#}");
             warn!(
                 error,
                 "the program stays on an interface that is not configured"
             );
         }
-        let slots = state.enforcer.datapath().slots();
+        let slots = state.enforcer.attachments().slots();
         state.journal.name_interfaces(slots);
     }
 
@@ -112,7 +112,7 @@ impl Interfaces {
     fn tend(&mut self, state: &mut State, interface: &Interface, anew: bool) {
         let name = &interface.name;
         let now = Instant::now();
-        let sight = match state.enforcer.datapath().look(name) {
+        let sight = match state.enforcer.attachments().look(name) {
             Ok(sight) => sight,
             Err(error) => return self.note_standing(state, name, failed(&error)),
         };
@@ -122,7 +122,12 @@ impl Interfaces {
         };
         let told = match Self::take_step(state, interface, step) {
             Ok(remark) => match (
-                state.enforcer.datapath().look(name).as_ref().map(standing),
+                state
+                    .enforcer
+                    .attachments()
+                    .look(name)
+                    .as_ref()
+                    .map(standing),
                 remark,
             ) {
                 (Ok(Standing::Attached { mode, .. }), Some(remark)) if step != Step::Stay => {
@@ -144,7 +149,7 @@ impl Interfaces {
                 (Err(error), _) => failed(error),
             },
             Err(error) => {
-                let seen = state.enforcer.datapath().look(name).unwrap_or_default();
+                let seen = state.enforcer.attachments().look(name).unwrap_or_default();
                 let still = standing(&seen);
                 self.links.note_failure(name, seen, now);
                 // It may have gone while it was tried, and what ran before may run on.
@@ -166,7 +171,7 @@ impl Interfaces {
         interface: &Interface,
         step: Step,
     ) -> anyhow::Result<Option<String>> {
-        let datapath = state.enforcer.datapath_mut();
+        let datapath = state.enforcer.attachments();
         match step {
             Step::Stay => Ok(None),
             Step::Attach => datapath.attach(interface),
@@ -219,7 +224,7 @@ impl Interfaces {
 
 /// Makes the pins again that somebody has removed, and says so until they are seen to be there.
 pub fn tend_pins(state: &mut State, troubles: &mut Troubles) {
-    let trouble = match state.enforcer.datapath_mut().keep_pinned() {
+    let trouble = match state.enforcer.attachments().keep_pinned() {
         Ok(false) => None,
         Ok(true) => Some("somebody removed pins, and they are made again".to_owned()),
         Err(error) => Some(format!(

@@ -9,7 +9,7 @@ use ratelimit_common::{
 };
 use ratelimit_core::{ip_family::IpFamily, prefix::Prefix};
 
-use crate::datapath::Datapath;
+use crate::datapath::ListTables;
 
 /// How much too wide a level may stay when prefixes go: their number goes up and down.
 const WIDTHS_KEPT: u8 = 2;
@@ -30,7 +30,7 @@ impl PrefixFilterCounts {
         &mut self,
         coming: &[Prefix],
         held: &BTreeMap<Prefix, ListEntry>,
-        datapath: &mut dyn Datapath,
+        datapath: &mut dyn ListTables,
     ) {
         let mut counts = HashMap::<_, usize>::new();
         for (family, level) in coming.iter().filter_map(|prefix| narrower(*prefix)) {
@@ -50,7 +50,7 @@ impl PrefixFilterCounts {
     }
 
     /// Whether packets are sent on to look a prefix up.
-    pub fn admit(prefix: Prefix, datapath: &dyn Datapath) -> bool {
+    pub fn admit(prefix: Prefix, datapath: &dyn ListTables) -> bool {
         let family = IpFamily::of(prefix.address());
         let mut admit = true;
         marks(prefix, widths(family, datapath), |index, mark| {
@@ -60,7 +60,7 @@ impl PrefixFilterCounts {
     }
 
     /// Sets the bits of a prefix that was not there before.
-    pub fn add(&mut self, prefix: Prefix, datapath: &mut dyn Datapath) {
+    pub fn add(&mut self, prefix: Prefix, datapath: &mut dyn ListTables) {
         let family = IpFamily::of(prefix.address());
         self.count(prefix);
         marks(prefix, widths(family, datapath), |index, mark| {
@@ -73,7 +73,7 @@ impl PrefixFilterCounts {
     }
 
     /// Clears the bits that no prefix needs when one is gone.
-    pub fn remove(&mut self, prefix: Prefix, datapath: &mut dyn Datapath) {
+    pub fn remove(&mut self, prefix: Prefix, datapath: &mut dyn ListTables) {
         let family = IpFamily::of(prefix.address());
         if let Some((family, level)) = narrower(prefix) {
             *self.prefixes.entry((family, level.number())).or_default() -= 1;
@@ -101,7 +101,7 @@ impl PrefixFilterCounts {
     /// ask for were wrong. Each gets all the bits that it needs in one store, so no packet misses a prefix meanwhile.
     pub fn restore(
         held: &BTreeMap<Prefix, ListEntry>,
-        datapath: &mut dyn Datapath,
+        datapath: &mut dyn ListTables,
     ) -> (Self, usize) {
         let mut counts = Self::default();
         let mut wrong = 0;
@@ -152,7 +152,7 @@ impl PrefixFilterCounts {
         level: Level,
         width: u8,
         held: impl Iterator<Item = &'a Prefix>,
-        datapath: &mut dyn Datapath,
+        datapath: &mut dyn ListTables,
     ) {
         let before = widths(family, datapath);
         let old = level.words_of(before.of(level));
@@ -239,7 +239,7 @@ fn narrower(prefix: Prefix) -> Option<(IpFamily, Level)> {
     Some((family, levels(family).narrower(prefix.len())?))
 }
 
-fn widths(family: IpFamily, datapath: &dyn Datapath) -> Widths {
+fn widths(family: IpFamily, datapath: &dyn ListTables) -> Widths {
     Widths::from_word(datapath.filter_word(family, WIDTHS))
 }
 

@@ -31,7 +31,8 @@ use ratelimit_core::{
 };
 
 use super::{
-    CounterRow, Datapath, DatapathError, Entry, Place, SourceTables, Totals, batch,
+    Attachments, CounterRow, Datapath, DatapathError, DetectionTables, Entry, ListTables, Place,
+    PolicyTables, SourceTables, Totals, batch,
     class_maps::ClassMaps,
     compact::CompactTable,
     count,
@@ -191,7 +192,72 @@ impl Kernel {
     }
 }
 
-impl Datapath for Kernel {
+impl ListTables for Kernel {
+    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError> {
+        self.v4.set_entries(entries)?;
+        self.v6.set_entries(entries)
+    }
+
+    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
+        self.v4.remove_entries(prefixes)?;
+        self.v6.remove_entries(prefixes)
+    }
+
+    fn filter_word(&self, family: IpFamily, index: u32) -> u64 {
+        self.prefix_filter(family).load(index)
+    }
+
+    fn set_filter_word(&mut self, family: IpFamily, index: u32, word: u64) {
+        self.prefix_filter(family).store(index, word);
+    }
+
+    fn release(&mut self) {
+        self.v4.release();
+        self.v6.release();
+    }
+
+    fn list_capacity(&self, _family: IpFamily) -> u32 {
+        LISTED_MAX
+    }
+
+    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError> {
+        match IpFamily::of(prefix.address()) {
+            IpFamily::V4 => self.v4.entry(prefix),
+            IpFamily::V6 => self.v6.entry(prefix),
+        }
+    }
+
+    fn entries(&self) -> Result<Vec<(Prefix, Entry)>, DatapathError> {
+        let mut entries = Vec::new();
+        self.v4
+            .for_each_entry(|prefix, entry| entries.push((prefix, entry)))?;
+        self.v6
+            .for_each_entry(|prefix, entry| entries.push((prefix, entry)))?;
+        Ok(entries)
+    }
+
+    fn some_entries(
+        &self,
+        family: IpFamily,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(Prefix, Entry),
+    ) -> Result<Place, DatapathError> {
+        match family {
+            IpFamily::V4 => self.v4.for_some_entries(place, count, visit),
+            IpFamily::V6 => self.v6.for_some_entries(place, count, visit),
+        }
+    }
+
+    fn count_entries(&self, family: IpFamily) -> Option<u64> {
+        match family {
+            IpFamily::V4 => self.v4.count_entries(),
+            IpFamily::V6 => self.v6.count_entries(),
+        }
+    }
+}
+
+impl PolicyTables for Kernel {
     fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError> {
         self.policies
             .set(index, policy, 0)
@@ -270,73 +336,6 @@ impl Datapath for Kernel {
         table.map_or(Ok(()), |table| table.copy(from, to))
     }
 
-    fn sources(&self) -> Arc<dyn SourceTables> {
-        Arc::clone(&self.sources) as Arc<dyn SourceTables>
-    }
-
-    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError> {
-        self.v4.set_entries(entries)?;
-        self.v6.set_entries(entries)
-    }
-
-    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
-        self.v4.remove_entries(prefixes)?;
-        self.v6.remove_entries(prefixes)
-    }
-
-    fn filter_word(&self, family: IpFamily, index: u32) -> u64 {
-        self.prefix_filter(family).load(index)
-    }
-
-    fn set_filter_word(&mut self, family: IpFamily, index: u32, word: u64) {
-        self.prefix_filter(family).store(index, word);
-    }
-
-    fn release(&mut self) {
-        self.v4.release();
-        self.v6.release();
-    }
-
-    fn list_capacity(&self, _family: IpFamily) -> u32 {
-        LISTED_MAX
-    }
-
-    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError> {
-        match IpFamily::of(prefix.address()) {
-            IpFamily::V4 => self.v4.entry(prefix),
-            IpFamily::V6 => self.v6.entry(prefix),
-        }
-    }
-
-    fn entries(&self) -> Result<Vec<(Prefix, Entry)>, DatapathError> {
-        let mut entries = Vec::new();
-        self.v4
-            .for_each_entry(|prefix, entry| entries.push((prefix, entry)))?;
-        self.v6
-            .for_each_entry(|prefix, entry| entries.push((prefix, entry)))?;
-        Ok(entries)
-    }
-
-    fn some_entries(
-        &self,
-        family: IpFamily,
-        place: &Place,
-        count: usize,
-        visit: &mut dyn FnMut(Prefix, Entry),
-    ) -> Result<Place, DatapathError> {
-        match family {
-            IpFamily::V4 => self.v4.for_some_entries(place, count, visit),
-            IpFamily::V6 => self.v6.for_some_entries(place, count, visit),
-        }
-    }
-
-    fn count_entries(&self, family: IpFamily) -> Option<u64> {
-        match family {
-            IpFamily::V4 => self.v4.count_entries(),
-            IpFamily::V6 => self.v6.count_entries(),
-        }
-    }
-
     fn policy(&self, index: u32) -> Result<Policy, DatapathError> {
         self.policies
             .get(&index, 0)
@@ -353,33 +352,6 @@ impl Datapath for Kernel {
         })
         .map_err(unreadable("POLICIES"))?;
         Ok(policies)
-    }
-
-    fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
-        let mut rows = Vec::new();
-        for slot in self.ports.values().map(|port| port.slot) {
-            for family in Family::ALL {
-                for verdict in Verdict::all() {
-                    let count = self.counter(slot, family, verdict)?;
-                    if count.packets > 0 {
-                        rows.push(CounterRow {
-                            interface: slot,
-                            family,
-                            verdict,
-                            count,
-                        });
-                    }
-                }
-            }
-        }
-        Ok(rows)
-    }
-
-    fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError> {
-        match source {
-            IpAddr::V4(address) => self.v4.strikes(address.into()),
-            IpAddr::V6(address) => self.v6.strikes(address.into()),
-        }
     }
 
     fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError> {
@@ -400,6 +372,15 @@ impl Datapath for Kernel {
     fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError> {
         let answer = self.new_sources.get(&0, 0);
         answer.map_err(failed("reading", "NEW_SOURCES", 1))
+    }
+}
+
+impl DetectionTables for Kernel {
+    fn strikes(&self, source: IpAddr) -> Result<u64, DatapathError> {
+        match source {
+            IpAddr::V4(address) => self.v4.strikes(address.into()),
+            IpAddr::V6(address) => self.v6.strikes(address.into()),
+        }
     }
 
     fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
@@ -434,33 +415,9 @@ impl Datapath for Kernel {
     fn tally(&self) -> Result<Tally, DatapathError> {
         self.detected.tally()
     }
+}
 
-    fn totals(&self) -> Result<Totals, DatapathError> {
-        let samplers = self
-            .sampler
-            .get(&0, 0)
-            .map_err(failed("reading", "SAMPLER", 1))?;
-        Ok(Totals {
-            events_sent: samplers.iter().map(|sampler| sampler.sent).sum(),
-            events_lost: samplers.iter().map(|sampler| sampler.lost).sum(),
-            inserted: self.sources.inserted()?,
-        })
-    }
-
-    fn maps(&self) -> Vec<MapStatus> {
-        let grown = |name: &str| {
-            let on_demand = self.on_demand.iter();
-            let (_, map) = on_demand.into_iter().find(|(own, _)| *own == name)?;
-            count::memory_bytes(map.as_fd())
-        };
-        let maps = self.maps.iter().cloned();
-        maps.map(|map| MapStatus {
-            memory_bytes: grown(&map.name).unwrap_or(map.memory_bytes),
-            ..map
-        })
-        .collect()
-    }
-
+impl Attachments for Kernel {
     fn slots(&self) -> Vec<(u32, String)> {
         let ports = self.ports.iter();
         ports
@@ -582,6 +539,67 @@ impl Datapath for Kernel {
         self.loader()?.keep_pinned()
     }
 
+    fn detach(&mut self) -> anyhow::Result<Detachment> {
+        let detachment = self.loader()?.detach_all()?;
+        for port in self.ports.values_mut() {
+            port.is_pinned = false;
+            port.program = None;
+        }
+        Ok(detachment)
+    }
+}
+
+impl Datapath for Kernel {
+    fn sources(&self) -> Arc<dyn SourceTables> {
+        Arc::clone(&self.sources) as Arc<dyn SourceTables>
+    }
+
+    fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
+        let mut rows = Vec::new();
+        for slot in self.ports.values().map(|port| port.slot) {
+            for family in Family::ALL {
+                for verdict in Verdict::all() {
+                    let count = self.counter(slot, family, verdict)?;
+                    if count.packets > 0 {
+                        rows.push(CounterRow {
+                            interface: slot,
+                            family,
+                            verdict,
+                            count,
+                        });
+                    }
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    fn totals(&self) -> Result<Totals, DatapathError> {
+        let samplers = self
+            .sampler
+            .get(&0, 0)
+            .map_err(failed("reading", "SAMPLER", 1))?;
+        Ok(Totals {
+            events_sent: samplers.iter().map(|sampler| sampler.sent).sum(),
+            events_lost: samplers.iter().map(|sampler| sampler.lost).sum(),
+            inserted: self.sources.inserted()?,
+        })
+    }
+
+    fn maps(&self) -> Vec<MapStatus> {
+        let grown = |name: &str| {
+            let on_demand = self.on_demand.iter();
+            let (_, map) = on_demand.into_iter().find(|(own, _)| *own == name)?;
+            count::memory_bytes(map.as_fd())
+        };
+        let maps = self.maps.iter().cloned();
+        maps.map(|map| MapStatus {
+            memory_bytes: grown(&map.name).unwrap_or(map.memory_bytes),
+            ..map
+        })
+        .collect()
+    }
+
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()> {
         let maps = Maps::new(self.loader()?.open_maps(plan)?);
         let renewed = Self::from_maps(&maps, plan.sizes)?;
@@ -591,15 +609,6 @@ impl Datapath for Kernel {
             ..renewed
         };
         Ok(())
-    }
-
-    fn detach(&mut self) -> anyhow::Result<Detachment> {
-        let detachment = self.loader()?.detach_all()?;
-        for port in self.ports.values_mut() {
-            port.is_pinned = false;
-            port.program = None;
-        }
-        Ok(detachment)
     }
 }
 

@@ -34,8 +34,8 @@ use ratelimit_core::{
 };
 
 use super::{
-    CounterRow, Datapath, DatapathError, Entry, LogRow, Place, SlotRow, SourceRow, SourceTables,
-    Totals,
+    Attachments, CounterRow, Datapath, DatapathError, DetectionTables, Entry, ListTables, LogRow,
+    Place, PolicyTables, SlotRow, SourceRow, SourceTables, Totals,
 };
 use crate::{
     interface::{InterfaceState, XdpMode},
@@ -170,7 +170,96 @@ impl Shared {
     }
 }
 
-impl Datapath for Shared {
+impl ListTables for Shared {
+    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError> {
+        let mut memory = self.memory();
+        for (prefix, entry) in entries {
+            let full = memory.entries_max != 0 && memory.entries.len() >= memory.entries_max;
+            if full && !memory.entries.contains_key(prefix) {
+                let capacity = u32::try_from(memory.entries_max).unwrap_or(u32::MAX);
+                return Err(DatapathError::Full {
+                    map: "LISTS_V4",
+                    capacity,
+                });
+            }
+            memory.entries.insert(*prefix, *entry);
+            memory.writes.push(Write::Entry(*prefix, Some(*entry)));
+        }
+        Ok(())
+    }
+
+    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
+        let mut memory = self.memory();
+        for prefix in prefixes {
+            memory.entries.remove(prefix);
+            memory.writes.push(Write::Entry(*prefix, None));
+        }
+        Ok(())
+    }
+
+    fn filter_word(&self, family: IpFamily, index: u32) -> u64 {
+        let word = self.memory().prefix_filters.get(&(family, index)).copied();
+        word.unwrap_or_default()
+    }
+
+    fn set_filter_word(&mut self, family: IpFamily, index: u32, word: u64) {
+        let prefix_filters = &mut self.memory().prefix_filters;
+        if word == 0 {
+            prefix_filters.remove(&(family, index));
+        } else {
+            prefix_filters.insert((family, index), word);
+        }
+    }
+
+    fn release(&mut self) {}
+
+    fn list_capacity(&self, _family: IpFamily) -> u32 {
+        match self.memory().capacity {
+            0 => u32::MAX,
+            capacity => capacity,
+        }
+    }
+
+    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError> {
+        Ok(self.memory().entries.get(&prefix).copied())
+    }
+
+    fn entries(&self) -> Result<Vec<(Prefix, Entry)>, DatapathError> {
+        Ok(self
+            .memory()
+            .entries
+            .iter()
+            .map(|(prefix, entry)| (*prefix, *entry))
+            .collect())
+    }
+
+    fn some_entries(
+        &self,
+        family: IpFamily,
+        place: &Place,
+        count: usize,
+        visit: &mut dyn FnMut(Prefix, Entry),
+    ) -> Result<Place, DatapathError> {
+        let first = place.bytes().and_then(Prefix::from_bytes);
+        let mut own = self.memory().entries.clone();
+        own.retain(|prefix, _| IpFamily::of(prefix.address()) == family && Some(*prefix) >= first);
+        let mut own = own.into_iter();
+        for (prefix, entry) in own.by_ref().take(count) {
+            visit(prefix, entry);
+        }
+        let next = own.next().map(|(prefix, _)| prefix.to_bytes().to_vec());
+        Ok(next.map_or_else(Place::default, Place::at))
+    }
+
+    fn count_entries(&self, family: IpFamily) -> Option<u64> {
+        let memory = self.memory();
+        let own = memory.entries.keys();
+        let own = own.filter(|prefix| IpFamily::of(prefix.address()) == family);
+        (!memory.does_not_count).then(|| own.count() as u64)
+    }
+}
+
+impl PolicyTables for Shared {
     fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError> {
         let mut memory = self.memory();
         memory.writes.push(Write::Policy(index, Box::new(*policy)));
@@ -273,97 +362,6 @@ impl Datapath for Shared {
         Ok(())
     }
 
-    fn sources(&self) -> Arc<dyn SourceTables> {
-        Arc::new(self.clone())
-    }
-
-    fn set_entries(&mut self, entries: &[(Prefix, Entry)]) -> Result<(), DatapathError> {
-        let mut memory = self.memory();
-        for (prefix, entry) in entries {
-            let full = memory.entries_max != 0 && memory.entries.len() >= memory.entries_max;
-            if full && !memory.entries.contains_key(prefix) {
-                let capacity = u32::try_from(memory.entries_max).unwrap_or(u32::MAX);
-                return Err(DatapathError::Full {
-                    map: "LISTS_V4",
-                    capacity,
-                });
-            }
-            memory.entries.insert(*prefix, *entry);
-            memory.writes.push(Write::Entry(*prefix, Some(*entry)));
-        }
-        Ok(())
-    }
-
-    fn remove_entries(&mut self, prefixes: &[Prefix]) -> Result<(), DatapathError> {
-        let mut memory = self.memory();
-        for prefix in prefixes {
-            memory.entries.remove(prefix);
-            memory.writes.push(Write::Entry(*prefix, None));
-        }
-        Ok(())
-    }
-
-    fn filter_word(&self, family: IpFamily, index: u32) -> u64 {
-        let word = self.memory().prefix_filters.get(&(family, index)).copied();
-        word.unwrap_or_default()
-    }
-
-    fn set_filter_word(&mut self, family: IpFamily, index: u32, word: u64) {
-        let prefix_filters = &mut self.memory().prefix_filters;
-        if word == 0 {
-            prefix_filters.remove(&(family, index));
-        } else {
-            prefix_filters.insert((family, index), word);
-        }
-    }
-
-    fn release(&mut self) {}
-
-    fn list_capacity(&self, _family: IpFamily) -> u32 {
-        match self.memory().capacity {
-            0 => u32::MAX,
-            capacity => capacity,
-        }
-    }
-
-    fn entry(&self, prefix: Prefix) -> Result<Option<Entry>, DatapathError> {
-        Ok(self.memory().entries.get(&prefix).copied())
-    }
-
-    fn entries(&self) -> Result<Vec<(Prefix, Entry)>, DatapathError> {
-        Ok(self
-            .memory()
-            .entries
-            .iter()
-            .map(|(prefix, entry)| (*prefix, *entry))
-            .collect())
-    }
-
-    fn some_entries(
-        &self,
-        family: IpFamily,
-        place: &Place,
-        count: usize,
-        visit: &mut dyn FnMut(Prefix, Entry),
-    ) -> Result<Place, DatapathError> {
-        let first = place.bytes().and_then(Prefix::from_bytes);
-        let mut own = self.memory().entries.clone();
-        own.retain(|prefix, _| IpFamily::of(prefix.address()) == family && Some(*prefix) >= first);
-        let mut own = own.into_iter();
-        for (prefix, entry) in own.by_ref().take(count) {
-            visit(prefix, entry);
-        }
-        let next = own.next().map(|(prefix, _)| prefix.to_bytes().to_vec());
-        Ok(next.map_or_else(Place::default, Place::at))
-    }
-
-    fn count_entries(&self, family: IpFamily) -> Option<u64> {
-        let memory = self.memory();
-        let own = memory.entries.keys();
-        let own = own.filter(|prefix| IpFamily::of(prefix.address()) == family);
-        (!memory.does_not_count).then(|| own.count() as u64)
-    }
-
     fn policy(&self, index: u32) -> Result<Policy, DatapathError> {
         let policy = self.memory().policies.get(&index).copied();
         Ok(policy.unwrap_or_default())
@@ -373,14 +371,6 @@ impl Datapath for Shared {
         let memory = self.memory();
         let policies = memory.policies.range(indices);
         Ok(policies.map(|(index, policy)| (*index, *policy)).collect())
-    }
-
-    fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
-        Ok(Vec::new())
-    }
-
-    fn strikes(&self, _: IpAddr) -> Result<u64, DatapathError> {
-        Ok(0)
     }
 
     fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {
@@ -401,6 +391,12 @@ impl Datapath for Shared {
 
     fn pass_all_until(&self) -> Result<Instant, DatapathError> {
         Ok(self.memory().pass_all_until)
+    }
+}
+
+impl DetectionTables for Shared {
+    fn strikes(&self, _: IpAddr) -> Result<u64, DatapathError> {
+        Ok(0)
     }
 
     fn set_detection_limit(&mut self, limit: BanBudgets) -> Result<(), DatapathError> {
@@ -454,15 +450,9 @@ impl Datapath for Shared {
     fn tally(&self) -> Result<Tally, DatapathError> {
         Ok(self.memory().tally)
     }
+}
 
-    fn totals(&self) -> Result<Totals, DatapathError> {
-        Ok(Totals::default())
-    }
-
-    fn maps(&self) -> Vec<MapStatus> {
-        Vec::new()
-    }
-
+impl Attachments for Shared {
     fn slots(&self) -> Vec<(u32, String)> {
         Vec::new()
     }
@@ -507,6 +497,28 @@ impl Datapath for Shared {
         Ok(BTreeMap::new())
     }
 
+    fn detach(&mut self) -> anyhow::Result<Detachment> {
+        Ok(Detachment::default())
+    }
+}
+
+impl Datapath for Shared {
+    fn sources(&self) -> Arc<dyn SourceTables> {
+        Arc::new(self.clone())
+    }
+
+    fn counters(&self) -> Result<Vec<CounterRow>, DatapathError> {
+        Ok(Vec::new())
+    }
+
+    fn totals(&self) -> Result<Totals, DatapathError> {
+        Ok(Totals::default())
+    }
+
+    fn maps(&self) -> Vec<MapStatus> {
+        Vec::new()
+    }
+
     fn renew(&mut self, plan: &MapPlan) -> anyhow::Result<()> {
         let mut memory = self.memory();
         if memory.log_size.is_some() {
@@ -514,10 +526,6 @@ impl Datapath for Shared {
         }
         memory.table_sets = plan.sizes.sets;
         Ok(())
-    }
-
-    fn detach(&mut self) -> anyhow::Result<Detachment> {
-        Ok(Detachment::default())
     }
 }
 

@@ -22,7 +22,7 @@ impl Command for Detach {
         let Self { author } = self;
         let author = &*author;
         controller.interfaces.links.detach(author);
-        let detachment = controller.state.enforcer.datapath_mut().detach();
+        let detachment = controller.state.enforcer.attachments().detach();
         controller.interfaces.tend_all(&mut controller.state);
         let detachment = detachment?;
         info!(interfaces = ?detachment.interfaces, author, "detached");

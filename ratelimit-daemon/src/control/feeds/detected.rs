@@ -71,7 +71,7 @@ impl Detections {
         if taken.is_empty() {
             return Ok(());
         }
-        let datapath = state.enforcer.datapath_mut();
+        let datapath = state.enforcer.detections();
         datapath.forget_detected(&taken).map_err(|error| {
             self.look_again();
             Refused::from(error)

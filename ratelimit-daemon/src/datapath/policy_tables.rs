@@ -1,0 +1,92 @@
+//! Policies, classes, and what holds for all packets.
+
+use std::ops::Range;
+
+use ratelimit_common::{
+    ClassSet, Instant, Limit, Policy, Settings, aggregate::Aggregates, compact::Region,
+    generation::ByGeneration, layout::POLICIES_MAX, new_sources::Budget,
+};
+use ratelimit_core::{
+    class_tables::{ClassArray, ClassTables},
+    ip_family::IpFamily,
+    log_size::LogSize,
+};
+
+use super::DatapathError;
+
+/// Policies, classes, and what holds for all packets.
+pub trait PolicyTables {
+    /// Puts a policy at an index.
+    fn set_policy(&mut self, index: u32, policy: &Policy) -> Result<(), DatapathError>;
+
+    /// Changes what holds for all packets, at once.
+    fn set_settings(&mut self, settings: Settings) -> Result<(), DatapathError>;
+
+    /// What holds for all packets.
+    fn settings(&self) -> Result<Settings, DatapathError>;
+
+    /// Replaces the arrays by which classes are looked up. A packet meanwhile may see some of both.
+    fn set_classes(&mut self, classes: &ClassTables) -> Result<(), DatapathError>;
+
+    /// The arrays by which classes are looked up.
+    fn classes(&self) -> Result<ClassTables, DatapathError>;
+
+    /// The elements of one of them at some indices, as many of which there are.
+    fn some_classes(
+        &self,
+        array: ClassArray,
+        indices: Range<u32>,
+    ) -> Result<Vec<ClassSet>, DatapathError>;
+
+    /// Changes the wider prefixes of a family that have limits, those of a generation at once.
+    fn set_aggregates(
+        &mut self,
+        family: IpFamily,
+        aggregates: ByGeneration<Aggregates>,
+    ) -> Result<(), DatapathError>;
+
+    /// The wider prefixes of a family that have limits.
+    fn aggregates(&self, family: IpFamily) -> Result<ByGeneration<Aggregates>, DatapathError>;
+
+    /// Waits until no packet is under way any more that came before: what only those were led to can be written again.
+    fn wait_for_packets(&self);
+
+    /// Forgets the state of a policy of the node, which is not in force.
+    fn clear_node(&mut self, scope: u32) -> Result<(), DatapathError>;
+
+    /// What the sliding logs can hold.
+    fn log_size(&self) -> LogSize;
+
+    /// The sets of the table in which the state of sources is, where the store is `compact`.
+    fn table_sets(&self) -> Option<u32>;
+
+    /// Empties a region of that table, in both families.
+    fn clear_region(&mut self, region: Region) -> Result<(), DatapathError>;
+
+    /// Copies what sources have used in a region of that table into the empty one of a limit whose words mean the same, in both
+    /// families. Where that is too small, what was used most is kept.
+    fn copy_region(&mut self, from: Region, to: &Limit) -> Result<(), DatapathError>;
+
+    /// The policy at an index; empty where there is none.
+    fn policy(&self, index: u32) -> Result<Policy, DatapathError>;
+
+    /// The policies that are not empty, by index.
+    fn policies(&self) -> Result<Vec<(u32, Policy)>, DatapathError> {
+        self.some_policies(0..POLICIES_MAX)
+    }
+
+    /// Those of them at some indices.
+    fn some_policies(&self, indices: Range<u32>) -> Result<Vec<(u32, Policy)>, DatapathError>;
+
+    /// Sets the end of a time in which everything passes, where the settings say that there is one.
+    fn set_pass_all_until(&mut self, until: Instant) -> Result<(), DatapathError>;
+
+    /// That end.
+    fn pass_all_until(&self) -> Result<Instant, DatapathError>;
+
+    /// Sets how many sources may get state on one CPU, where the settings say that they have a budget.
+    fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError>;
+
+    /// How many sources may get state.
+    fn new_sources(&self) -> Result<ByGeneration<Budget>, DatapathError>;
+}
