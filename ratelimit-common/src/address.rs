@@ -41,7 +41,7 @@ pub trait Address: Copy + Eq + 'static {
     /// The length of an address in bits.
     const BITS: u8;
 
-    /// How the [prefix_filter] divides the lengths of prefixes.
+    /// How the [`prefix_filter`] divides the lengths of prefixes.
     const LEVELS: Levels;
 
     /// The bits of `self` that `mask` keeps.
@@ -79,7 +79,7 @@ pub trait Address: Copy + Eq + 'static {
     #[must_use]
     fn nth(self, count: u32, bits: u8) -> Self;
 
-    /// Mixes the address with a length: what the [prefix_filter] tells prefixes apart by.
+    /// Mixes the address with a length: what the [`prefix_filter`] tells prefixes apart by.
     fn mixed(self, length: u8) -> u32;
 
     /// 0 where the other address is the same, else a number below 2^63: a comparison without a branch.

@@ -2,7 +2,7 @@
 //!
 //! A packet of a source that has state never comes here. One of a source that has none takes one of the budget,
 //! and the source gets state. When the budget of the window is spent, no state is made, and the packet gets the verdict that
-//! is set: it passes, it is dropped, or it is charged to its [overflow_bucket](Address::overflow_bucket), as if all sources of the /24 (of IPv6 the
+//! is set: it passes, it is dropped, or it is charged to its [overflow bucket](Address::overflow_bucket), as if all sources of the /24 (of IPv6 the
 //! /48) that came too late were one, which has the limits of a source. An overflow bucket needs state too, once for all of its sources,
 //! and has a budget of its own, of the same size. Where that is spent as well, the packet is dropped.
 //!

@@ -469,13 +469,13 @@ mod tests {
     #[test]
     fn a_source_that_lost_its_state_is_refused_by_its_cached_denial_as_in_the_kernel() {
         let asked = NOW + (7 << 12);
-        assert_eq!(after_eviction(tables(), NOW), LIMITED);
-        assert_eq!(after_eviction(tables(), asked), CONFORMING);
-        assert_eq!(after_eviction(tables().interruptible(), NOW), CONFORMING);
+        assert_eq!(after_eviction(&tables(), NOW), LIMITED);
+        assert_eq!(after_eviction(&tables(), asked), CONFORMING);
+        assert_eq!(after_eviction(&tables().interruptible(), NOW), CONFORMING);
     }
 
     /// What becomes of a packet of a source that was refused, and then lost its state to another.
-    fn after_eviction(tables: MemoryTables, at: u64) -> Verdict {
+    fn after_eviction(tables: &MemoryTables, at: u64) -> Verdict {
         let judge = |host, at| tables.judge(Cursor::new(&frame(host)), Instant::from_nanos(at));
         let verdicts = [1, 1, 2].map(|host| judge(host, NOW));
         assert_eq!(verdicts, [CONFORMING, LIMITED, CONFORMING]);
