@@ -102,16 +102,18 @@ fn settings(rng: &mut Rng) -> Settings {
     if rng.bool() {
         settings = settings.with_classes();
     }
-    if rng.bool() {
+    // Without wider limits a packet takes the short way, where denials are cached.
+    let has_layers = rng.u8(..3) > 0;
+    if has_layers && rng.bool() {
         settings = settings.with_aggregates();
     }
-    if rng.u8(..4) > 0 {
+    if has_layers && rng.u8(..4) > 0 {
         settings = settings.with_further();
     }
     if rng.u8(..4) > 0 {
         settings = settings.with_detection();
     }
-    if rng.bool() {
+    if has_layers && rng.bool() {
         settings = settings.with_node(policy_index(rng));
     }
     if rng.bool() {
@@ -170,7 +172,10 @@ fn port(rng: &mut Rng) -> impl Fn(u32) -> bool + use<> {
 
 /// Policies may share a scope, and then read each other's words.
 fn policy(rng: &mut Rng) -> Policy {
-    let count = rng.usize(..=LIMITS_MAX);
+    let count = match rng.u8(..3) {
+        0 => 1,
+        _ => rng.usize(..=LIMITS_MAX),
+    };
     let limits: Vec<Limit> = (0..count).filter_map(|_| limit(rng)).collect();
     let scope = u32::from(rng.u16(..POLICIES));
     let policy = Policy::new(&limits, scope, rng.u8(..4) == 0);
