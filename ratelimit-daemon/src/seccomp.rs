@@ -261,7 +261,9 @@ pub fn enter_daemon() -> anyhow::Result<()> {
         )?,
     );
     let requests = [libc::FIONBIO, libc::FIONREAD, libc::FIOCLEX, libc::TCGETS];
-    let requests = requests.map(|request| rule(1, Is::Eq, request));
+    // Their type is another one in each C library.
+    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
+    let requests = requests.map(|request| rule(1, Is::Eq, request as u64));
     rules.insert(
         libc::SYS_ioctl,
         requests.into_iter().collect::<Result<_, _>>()?,

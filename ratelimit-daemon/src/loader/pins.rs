@@ -291,14 +291,7 @@ fn require_owner(path: &Path, own: u32) -> anyhow::Result<()> {
 }
 
 fn is_bpffs(path: &Path) -> io::Result<bool> {
-    let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
-    // SAFETY: an all-zero `statfs` is valid, and the kernel fills it.
-    let mut stat: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends with a NUL byte, and `stat` outlives the call.
-    if unsafe { libc::statfs(path.as_ptr(), &raw mut stat) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(stat.f_type == BPF_FS_MAGIC)
+    Ok(rustix::fs::statfs(path)?.f_type == BPF_FS_MAGIC)
 }
 
 /// The entries of a directory; none when it does not exist.

@@ -10,6 +10,14 @@ use anyhow::Context;
 use super::Why;
 
 const LOGIND: &str = "/run/systemd/sessions";
+const UTMP: &str = "/var/run/utmp";
+
+/// Bytes of an entry of utmp as glibc writes it. Those of other C libraries have no utmp.
+const UTMP_BYTES: usize = if cfg!(target_arch = "x86_64") {
+    384
+} else {
+    400
+};
 
 /// The other ends of the sessions that last.
 ///
@@ -18,7 +26,7 @@ const LOGIND: &str = "/run/systemd/sessions";
 /// When the sessions of logind are there and cannot be read.
 pub fn find() -> anyhow::Result<Vec<(IpAddr, Why)>> {
     let mut peers = of_logind(Path::new(LOGIND))?;
-    peers.extend(of_utmp());
+    peers.extend(of_utmp(Path::new(UTMP)));
     Ok(peers.into_iter().map(|peer| (peer, Why::SshPeer)).collect())
 }
 
@@ -52,26 +60,25 @@ fn session_peer(text: &str) -> Option<IpAddr> {
     address(value("REMOTE_HOST").filter(|_| remote)?)
 }
 
-fn of_utmp() -> Vec<IpAddr> {
-    let mut peers = Vec::new();
-    // SAFETY: nothing else in this process reads utmp, and what an entry points to is copied before the next is asked for.
-    unsafe {
-        libc::setutxent();
-        while let Some(entry) = libc::getutxent().as_ref() {
-            peers.extend(utmp_peer(entry));
-        }
-        libc::endutxent();
-    }
-    peers
+fn of_utmp(file: &Path) -> Vec<IpAddr> {
+    let entries = fs::read(file).unwrap_or_default();
+    let (entries, _) = entries.as_chunks::<UTMP_BYTES>();
+    entries
+        .iter()
+        .filter_map(|entry| utmp_peer(entry))
+        .collect()
 }
 
-fn utmp_peer(entry: &libc::utmpx) -> Option<IpAddr> {
-    if entry.ut_type != libc::USER_PROCESS || !is_running(&entry.ut_pid.to_string()) {
+/// The other end of `struct utmpx`: its type, its process, its line, its short name, its user, its host.
+fn utmp_peer(entry: &[u8]) -> Option<IpAddr> {
+    let (kind, rest) = entry.split_first_chunk::<2>()?;
+    let (process, rest) = rest.get(2..)?.split_first_chunk::<4>()?;
+    let host = rest.get(32 + 4 + 32..)?;
+    let process = i32::from_ne_bytes(*process);
+    if i16::from_ne_bytes(*kind) != libc::USER_PROCESS || !is_running(&process.to_string()) {
         return None;
     }
-    let bytes = entry.ut_host.map(i8::cast_unsigned);
-    let host = CStr::from_bytes_until_nul(&bytes).ok()?;
-    address(host.to_str().ok()?)
+    address(CStr::from_bytes_until_nul(host).ok()?.to_str().ok()?)
 }
 
 fn is_running(process: &str) -> bool {
@@ -136,15 +143,29 @@ mod tests {
 
     #[test]
     fn of_utmp_those_who_are_logged_in_and_run_count() {
-        // SAFETY: zeroes are an entry of nobody.
-        let mut entry: libc::utmpx = unsafe { std::mem::zeroed() };
-        let host = b"192.0.2.9".map(u8::cast_signed);
-        entry.ut_host[..host.len()].copy_from_slice(&host);
-        entry.ut_pid = std::process::id().cast_signed();
-        assert_eq!(utmp_peer(&entry), None);
-        entry.ut_type = libc::USER_PROCESS;
-        assert_eq!(utmp_peer(&entry), Some([192, 0, 2, 9].into()));
-        entry.ut_pid = 1 << 23;
-        assert_eq!(utmp_peer(&entry), None);
+        let own = std::process::id().cast_signed();
+        let entry = |kind: i16, process: i32, host: &str| {
+            // SAFETY: zeroes are an entry of nobody, and an entry is plain data.
+            let mut entry: libc::utmpx = unsafe { std::mem::zeroed() };
+            entry.ut_type = kind;
+            entry.ut_pid = process;
+            for (to, from) in entry.ut_host.iter_mut().zip(host.bytes()) {
+                *to = from.cast_signed();
+            }
+            // SAFETY: the same.
+            unsafe { std::mem::transmute::<libc::utmpx, [u8; UTMP_BYTES]>(entry) }
+        };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let entries = [
+            entry(libc::USER_PROCESS, own, "192.0.2.9"),
+            entry(libc::DEAD_PROCESS, own, "192.0.2.10"),
+            entry(libc::USER_PROCESS, 1 << 23, "192.0.2.11"),
+            entry(libc::USER_PROCESS, own, "host.example"),
+            entry(libc::USER_PROCESS, own, "2001:db8::9"),
+        ];
+        fs::write(file.path(), entries.concat()).unwrap();
+        let expected: [IpAddr; 2] = ["192.0.2.9", "2001:db8::9"].map(|it| it.parse().unwrap());
+        assert_eq!(of_utmp(file.path()), expected);
+        assert!(of_utmp(Path::new("/none")).is_empty());
     }
 }
