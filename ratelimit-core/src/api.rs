@@ -1,42 +1,6 @@
 //! What `rlctl` and `ratelimitd` say to each other: HTTP and JSON over a Unix socket, version 1.
 //!
-//! | request | body | answer |
-//! |---|---|---|
-//! | `GET /v1/status` | | [`Status`] |
-//! | `GET /v1/bans?`[`BanFilter`] | | `[`[`Ban`]`]` |
-//! | `POST /v1/bans` | [`BanRequest`] | [`Changed`] |
-//! | `DELETE /v1/bans` | [`PrefixesRequest`] | [`Changed`] |
-//! | `DELETE /v1/bans/matching` | [`UnbanMatchingRequest`] | [`Changed`] |
-//! | `POST /v1/bans/program` | [`ProgramBanRequest`] | [`Changed`] |
-//! | `DELETE /v1/bans/program` | [`ProgramUnbanRequest`] | [`Changed`] |
-//! | `GET /v1/allows` | | `[`[`Allow`]`]` |
-//! | `POST /v1/allows` | [`AllowRequest`] | [`Changed`] |
-//! | `DELETE /v1/allows` | [`PrefixesRequest`] | [`Changed`] |
-//! | `GET /v1/limits` | | `[`[`PolicyView`]`]` |
-//! | `POST /v1/limits` | [`LimitRequest`] | [`Changed`] |
-//! | `DELETE /v1/limits` | [`LimitTarget`] | [`Changed`] |
-//! | `GET /v1/check/{address}?`[`PacketRequest`] | | [`Check`] |
-//! | `GET /v1/top?count=N&with=PREFIX,...` | | `[`[`TopSource`]`]` |
-//! | `GET /v1/suggest?`[`SuggestRequest`] | | [`Suggested`] |
-//! | `GET /v1/stats` | | `[`[`StatsRow`]`]` |
-//! | `GET /v1/events?follow=BOOL&count=N&only=KIND&source=PREFIX&since=TIME` | | lines of JSON, an [`Event`] each |
-//! | `POST /v1/capture` | [`CaptureRequest`] | a pcapng file that grows |
-//! | `DELETE /v1/capture` | | nothing: it ends the file |
-//! | `GET /v1/lists` | | `[`[`ListView`]`]` |
-//! | `DELETE /v1/lists` | [`ListTarget`] | [`Changed`] |
-//! | `POST /v1/import?`[`ImportRequest`] | a list in any format | [`Imported`] |
-//! | `GET /v1/progress` | | [`Progress`] of the import that is going on |
-//! | `GET /v1/export?`[`ExportRequest`] | | lines of text |
-//! | `POST /v1/reload` | | [`Reloaded`] |
-//! | `POST /v1/diff` | [`DiffRequest`] | [`Reloaded`]: what would be different |
-//! | `POST /v1/detach` | | [`Detached`] |
-//! | `GET /v1/protected` | | `[`[`ProtectedView`]`]` |
-//! | `POST /v1/apply` | [`ApplyRequest`] | [`Applied`] |
-//! | `POST /v1/confirm` | | [`Attempt`] |
-//! | `POST /v1/rollback` | | [`Attempt`] |
-//! | `GET /v1/cluster` | | [`ClusterStatus`] |
-//! | `POST /v1/cluster/revoke` | [`RevokeRequest`] | [`Revoked`] |
-//! | `POST /v1/pass-all` | [`PassAllRequest`] | [`PassAllStatus`], or null |
+//! [`openapi`] describes every request.
 //!
 //! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
@@ -51,6 +15,7 @@ mod event;
 mod lists;
 mod lockout;
 mod new_sources;
+pub mod openapi;
 mod packet;
 mod program;
 mod runtime;
@@ -60,6 +25,7 @@ mod unenforced;
 use std::{net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
@@ -93,7 +59,7 @@ use crate::{ban::BanSpec, class::Class, limit::LimitSpec, lists::NoList, prefix:
 pub const REQUEST_BYTES_MAX: usize = 64 * 1024;
 
 /// Why a request was not carried out; nothing of it was.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Refused {
     /// What was tried, on what, why it failed. No full stop.
     pub error: String,
@@ -106,7 +72,7 @@ pub struct Refused {
 }
 
 /// Bans every prefix of a list, or none.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BanRequest {
     /// Whom.
@@ -121,7 +87,7 @@ pub struct BanRequest {
 }
 
 /// Allows every prefix of a list, or none.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllowRequest {
     /// Whom.
@@ -133,7 +99,7 @@ pub struct AllowRequest {
 }
 
 /// Takes every prefix of a list off it.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrefixesRequest {
     /// Whom.
@@ -141,7 +107,7 @@ pub struct PrefixesRequest {
 }
 
 /// Gives a prefix, or every source without a policy of its own, limits in place of what the configuration says.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitRequest {
     /// Whom; `None` is the default policy.
@@ -158,7 +124,7 @@ pub struct LimitRequest {
 }
 
 /// Takes runtime limits away, so that the configuration holds again.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitTarget {
     /// Whose; `None` is the default policy.
@@ -166,7 +132,7 @@ pub struct LimitTarget {
 }
 
 /// What a change did.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Changed {
     /// Entries that were not there before.
     pub added: usize,
@@ -191,7 +157,7 @@ pub struct Changed {
 }
 
 /// A ban that goes on holding for a prefix.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Held {
     /// The prefix.
     pub prefix: Prefix,
@@ -202,7 +168,7 @@ pub struct Held {
 }
 
 /// A banned prefix.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Ban {
     /// Whom.
     pub prefix: Prefix,
@@ -219,7 +185,7 @@ pub struct Ban {
 }
 
 /// An allowed prefix.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Allow {
     /// Whom.
     pub prefix: Prefix,
@@ -237,7 +203,7 @@ pub struct Allow {
 }
 
 /// A policy, with the prefixes that it is for.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct PolicyView {
     /// Its name in the configuration, or the prefix whose limits were set at runtime.
     pub name: String,
@@ -261,7 +227,7 @@ pub struct PolicyView {
 }
 
 /// What shares the limits of a policy.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AppliesTo {
     /// Each source has them for itself.
@@ -274,7 +240,7 @@ pub enum AppliesTo {
 }
 
 /// How far a source is from a ban by its policy.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct StrikesView {
     /// Drops that count.
     pub strikes: u64,
@@ -285,7 +251,7 @@ pub struct StrikesView {
 }
 
 /// What would happen to a packet of an address at this moment.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Check {
     /// The address.
     pub address: IpAddr,
@@ -348,7 +314,7 @@ pub struct Check {
 }
 
 /// What happens to packets of a class.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ClassVerdict {
     /// The class, as the limit names it.
     pub class: String,
@@ -365,7 +331,7 @@ pub struct ClassVerdict {
 }
 
 /// The limit that refuses a packet.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct RefusedBy {
     /// The limit.
     pub limit: LimitSpec,
@@ -374,7 +340,7 @@ pub struct RefusedBy {
 }
 
 /// Drops in the sample that are alike.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SeenDrops {
     /// The last of them.
     #[serde(flatten)]
@@ -386,7 +352,7 @@ pub struct SeenDrops {
 }
 
 /// Limits that a source shares with others.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct WiderLimits {
     /// The prefix that shares them; `None` for the node.
     pub prefix: Option<Prefix>,
@@ -400,7 +366,7 @@ pub struct WiderLimits {
 }
 
 /// A class that the configuration names.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ClassView {
     /// Its name.
     pub name: String,
@@ -410,7 +376,7 @@ pub struct ClassView {
 }
 
 /// How much of a limit a source has used.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct LimitState {
     /// The limit.
     pub limit: LimitSpec,
@@ -423,7 +389,7 @@ pub struct LimitState {
 }
 
 /// A source, or a prefix with limits of its own, that is busy at this moment.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct TopSource {
     /// The source or the prefix.
     pub source: Prefix,
@@ -439,7 +405,7 @@ pub struct TopSource {
 }
 
 /// Packets that had one verdict on one interface.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct StatsRow {
     /// The interface.
     pub interface: String,
@@ -456,7 +422,7 @@ pub struct StatsRow {
 }
 
 /// The state of the daemon and its datapath.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Status {
     /// The version of the daemon.
     pub version: String,
@@ -532,7 +498,7 @@ pub struct Status {
 }
 
 /// The state of the database.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DatabaseStatus {
     /// The damaged one that was found at the start.
     pub damaged: Option<DamagedDatabase>,
@@ -544,7 +510,7 @@ pub struct DatabaseStatus {
 }
 
 /// Runtime limits that do not hold.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SuspendedLimits {
     /// The policy: a prefix, or `default`.
     pub policy: String,
@@ -553,7 +519,7 @@ pub struct SuspendedLimits {
 }
 
 /// A damaged database, which was put aside.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct DamagedDatabase {
     /// Where it is.
     pub file: String,
@@ -562,7 +528,7 @@ pub struct DamagedDatabase {
 }
 
 /// An interface under protection.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct InterfaceStatus {
     /// Its name.
     pub name: String,
@@ -584,7 +550,7 @@ pub struct InterfaceStatus {
 }
 
 /// A BPF map.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct MapStatus {
     /// Its name.
     pub name: String,
@@ -597,7 +563,7 @@ pub struct MapStatus {
 }
 
 /// What a reload changed.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Reloaded {
     /// The files that were read.
     pub files: Vec<String>,
@@ -606,7 +572,7 @@ pub struct Reloaded {
 }
 
 /// Which configuration is compared with the one in force.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DiffRequest {
     /// One that would be tried; `None` is what a reload would read.
@@ -614,7 +580,7 @@ pub struct DiffRequest {
 }
 
 /// What a detach left.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Detached {
     /// The interfaces whose traffic is not looked at any more.
     pub interfaces: Vec<String>,

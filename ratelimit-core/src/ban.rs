@@ -6,6 +6,7 @@ use ratelimit_common::{
     BanRule,
     strikes::{AFTER_MAX, WITHIN_MIN},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::quantity;
@@ -28,7 +29,7 @@ pub const FACTOR_MAX: u32 = 100;
 const _: () = assert!(SHORTEST_WITHIN.as_nanos() >= WITHIN_MIN.as_nanos());
 
 /// When a policy bans a source, and for how long.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(try_from = "BanText", into = "BanText")]
 pub struct BanSpec {
     after: NonZeroU32,
@@ -40,7 +41,7 @@ pub struct BanSpec {
 }
 
 /// A ban as JSON has it, with the words of the configuration.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct BanText {
     after: NonZeroU32,
@@ -86,7 +87,7 @@ impl TryFrom<BanText> for BanSpec {
 }
 
 /// What happens to a source that has no TCP connection to this host: it may be forged.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unverified {
     /// It stays limited.

@@ -13,6 +13,7 @@ mod text;
 use std::collections::BTreeSet;
 
 use ratelimit_common::parse::transport::{Kind, has_ports};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
@@ -22,7 +23,9 @@ pub use self::{
 };
 
 /// Packets that are alike. Two classes are equal when they say the same.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
 #[serde(try_from = "text::ClassText", into = "text::ClassText")]
 pub struct Class(ClassParts);
 
@@ -42,7 +45,9 @@ pub struct ClassParts {
 }
 
 /// What the flags of a TCP segment say.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum TcpFlags {
     /// SYN without ACK.
@@ -52,7 +57,7 @@ pub enum TcpFlags {
 }
 
 /// Which packets a limit counts, as it was written.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Match {
     /// Those of a class with a name.

@@ -40,6 +40,7 @@ use std::{
 };
 
 use ratelimit_common::{Address as _, Ipv6, layout::SOURCES_DEFAULT};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::file::File;
@@ -332,7 +333,7 @@ pub struct NodeConfig {
 }
 
 /// The clock that packets are judged by.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockWish {
     /// The coarse one where every limit stays within its promised error with it.

@@ -9,6 +9,7 @@ use ratelimit_common::{
         SlidingWindowError, TokenBucket, TokenBucketError, sliding_log::TIMES_MAX,
     },
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{class::Match, quantity};
@@ -21,7 +22,7 @@ pub const FRAME_BYTES: u64 = 1514;
 pub const WINDOW_MAX: Duration = Duration::from_hours(31 * 24);
 
 /// One limit that the datapath can enforce.
-#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(try_from = "LimitText", into = "LimitText")]
 pub struct LimitSpec {
     amount: u64,
@@ -58,7 +59,7 @@ pub enum Algorithm {
 }
 
 /// The name of an algorithm, by which it is chosen.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AlgorithmName {
     /// `fixed-window`
@@ -393,7 +394,7 @@ impl fmt::Display for LimitSpec {
 
 /// The form in JSON: `{"packets": 1000, "per": "1s", "algorithm": "token-bucket", "burst": 2000}`. The burst is in the unit
 /// of the limit.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct LimitText {
     #[serde(skip_serializing_if = "Option::is_none")]

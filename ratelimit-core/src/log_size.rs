@@ -1,9 +1,10 @@
 //! How many sliding logs there are, and how long they are.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the sliding logs can hold.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogSize {
     /// Packets of the largest limit; 0 where no limit is a sliding log.

@@ -2,10 +2,13 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Who put an entry on a list. For one prefix each has a ban of its own; what is enforced is the longest of them.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
 #[serde(try_from = "String", into = "String")]
 pub enum Origin {
     /// The configuration.

@@ -3,13 +3,17 @@
 use std::{fmt, net::IpAddr, str::FromStr};
 
 use ipnetwork::IpNetwork;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The bits of `::ffff:0:0/96`.
 const MAPPED_BITS: u8 = 96;
 
 /// A set of addresses with a common front. No bit behind the front is set.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[schemars(extend("examples" = ["203.0.113.7", "203.0.113.0/24", "2001:db8::/48"]))]
 #[serde(try_from = "String", into = "String")]
 pub struct Prefix(IpNetwork);
 

@@ -1,12 +1,13 @@
 //! An attack that is going on.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{detection::Kind, limit::LimitSpec, prefix::Prefix};
 
 /// An attack that is going on.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct AttackView {
     /// What it is.
     pub kind: Kind,
@@ -21,7 +22,7 @@ pub struct AttackView {
 }
 
 /// A further limit of what sources of an attack may send, beside those of their policy.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Limited {
     /// Whose. Each source of it has the limit for itself.
     pub prefix: Prefix,

@@ -1,13 +1,14 @@
 //! Which bans somebody wants.
 
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Ban;
 use crate::{origin::Origin, prefix::Prefix};
 
 /// Some of all bans: those of which everything that is said holds.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BanFilter {
     /// Those of this prefix and of its parts.
@@ -25,7 +26,7 @@ pub struct BanFilter {
 }
 
 /// Ends all bans that a filter has, but those of lists.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct UnbanMatchingRequest {
     /// Which.

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::prefix::Prefix;
 
 /// Begins a capture; the answer is a pcapng file that grows until there are enough packets, the time is over, or
 /// `DELETE /v1/capture` ends it. One runs at a time.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CaptureRequest {
     /// Of so many packets of an interface and CPU, one is captured.

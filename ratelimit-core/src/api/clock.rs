@@ -2,12 +2,13 @@
 
 use std::{fmt, time::Duration};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{config::ClockWish, limit::LimitSpec, quantity};
 
 /// The clock that packets are judged by, and why.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ClockStatus {
     /// Which one it is.
     pub clock: KernelClock,
@@ -22,7 +23,7 @@ pub struct ClockStatus {
 }
 
 /// A clock of the kernel.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelClock {
     /// To the nanosecond.
@@ -32,7 +33,7 @@ pub enum KernelClock {
 }
 
 /// What the coarse clock does to a limit.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct CoarseError {
     /// The policy of the limit.
     pub policy: String,

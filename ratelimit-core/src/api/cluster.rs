@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the store is, and which nodes there are.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ClusterStatus {
     /// Where the store is, without a password.
     pub url: String,
@@ -35,7 +36,7 @@ pub struct ClusterStatus {
 }
 
 /// A node.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct NodeView {
     /// Its name.
     pub name: String,
@@ -48,7 +49,7 @@ pub struct NodeView {
 }
 
 /// How a node is, as another one sees it.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
     /// It is the one that answers.
@@ -96,7 +97,7 @@ impl NodeState {
 }
 
 /// Revokes a node.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct RevokeRequest {
     /// Its name.
     pub node: String,
@@ -106,7 +107,7 @@ pub struct RevokeRequest {
 }
 
 /// What became of a revocation.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Revoked {
     /// The node.
     pub node: String,

@@ -1,12 +1,13 @@
 //! All that is said about an address.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Allow, Ban, RuntimeEntry};
 use crate::prefix::Prefix;
 
 /// An entry of a table whose prefix covers an address.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Covering {
     /// The table, and its entry.
     #[serde(flatten)]
@@ -16,7 +17,7 @@ pub struct Covering {
 }
 
 /// An entry of one of the tables.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "table", rename_all = "kebab-case")]
 pub enum Entry {
     /// Of the allow list.

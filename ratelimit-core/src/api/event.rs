@@ -4,13 +4,14 @@ use std::{net::IpAddr, sync::Arc};
 
 use clap::ValueEnum;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Allow, Ban, Origin};
 use crate::{limit::LimitSpec, prefix::Prefix};
 
 /// One thing that happened; a line of JSON: `{"number":7,"at":"...","event":"ban-added","prefix":"192.0.2.1/32",...}`.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Event {
     /// Counts the events, also over restarts of the daemon, from 1 on.
     pub number: u64,
@@ -22,7 +23,7 @@ pub struct Event {
 }
 
 /// What can happen.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum What {
     /// A packet was dropped, or would have been in a dry run: a sample, at most 100 a second of each CPU.
@@ -171,7 +172,7 @@ pub enum What {
 }
 
 /// What became of bans.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BanChange {
     /// They are in force.
@@ -183,7 +184,7 @@ pub enum BanChange {
 }
 
 /// A packet that was dropped.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Dropped {
     /// Its source: an address where it was banned, the source as it is counted where it was limited.
     pub source: IpAddr,
@@ -200,7 +201,7 @@ pub struct Dropped {
 }
 
 /// A kind of events.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     /// Bans that came, ended or were taken away

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{lists::Action, prefix::Prefix};
 
 /// Where the entries of an import go.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ImportInto {
     /// Each where its line says that it comes from; bans, where it says nothing.
@@ -23,7 +24,7 @@ pub enum ImportInto {
 }
 
 /// The query of an import. Its body is a list in any of the formats.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -63,7 +64,7 @@ pub struct ImportRequest {
 }
 
 /// How far an import is that was read and is going into the kernel and the database.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Progress {
     /// What is done of it.
     pub done: u64,
@@ -72,7 +73,7 @@ pub struct Progress {
 }
 
 /// What an import did, or would do.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Imported {
     /// Whether nothing was done.
     pub dry_run: bool,
@@ -101,7 +102,7 @@ pub struct Imported {
 pub const EXEMPT_REPORTED: usize = 5;
 
 /// Entries that ban, and do not hold for what is protected.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ExemptEntries {
     /// How many.
     pub count: usize,
@@ -119,7 +120,7 @@ impl ExemptEntries {
 }
 
 /// One of them.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ExemptEntry {
     /// What it bans.
     pub prefix: Prefix,
@@ -130,7 +131,7 @@ pub struct ExemptEntry {
 }
 
 /// What an import did to bans, allows or a list.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ImportedInto {
     /// `bans`, `allows` or `list:NAME`.
     pub into: String,
@@ -148,7 +149,7 @@ pub struct ImportedInto {
 }
 
 /// A list.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ListView {
     /// Its name.
     pub name: Arc<str>,
@@ -175,7 +176,7 @@ pub struct ListView {
 }
 
 /// Names a list.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListTarget {
     /// Its name.
@@ -183,7 +184,7 @@ pub struct ListTarget {
 }
 
 /// An entry of a list that holds an address.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Listed {
     /// The name of the list.
     pub list: Arc<str>,
@@ -198,7 +199,7 @@ pub struct Listed {
 }
 
 /// What is exported: lines of text.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExportRequest {
     /// Which entries.
@@ -213,7 +214,7 @@ pub struct ExportRequest {
 }
 
 /// Which entries are exported.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exported {
     /// Bans, allows and lists that were imported: all but what comes from files.
@@ -230,7 +231,9 @@ pub enum Exported {
 }
 
 /// How entries are written.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExportFormat {
     /// JSON lines, with all that is known

@@ -1,6 +1,7 @@
 //! What keeps people from locking themselves out: protected addresses, configurations on trial, `pass-all`.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::prefix::Prefix;
@@ -22,7 +23,7 @@ pub const UNKEPT: &str = "ratelimit-unkept";
 pub const APPLY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A protected prefix, nearly always an address.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct ProtectedView {
     /// Which.
     pub prefix: Prefix,
@@ -34,7 +35,7 @@ pub struct ProtectedView {
 }
 
 /// Puts a configuration on trial.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApplyRequest {
     /// Where the text comes from, for messages.
@@ -46,7 +47,7 @@ pub struct ApplyRequest {
 }
 
 /// A configuration is on trial.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Applied {
     /// What is different, a line each; empty when nothing is.
     pub changes: Vec<String>,
@@ -55,7 +56,7 @@ pub struct Applied {
 }
 
 /// The last configuration that was tried.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Attempt {
     /// Where its text came from.
     pub file: String,
@@ -69,7 +70,7 @@ pub struct Attempt {
 }
 
 /// What became of a configuration on trial.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome")]
 pub enum Outcome {
     /// It is in force, and nobody has confirmed it.
@@ -90,7 +91,7 @@ pub enum Outcome {
 }
 
 /// Lets everything pass, or ends that.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PassAllRequest {
     /// Which of them.
@@ -100,7 +101,7 @@ pub struct PassAllRequest {
 }
 
 /// Everything passes.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct PassAllStatus {
     /// Since when.
     pub since: Timestamp,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use ratelimit_common::parse::transport::has_ports;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Refused;
@@ -22,7 +23,7 @@ const FLAGS: [(&str, u8); 6] = [
 const ACK: u8 = 1 << 4;
 
 /// What is said of a packet. With nothing said, the packet is of no class.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PacketRequest {
     /// Its protocol: a name as in a class, or a number of IANA's.

@@ -1,11 +1,12 @@
 //! Bans by other programs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::prefix::Prefix;
 
 /// Bans every prefix of a list in the name of a program, or none.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramBanRequest {
     /// Who asks: `fail2ban/sshd`.
@@ -19,7 +20,7 @@ pub struct ProgramBanRequest {
 }
 
 /// Ends the bans that a program has of the prefixes of a list.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramUnbanRequest {
     /// Who asks.

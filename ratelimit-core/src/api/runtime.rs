@@ -1,10 +1,11 @@
 //! What is told of runtime limits.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Until when, since when, why, and by whom: the fields of a ban.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct RuntimeEntry {
     /// Until when; `None` is forever.
     pub until: Option<Timestamp>,

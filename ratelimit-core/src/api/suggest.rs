@@ -1,13 +1,14 @@
 //! Limits from what sources have sent.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PolicyView;
 use crate::limit::LimitSpec;
 
 /// Which figure is wanted.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SuggestRequest {
     /// The part of all windows that is to fit, in percent.
@@ -19,7 +20,7 @@ pub struct SuggestRequest {
 }
 
 /// What is proposed.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Suggested {
     /// The beginning of the first hour in which something was seen.
     pub since: Timestamp,
@@ -34,7 +35,7 @@ pub struct Suggested {
 }
 
 /// What is proposed for one limit. Amounts are in its unit, of a token bucket what was in use of the burst.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct SuggestedLimit {
     /// Its policy.
     pub policy: String,

@@ -1,6 +1,7 @@
 //! What is configured and does not work at this moment.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The header of every answer while something is not enforced: a list of [`Unenforced`] as JSON.
@@ -10,7 +11,7 @@ pub const UNENFORCED: &str = "ratelimit-unenforced";
 pub const NOT_ENFORCED: &str = "not-enforced";
 
 /// An interface whose packets are not judged.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Unenforced {
     /// Its configured name.
     pub interface: String,
@@ -21,7 +22,7 @@ pub struct Unenforced {
 }
 
 /// Something else that does not work; it is tried again until it does.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Trouble {
     /// What: `metrics`, `state`, `configuration`, `pins`.
     pub what: String,

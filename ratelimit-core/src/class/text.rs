@@ -3,12 +3,13 @@
 use std::fmt;
 
 use ratelimit_common::parse::transport::has_ports;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Class, ClassError, ClassParts, Match, PortError, Ports, TcpFlags, ports, protocol};
 
 /// `{"protocol": ["udp"], "source_ports": ["53", "8000-8100"]}`
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassText {
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,8 +2,11 @@
 
 use axum::{
     Json,
-    extract::{FromRequest, Request, rejection::JsonRejection},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode},
+    extract::{
+        FromRequest, FromRequestParts, Query, Request,
+        rejection::{JsonRejection, QueryRejection},
+    },
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request::Parts},
     response::{IntoResponse, Response},
 };
 use ratelimit_core::api::{
@@ -115,6 +118,20 @@ impl Notices {
 
 fn in_header(value: &impl Serialize) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&serde_json::to_vec(value).ok()?).ok()
+}
+
+/// What is asked for behind the path, or a refusal in words.
+pub struct Parameters<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let query: Result<Query<T>, QueryRejection> = Query::from_request_parts(parts, state).await;
+        query.map(|Query(query)| Self(query)).map_err(|rejection| {
+            answer(rejection.status(), Refused::because(rejection.body_text()))
+        })
+    }
 }
 
 /// A body of JSON, or a refusal in words.

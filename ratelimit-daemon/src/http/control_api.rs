@@ -1,13 +1,13 @@
-//! The control API: each route is one method of the controller. `api.rs` has the table.
+//! The control API: each route is one command or question. `api/openapi.rs` describes them.
 //!
 //! What holds for each request of a connection is done around the routes: axum clones all layers around a route for each request.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
-    BoxError, Extension, Router,
+    BoxError, Extension, Json, Router,
     body::{Bytes, HttpBody},
-    extract::{DefaultBodyLimit, Path, Query, Request, State},
+    extract::{DefaultBodyLimit, Path, Request, State},
     http::{self, HeaderMap, Method, StatusCode},
     response::Response,
     routing::{MethodRouter, delete, get, post},
@@ -17,8 +17,8 @@ use hyper_util::service::TowerToHyperService;
 use jiff::Timestamp;
 use ratelimit_core::{
     api::{
-        APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, DiffRequest, PacketRequest,
-        REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER, SuggestRequest,
+        self, APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, DiffRequest,
+        PacketRequest, REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER, SuggestRequest,
     },
     lists,
     prefix::Prefix,
@@ -41,7 +41,10 @@ use crate::{
 };
 
 use super::{
-    answers::{Body, Noticed, Notices, answer, answered, bad_request, change, read, tell, written},
+    answers::{
+        Body, Noticed, Notices, Parameters, answer, answered, bad_request, change, read, tell,
+        written,
+    },
     capture_api, event_api, list_api,
     peer::Peer,
 };
@@ -245,9 +248,14 @@ fn routes(controller: Handle) -> Router {
                 author,
             }),
         )
+        .route("/v1/openapi.json", get(openapi))
         .fallback(unknown)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(controller)
+}
+
+async fn openapi() -> Json<serde_json::Value> {
+    Json(api::openapi::document())
 }
 
 async fn protected(State(controller): State<Handle>) -> Response {
@@ -295,7 +303,10 @@ fn busy(controller: &Handle) -> Response {
     answer(StatusCode::SERVICE_UNAVAILABLE, refused)
 }
 
-async fn bans(State(controller): State<Handle>, Query(filter): Query<BanFilter>) -> Response {
+async fn bans(
+    State(controller): State<Handle>,
+    Parameters(filter): Parameters<BanFilter>,
+) -> Response {
     let bans = control::bans_in_parts(&controller).await;
     let now = Timestamp::now();
     let bans = bans.map(|mut bans| {
@@ -329,7 +340,7 @@ async fn stats(State(controller): State<Handle>) -> Response {
 async fn check(
     State(controller): State<Handle>,
     Path(address): Path<String>,
-    Query(packet): Query<PacketRequest>,
+    Parameters(packet): Parameters<PacketRequest>,
 ) -> Response {
     match address.parse::<IpAddr>() {
         Ok(address) => {
@@ -351,7 +362,10 @@ struct TopQuery {
     with: String,
 }
 
-async fn top(State(controller): State<Handle>, Query(query): Query<TopQuery>) -> Response {
+async fn top(
+    State(controller): State<Handle>,
+    Parameters(query): Parameters<TopQuery>,
+) -> Response {
     let count = query.count.unwrap_or(TOP_DEFAULT);
     if count == 0 || count > TOP_MAX {
         return bad_request(format!("the count {count} is not between 1 and {TOP_MAX}"));
@@ -372,7 +386,7 @@ async fn top(State(controller): State<Handle>, Query(query): Query<TopQuery>) ->
 
 async fn suggest(
     State(controller): State<Handle>,
-    Query(request): Query<SuggestRequest>,
+    Parameters(request): Parameters<SuggestRequest>,
 ) -> Response {
     read(&controller, move |controller| {
         queries::suggest::suggest(controller, &request)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Extension,
     body::Bytes,
-    extract::{Query, State},
+    extract::State,
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
@@ -20,7 +20,7 @@ use tokio::sync::broadcast::{
     error::{RecvError, TryRecvError},
 };
 
-use super::answers::answer;
+use super::answers::{Parameters, answer};
 use crate::{
     control::Handle,
     stream::{Streams, Writer},
@@ -54,7 +54,7 @@ impl EventQuery {
 pub async fn events(
     State(controller): State<Handle>,
     Extension(streams): Extension<Streams>,
-    Query(query): Query<EventQuery>,
+    Parameters(query): Parameters<EventQuery>,
 ) -> Response {
     // Asked for in one turn of the controller: nothing is told twice, and nothing is left out.
     let asked = controller.ask(|controller| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Extension, Json,
     body::Bytes,
-    extract::{Query, State, rejection::QueryRejection},
+    extract::State,
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -16,7 +16,7 @@ use ratelimit_core::{
 };
 
 use super::{
-    answers::{answer, change, read},
+    answers::{Parameters, answer, change, read},
     peer::Peer,
     pieces::{self, Pieces},
 };
@@ -34,15 +34,10 @@ pub async fn lists(State(controller): State<Handle>) -> Response {
 pub async fn import(
     State(controller): State<Handle>,
     Extension(peer): Extension<Peer>,
-    query: Result<Query<ImportRequest>, QueryRejection>,
+    Parameters(request): Parameters<ImportRequest>,
     body: Bytes,
 ) -> Response {
-    let request = match query {
-        Ok(Query(request)) => Arc::new(request),
-        Err(rejection) => {
-            return answer(rejection.status(), Refused::because(rejection.body_text()));
-        }
-    };
+    let request = Arc::new(request);
     let its = Arc::clone(&request);
     let read = tokio::task::spawn_blocking(move || parse(&its, &body)).await;
     let reading = match read {
@@ -104,14 +99,8 @@ fn parse(request: &ImportRequest, body: &[u8]) -> Result<Reading, Refused> {
 /// Exports entries.
 pub async fn export(
     State(controller): State<Handle>,
-    query: Result<Query<ExportRequest>, QueryRejection>,
+    Parameters(request): Parameters<ExportRequest>,
 ) -> Response {
-    let request = match query {
-        Ok(Query(request)) => request,
-        Err(rejection) => {
-            return answer(rejection.status(), Refused::because(rejection.body_text()));
-        }
-    };
     let export = controller
         .ask(move |controller| queries::export::export(&controller.state.intent, &request));
     match export.await {

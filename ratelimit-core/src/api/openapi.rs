@@ -1,0 +1,296 @@
+//! The description of the API, after `OpenAPI` 3.1: <https://spec.openapis.org/oas/v3.1.0>. Its schemas are those of the types.
+
+use jiff::Timestamp;
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Allow, AllowRequest, Applied, ApplyRequest, Attempt, Ban, BanFilter, BanRequest,
+    CaptureRequest, Changed, Check, ClusterStatus, Detached, DiffRequest, Event, EventKind,
+    ExportRequest, ImportRequest, Imported, LimitRequest, LimitTarget, ListTarget, ListView,
+    PacketRequest, PassAllRequest, PassAllStatus, PolicyView, PrefixesRequest, ProgramBanRequest,
+    ProgramUnbanRequest, Progress, ProtectedView, Refused, Reloaded, RevokeRequest, Revoked,
+    StatsRow, Status, SuggestRequest, Suggested, TopSource, UnbanMatchingRequest,
+};
+use crate::prefix::Prefix;
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+
+/// The description, as JSON.
+#[allow(clippy::too_many_lines, reason = "a few for each request")]
+#[must_use]
+pub fn document() -> Value {
+    let mut api = Api::default();
+    api.get("/v1/status", "What is enforced, and where")
+        .answers::<Status>();
+    api.get("/v1/bans", "The bans in force")
+        .queries::<BanFilter>()
+        .answers::<Vec<Ban>>();
+    api.post("/v1/bans", "Ban prefixes, all or none")
+        .takes::<BanRequest>()
+        .answers::<Changed>();
+    api.delete("/v1/bans", "Lift the bans of prefixes")
+        .takes::<PrefixesRequest>()
+        .answers::<Changed>();
+    api.delete("/v1/bans/matching", "Lift all bans that a filter has")
+        .takes::<UnbanMatchingRequest>()
+        .answers::<Changed>();
+    api.post("/v1/bans/program", "Ban for a program, such as fail2ban")
+        .takes::<ProgramBanRequest>()
+        .answers::<Changed>();
+    api.delete("/v1/bans/program", "Lift bans of a program")
+        .takes::<ProgramUnbanRequest>()
+        .answers::<Changed>();
+    api.get("/v1/allows", "The allow list")
+        .answers::<Vec<Allow>>();
+    api.post("/v1/allows", "Allow prefixes, all or none")
+        .takes::<AllowRequest>()
+        .answers::<Changed>();
+    api.delete("/v1/allows", "Take prefixes off the allow list")
+        .takes::<PrefixesRequest>()
+        .answers::<Changed>();
+    api.get("/v1/limits", "The policies and their limits")
+        .answers::<Vec<PolicyView>>();
+    api.post("/v1/limits", "Set runtime limits of a prefix, or of all")
+        .takes::<LimitRequest>()
+        .answers::<Changed>();
+    api.delete("/v1/limits", "Remove runtime limits")
+        .takes::<LimitTarget>()
+        .answers::<Changed>();
+    api.get(
+        "/v1/check/{address}",
+        "What happens to packets of an address",
+    )
+    .queries::<PacketRequest>()
+    .answers::<Check>();
+    api.get("/v1/top", "The sources that send most")
+        .queries::<TopQuery>()
+        .answers::<Vec<TopSource>>();
+    api.get(
+        "/v1/suggest",
+        "Limits that fit what was seen in the last days",
+    )
+    .queries::<SuggestRequest>()
+    .answers::<Suggested>();
+    api.get(
+        "/v1/stats",
+        "Packets by interface, family, verdict and reason",
+    )
+    .answers::<Vec<StatsRow>>();
+    api.get("/v1/events", "Events, one JSON document a line")
+        .queries::<EventQuery>()
+        .answers_as::<Event>("application/x-ndjson");
+    api.post(
+        "/v1/capture",
+        "Capture dropped packets, until the client goes",
+    )
+    .takes::<CaptureRequest>()
+    .answers_as::<String>("application/vnd.tcpdump.pcap");
+    api.delete("/v1/capture", "End the capture")
+        .answers_nothing();
+    api.get("/v1/lists", "The lists").answers::<Vec<ListView>>();
+    api.delete("/v1/lists", "Remove an imported list")
+        .takes::<ListTarget>()
+        .answers::<Changed>();
+    api.post("/v1/import", "Import a list, in any format")
+        .queries::<ImportRequest>()
+        .takes_as::<String>("application/octet-stream")
+        .answers::<Imported>();
+    api.get("/v1/progress", "How far the import is")
+        .answers::<Progress>();
+    api.get("/v1/export", "Entries, as lines of text")
+        .queries::<ExportRequest>()
+        .answers_as::<String>(TEXT);
+    api.post("/v1/reload", "Read the configuration again")
+        .answers::<Reloaded>();
+    api.post("/v1/diff", "What a reload would change, or a configuration")
+        .takes::<DiffRequest>()
+        .answers::<Reloaded>();
+    api.post("/v1/detach", "Take the program off all interfaces")
+        .answers::<Detached>();
+    api.get("/v1/protected", "What cannot be banned without force")
+        .answers::<Vec<ProtectedView>>();
+    api.get("/v1/cluster", "The store and the nodes of the cluster")
+        .answers::<ClusterStatus>();
+    api.post("/v1/cluster/revoke", "Count a node for nothing, everywhere")
+        .takes::<RevokeRequest>()
+        .answers::<Revoked>();
+    api.post("/v1/apply", "Try a configuration for a time")
+        .takes::<ApplyRequest>()
+        .answers::<Applied>();
+    api.post("/v1/confirm", "Keep the configuration on trial")
+        .answers::<Attempt>();
+    api.post("/v1/rollback", "Take the configuration on trial back")
+        .answers::<Attempt>();
+    api.post("/v1/pass-all", "Let everything pass, or end that")
+        .takes::<PassAllRequest>()
+        .answers::<Option<PassAllStatus>>();
+    api.get("/v1/openapi.json", "This description")
+        .answers::<Map<String, Value>>();
+    api.finish()
+}
+
+/// How many sources are wanted.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "it is there for its schema")]
+struct TopQuery {
+    /// At most 10,000; 20 unless it is given.
+    #[schemars(range(min = 1, max = 10_000))]
+    count: Option<usize>,
+    /// Prefixes to show besides, with commas between them.
+    with: Option<String>,
+}
+
+/// Which events are wanted.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "it is there for its schema")]
+struct EventQuery {
+    /// Whether the answer goes on with what comes.
+    #[serde(default)]
+    follow: bool,
+    /// How many of the events that are kept, the last ones; all unless it is given.
+    count: Option<usize>,
+    only: Option<EventKind>,
+    source: Option<Prefix>,
+    /// Those that came later.
+    since: Option<Timestamp>,
+}
+
+struct Api {
+    generator: SchemaGenerator,
+    paths: Map<String, Value>,
+}
+
+impl Default for Api {
+    fn default() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        Self {
+            generator: settings.into_generator(),
+            paths: Map::new(),
+        }
+    }
+}
+
+/// One request.
+struct Operation<'a> {
+    generator: &'a mut SchemaGenerator,
+    value: &'a mut Value,
+}
+
+impl Api {
+    fn get(&mut self, path: &str, summary: &str) -> Operation<'_> {
+        self.operation("get", path, summary)
+    }
+
+    fn post(&mut self, path: &str, summary: &str) -> Operation<'_> {
+        self.operation("post", path, summary)
+    }
+
+    fn delete(&mut self, path: &str, summary: &str) -> Operation<'_> {
+        self.operation("delete", path, summary)
+    }
+
+    fn operation(&mut self, method: &str, path: &str, summary: &str) -> Operation<'_> {
+        let refused = self.generator.subschema_for::<Refused>();
+        let in_path = path.split('{').skip(1).map(|rest| {
+            let name = rest.split('}').next();
+            json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+        });
+        let value = json!({
+            "summary": summary,
+            "parameters": in_path.collect::<Value>(),
+            "responses": {
+                "default": { "description": "Refused", "content": { JSON: { "schema": refused } } },
+            },
+        });
+        let of_path = self.paths.entry(path).or_insert_with(|| json!({}));
+        of_path[method] = value;
+        Operation {
+            generator: &mut self.generator,
+            value: &mut of_path[method],
+        }
+    }
+
+    fn finish(mut self) -> Value {
+        json!({
+            "openapi": "3.1.0",
+            "info": {
+                "title": "ratelimitd",
+                "description": "HTTP over the Unix socket of ratelimitd. Times are RFC 3339, durations are seconds.",
+                "version": env!("CARGO_PKG_VERSION"),
+                "license": { "name": "MIT OR Apache-2.0" },
+            },
+            "servers": [{ "url": "http://localhost", "description": "/run/ratelimit/control.sock" }],
+            "paths": self.paths,
+            "components": { "schemas": self.generator.take_definitions(true) },
+        })
+    }
+}
+
+impl Operation<'_> {
+    /// Each field of an object is a parameter.
+    fn queries<T: JsonSchema>(self) -> Self {
+        let schema = T::json_schema(self.generator);
+        let is_required = |name: &String| {
+            let required = schema.get("required").and_then(Value::as_array);
+            required.is_some_and(|it| it.iter().any(|it| it == name))
+        };
+        let fields = schema.get("properties").and_then(Value::as_object);
+        let parameters = fields.into_iter().flatten().map(|(name, schema)| {
+            json!({ "name": name, "in": "query", "required": is_required(name), "schema": schema })
+        });
+        let all = self.value["parameters"].as_array_mut();
+        all.expect("it is made as one").extend(parameters);
+        self
+    }
+
+    fn takes<T: JsonSchema>(self) -> Self {
+        self.takes_as::<T>(JSON)
+    }
+
+    fn takes_as<T: JsonSchema>(mut self, media: &str) -> Self {
+        let content = self.content::<T>(media);
+        self.value["requestBody"] = json!({ "required": true, "content": content });
+        self
+    }
+
+    fn answers<T: JsonSchema>(self) {
+        self.answers_as::<T>(JSON);
+    }
+
+    fn answers_as<T: JsonSchema>(mut self, media: &str) {
+        let content = self.content::<T>(media);
+        self.value["responses"]["200"] = json!({ "description": "Done", "content": content });
+    }
+
+    fn answers_nothing(self) {
+        self.value["responses"]["204"] = json!({ "description": "Done" });
+    }
+
+    fn content<T: JsonSchema>(&mut self, media: &str) -> Value {
+        let schema: Schema = self.generator.subschema_for::<T>();
+        json!({ media: { "schema": schema } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn the_description_that_is_shipped_is_that_of_the_types() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../contrib/openapi.json");
+        let text = serde_json::to_string_pretty(&document()).unwrap() + "\n";
+        if env::var_os("RATELIMIT_WRITE").is_some() {
+            fs::write(&file, &text).unwrap();
+        }
+        let is_same = fs::read_to_string(&file).unwrap() == text;
+        assert!(is_same, "RATELIMIT_WRITE=1 cargo test openapi writes it");
+    }
+}

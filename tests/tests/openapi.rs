@@ -1,0 +1,199 @@
+//! The description of the API beside what the daemon answers.
+
+use std::{
+    io,
+    net::{Shutdown, TcpListener, TcpStream},
+    os::unix::net::UnixStream,
+    path::PathBuf,
+    process::Command,
+    thread,
+};
+
+use ratelimit_core::api::openapi;
+use ratelimit_tests::{Lab, require_command, require_root, service::Service};
+use serde_json::{Value, json};
+
+const CONFIG: &str = r#"
+[policy.default]
+limits = [{ packets = 100, per = "1s" }, { bytes = "1MB", per = "1s", algorithm = "token-bucket", burst = "2MB", match = "udp" }]
+ban = { after = 5000, within = "10s", for = "10m" }
+[policy.partner]
+sources = ["203.0.113.0/24"]
+limits = [{ packets = 7, per = "1m", algorithm = "sliding-window" }]
+[detection]
+"#;
+
+/// No answer takes longer.
+const PATIENCE: [&str; 2] = ["--max-time", "10"];
+
+#[test]
+fn each_answer_is_as_it_is_described() {
+    require_root!();
+    require_command!("curl");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    let api = Api {
+        socket: service.path("run/control.sock"),
+        document: openapi::document(),
+    };
+    assert_eq!(api.ask("get", "/v1/openapi.json", None), api.document);
+    let ban = json!({ "prefixes": ["198.51.100.7"], "seconds": 60.5, "reason": "a test" });
+    let own = json!({ "prefixes": ["127.0.0.1"], "seconds": null, "reason": null });
+    let limit = json!({ "prefix": "198.51.100.0/24", "limits": [{ "packets": 5, "per": "1s" }] });
+    for (method, path, body) in [
+        ("post", "/v1/bans", Some(ban)),
+        ("post", "/v1/bans", Some(own)),
+        (
+            "post",
+            "/v1/allows",
+            Some(json!({ "prefixes": ["192.0.2.0/24"] })),
+        ),
+        ("post", "/v1/limits", Some(limit)),
+        ("post", "/v1/bans", Some(json!({ "prefixes": ["nobody"] }))),
+        ("get", "/v1/status", None),
+        ("get", "/v1/bans", None),
+        ("get", "/v1/bans?origin=manual&ending_in_seconds=90", None),
+        ("get", "/v1/bans?until=late", None),
+        ("post", "/v1/diff", Some(json!({ "tried": null }))),
+        ("get", "/v1/allows", None),
+        ("get", "/v1/limits", None),
+        ("get", "/v1/lists", None),
+        ("get", "/v1/stats", None),
+        ("get", "/v1/progress", None),
+        ("get", "/v1/protected", None),
+        ("get", "/v1/cluster", None),
+        ("get", "/v1/top?count=3", None),
+        ("get", "/v1/top?count=many", None),
+        ("get", "/v1/check/198.51.100.7", None),
+        (
+            "get",
+            "/v1/check/192.0.2.1?protocol=udp&destination_port=53",
+            None,
+        ),
+        ("get", "/v1/check/203.0.113.1?colour=red", None),
+        (
+            "get",
+            "/v1/suggest?percentile=99&headroom=2&since_seconds=3600",
+            None,
+        ),
+        (
+            "post",
+            "/v1/pass-all",
+            Some(json!({ "on": true, "seconds": 5 })),
+        ),
+        (
+            "post",
+            "/v1/pass-all",
+            Some(json!({ "on": false, "seconds": null })),
+        ),
+        ("post", "/v1/confirm", None),
+        ("post", "/v1/reload", None),
+        (
+            "delete",
+            "/v1/bans",
+            Some(json!({ "prefixes": ["198.51.100.7"] })),
+        ),
+        (
+            "delete",
+            "/v1/allows",
+            Some(json!({ "prefixes": ["198.51.100.7"] })),
+        ),
+        (
+            "delete",
+            "/v1/bans/matching",
+            Some(json!({ "filter": { "origin": "manual" } })),
+        ),
+        ("post", "/v1/detach", None),
+    ] {
+        api.ask(method, path, body);
+    }
+}
+
+#[test]
+#[ignore = "a campaign by hand: needs `schemathesis` of PyPI in the PATH"]
+fn schemathesis_finds_no_fault() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1/openapi.json", listener.local_addr().unwrap());
+    let socket = service.path("run/control.sock");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (tcp, unix) = (stream.unwrap(), UnixStream::connect(&socket).unwrap());
+            thread::spawn(|| join(tcp, unix));
+        }
+    });
+    let status = Command::new("schemathesis")
+        .args(["run", &url, "--checks", "all", "--request-timeout", "5"])
+        // The socket knows who asks, a body that fits a schema may still be refused, and two answers have no end.
+        .args([
+            "--exclude-checks",
+            "ignored_auth,positive_data_acceptance,negative_data_rejection",
+        ])
+        .args([
+            "--exclude-path",
+            "/v1/events",
+            "--exclude-path",
+            "/v1/capture",
+        ])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// Carries bytes both ways.
+fn join(tcp: TcpStream, unix: UnixStream) -> io::Result<()> {
+    let (mut from, mut to) = (tcp.try_clone()?, unix.try_clone()?);
+    thread::spawn(move || {
+        let _ = io::copy(&mut from, &mut to);
+        to.shutdown(Shutdown::Write)
+    });
+    let (mut from, mut to) = (unix, tcp);
+    let _ = io::copy(&mut from, &mut to);
+    to.shutdown(Shutdown::Both)
+}
+
+struct Api {
+    socket: PathBuf,
+    document: Value,
+}
+
+impl Api {
+    /// The answer to a request, which fits its schema.
+    fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--write-out", "\n%{http_code} %{content_type}"])
+            .args(PATIENCE)
+            .args(["--request", &method.to_uppercase()])
+            .arg("--unix-socket")
+            .arg(&self.socket)
+            .arg(format!("http://localhost{path}"));
+        if let Some(body) = body {
+            curl.args(["--json", &body.to_string()]);
+        }
+        let output = String::from_utf8(curl.output().unwrap().stdout).unwrap();
+        let (answer, ending) = output.rsplit_once('\n').unwrap();
+        let (status, media) = ending.split_once(' ').unwrap();
+        let described = path.split('?').next().unwrap();
+        let described = match described.strip_prefix("/v1/check/") {
+            Some(_) => "/v1/check/{address}",
+            None => described,
+        };
+        let responses = &self.document["paths"][described][method]["responses"];
+        let response = responses.get(status).unwrap_or(&responses["default"]);
+        let schema = &response["content"][media]["schema"];
+        assert!(
+            schema.is_object(),
+            "{method} {path}: {ending} is not described: {answer}"
+        );
+        let schema = json!({ "allOf": [schema], "components": self.document["components"] });
+        let answer: Value = serde_json::from_str(answer).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(&answer)
+            .map(|error| format!("{} {error}", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{method} {path}: {errors:?} in {answer}");
+        answer
+    }
+}
