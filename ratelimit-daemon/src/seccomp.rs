@@ -261,8 +261,11 @@ pub fn enter_daemon() -> anyhow::Result<()> {
         )?,
     );
     let requests = [libc::FIONBIO, libc::FIONREAD, libc::FIOCLEX, libc::TCGETS];
-    // Their type is another one in each C library.
-    #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast)]
+    #[allow(
+        clippy::cast_sign_loss,
+        clippy::unnecessary_cast,
+        reason = "their type is another one in each C library"
+    )]
     let requests = requests.map(|request| rule(1, Is::Eq, request as u64));
     rules.insert(
         libc::SYS_ioctl,
