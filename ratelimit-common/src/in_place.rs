@@ -48,7 +48,7 @@ impl<A: Address, T: InPlace + FamilyTables<A> + Store<A>> FamilyPlacement<A> for
         policy: Option<&Policy>,
         arrival: &Arrival,
     ) -> Outcome {
-        state::charge_within_budget(*source, policy, arrival, self)
+        state::charge_within_budget(&mut { *source }, policy, arrival, self)
     }
 
     fn charge_source(&self, source: &A, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {

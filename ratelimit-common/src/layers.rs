@@ -6,10 +6,11 @@
 //! passes; if one of those refuses it, that is its verdict.
 
 use crate::{
-    Address, Arrival, DropReason, Policy, Tables, aggregate::LEVELS_MAX, charge::Outcome,
+    Address, Arrival, DropReason, Policy, Tables, aggregate::LEVELS_MAX, charge::Outcome, lease,
     node::Node, placement::FamilyPlacement, state, tables::FamilyTables,
 };
 
+const SOURCE: usize = 0;
 /// Behind the source come its further limits.
 const FURTHER: usize = 1;
 /// From here on the prefixes around it.
@@ -25,8 +26,11 @@ where
     A: Address,
     T: FamilyPlacement<A>,
 {
-    let node_policy = tables
-        .settings()
+    let settings = tables.settings();
+    if !settings.has_layers_of_all() && !policy.is_some_and(Policy::is_of_cluster) {
+        return tables.charge_layer(SOURCE, source, policy, arrival);
+    }
+    let node_policy = settings
         .node_policy()
         .and_then(|index| tables.policy(index));
     let has_further = policy.is_some_and(Policy::has_further);
@@ -58,8 +62,15 @@ where
     T: FamilyPlacement<A>,
 {
     let layer = Layer::new(layer, source, policy, tables);
-    let outcome = tables.check(&layer.address, layer.policy, arrival);
-    outcome.by(layer.reason).behind(layer.limits_before)
+    let policy = lease::in_force(&layer.address, layer.policy, arrival, false, tables);
+    let outcome = tables.check(&layer.address, policy, arrival);
+    if let Some(policy) = policy
+        && policy.is_of_cluster()
+        && outcome.is_refused()
+    {
+        tables.count_refused(&layer.address, policy, arrival);
+    }
+    layer.told(outcome)
 }
 
 /// Charges a layer.
@@ -75,9 +86,10 @@ where
     A: Address,
     T: FamilyPlacement<A>,
 {
-    let layer = Layer::new(layer, source, policy, tables);
-    let outcome = state::charge_within_budget(layer.address, layer.policy, arrival, tables);
-    outcome.by(layer.reason).behind(layer.limits_before)
+    let mut layer = Layer::new(layer, source, policy, tables);
+    let policy = lease::in_force(&layer.address, layer.policy, arrival, true, tables);
+    let outcome = state::charge_within_budget(&mut layer.address, policy, arrival, tables);
+    layer.told(outcome)
 }
 
 /// The way of a packet through its limits.
@@ -130,13 +142,14 @@ const fn bit(layer: usize) -> u32 {
     1u32.wrapping_shl(layer as u32)
 }
 
+/// No policy has as many limits. Beside the number the name would take another word of the stack, which is full.
+const OF_PREFIX: usize = usize::MAX;
+
 /// The limits of a source, its further ones, or those of a prefix around it.
 struct Layer<'a, A: Address> {
     policy: Option<&'a Policy>,
     address: A,
-    /// What a refusal by one of them is called.
-    reason: DropReason,
-    /// Further limits are told as those that come after the source's own.
+    /// Further limits are told as those that come after the source's own: how many these are. [`OF_PREFIX`] for the limits of a prefix.
     limits_before: usize,
 }
 
@@ -156,7 +169,6 @@ impl<'a, A: Address> Layer<'a, A> {
             return Self {
                 policy: beside.and_then(|index| tables.policy(index)).or(own),
                 address: *source,
-                reason: DropReason::Limited,
                 limits_before: further.map_or(0, Policy::len),
             };
         };
@@ -168,8 +180,17 @@ impl<'a, A: Address> Layer<'a, A> {
         Self {
             policy: aggregate.and_then(|aggregate| tables.policy(aggregate.policy.into())),
             address: source.prefix(aggregate.map_or(0, |aggregate| aggregate.prefix)),
-            reason: DropReason::AggregateLimited,
-            limits_before: 0,
+            limits_before: OF_PREFIX,
+        }
+    }
+
+    /// What one of its limits says of a packet, under its name and number.
+    #[inline(always)]
+    fn told(&self, outcome: Outcome) -> Outcome {
+        if self.limits_before == OF_PREFIX {
+            outcome.by(DropReason::AggregateLimited)
+        } else {
+            outcome.behind(self.limits_before)
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{Family, Verdict, algorithm::sliding_log::TIMES_MAX, verdict::VERDICT
 
 /// The version of everything in this crate that lies in a map. Pins stand under `v<VERSION>`: a daemon with another layout
 /// never reads them.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// The entry point for frames that fit into one buffer.
 pub const PROGRAM: &str = "ratelimit";
@@ -23,6 +23,15 @@ pub const INTERFACES_MAX: u32 = 32;
 
 /// Policies that can be loaded at once.
 pub const POLICIES_MAX: u32 = 16_384;
+
+/// Policies that leases name; they stand behind the others. Those of two periods, of which one is in force.
+pub const LEASED_MAX: u32 = 8_192;
+
+/// Sources, prefixes and nodes that have leases at once.
+pub const LEASES_MAX: u32 = 8_192;
+
+/// Those whose demand is counted at once.
+pub const DEMANDS_MAX: u32 = 16_384;
 
 /// List entries of a family: a million, and room for another million that replaces them.
 pub const LISTED_MAX: u32 = 1 << 21;

@@ -44,6 +44,7 @@ pub mod generation;
 pub mod in_place;
 pub mod layers;
 pub mod layout;
+pub mod lease;
 pub mod limit;
 pub mod list;
 pub mod neighbour_discovery;

@@ -69,6 +69,16 @@ pub trait Node: Sized {
     /// Puts another share in its place.
     fn set_share(&self, index: usize, share: Share);
 
+    /// What holds in place of a policy, where the nodes of a cluster share it. What a packet asks that is about to be charged is counted.
+    #[inline(always)]
+    fn leased<'a>(&'a self, policy: &'a Policy, _: &Arrival, _is_charged: bool) -> &'a Policy {
+        policy
+    }
+
+    /// Counts what a packet asked of limits that the nodes share, and that refused it.
+    #[inline(always)]
+    fn count_refused(&self, _: &Policy, _: &Arrival) {}
+
     /// [`check`], wherever its code is kept.
     #[inline(always)]
     fn check(&self, policy: Option<&Policy>, arrival: &Arrival) -> Outcome {
@@ -176,6 +186,7 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
+    let policy = node.leased(policy, arrival, false);
     let observe = policy.observe();
     for index in 0..LIMITS_MAX {
         let Some(limit) = policy.limit(index) else {
@@ -191,6 +202,7 @@ pub fn check(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> Ou
                 words.check(limit, index, arrival.at, needed)
             });
             if outcome.is_refused() {
+                node.count_refused(policy, arrival);
                 return outcome
                     .by(DropReason::NodeLimited)
                     .at(index)
@@ -207,6 +219,7 @@ pub fn charge(policy: Option<&Policy>, node: &impl Node, arrival: &Arrival) -> O
     let Some(policy) = policy.filter(|policy| policy.counts(arrival)) else {
         return Outcome::UNCOUNTED;
     };
+    let policy = node.leased(policy, arrival, true);
     let observe = policy.observe();
     for index in 0..LIMITS_MAX {
         let Some(limit) = policy.limit(index) else {

@@ -10,6 +10,7 @@ use crate::{
     event::Sampler,
     generation::ByGeneration,
     layout::Counter,
+    lease::{Demand, Lease},
     list::PrefixKey,
     new_sources::Budget,
     node::Share,
@@ -42,6 +43,10 @@ unsafe impl Pod for Budget {}
 unsafe impl Pod for Ipv4 {}
 // SAFETY: as above.
 unsafe impl Pod for Ipv6 {}
+// SAFETY: as above.
+unsafe impl Pod for Lease {}
+// SAFETY: as above.
+unsafe impl Pod for Demand {}
 // SAFETY: as above.
 unsafe impl Pod for ListEntry {}
 // SAFETY: as above.

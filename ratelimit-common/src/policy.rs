@@ -19,7 +19,7 @@ use crate::{
 #[derive(
     Clone, Copy, Debug, Default, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq,
 )]
-#[repr(C, align(64))]
+#[repr(C)]
 pub struct Policy {
     len: u16,
     share_shift: u8,
@@ -30,7 +30,7 @@ pub struct Policy {
     further: u32,
     limits: [Limit; LIMITS_MAX],
     ban: BanRule,
-    filling: u64,
+    terms: u64,
 }
 const _: () = assert!(size_of::<Policy>() == 6 * 64);
 const _: () = assert!(offset_of!(Policy, limits) + size_of::<Limit>() <= 64);
@@ -163,6 +163,46 @@ impl Policy {
             further: index.wrapping_add(1),
             ..self
         }
+    }
+
+    /// The same as a policy with limits that the nodes of a cluster share. The terms tell it from all others: a [lease](crate::lease) of others
+    /// does not hold for it.
+    #[must_use]
+    pub const fn on_terms(self, terms: u64) -> Self {
+        Self { terms, ..self }
+    }
+
+    /// Its terms.
+    #[must_use]
+    #[inline(always)]
+    pub const fn terms(&self) -> u64 {
+        self.terms
+    }
+
+    /// Whether the nodes of a cluster share some of its limits.
+    #[must_use]
+    #[inline(always)]
+    pub const fn is_of_cluster(&self) -> bool {
+        self.terms != 0
+    }
+
+    /// What is leased in place of this one, where it is on the same terms, else this one.
+    #[must_use]
+    #[inline(always)]
+    pub fn or_on_its_terms<'a>(&'a self, leased: Option<&'a Self>) -> &'a Self {
+        match leased {
+            Some(leased) if leased.terms == self.terms => leased,
+            _ => self,
+        }
+    }
+
+    /// The same with another amount of the limit at `index`, whose words mean the same.
+    #[must_use]
+    pub fn with_algorithm(mut self, index: usize, algorithm: impl Into<Algorithm>) -> Self {
+        if let Some(limit) = self.limits.get_mut(index) {
+            *limit = limit.under(algorithm.into());
+        }
+        self
     }
 
     /// The index of the policy beside it; `None` where there is none.

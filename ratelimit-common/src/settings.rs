@@ -41,6 +41,7 @@ const PASS_ALL: u32 = 1 << 12;
 const DETECTION: u32 = 1 << 13;
 const SAMPLES: u32 = 1 << 14;
 const FURTHER: u32 = 1 << 15;
+const CLUSTER: u32 = 1 << 16;
 
 impl Settings {
     /// The settings that the daemon writes: the index of the default policy, and whether everything is a dry run. The clock
@@ -83,6 +84,12 @@ impl Settings {
     #[must_use]
     pub const fn with_further(self) -> Self {
         self.with(FURTHER)
+    }
+
+    /// The same with policies some of whose limits the nodes of a cluster share.
+    #[must_use]
+    pub const fn with_cluster(self) -> Self {
+        self.with(CLUSTER)
     }
 
     /// The same with policies that ban.
@@ -198,6 +205,13 @@ impl Settings {
     #[must_use]
     #[inline(always)]
     pub const fn has_layers(self) -> bool {
+        self.has(AGGREGATES | FURTHER | NODE | CLUSTER)
+    }
+
+    /// The same, whichever policy its source has.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has_layers_of_all(self) -> bool {
         self.has(AGGREGATES | FURTHER | NODE)
     }
 

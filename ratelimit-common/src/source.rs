@@ -2,7 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Address, limit::LIMITS_MAX};
+use crate::{Address, Family, limit::LIMITS_MAX};
 
 /// The key of a source's state: its address, cut to the configured prefix, in the scope of one policy.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -85,6 +85,18 @@ impl LogKey {
     #[must_use]
     pub const fn scope(&self) -> u32 {
         self.scope
+    }
+
+    /// The masked address, an IPv4 address as its IPv4-mapped IPv6 address.
+    #[must_use]
+    pub const fn octets(&self) -> [u8; 16] {
+        self.address
+    }
+
+    /// Whether it is that of an IPv4 source.
+    #[must_use]
+    pub const fn is_ipv4(&self) -> bool {
+        self.limit >> FAMILY_SHIFT == Family::Ipv4 as u32
     }
 
     /// The index of its limit.

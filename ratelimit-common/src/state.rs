@@ -114,15 +114,15 @@ fn denial<'a, A: Address, S: Store<A>>(
 }
 
 /// Charges a packet of `source` to its policy, if it has one; where the source needs state and there is no budget for it, what is
-/// set for that comes of the packet.
+/// set for that comes of the packet. Then it is in place of the source what the packet is charged to.
 #[inline(always)]
 pub fn charge_within_budget<A: Address>(
-    mut source: A,
+    source: &mut A,
     policy: Option<&Policy>,
     arrival: &Arrival,
     placed: &impl FamilyPlacement<A>,
 ) -> Outcome {
-    let outcome = placed.charge(&source, policy, arrival);
+    let outcome = placed.charge(source, policy, arrival);
     if !outcome.is_over_budget() {
         return outcome;
     }
@@ -130,8 +130,8 @@ pub fn charge_within_budget<A: Address>(
         OverBudget::Pass => Outcome::OVER_BUDGET_PASSED,
         OverBudget::Drop => outcome,
         OverBudget::Aggregate => {
-            source = source.overflow_bucket();
-            placed.charge(&source, policy, arrival).of_overflow_bucket()
+            *source = source.overflow_bucket();
+            placed.charge(source, policy, arrival).of_overflow_bucket()
         }
     }
 }

@@ -2,11 +2,13 @@
 //! [`Store`](crate::store::Store).
 
 use crate::{
-    Address, BanRule, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings, Standing, Verdict,
+    Address, Arrival, BanRule, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings, Standing,
+    Verdict,
     aggregate::Aggregates,
     charge::outcome::Refusal,
     class::ClassSet,
     detected::Detection,
+    lease,
     list::Listed,
     node::Node,
     parse::{LinkLayer, transport::Kind},
@@ -71,6 +73,17 @@ pub trait FamilyTables<A: Address> {
 
     /// What the list entry of the longest prefix that matches `address` says at `now`.
     fn listed(&self, address: A, now: Instant) -> Listed;
+
+    /// The index of the policy that a source, or a prefix around it, has leased in place of a policy; [`lease::NONE`] where it has no lease. What a
+    /// packet asks that is about to be charged is counted.
+    #[inline(always)]
+    fn leased(&self, _: &A, _: &Policy, _: &Arrival, _is_charged: bool) -> u32 {
+        lease::NONE
+    }
+
+    /// Counts what a packet asked of the limits of a policy that nodes share, and that refused it.
+    #[inline(always)]
+    fn count_refused(&self, _: &A, _: &Policy, _: &Arrival) {}
 
     /// The ban that a policy made of `source`, if it did; it may have ended.
     fn detected(&self, source: &A) -> Option<Detected>;

@@ -25,7 +25,7 @@ use ratelimit_common::{
 
 use self::{
     class_numbers::{ClassNumbers, TooManyClasses},
-    policy::{Compiler, select, shares_state},
+    policy::{Compiler, select, shares_state, terms},
     regions::{NoRoom, Regions, is_placed, is_whole, limited_sources, sources_of, table_sets},
 };
 pub use self::{policy::keeps_state, tables::Tables};
@@ -165,6 +165,7 @@ pub fn compile_policies(
         numbers: classes,
         held_node: held_node.and_then(|index| held.policies.get(&index)),
         cpus,
+        nodes: nodes(&intent.config),
     };
     let mut compiled: Vec<Named> = wanted
         .iter()
@@ -187,6 +188,10 @@ pub fn compile_policies(
         None => without_table(held, &compiled),
         Some(sets) => place(sets, held, &wanted, &mut compiled, intent)?,
     };
+    for named in &mut compiled {
+        let terms = terms(&named.policy, &named.limits);
+        named.policy = named.policy.on_terms(terms);
+    }
     for (policy, named) in wanted.iter().zip(compiled) {
         policies.assign(&policy.name, named, &used)?;
     }
@@ -370,6 +375,12 @@ pub fn settings(policies: &Policies, intent: &Intent) -> Settings {
     if policies.iter().any(|(_, named)| named.further.is_some()) {
         settings = settings.with_further();
     }
+    if policies
+        .iter()
+        .any(|(_, named)| named.policy.is_of_cluster())
+    {
+        settings = settings.with_cluster();
+    }
     if policies.iter().any(|(_, named)| named.ban.is_some()) {
         settings = settings.with_detection();
     }
@@ -400,6 +411,13 @@ pub fn tables(policies: &Policies, classes: &ClassNumbers, intent: &Intent, cpus
         settings: settings(policies, intent),
         ..Tables::default()
     }
+}
+
+/// By how many nodes limits are divided that they share.
+#[must_use]
+pub fn nodes(config: &Config) -> u64 {
+    let cluster = config.cluster.as_ref();
+    cluster.map_or(1, |cluster| cluster.nodes.max(1).into())
 }
 
 /// How many bans detection may make in a minute.

@@ -30,6 +30,29 @@ pub struct LimitSpec {
     window: Duration,
     algorithm: Algorithm,
     class: Option<Match>,
+    shared: Option<Division>,
+}
+
+/// How nodes divide a limit that they share.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Division {
+    /// Each as much as it needs, up to the same level.
+    #[default]
+    Equal,
+    /// Each in proportion to what it is asked for.
+    Proportional,
+}
+
+/// For whom a limit holds.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// Each node by itself.
+    #[default]
+    Node,
+    /// All nodes of the cluster together.
+    Cluster,
 }
 
 /// What a limit counts.
@@ -215,7 +238,47 @@ impl LimitSpec {
             window,
             algorithm,
             class: None,
+            shared: None,
         })
+    }
+
+    /// The same for all nodes of the cluster together.
+    #[must_use]
+    pub fn shared(self, division: Division) -> Self {
+        Self {
+            shared: Some(division),
+            ..self
+        }
+    }
+
+    /// How nodes divide it; `None` where each node has it for itself.
+    #[must_use]
+    pub fn division(&self) -> Option<Division> {
+        self.shared
+    }
+
+    /// What one of `nodes` nodes may always admit: a part of what they share, at least 1.
+    #[must_use]
+    pub fn part(&self, nodes: u64) -> Self {
+        if self.shared.is_none() {
+            return self.clone();
+        }
+        self.with_amount(self.amount / nodes.max(1))
+    }
+
+    /// The same with a smaller amount, of which nothing but 0 is too small.
+    ///
+    /// # Panics
+    ///
+    /// With a larger amount: what is smaller fits where this limit does.
+    #[must_use]
+    pub fn with_amount(&self, amount: u64) -> Self {
+        let smaller = Self::new(amount.max(1), self.unit, self.window, self.algorithm);
+        Self {
+            class: self.class.clone(),
+            shared: self.shared,
+            ..smaller.expect("a larger amount fits")
+        }
     }
 
     /// The same for packets of a class alone.
@@ -385,8 +448,11 @@ impl fmt::Display for LimitSpec {
                 write!(formatter, " ({label}, burst {})", self.unit.amount(burst))?;
             }
         }
-        match &self.class {
-            Some(class) => write!(formatter, " of {class}"),
+        if let Some(class) = &self.class {
+            write!(formatter, " of {class}")?;
+        }
+        match self.shared {
+            Some(_) => formatter.write_str(", shared by all nodes"),
             None => Ok(()),
         }
     }
@@ -408,6 +474,14 @@ struct LimitText {
     burst: Option<u64>,
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     class: Option<Match>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    scope: Scope,
+    #[serde(default, skip_serializing_if = "is_default")]
+    share: Division,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl TryFrom<LimitText> for LimitSpec {
@@ -427,6 +501,7 @@ impl TryFrom<LimitText> for LimitSpec {
         )?;
         Ok(Self {
             class: text.class,
+            shared: (text.scope == Scope::Cluster).then_some(text.share),
             ..limit
         })
     }
@@ -450,6 +525,8 @@ impl From<LimitSpec> for LimitText {
                 Algorithm::TokenBucket { burst } => Some(burst),
             },
             class: limit.class,
+            scope: limit.shared.map_or(Scope::Node, |_| Scope::Cluster),
+            share: limit.shared.unwrap_or_default(),
         }
     }
 }
@@ -470,6 +547,10 @@ mod tests {
                 r#"{"packets":9,"per":"1s","algorithm":"fixed-window","match":"tcp-syn"}"#
                     .to_owned(),
                 "9 packets per 1s of tcp-syn",
+            ),
+            (
+                r#"{"packets":9,"per":"1s","algorithm":"fixed-window","scope":"cluster","share":"proportional"}"#.to_owned(),
+                "9 packets per 1s, shared by all nodes",
             ),
             (
                 format!(

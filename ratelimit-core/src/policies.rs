@@ -383,6 +383,13 @@ pub fn scope<'a>(
     hash.0
 }
 
+/// FNV-1a, 64 bits.
+#[must_use]
+pub fn wide_hash(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
 /// FNV-1a, 32 bits (Fowler, Noll, Vo; RFC 9923): the standard library's hashes may change between releases.
 struct Fnv(u32);
 

@@ -12,7 +12,7 @@ mod link;
 mod secret;
 
 pub use self::{
-    key::BanKey,
+    key::ClusterKey,
     link::{Link, LinkError, Stream},
     secret::read as read_secret,
 };

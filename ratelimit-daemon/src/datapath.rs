@@ -12,6 +12,7 @@ mod detection_tables;
 mod family_maps;
 mod grace;
 mod kernel;
+mod lease_maps;
 mod list_tables;
 mod logs;
 mod mapped;

@@ -19,6 +19,7 @@ mod detected;
 mod events;
 mod frame;
 mod interruption;
+mod leases;
 mod lists;
 mod maps;
 mod new_sources;

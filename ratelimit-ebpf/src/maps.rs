@@ -21,9 +21,11 @@ use ratelimit_common::{
     event::Sampler,
     generation::ByGeneration,
     layout::{
-        CAPTURED_BYTES, COUNTERS, Counter, DETECTED_MAX, EVENTS_BYTES, INTERFACES_MAX, LISTED_MAX,
-        LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
+        CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, DETECTED_MAX, EVENTS_BYTES, INTERFACES_MAX,
+        LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SAMPLES_BYTES,
+        SOURCES_DEFAULT, STRIKES_MAX,
     },
+    lease::{Demand, Lease},
     limit::LIMITS_MAX,
     list::{
         PrefixKey,
@@ -57,9 +59,9 @@ type Answers = PerCpuArray<[CachedAnswer; lookup_cache::SLOTS], 1>;
 #[btf_map]
 pub static SETTINGS: Array<Settings, 1> = Array::new();
 
-/// Policy index → its limits.
+/// Policy index → its limits. Behind those that the lists and the settings name stand those of leases.
 #[btf_map]
-pub static POLICIES: Array<Policy, { POLICIES_MAX as usize }, MAPPED> = Array::new();
+pub static POLICIES: Array<Policy, { (POLICIES_MAX + LEASED_MAX) as usize }, MAPPED> = Array::new();
 
 /// Index 0 → the end of a time in which everything passes. It is read only where the settings say that there is one.
 #[btf_map]
@@ -97,6 +99,18 @@ pub static LOGS: untyped::LruHashMap<LogKey, LogWords> =
 /// Index 0 → an empty ring.
 #[map]
 pub static EMPTY_LOG: untyped::Array<LogWords> = untyped::Array::with_max_entries(1, 0);
+
+/// Source and scope → the policies by which it is judged in place of its own, where the nodes of a cluster share that.
+#[btf_map]
+pub static LEASES: HashMap<LogKey, Lease, { LEASES_MAX as usize }, ON_DEMAND> = HashMap::new();
+
+/// Source and scope → what it asked of such limits. Who was neither refused nor has a lease is not counted.
+#[btf_map]
+pub static DEMANDS: LruHashMap<LogKey, Demand, { DEMANDS_MAX as usize }> = LruHashMap::new();
+
+/// Index 0 → the demand of a source that had none.
+#[btf_map]
+pub static NO_DEMAND: Array<Demand, 1> = Array::new();
 
 /// Index of a network → which prefixes may be listed around its addresses.
 #[btf_map]

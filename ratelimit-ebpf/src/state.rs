@@ -16,7 +16,7 @@ use crate::{
     atomic,
     constant::Constant,
     interruption,
-    maps::{EMPTY_LOG, LOGS, LogWords, NODE, NODE_SHARES},
+    maps::{EMPTY_LOG, LOGS, LogWords, NODE, NODE_SHARES, POLICIES},
     subprograms,
     tables::FamilyCode,
 };
@@ -339,6 +339,22 @@ impl Node for MapNode {
             if let Some(place) = unsafe { (*shares).get_mut(index) } {
                 *place = share;
             }
+        }
+    }
+
+    #[inline(always)]
+    fn leased<'a>(&'a self, policy: &'a Policy, arrival: &Arrival, is_charged: bool) -> &'a Policy {
+        if !policy.is_of_cluster() {
+            return policy;
+        }
+        let leased = subprograms::leased_by_node(policy, arrival, is_charged);
+        policy.or_on_its_terms(POLICIES.get(leased))
+    }
+
+    #[inline(always)]
+    fn count_refused(&self, policy: &Policy, arrival: &Arrival) {
+        if policy.is_of_cluster() {
+            subprograms::count_refused_by_node(policy, arrival);
         }
     }
 

@@ -9,6 +9,7 @@ mod events;
 mod family;
 mod headers;
 mod layers;
+mod leases;
 mod limits;
 mod logs;
 mod neighbours;
@@ -24,8 +25,8 @@ use ratelimit_common::{
 };
 
 pub use self::{
-    bans::*, events::*, family::*, headers::*, layers::*, limits::*, logs::*, neighbours::*,
-    newcomers::*, node::*, strikes::*, words::*,
+    bans::*, events::*, family::*, headers::*, layers::*, leases::*, limits::*, logs::*,
+    neighbours::*, newcomers::*, node::*, strikes::*, words::*,
 };
 
 /// The settings of a packet stand above its size, and its classes above them.

@@ -221,6 +221,16 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
     }
 
     #[inline(always)]
+    fn leased(&self, source: &A, policy: &Policy, arrival: &Arrival, is_charged: bool) -> u32 {
+        subprograms::leased(source, policy, arrival, is_charged)
+    }
+
+    #[inline(always)]
+    fn count_refused(&self, source: &A, policy: &Policy, arrival: &Arrival) {
+        subprograms::count_refused(source, policy, arrival);
+    }
+
+    #[inline(always)]
     fn detected(&self, source: &A) -> Option<Detected> {
         detected::find(source)
     }

@@ -4,12 +4,14 @@ use ratelimit_common::{
     ClassSet, Limit, Policy, algorithm::Algorithm as Compiled, node::share_shift,
 };
 
+use zerocopy::IntoBytes;
+
 use crate::{
     class::{Catalogue, Selected, UnknownClass},
     compile::{class_numbers::ClassNumbers, node_scope},
     intent::WantedPolicy,
     limit::{Algorithm, LimitSpec},
-    policies::{Further, Named, Role, scope},
+    policies::{Further, Named, Role, scope, wide_hash},
 };
 
 /// A share that is what the packet costs, and nothing beyond: no CPU keeps any of the limit to itself.
@@ -26,6 +28,8 @@ pub struct Compiler<'a> {
     pub held_node: Option<&'a Policy>,
     /// How many share the limits of the node.
     pub cpus: u32,
+    /// How many nodes divide the limits that they share.
+    pub nodes: u64,
 }
 
 impl Compiler<'_> {
@@ -108,6 +112,7 @@ impl Compiler<'_> {
 
     /// The limit as the datapath reads it, drawn in shares where there is a `shift`.
     fn limit(&self, spec: &LimitSpec, shift: Option<u8>) -> Limit {
+        let spec = &spec.part(self.nodes);
         let in_shares = shift.and_then(|shift| self.without_shares(spec, shift));
         in_shares.as_ref().unwrap_or(spec).compile()
     }
@@ -146,6 +151,16 @@ fn further_name(wanted: &WantedPolicy<'_>) -> String {
     let buckets = wanted.further.iter().filter(|limit| has_burst(limit));
     let rates = buckets.map(|limit| format!(" {}/{:?}", limit.amount(), limit.window()));
     format!("{FURTHER}{}", rates.collect::<String>())
+}
+
+/// What a lease of this policy must be for, where nodes share some of its limits, else 0.
+pub fn terms(policy: &Policy, limits: &[LimitSpec]) -> u64 {
+    let mut own = limits.iter().take(policy.len());
+    if own.any(|limit| limit.division().is_some()) {
+        wide_hash(policy.on_terms(0).as_bytes()).max(1)
+    } else {
+        0
+    }
 }
 
 fn policy(limits: &[Limit], scope: u32, observe: bool) -> Policy {

@@ -1,4 +1,4 @@
-//! The hosts that share bans, and the store between them: `[cluster]`.
+//! The hosts that share bans and limits, and the store between them: `[cluster]`.
 
 mod store;
 
@@ -16,6 +16,8 @@ use crate::{diagnostic::Problem, quantity};
 const PERIOD: Duration = Duration::from_millis(500);
 /// How long it may be.
 const PERIOD_RANGE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_secs(10);
+/// The most nodes that divide a limit.
+const NODES_MAX: u32 = 10_000;
 /// The longest name of a node, in bytes.
 const NODE_MAX: usize = 64;
 /// The shortest secret, in bytes: shorter ones can be guessed by whoever reads the store.
@@ -37,6 +39,8 @@ pub struct Cluster {
     pub secret: Key,
     /// How often a node reports; the same on all nodes.
     pub period: Duration,
+    /// How many nodes there are, by which limits that they share are divided; 0 where it is not told.
+    pub nodes: u32,
 }
 
 /// Reads `[cluster]`; `None` in place of what is wrong, and reported.
@@ -55,6 +59,8 @@ pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> Option<At<C
     let secret = read_secret(&mut section, report);
     let period = section.take("period");
     let period = period.map_or(Some(PERIOD), |value| read_period(value, report));
+    let nodes = section.take("nodes");
+    let nodes = nodes.map_or(Some(0), |value| value.integer_in(1..=NODES_MAX, 3, report));
     let spot = section.spot.clone();
     section.finish(report);
     let value = Cluster {
@@ -62,6 +68,7 @@ pub(super) fn read(mut section: Section<'_>, report: &mut Report) -> Option<At<C
         node: node?,
         secret: secret?,
         period: period?,
+        nodes: nodes?,
     };
     Some(At { value, spot })
 }

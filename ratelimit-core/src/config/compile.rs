@@ -1,6 +1,7 @@
 //! Whether what the files say fits together.
 
 mod classes;
+mod shared;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -33,6 +34,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         ));
     }
     let classes = classes::compile(document, report);
+    shared::check(document, report);
     let source = value_or_default(document.source.as_ref());
     for policy in &document.policies {
         if let Some(ban) = &policy.ban {

@@ -12,9 +12,17 @@ use super::{
 };
 use crate::{
     diagnostic::Problem,
-    limit::{AlgorithmName, LimitError, LimitSpec, LimitUnit, WINDOW_MAX, WINDOW_MIN},
+    limit::{
+        AlgorithmName, Division, LimitError, LimitSpec, LimitUnit, Scope, WINDOW_MAX, WINDOW_MIN,
+    },
     quantity,
 };
+
+const SCOPES: [(&str, Scope); 2] = [("cluster", Scope::Cluster), ("node", Scope::Node)];
+const DIVISIONS: [(&str, Division); 2] = [
+    ("equal", Division::Equal),
+    ("proportional", Division::Proportional),
+];
 
 const EXAMPLE: &str = "{ packets = 1000, per = \"1s\" }";
 
@@ -44,6 +52,7 @@ pub fn read_section(
     let burst = burst.map(|value| read_burst(value, amount.as_ref(), report));
     let class = section.take("match");
     let class = class.map(|value| class::read_match(value, mentions, report));
+    let shared = read_shared(&mut section, report);
     let spot = section.spot.clone();
     section.finish(report);
     let (amount, window, algorithm) = (amount?, window?, algorithm?);
@@ -65,6 +74,10 @@ pub fn read_section(
                 Some(class) => value.of_class(class),
                 None => value,
             };
+            let value = match shared {
+                Some(division) => value.shared(division),
+                None => value,
+            };
             Some(At { value, spot })
         }
         Err(error) => {
@@ -74,6 +87,24 @@ pub fn read_section(
             None
         }
     }
+}
+
+/// Reads how nodes share the limit; `None` where they do not.
+fn read_shared(section: &mut Section<'_>, report: &mut Report) -> Option<Division> {
+    let scope = section.take("scope");
+    let is_told = scope.is_some();
+    let scope = scope.and_then(|value| value.choice(&SCOPES, report));
+    let scope = scope.map(|scope| scope.value);
+    let is_shared = scope == Some(Scope::Cluster);
+    let share = section.take("share");
+    let spot = share.as_ref().map(|share| share.spot.clone());
+    let share = share.and_then(|value| value.choice(&DIVISIONS, report));
+    if let Some(spot) = spot.filter(|_| !is_shared && (scope.is_some() || !is_told)) {
+        let message = "`share` is for limits with scope = \"cluster\" alone";
+        let hint = "write scope = \"cluster\" beside it, or remove it";
+        report.add(&spot, Problem::new(message, hint));
+    }
+    is_shared.then(|| share.map(|share| share.value).unwrap_or_default())
 }
 
 fn read_amount(section: &mut Section<'_>, report: &mut Report) -> Option<At<(u64, LimitUnit)>> {

@@ -1,26 +1,58 @@
-//! What nodes ban, as they write it.
+//! What nodes ban or have budgets for, as they write it.
+
+use std::net::IpAddr;
 
 use ratelimit_cluster::{Key, key::KEY_MAX};
 use ratelimit_core::prefix::Prefix;
 
-/// A prefix.
+/// What nodes talk about.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct BanKey(pub Prefix);
+pub enum ClusterKey {
+    /// A prefix that is banned.
+    Prefix(Prefix),
+    /// The budget of a source, or of a prefix by its first address.
+    Budget {
+        /// Whose budget it is; `::` is the node.
+        address: IpAddr,
+        /// Of which limit, by a hash of what the limit is.
+        limit: u64,
+    },
+}
 
-/// What a key of a prefix begins with; others are for what other releases may share.
+/// What a key begins with; others are for what other releases may share.
 const PREFIX: u8 = 0;
-const _: () = assert!(Prefix::BYTES < KEY_MAX);
+const BUDGET: u8 = 1;
+const _: () = assert!(Prefix::BYTES + size_of::<u64>() < KEY_MAX);
 
-impl Key for BanKey {
+impl Key for ClusterKey {
     fn write(&self, to: &mut Vec<u8>) {
-        to.push(PREFIX);
-        to.extend_from_slice(&self.0.to_bytes());
+        match self {
+            Self::Prefix(prefix) => {
+                to.push(PREFIX);
+                to.extend_from_slice(&prefix.to_bytes());
+            }
+            Self::Budget { address, limit } => {
+                to.push(BUDGET);
+                to.extend_from_slice(&limit.to_le_bytes());
+                to.extend_from_slice(&Prefix::from(*address).to_bytes());
+            }
+        }
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let (kind, prefix) = bytes.split_first()?;
-        let prefix = (*kind == PREFIX).then(|| Prefix::from_bytes(prefix))??;
-        Some(Self(prefix))
+        let (kind, rest) = bytes.split_first()?;
+        match *kind {
+            PREFIX => Prefix::from_bytes(rest).map(Self::Prefix),
+            BUDGET => {
+                let (limit, address) = rest.split_first_chunk()?;
+                let prefix = Prefix::from_bytes(address).filter(|it| it.is_address())?;
+                Some(Self::Budget {
+                    address: prefix.address(),
+                    limit: u64::from_le_bytes(*limit),
+                })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -29,24 +61,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_is_read_as_it_was_written() {
-        for text in [
+    fn a_key_is_read_as_it_was_written() {
+        let prefixes = [
             "0.0.0.0/0",
             "203.0.113.7",
             "203.0.113.0/24",
             "2001:db8::/48",
             "::1",
-        ] {
-            let key = BanKey(text.parse().unwrap());
+        ];
+        let prefixes = prefixes.map(|text| ClusterKey::Prefix(text.parse().unwrap()));
+        let budgets = ["203.0.113.7", "2001:db8::", "::"].map(|text| ClusterKey::Budget {
+            address: text.parse().unwrap(),
+            limit: u64::MAX - 7,
+        });
+        for key in prefixes.into_iter().chain(budgets) {
             let mut bytes = Vec::new();
             key.write(&mut bytes);
-            assert_eq!(BanKey::read(&bytes), Some(key));
+            assert_eq!(ClusterKey::read(&bytes), Some(key));
             bytes.push(0);
-            assert_eq!(BanKey::read(&bytes), None, "a byte too many");
+            assert_eq!(ClusterKey::read(&bytes), None, "a byte too many");
         }
-        assert_eq!(BanKey::read(&[]), None);
+        assert_eq!(ClusterKey::read(&[]), None);
         assert_eq!(
-            BanKey::read(&[9, 4, 32, 1, 2, 3, 4]),
+            ClusterKey::read(&[9, 4, 32, 1, 2, 3, 4]),
             None,
             "of another kind"
         );

@@ -1,6 +1,7 @@
 //! Brings the datapath from what it holds to what it is to hold, and back when that fails.
 
 mod crossing;
+pub mod leases;
 pub mod verify;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -19,7 +19,9 @@ use ratelimit_common::{
     event::Sampler,
     generation::ByGeneration,
     layout::{Counter, INTERFACES_MAX, LISTED_MAX, NODE_POLICIES, POLICIES_MAX, counter_index},
+    lease::{Demand, Lease},
     new_sources::Budget,
+    source::LogKey,
 };
 use ratelimit_core::{
     api::MapStatus,
@@ -39,6 +41,7 @@ use super::{
     detected_maps::{self, DetectedMaps},
     family_maps::{self, FamilyMaps, failed, unreadable},
     grace,
+    lease_maps::LeaseMaps,
     maps::Maps,
     prefix_filter::PrefixFilter,
     slots,
@@ -67,6 +70,7 @@ pub struct Kernel {
     sources: Arc<SourceMaps>,
     detected: DetectedMaps,
     new_sources: Array<MapData, ByGeneration<Budget>>,
+    leases: LeaseMaps,
     policies: Array<MapData, Policy>,
     policies_fd: OwnedFd,
     v4: FamilyMaps<Ipv4>,
@@ -148,6 +152,7 @@ impl Kernel {
             node: maps.open("NODE")?,
             detected: DetectedMaps::new(maps)?,
             new_sources: maps.open("NEW_SOURCES")?,
+            leases: LeaseMaps::new(maps)?,
             compact: sizes
                 .sets
                 .map(|sets| CompactTable::new(maps, sets))
@@ -362,6 +367,22 @@ impl PolicyTables for Kernel {
     fn pass_all_until(&self) -> Result<Instant, DatapathError> {
         let answer = self.pass_all_until.get(&0, 0).map(Instant::from_nanos);
         answer.map_err(failed("reading", "PASS_ALL_UNTIL", 1))
+    }
+
+    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {
+        self.leases.set(leases)
+    }
+
+    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<(), DatapathError> {
+        self.leases.remove(keys)
+    }
+
+    fn leases(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError> {
+        self.leases.all()
+    }
+
+    fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
+        self.leases.demands()
     }
 
     fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {

@@ -1,7 +1,7 @@
 //! A datapath in memory, for tests of the control plane.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     ops::Range,
     sync::{
@@ -21,7 +21,9 @@ use ratelimit_common::{
     detected::{Detection, Tally},
     generation::ByGeneration,
     layout::NODE_POLICIES,
+    lease::{Demand, Lease},
     new_sources::Budget,
+    source::LogKey,
 };
 use ratelimit_core::{
     api::MapStatus,
@@ -92,6 +94,10 @@ pub struct Memory {
     pub missing: Vec<String>,
     /// How many sources may get state on one CPU.
     pub new_sources: ByGeneration<Budget>,
+    /// What keys have leased.
+    pub leases: HashMap<LogKey, Lease>,
+    /// What packets asked of limits that nodes share.
+    pub demands: Vec<(LogKey, Demand)>,
     /// What became of them.
     pub tally: Tally,
     /// Whether a change of the settings is refused.
@@ -371,6 +377,25 @@ impl PolicyTables for Shared {
         let memory = self.memory();
         let policies = memory.policies.range(indices);
         Ok(policies.map(|(index, policy)| (*index, *policy)).collect())
+    }
+
+    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError> {
+        self.memory().leases.extend(leases.iter().copied());
+        Ok(())
+    }
+
+    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<(), DatapathError> {
+        let mut memory = self.memory();
+        memory.leases.retain(|key, _| !keys.contains(key));
+        Ok(())
+    }
+
+    fn leases(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError> {
+        Ok(self.memory().leases.clone().into_iter().collect())
+    }
+
+    fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError> {
+        Ok(self.memory().demands.clone())
     }
 
     fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError> {

@@ -3,8 +3,14 @@
 use std::ops::Range;
 
 use ratelimit_common::{
-    ClassSet, Instant, Limit, Policy, Settings, aggregate::Aggregates, compact::Region,
-    generation::ByGeneration, layout::POLICIES_MAX, new_sources::Budget,
+    ClassSet, Instant, Limit, Policy, Settings,
+    aggregate::Aggregates,
+    compact::Region,
+    generation::ByGeneration,
+    layout::POLICIES_MAX,
+    lease::{Demand, Lease},
+    new_sources::Budget,
+    source::LogKey,
 };
 use ratelimit_core::{
     class_tables::{ClassArray, ClassTables},
@@ -83,6 +89,18 @@ pub trait PolicyTables {
 
     /// That end.
     fn pass_all_until(&self) -> Result<Instant, DatapathError>;
+
+    /// Puts leases in place of those of the same keys.
+    fn set_leases(&mut self, leases: &[(LogKey, Lease)]) -> Result<(), DatapathError>;
+
+    /// Takes leases away; it is no error when one is not there.
+    fn remove_leases(&mut self, keys: &[LogKey]) -> Result<(), DatapathError>;
+
+    /// All leases.
+    fn leases(&self) -> Result<Vec<(LogKey, Lease)>, DatapathError>;
+
+    /// What packets asked of limits that nodes share, since their source was first refused or got a lease.
+    fn demands(&self) -> Result<Vec<(LogKey, Demand)>, DatapathError>;
 
     /// Sets how many sources may get state on one CPU, where the settings say that they have a budget.
     fn set_new_sources(&mut self, window: ByGeneration<Budget>) -> Result<(), DatapathError>;

@@ -3,7 +3,7 @@
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{Ipv4, Ipv6, Limit, Policy};
 
-use super::{events, layers, limits, logs, newcomers, strikes};
+use super::{events, layers, leases, limits, logs, newcomers, strikes};
 use crate::{lists, maps::FamilyMaps};
 
 /// Of a source, its policy, a time and a packet.
@@ -28,9 +28,11 @@ pub trait Subprograms: FamilyMaps {
     const CHECK_RECORD: OfSource<Self>;
     const CHECK_SLOTS: OfSource<Self>;
     const COUNT_STRIKE: OfSource<Self>;
+    const COUNT_REFUSED: extern "C" fn(*const Self, *const Policy, u64) -> u64;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64;
     const FIND_CONNECTION: extern "C" fn(*mut xdp_md) -> u64;
     const HAS_STATE: extern "C" fn(*const Self, *const Policy, u64) -> u64;
+    const LEASED: extern "C" fn(*const Self, *const Policy, u64, u64, u64) -> u64;
     const LONGEST_MATCH: extern "C" fn(*const Self, u64, u64, u64, u64) -> u64;
     const SAMPLE: extern "C" fn(*const Self, u64, u64, u64) -> u64;
 }
@@ -48,6 +50,10 @@ impl Subprograms for Ipv4 {
     const CHECK_RECORD: OfSource<Self> = limits::check_limits_v4;
     const CHECK_SLOTS: OfSource<Self> = limits::check_compact_limits_v4;
     const COUNT_STRIKE: OfSource<Self> = strikes::count_strike_v4;
+    const COUNT_REFUSED: extern "C" fn(*const Self, *const Policy, u64) -> u64 =
+        leases::count_refused_v4;
+    const LEASED: extern "C" fn(*const Self, *const Policy, u64, u64, u64) -> u64 =
+        leases::leased_by_source_v4;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
         strikes::detect_source_v4;
     const FIND_CONNECTION: extern "C" fn(*mut xdp_md) -> u64 = strikes::find_connection_v4;
@@ -71,6 +77,10 @@ impl Subprograms for Ipv6 {
     const CHECK_RECORD: OfSource<Self> = limits::check_limits_v6;
     const CHECK_SLOTS: OfSource<Self> = limits::check_compact_limits_v6;
     const COUNT_STRIKE: OfSource<Self> = strikes::count_strike_v6;
+    const COUNT_REFUSED: extern "C" fn(*const Self, *const Policy, u64) -> u64 =
+        leases::count_refused_v6;
+    const LEASED: extern "C" fn(*const Self, *const Policy, u64, u64, u64) -> u64 =
+        leases::leased_by_source_v6;
     const DETECT: extern "C" fn(*mut xdp_md, *const Self, *const Policy, u64, u64) -> u64 =
         strikes::detect_source_v6;
     const FIND_CONNECTION: extern "C" fn(*mut xdp_md) -> u64 = strikes::find_connection_v6;

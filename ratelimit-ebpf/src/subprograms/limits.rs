@@ -121,7 +121,7 @@ of_family!(
     charge_compact_limit_words_v4,
     check_limits_v4 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &Records);
     charge_limits_v4 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &Records);
-    charge_new_source_v4 = |source: &_, policy, arrival: &_| state::charge_within_budget(*source, policy, arrival, &KernelTables::of(arrival));
+    charge_new_source_v4 = |source: &_, policy, arrival: &_| state::charge_within_budget(&mut { *source }, policy, arrival, &KernelTables::of(arrival));
     check_compact_limits_v4 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &SlotStore);
     charge_compact_limits_v4 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &SlotStore);
 );
@@ -130,7 +130,7 @@ of_family!(
     charge_compact_limit_words_v6,
     check_limits_v6 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &Records);
     charge_limits_v6 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &Records);
-    charge_new_source_v6 = |source: &_, policy, arrival: &_| state::charge_within_budget(*source, policy, arrival, &KernelTables::of(arrival));
+    charge_new_source_v6 = |source: &_, policy, arrival: &_| state::charge_within_budget(&mut { *source }, policy, arrival, &KernelTables::of(arrival));
     check_compact_limits_v6 = |source: &_, policy, arrival: &_| state::check(source, policy, arrival, &SlotStore);
     charge_compact_limits_v6 = |source: &_, policy, arrival: &_| state::charge(source, policy, arrival, &SlotStore);
 );

@@ -83,6 +83,7 @@ fn node(cpus: u32, burst: u64) -> Policy {
         numbers: &ClassNumbers::default(),
         held_node: None,
         cpus,
+        nodes: 1,
     };
     let wanted = WantedPolicy::new("[node]".to_owned(), &limits, false, Role::Node);
     compiler.compile(&wanted, &wanted.name).policy

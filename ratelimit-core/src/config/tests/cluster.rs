@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::crowdsec::Key;
+use crate::{config::crowdsec::Key, limit::Division};
 
 const SECRET: &str = "0123456789abcdef";
 
@@ -95,5 +95,67 @@ fn a_period_that_is_none_is_refused() {
         r#"config.toml:12:10: `period` is 1m, which is not between 250ms and 10s
 12 | period = "1m"
    |          ^^^^ write period = "500ms""#,
+    );
+}
+
+const CLUSTER: &str = "[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret_file = \"/s\"\n";
+
+#[test]
+fn a_limit_of_the_cluster_is_divided_by_its_nodes() {
+    let limit = "{ packets = 1000, per = \"1s\", scope = \"cluster\", share = \"proportional\" }";
+    let policy = format!("[policy.x]\nsources = [\"192.0.2.0/24\"]\nlimits = [{limit}]\n");
+    let config = load_text(&format!("{MINIMAL}{policy}{CLUSTER}nodes = 3\n"));
+    let limit = &config.policies["x"].limits[0];
+    assert_eq!(limit.division(), Some(Division::Proportional));
+    assert_eq!(limit.part(3).amount(), 333);
+    assert_eq!(limit.part(0).amount(), 1000);
+    assert_eq!(limit.with_amount(0).amount(), 1);
+    assert_eq!(config.cluster.unwrap().nodes, 3);
+}
+
+#[test]
+fn a_limit_that_nodes_cannot_share_is_refused() {
+    let policy = |limit: &str| {
+        format!("[policy.x]\nsources = [\"192.0.2.0/24\"]\nlimits = [{{ {limit} }}]\n")
+    };
+    let shared = "packets = 2, per = \"1s\", scope = \"cluster\"";
+    check_behind_minimal(
+        &policy(shared),
+        r#"config.toml:10:11: a limit has scope = "cluster", and there is no [cluster]
+10 | limits = [{ packets = 2, per = "1s", scope = "cluster" }]
+   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write [cluster] with `url`, `node`, `secret_file` and `nodes`, or remove `scope`"#,
+    );
+    check_behind_minimal(
+        &format!("{}{CLUSTER}", policy(shared)),
+        r"config.toml:11:1: [cluster] has no `nodes`, and nodes share limits
+11 | [cluster]
+   | ^^^^^^^^^ write how many nodes there are, the same on all: nodes = 3",
+    );
+    check_behind_minimal(
+        &format!("{}{CLUSTER}nodes = 3\n", policy(shared)),
+        r#"config.toml:10:11: 3 nodes cannot share a limit of 2: each has at least 1
+10 | limits = [{ packets = 2, per = "1s", scope = "cluster" }]
+   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write at least 3, or remove `scope`"#,
+    );
+    check_behind_minimal(
+        &format!(
+            "{}{CLUSTER}nodes = 3\n",
+            policy("packets = 9, per = \"1s\", scope = \"cluster\", algorithm = \"token-bucket\"")
+        ),
+        r#"config.toml:10:11: nodes do not share a token-bucket: what is missing in it depends on one rate
+10 | limits = [{ packets = 9, per = "1s", scope = "cluster", algorithm = "token-bucket" }]
+   |           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ write algorithm = "sliding-window", which needs no burst, or remove `scope`"#,
+    );
+    check_behind_minimal(
+        &policy("packets = 9, per = \"1s\", scope = \"clustr\""),
+        r#"config.toml:10:46: unknown scope `clustr`
+10 | limits = [{ packets = 9, per = "1s", scope = "clustr" }]
+   |                                              ^^^^^^^^ did you mean "cluster"?"#,
+    );
+    check_behind_minimal(
+        &policy("packets = 9, per = \"1s\", share = \"equal\""),
+        r#"config.toml:10:46: `share` is for limits with scope = "cluster" alone
+10 | limits = [{ packets = 9, per = "1s", share = "equal" }]
+   |                                              ^^^^^^^ write scope = "cluster" beside it, or remove it"#,
     );
 }

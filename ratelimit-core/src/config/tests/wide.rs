@@ -178,7 +178,7 @@ config.toml:12:1: unknown key `limit` in [node]
    | ^^^^^ did you mean `limits`?
 config.toml:13:13: unknown key `prefix` in a limit
 13 | limits = [{ prefix = 24, packets = 1, per = "1s", match = "x" }]
-   |             ^^^^^^ remove it; known here: packets, bytes, per, algorithm, burst, match
+   |             ^^^^^^ remove it; known here: packets, bytes, per, algorithm, burst, match, scope, share
 config.toml:13:59: there is no class `x`
 13 | limits = [{ prefix = 24, packets = 1, per = "1s", match = "x" }]
    |                                                           ^^^ write "tcp" or "udp" or "icmp" or "tcp-syn" or "tcp-invalid" or "fragments" or "reflection" or "other""#,

@@ -4,6 +4,7 @@
 //! are edits of bans, as of everybody else.
 
 mod bans;
+mod budgets;
 mod memory;
 mod status;
 
@@ -29,12 +30,12 @@ use ratelimit_core::{
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use self::memory::Remembered;
 pub use self::status::no_cluster;
+use self::{budgets::Budgets, memory::Remembered};
 use super::Feed;
 use crate::{
     clock,
-    cluster::{BanKey, Heard},
+    cluster::{ClusterKey, Heard},
     control::{
         connection::Connection,
         kept::Kept,
@@ -67,7 +68,7 @@ struct Rejected {
 /// The cluster as this host sees it.
 pub struct Membership {
     connection: Connection<Cluster>,
-    node: Option<Node<BanKey>>,
+    node: Option<Node<ClusterKey>>,
     /// What is to be put in force, and which node has it end; `None` where bans come.
     due: VecDeque<(Option<String>, Vec<Edit>)>,
     refused: BTreeMap<&'static str, Rejected>,
@@ -80,6 +81,7 @@ pub struct Membership {
     kept: Kept<Remembered>,
     written: std::time::Instant,
     is_unwritten: bool,
+    budgets: Budgets,
 }
 
 impl Membership {
@@ -97,6 +99,7 @@ impl Membership {
             kept: Kept::new(&config.paths.state, "cluster.json"),
             written: std::time::Instant::now(),
             is_unwritten: false,
+            budgets: Budgets::default(),
         }
     }
 
@@ -112,7 +115,7 @@ impl Membership {
 
     /// Whether it is known what the other nodes lifted of what this one stated before it started: those that report agree with it.
     fn is_settled(&self) -> bool {
-        let agrees = |node: &Node<BanKey>| {
+        let agrees = |node: &Node<ClusterKey>| {
             let members = node.budget().members();
             let silent: Vec<_> = members.silent().map(|(name, _)| name).collect();
             let mut others = members.names().iter().filter(|name| *name != node.name());
@@ -178,12 +181,13 @@ impl Feed for Membership {
 }
 
 /// What the nodes ask this host.
-struct Here<'a>(&'a State);
+struct Here<'a>(&'a State, &'a Budgets);
 
-impl Guard<BanKey> for Here<'_> {
-    fn permits(&self, subject: &Subject<BanKey>) -> Result<(), &'static str> {
+impl Guard<ClusterKey> for Here<'_> {
+    fn permits(&self, subject: &Subject<ClusterKey>) -> Result<(), &'static str> {
         match subject {
-            Subject::Ban(BanKey(prefix)) => self.permits_ban(*prefix),
+            Subject::Ban(ClusterKey::Prefix(prefix)) => self.permits_ban(*prefix),
+            Subject::Ban(ClusterKey::Budget { .. }) => Err("it is no prefix"),
             Subject::Allow(_) => Err("this release takes no allows of other nodes"),
             Subject::Node(_) => Ok(()),
         }
@@ -206,17 +210,17 @@ impl Here<'_> {
     }
 }
 
-impl Host<BanKey> for Here<'_> {
-    fn limit(&self, _: &BanKey) -> Option<Limit> {
-        None
+impl Host<ClusterKey> for Here<'_> {
+    fn limit(&self, key: &ClusterKey) -> Option<Limit> {
+        self.1.limit(key)
     }
 
     fn limits(&self) -> u64 {
-        0
+        self.1.hash()
     }
 
-    fn counts(&mut self) -> Vec<Count<BanKey>> {
-        Vec::new()
+    fn counts(&mut self) -> Vec<Count<ClusterKey>> {
+        self.1.counts(self.0)
     }
 }
 
@@ -236,7 +240,11 @@ impl Membership {
     /// Never: a configuration has no name that is none.
     pub fn join(&mut self, state: &mut State, config: &Cluster, secret: Secret) -> NodeName {
         let node = NodeName::new(&config.node).expect("the configuration has checked the name");
-        let memory = self.remembered(&node);
+        let mut memory = self.remembered(&node);
+        self.budgets.follow(state);
+        memory.shares = self.budgets.held(state);
+        memory.views.at_least = config.nodes.into();
+        memory.divided_by = memory.divided_by.max(config.nodes.into());
         let (now, stated) = (now(), memory.statements.len());
         let own = NodeConfig {
             node: node.clone(),
@@ -262,6 +270,7 @@ impl Membership {
         let journal = &mut state.journal;
         troubles.tell(journal, CLUSTER, Loudness::Warning, None);
         self.end_bans(state);
+        self.budgets.end(state);
     }
 
     /// Takes notice that the store is connected to, and may have lost what this node stored.
@@ -293,6 +302,7 @@ impl Membership {
     /// Takes in what was read from the stream, and gives what is to be sent.
     pub fn step(&mut self, state: &mut State, heard: Vec<Heard>) -> Vec<Outgoing> {
         let now = now();
+        self.budgets.follow(state);
         let mut changed = self.state_own_bans(state, now);
         changed.extend(self.hear(state, now, heard));
         if self.swept.elapsed() >= SWEEP {
@@ -301,7 +311,8 @@ impl Membership {
         }
         self.put_in_force(state, now, changed);
         let due = self.node.as_mut();
-        let due = due.map(|node| node.due(now, &mut Here(state)));
+        let due = due.map(|node| node.due(now, &mut Here(state, &self.budgets)));
+        self.lease(state);
         self.write();
         due.unwrap_or_default()
     }
@@ -320,7 +331,7 @@ impl Membership {
             let Some(node) = &mut self.node else {
                 return Vec::new();
             };
-            match node.receive(now, arrival, &message, &Here(state)) {
+            match node.receive(now, arrival, &message, &Here(state, &self.budgets)) {
                 Ok(received) => changed.extend(self.receive(received)),
                 Err(refusal) => self.refuse(&refusal),
             }
@@ -328,13 +339,13 @@ impl Membership {
         changed
     }
 
-    fn receive(&mut self, received: Received<BanKey>) -> Vec<Prefix> {
+    fn receive(&mut self, received: Received<ClusterKey>) -> Vec<Prefix> {
         self.denied += received.denied.len() as u64;
         let changed = received.changed.into_iter();
         let mut is_of_node = false;
         let changed = changed.filter_map(|subject| match subject {
-            Subject::Ban(BanKey(prefix)) => Some(prefix),
-            Subject::Allow(_) => None,
+            Subject::Ban(ClusterKey::Prefix(prefix)) => Some(prefix),
+            Subject::Ban(_) | Subject::Allow(_) => None,
             Subject::Node(_) => {
                 is_of_node = true;
                 None

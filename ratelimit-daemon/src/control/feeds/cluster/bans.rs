@@ -18,7 +18,7 @@ use tracing::info;
 use super::{Here, Membership, Node};
 use crate::{
     clock,
-    cluster::BanKey,
+    cluster::ClusterKey,
     control::{state::State, unshared::shared_ban},
 };
 
@@ -35,7 +35,7 @@ impl Membership {
         };
         let changed = state.unshared.take();
         for prefix in &changed {
-            let subject = Subject::Ban(BanKey(*prefix));
+            let subject = Subject::Ban(ClusterKey::Prefix(*prefix));
             let row = shared_ban(&state.intent, *prefix);
             let wanted = row.map(|row| to_millis(row.until, now));
             let wanted = wanted.filter(|until| *until > now.wall);
@@ -62,7 +62,7 @@ impl Membership {
         };
         let now = super::now();
         for prefix in prefixes {
-            self.is_unwritten |= node.lift(now, Subject::Ban(BanKey(*prefix)), author);
+            self.is_unwritten |= node.lift(now, Subject::Ban(ClusterKey::Prefix(*prefix)), author);
         }
     }
 
@@ -73,8 +73,8 @@ impl Membership {
         let node = self.node.iter();
         let stated = node.flat_map(Node::subjects);
         let stated = stated.filter_map(|subject| match subject {
-            Subject::Ban(BanKey(prefix)) => Some(*prefix),
-            Subject::Allow(_) | Subject::Node(_) => None,
+            Subject::Ban(ClusterKey::Prefix(prefix)) => Some(*prefix),
+            Subject::Ban(_) | Subject::Allow(_) | Subject::Node(_) => None,
         });
         bans.map(|(prefix, _)| *prefix).chain(stated).collect()
     }
@@ -117,7 +117,7 @@ impl Membership {
         prefix: Prefix,
     ) -> Option<(NodeName, Vec<Edit>)> {
         let node = self.node.as_ref()?;
-        let by = node.lifted_by(now, &Subject::Ban(BanKey(prefix)))?;
+        let by = node.lifted_by(now, &Subject::Ban(ClusterKey::Prefix(prefix)))?;
         let bans = state.intent.bans_of(prefix);
         let shared = bans.filter(|(origin, _)| origin.is_shared());
         let edits: Vec<Edit> = shared
@@ -131,8 +131,8 @@ impl Membership {
         let Some(node) = &self.node else {
             return (None, Vec::new());
         };
-        let subject = Subject::Ban(BanKey(prefix));
-        let in_force = node.in_force(now, &subject, &Here(state));
+        let subject = Subject::Ban(ClusterKey::Prefix(prefix));
+        let in_force = node.in_force(now, &subject, &Here(state, &self.budgets));
         // What this node states is a ban of its own here, unless its database was lost, or another node lifted it meanwhile.
         let own = shared_ban(&state.intent, prefix);
         let own = own.map(|row| to_millis(row.until, now));

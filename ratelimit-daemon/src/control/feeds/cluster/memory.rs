@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::Membership;
-use crate::cluster::BanKey;
+use crate::cluster::ClusterKey;
 
 /// As it is written down.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -47,7 +47,7 @@ enum About {
 
 impl Remembered {
     /// What a node would forget.
-    pub fn of(node: &Node<BanKey>) -> Self {
+    pub fn of(node: &Node<ClusterKey>) -> Self {
         let Memory {
             statements,
             views,
@@ -56,7 +56,7 @@ impl Remembered {
         } = node.memory();
         Self {
             node: node.name().to_string(),
-            statements: statements.iter().map(Stated::of).collect(),
+            statements: statements.iter().filter_map(Stated::of).collect(),
             members: texts(&views.current),
             agreed: texts(&views.agreed),
             attempts: views.attempts.iter().map(texts).collect(),
@@ -69,7 +69,7 @@ impl Remembered {
         self.statements.len()
     }
 
-    fn into_memory(self) -> Memory<BanKey> {
+    fn into_memory(self) -> Memory<ClusterKey> {
         Memory {
             statements: self.statements.iter().filter_map(Stated::read).collect(),
             views: Views {
@@ -85,25 +85,27 @@ impl Remembered {
 }
 
 impl Stated {
-    fn of(statement: &Statement<BanKey>) -> Self {
-        Self {
+    fn of(statement: &Statement<ClusterKey>) -> Option<Self> {
+        Some(Self {
             about: match &statement.subject {
-                Subject::Ban(BanKey(prefix)) => About::Ban(*prefix),
-                Subject::Allow(BanKey(prefix)) => About::Allow(*prefix),
+                Subject::Ban(ClusterKey::Prefix(prefix)) => About::Ban(*prefix),
+                Subject::Allow(ClusterKey::Prefix(prefix)) => About::Allow(*prefix),
                 Subject::Node(name) => About::Node(name.to_string()),
+                Subject::Ban(ClusterKey::Budget { .. })
+                | Subject::Allow(ClusterKey::Budget { .. }) => return None,
             },
             lifts: statement.verb == Verb::Lifts,
             stamp: statement.stamp.0,
             until: statement.until,
             note: statement.note.to_string(),
-        }
+        })
     }
 
-    fn read(&self) -> Option<Statement<BanKey>> {
+    fn read(&self) -> Option<Statement<ClusterKey>> {
         Some(Statement {
             subject: match &self.about {
-                About::Ban(prefix) => Subject::Ban(BanKey(*prefix)),
-                About::Allow(prefix) => Subject::Allow(BanKey(*prefix)),
+                About::Ban(prefix) => Subject::Ban(ClusterKey::Prefix(*prefix)),
+                About::Allow(prefix) => Subject::Allow(ClusterKey::Prefix(*prefix)),
                 About::Node(name) => Subject::Node(NodeName::new(name)?),
             },
             verb: if self.lifts { Verb::Lifts } else { Verb::Says },
@@ -116,7 +118,7 @@ impl Stated {
 
 impl Membership {
     /// What a node of this name remembers; nothing where this host had another name.
-    pub(super) fn remembered(&self, node: &NodeName) -> Memory<BanKey> {
+    pub(super) fn remembered(&self, node: &NodeName) -> Memory<ClusterKey> {
         match self.kept.read() {
             Ok(Some(remembered)) if remembered.node == node.as_str() => remembered.into_memory(),
             Ok(_) => Memory::default(),

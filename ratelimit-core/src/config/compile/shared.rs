@@ -1,0 +1,71 @@
+//! Whether nodes can share the limits that are to be shared.
+
+use crate::{
+    config::{
+        detection,
+        document::Document,
+        report::{At, Report},
+    },
+    diagnostic::Problem,
+    limit::{Algorithm, LimitSpec},
+};
+
+/// Reports limits with `scope = "cluster"` that nodes cannot share.
+pub fn check(document: &Document, report: &mut Report) {
+    let detection = document.detection.as_ref();
+    let of_attacks = detection.map_or(&[][..], |at| &at.value.limits);
+    for At { spot, .. } in of_attacks.iter().filter(|at| is_shared(at)) {
+        let message =
+            "nodes do not share the limits of an attack: each node looks for attacks by itself";
+        report.add(spot, Problem::new(message, "remove `scope`"));
+    }
+    let groups = document.groups();
+    let groups = groups
+        .iter()
+        .filter(|group| group.title != detection::TITLE);
+    let shared = groups.flat_map(|group| &group.limits).copied();
+    let shared: Vec<&At<LimitSpec>> = shared.filter(|at| is_shared(at)).collect();
+    let Some(cluster) = &document.cluster else {
+        if let Some(first) = shared.first() {
+            let message = "a limit has scope = \"cluster\", and there is no [cluster]";
+            let hint =
+                "write [cluster] with `url`, `node`, `secret_file` and `nodes`, or remove `scope`";
+            report.add(&first.spot, Problem::new(message, hint));
+        }
+        return;
+    };
+    let nodes = cluster.value.nodes;
+    if nodes == 0 && !shared.is_empty() {
+        let message = "[cluster] has no `nodes`, and nodes share limits";
+        let hint = "write how many nodes there are, the same on all: nodes = 3";
+        report.add(&cluster.spot, Problem::new(message, hint));
+    }
+    for At { value, spot } in shared {
+        if let Some(problem) = problem(value, nodes) {
+            report.add(spot, problem);
+        }
+    }
+}
+
+fn is_shared(limit: &At<LimitSpec>) -> bool {
+    limit.value.division().is_some()
+}
+
+fn problem(limit: &LimitSpec, nodes: u32) -> Option<Problem> {
+    if matches!(limit.algorithm(), Algorithm::TokenBucket { .. }) {
+        let message =
+            "nodes do not share a token-bucket: what is missing in it depends on one rate";
+        let hint = "write algorithm = \"sliding-window\", which needs no burst, or remove `scope`";
+        return Some(Problem::new(message, hint));
+    }
+    (limit.amount() < nodes.into()).then(|| {
+        let amount = limit.unit().amount(limit.amount());
+        let message =
+            format!("{nodes} nodes cannot share a limit of {amount}: each has at least 1");
+        let hint = format!(
+            "write at least {}, or remove `scope`",
+            limit.unit().amount(nodes.into())
+        );
+        Problem::new(message, hint)
+    })
+}
