@@ -34,7 +34,7 @@ pub struct LimitSpec {
 }
 
 /// How nodes divide a limit that they share.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Division {
     /// Each as much as it needs, up to the same level.
@@ -45,7 +45,7 @@ pub enum Division {
 }
 
 /// For whom a limit holds.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// Each node by itself.

@@ -74,7 +74,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::PassAll(verb) => pass_all::run(&verb, client, now),
         Verb::Detach => detach::run(client),
         Verb::Simulate(arguments) => simulate::run(&arguments),
-        Verb::Config(ConfigVerb::Check { file }) => config::check(&file),
+        Verb::Config(ConfigVerb::Check { file }) => Ok(config::check(&file)),
     }
 }
 

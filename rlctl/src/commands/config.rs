@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::{failure::Failure, phrase, report::Report};
 
 /// Reads `file` as the daemon would.
-pub fn check(file: &Path) -> Result<Report, Failure> {
+pub fn check(file: &Path) -> Report {
     let (config, warnings) = match config::inspect(file) {
         Ok(inspected) => inspected,
         Err(error) => {
             let json = json!({ "valid": false, "problems": error.diagnostics() });
             let mut report = Report::from_json(json, "");
             report.failure = Some(wrong(&error.to_string()));
-            return Ok(report);
+            return report;
         }
     };
     let json = json!({
@@ -28,9 +28,8 @@ pub fn check(file: &Path) -> Result<Report, Failure> {
         "warnings": warnings,
     });
     let report = Report::from_json(json, sentence(file, &config));
-    Ok(warnings
-        .iter()
-        .fold(report, |report, warning| report.note(warning.to_string())))
+    let notes = warnings.iter().map(ToString::to_string);
+    notes.fold(report, Report::note)
 }
 
 /// The error says where it is, so nothing is put before it but the word.
