@@ -310,7 +310,7 @@ fn help_and_version_are_results() {
 fn config_check_tells_programs_where_each_problem_is() {
     let daemon = ScriptedDaemon::start(Daemon::Absent);
     let file = daemon.directory().join("wrong.toml");
-    fs::write(&file, "[policy.default]\nlimit = 1\n\n[polcy.x]\n").unwrap();
+    fs::write(&file, "[policy.default]\nlimit = 1\n\n[rule.x]\n").unwrap();
     let file = file.display().to_string();
     let output = run(&daemon, &["--json", "config", "check", &file], "", &[]);
     assert_eq!(output.status.code(), Some(1));
