@@ -1,5 +1,5 @@
 //! Where the code of the larger steps is placed: the kernel has it in subprograms, each of which is verified once, other
-//! [`Tables`](crate::Tables) have it [in place](crate::in_place).
+//! [`Tables`] have it [in place](crate::in_place).
 
 use crate::{
     Address, Arrival, ClassSet, Cursor, Ipv4, Ipv6, Policy, Tables,

@@ -15,7 +15,7 @@ pub trait Words {
     /// The ring of a sliding log.
     type Ring: Ring;
 
-    /// The word at `index`, which is below [`LIMITS_MAX`].
+    /// The word at `index`, which is below [`LIMITS_MAX`](crate::limit::LIMITS_MAX).
     fn load(&self, index: usize) -> u64;
 
     /// Puts `new` at `index` if `current` stands there.
