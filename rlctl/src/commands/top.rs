@@ -90,9 +90,13 @@ fn batch(arguments: &TopArguments, client: &Client, output: &Output) -> Result<R
     Ok(Report::printed())
 }
 
-/// Asks for all that a picture is made of. Sources of `with` are told too while they are banned.
+/// Sources that are asked for by name at once: the address of a request has at most 64 kB.
+const NAMED_MAX: usize = 1_000;
+
+/// Asks for all that a picture is made of. The first sources of `with` are told too while they are banned.
 fn sample(count: u32, with: &[Prefix], client: &Client) -> Result<Sample, Failure> {
-    let with: Vec<String> = with.iter().map(ToString::to_string).collect();
+    let with = with.iter().take(NAMED_MAX);
+    let with: Vec<String> = with.map(ToString::to_string).collect();
     let path = format!("/v1/top?count={count}&with={}", with.join(","));
     let counters: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
     let sources: Answer<Vec<TopSource>> = client.get(&path)?;
