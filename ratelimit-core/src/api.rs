@@ -36,7 +36,7 @@ pub use self::{
     cluster::{ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked},
     covering::{Covering, Entry},
     crowdsec::CrowdsecStatus,
-    event::{BanChange, Dropped, Event, EventFilter, EventKind, What},
+    event::{BanChange, Dropped, Event, EventFilter, EventKind, EventRequest, What},
     lists::{
         EXEMPT_REPORTED, ExemptEntries, ExemptEntry, ExportFormat, ExportRequest, Exported,
         ImportInto, ImportRequest, Imported, ImportedInto, ListTarget, ListView, Listed, Progress,
@@ -386,6 +386,19 @@ pub struct LimitState {
     pub room_in_seconds: f64,
     /// Seconds until nothing is in use, if no packet comes.
     pub clears_in_seconds: f64,
+}
+
+/// How many of the busiest sources are asked for.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+pub struct TopRequest {
+    /// At most 10,000; `None` is 20.
+    #[schemars(range(min = 1, max = 10_000))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<usize>,
+    /// Prefixes that are told too while they are banned, with commas between them.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub with: String,
 }
 
 /// A source, or a prefix with limits of its own, that is busy at this moment.

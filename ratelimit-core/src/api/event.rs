@@ -223,6 +223,38 @@ pub struct EventFilter {
     pub since: Option<Timestamp>,
 }
 
+/// Which events are asked for, and how.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
+pub struct EventRequest {
+    /// Whether the answer goes on with what comes.
+    pub follow: bool,
+    /// How many of the events that are kept, the last ones; `None` is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<usize>,
+    /// Those of a kind; `None` is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub only: Option<EventKind>,
+    /// Those about a prefix, a part of it, or what it is a part of; `None` is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<Prefix>,
+    /// Those that happened then or later; `None` is all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+}
+
+impl EventRequest {
+    /// Which of all events are wanted.
+    #[must_use]
+    pub const fn filter(&self) -> EventFilter {
+        EventFilter {
+            only: self.only,
+            source: self.source,
+            since: self.since,
+        }
+    }
+}
+
 impl EventFilter {
     /// Whether an event is wanted. What was lost may have been.
     #[must_use]

@@ -1,18 +1,16 @@
 //! The description of the API, after `OpenAPI` 3.1: <https://spec.openapis.org/oas/v3.1.0>. Its schemas are those of the types.
 
-use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::{
     Allow, AllowRequest, Applied, ApplyRequest, Attempt, Ban, BanFilter, BanRequest,
-    CaptureRequest, Changed, Check, ClusterStatus, Detached, DiffRequest, Event, EventKind,
+    CaptureRequest, Changed, Check, ClusterStatus, Detached, DiffRequest, Event, EventRequest,
     ExportRequest, ImportRequest, Imported, LimitRequest, LimitTarget, ListTarget, ListView,
     PacketRequest, PassAllRequest, PassAllStatus, PolicyView, PrefixesRequest, ProgramBanRequest,
     ProgramUnbanRequest, Progress, ProtectedView, Refused, Reloaded, RevokeRequest, Revoked,
-    StatsRow, Status, SuggestRequest, Suggested, TopSource, UnbanMatchingRequest,
+    StatsRow, Status, SuggestRequest, Suggested, TopRequest, TopSource, UnbanMatchingRequest,
 };
-use crate::prefix::Prefix;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
@@ -65,7 +63,7 @@ pub fn document() -> Value {
     .queries::<PacketRequest>()
     .answers::<Check>();
     api.get("/v1/top", "The sources that send most")
-        .queries::<TopQuery>()
+        .queries::<TopRequest>()
         .answers::<Vec<TopSource>>();
     api.get(
         "/v1/suggest",
@@ -79,7 +77,7 @@ pub fn document() -> Value {
     )
     .answers::<Vec<StatsRow>>();
     api.get("/v1/events", "Events, one JSON document a line")
-        .queries::<EventQuery>()
+        .queries::<EventRequest>()
         .answers_as::<Event>("application/x-ndjson");
     api.post(
         "/v1/capture",
@@ -129,32 +127,6 @@ pub fn document() -> Value {
     api.get("/v1/openapi.json", "This description")
         .answers::<Map<String, Value>>();
     api.finish()
-}
-
-/// How many sources are wanted.
-#[derive(JsonSchema)]
-#[allow(dead_code, reason = "it is there for its schema")]
-struct TopQuery {
-    /// At most 10,000; 20 unless it is given.
-    #[schemars(range(min = 1, max = 10_000))]
-    count: Option<usize>,
-    /// Prefixes to show besides, with commas between them.
-    with: Option<String>,
-}
-
-/// Which events are wanted.
-#[derive(JsonSchema)]
-#[allow(dead_code, reason = "it is there for its schema")]
-struct EventQuery {
-    /// Whether the answer goes on with what comes.
-    #[serde(default)]
-    follow: bool,
-    /// How many of the events that are kept, the last ones; all unless it is given.
-    count: Option<usize>,
-    only: Option<EventKind>,
-    source: Option<Prefix>,
-    /// Those that came later.
-    since: Option<Timestamp>,
 }
 
 struct Api {
@@ -244,7 +216,10 @@ impl Operation<'_> {
             json!({ "name": name, "in": "query", "required": is_required(name), "schema": schema })
         });
         let all = self.value["parameters"].as_array_mut();
-        all.expect("it is made as one").extend(parameters);
+        let all = all.expect("it is made as one");
+        all.extend(parameters);
+        // The order of a map's keys is a feature of `serde_json`, which another crate may turn on.
+        all.sort_by_key(|it| (it["in"] == "query", it["name"].to_string()));
         self
     }
 

@@ -19,11 +19,12 @@ use ratelimit_core::{
     api::{
         self, APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, BanFilter, DiffRequest,
         PacketRequest, REQUEST_BYTES_MAX, Refused, Reloaded, SSH_PEER, SUDO_USER, SuggestRequest,
+        TopRequest,
     },
     lists,
     prefix::Prefix,
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::timeout;
 
 use crate::{
@@ -354,17 +355,9 @@ async fn check(
     }
 }
 
-#[derive(Deserialize)]
-struct TopQuery {
-    count: Option<usize>,
-    /// Sources that are told too while they are banned, with commas between them.
-    #[serde(default)]
-    with: String,
-}
-
 async fn top(
     State(controller): State<Handle>,
-    Parameters(query): Parameters<TopQuery>,
+    Parameters(query): Parameters<TopRequest>,
 ) -> Response {
     let count = query.count.unwrap_or(TOP_DEFAULT);
     if count == 0 || count > TOP_MAX {

@@ -10,11 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
-use ratelimit_core::{
-    api::{Event, EventFilter, EventKind, Refused, What},
-    prefix::Prefix,
-};
-use serde::Deserialize;
+use ratelimit_core::api::{Event, EventFilter, EventRequest, Refused, What};
 use tokio::sync::broadcast::{
     Receiver,
     error::{RecvError, TryRecvError},
@@ -29,32 +25,10 @@ use crate::{
 /// How much is written at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
-#[derive(Deserialize)]
-pub struct EventQuery {
-    /// Whether the answer goes on with what comes.
-    #[serde(default)]
-    follow: bool,
-    /// How many of the events that are kept, the last ones; all unless it is said.
-    count: Option<usize>,
-    only: Option<EventKind>,
-    source: Option<Prefix>,
-    since: Option<Timestamp>,
-}
-
-impl EventQuery {
-    const fn filter(&self) -> EventFilter {
-        EventFilter {
-            only: self.only,
-            source: self.source,
-            since: self.since,
-        }
-    }
-}
-
 pub async fn events(
     State(controller): State<Handle>,
     Extension(streams): Extension<Streams>,
-    Parameters(query): Parameters<EventQuery>,
+    Parameters(query): Parameters<EventRequest>,
 ) -> Response {
     // Asked for in one turn of the controller: nothing is told twice, and nothing is left out.
     let asked = controller.ask(|controller| {

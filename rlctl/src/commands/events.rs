@@ -4,12 +4,8 @@ mod hook;
 pub mod text;
 
 use hyper::Method;
-use jiff::{SignedDuration, Timestamp, Zoned};
-use ratelimit_core::{
-    api::{Event, EventKind},
-    prefix::Prefix,
-};
-use serde::Serialize;
+use jiff::{SignedDuration, Zoned};
+use ratelimit_core::api::{Event, EventRequest};
 use serde_json::Value;
 
 use crate::{
@@ -56,9 +52,9 @@ pub fn run(
 fn path(arguments: &EventsArguments, now: &Zoned) -> Result<String, Failure> {
     let first = arguments.follow.then_some(BEFORE_FOLLOWING);
     let source = arguments.source.as_deref().map(prefixes::read_one);
-    let query = Query {
+    let request = EventRequest {
         follow: arguments.follow,
-        count: arguments.count.or(first),
+        count: arguments.count.or(first).map(|count| count as usize),
         only: arguments.only,
         source: source.transpose()?,
         since: arguments.since.and_then(|ago| {
@@ -66,20 +62,7 @@ fn path(arguments: &EventsArguments, now: &Zoned) -> Result<String, Failure> {
             now.timestamp().checked_sub(ago).ok()
         }),
     };
-    Ok(client::with_query("/v1/events", &query))
-}
-
-#[derive(Serialize)]
-struct Query {
-    follow: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    count: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    only: Option<EventKind>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<Prefix>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<Timestamp>,
+    Ok(client::with_query("/v1/events", &request))
 }
 
 /// Prints a line; `false` when nobody reads any more.

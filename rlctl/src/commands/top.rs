@@ -14,7 +14,7 @@ use std::{
 
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
-    api::{StatsRow, TopSource},
+    api::{StatsRow, TopRequest, TopSource},
     prefix::Prefix,
 };
 use serde_json::Value;
@@ -22,7 +22,7 @@ use serde_json::Value;
 use self::picture::{Picture, Row, Sample};
 use crate::{
     arguments::TopArguments,
-    client::{Answer, Client},
+    client::{self, Answer, Client},
     failure::Failure,
     output::Output,
     phrase,
@@ -97,7 +97,11 @@ const NAMED_MAX: usize = 1_000;
 fn sample(count: u32, with: &[Prefix], client: &Client) -> Result<Sample, Failure> {
     let with = with.iter().take(NAMED_MAX);
     let with: Vec<String> = with.map(ToString::to_string).collect();
-    let path = format!("/v1/top?count={count}&with={}", with.join(","));
+    let request = TopRequest {
+        count: Some(count as usize),
+        with: with.join(","),
+    };
+    let path = client::with_query("/v1/top", &request);
     let counters: Answer<Vec<StatsRow>> = client.get("/v1/stats")?;
     let sources: Answer<Vec<TopSource>> = client.get(&path)?;
     Ok(Sample {
