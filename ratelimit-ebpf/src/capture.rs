@@ -21,10 +21,9 @@ use ratelimit_common::{
 };
 
 use crate::{
-    clock, frame,
+    clock, frame, interface,
     interruption::Claimed,
     maps::{CAPTURE, CAPTURE_ROOM, CAPTURE_TALLY, CAPTURED},
-    tables,
 };
 
 /// Copies the packet of `context`, if it is dropped, or would be, and is to be captured.
@@ -50,7 +49,7 @@ extern "C" fn capture_packet(context: *mut xdp_md, verdict: u64) -> u64 {
     };
     let (Some(capture), Some(tally), Some(reason)) = (
         CAPTURE.get(0),
-        CAPTURE_TALLY.get_ptr_mut(tables::interface()),
+        CAPTURE_TALLY.get_ptr_mut(interface::slot()),
         DropReason::from_number(number as u8),
     ) else {
         return 0;
@@ -70,10 +69,10 @@ extern "C" fn capture_packet(context: *mut xdp_md, verdict: u64) -> u64 {
             // SAFETY: the helper reads the length of the frame that the context describes.
             frame_bytes: unsafe { bpf_xdp_get_buff_len(context) } as u32,
             kept_bytes: 0,
-            interface: tables::interface(),
+            interface: interface::slot(),
             reason: reason as u8,
             observed: observed.into(),
-            link_layer: tables::link_layer().number() as u8,
+            link_layer: interface::link_layer().number() as u8,
             reserved: 0,
         };
         copy(context, head, capture.snap, tally);
@@ -89,7 +88,7 @@ fn has_source(context: *mut xdp_md, capture: &Capture) -> bool {
     }
     let context = XdpContext::new(context);
     let (mut cursor, _) = frame::again(&context);
-    match parse::payload(&mut cursor, tables::link_layer()) {
+    match parse::payload(&mut cursor, interface::link_layer()) {
         Ok(Payload::Ipv4) => {
             ipv4::flow(&mut cursor).is_some_and(|flow| capture.has_source(flow.source))
         }

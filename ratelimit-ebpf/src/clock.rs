@@ -5,20 +5,12 @@ use ratelimit_common::{Instant, Settings, layout::clock};
 
 use crate::{
     constant::Constant,
-    maps::{MANUAL_CLOCK, TICK},
+    maps::{MANUAL_CLOCK, TICK, Tick},
 };
 
 /// One of [`clock`]'s constants. The verifier knows its value, and removes the branch that is not taken.
 #[unsafe(no_mangle)]
 static CLOCK: Constant<u32> = Constant::new(clock::KERNEL);
-
-/// A timer interrupt of the kernel, and the time at which a CPU noticed it.
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-pub struct Tick {
-    jiffies: u64,
-    at_ns: u64,
-}
 
 /// The time that this packet is judged at.
 #[inline(always)]

@@ -16,10 +16,10 @@ use ratelimit_common::{
 use crate::{
     atomic,
     constant::Constant,
-    state::{MapLog, MapRing, MapWord, charge_fixed_window},
+    family::FamilyCode,
+    state::{MapLog, MapRing, MapWord, charge_fixed_window, count_inserted},
     steps::MapSteps,
     subprograms,
-    tables::{FamilyCode, count_inserted},
 };
 
 /// One of [`layout::store`]'s constants. The verifier knows its value, and removes the code of the other.

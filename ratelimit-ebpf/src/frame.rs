@@ -9,29 +9,13 @@ use aya_ebpf::{
     helpers::{bpf_xdp_get_buff_len, bpf_xdp_load_bytes},
     programs::XdpContext,
 };
-use ratelimit_common::{
-    Cursor,
-    layout::FRONT_COPIED,
-    parse::{ipv6::EXTENSION_HEADERS_MAX, transport::UpperLayer},
-};
+use ratelimit_common::{Cursor, layout::FRONT_COPIED, parse::transport::UpperLayer};
 
 use crate::{constant::Constant, interruption, maps::FRONT, subprograms::unknown};
 
 /// Whether a frame may take several buffers.
 #[unsafe(no_mangle)]
 static FRAGS: Constant<u32> = Constant::new(0);
-
-/// The longest extension header, and more than any header that is taken.
-const EXTENSION_BYTES_MAX: usize = 256 * 8 + 4;
-
-/// A front that was copied. Behind its bytes stands nothing, only room: of memory that is no packet, the verifier learns nothing from
-/// the comparison with its end, so wherever a cursor can come to must be there.
-#[repr(C)]
-pub struct Front {
-    bytes: u64,
-    copied: [u8; 2 * FRONT_COPIED as usize],
-    room: [u8; EXTENSION_HEADERS_MAX * EXTENSION_BYTES_MAX + 64],
-}
 
 /// Whether the first buffer of a frame has too little of it. Where programs on one CPU interrupt each other there is no copy, and
 /// such a frame is one that is cut.

@@ -21,9 +21,9 @@ use ratelimit_common::{
     event::Sampler,
     generation::ByGeneration,
     layout::{
-        CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, DETECTED_MAX, EVENTS_BYTES, INTERFACES_MAX,
-        LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, NODE_POLICIES, POLICIES_MAX, SAMPLES_BYTES,
-        SOURCES_DEFAULT, STRIKES_MAX,
+        CAPTURED_BYTES, COUNTERS, Counter, DEMANDS_MAX, DETECTED_MAX, EVENTS_BYTES, FRONT_COPIED,
+        INTERFACES_MAX, LEASED_MAX, LEASES_MAX, LISTED_MAX, LOG_TIMES, NODE_POLICIES, POLICIES_MAX,
+        SAMPLES_BYTES, SOURCES_DEFAULT, STRIKES_MAX,
     },
     lease::{Demand, Lease},
     limit::LIMITS_MAX,
@@ -33,13 +33,13 @@ use ratelimit_common::{
     },
     new_sources::{Budget, BudgetShares, Taken},
     node::Shares,
-    parse::transport::Kind,
+    parse::{ipv6::EXTENSION_HEADERS_MAX, transport::Kind},
     refused::{Refused, SETS, WAYS},
     sample::Countdown,
     source::LogKey,
 };
 
-use crate::{clock::Tick, frame::Front, interruption::Claimed};
+use crate::interruption::Claimed;
 
 /// Memory for an element is taken when it is inserted: most lists are far smaller than the largest.
 const ON_DEMAND: usize = BPF_F_NO_PREALLOC as usize;
@@ -54,6 +54,26 @@ type DetectedBySource<A> = HashMap<A, Detected, { DETECTED_MAX as usize }, ON_DE
 type RefusedSources<A> = Array<[Refused<A>; WAYS], { SETS as usize }, MAPPED>;
 type StrikesBySource<A> = LruHashMap<A, u64, { STRIKES_MAX as usize }>;
 type Answers = PerCpuArray<[CachedAnswer; lookup_cache::SLOTS], 1>;
+
+/// A timer interrupt of the kernel, and the time at which a CPU noticed it.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Tick {
+    pub jiffies: u64,
+    pub at_ns: u64,
+}
+
+/// The longest extension header, and more than any header that is taken.
+const EXTENSION_BYTES_MAX: usize = 256 * 8 + 4;
+
+/// A front that was copied. Behind its bytes stands nothing, only room: of memory that is no packet, the verifier learns nothing from
+/// the comparison with its end, so wherever a cursor can come to must be there.
+#[repr(C)]
+pub struct Front {
+    pub bytes: u64,
+    pub copied: [u8; 2 * FRONT_COPIED as usize],
+    room: [u8; EXTENSION_HEADERS_MAX * EXTENSION_BYTES_MAX + 64],
+}
 
 /// Index 0 → what holds for all packets.
 #[btf_map]

@@ -8,11 +8,11 @@ use ratelimit_common::{
 };
 
 use crate::{
+    family::FamilyCode,
     maps::EMPTY_RECORD,
     refused,
-    state::{MapWord, MapWords},
+    state::{MapWord, MapWords, count_inserted},
     subprograms,
-    tables::{FamilyCode, count_inserted},
 };
 
 /// A record for each source.

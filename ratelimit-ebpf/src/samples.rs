@@ -11,9 +11,9 @@ use ratelimit_common::{
 };
 
 use crate::{
-    clock,
+    clock, interface,
     maps::{COUNTDOWN, SAMPLES},
-    subprograms, tables,
+    subprograms,
 };
 
 /// Counts a packet, and sends its front if it is its turn.
@@ -57,7 +57,7 @@ extern "C" fn sample_packet(context: *mut xdp_md) -> u64 {
         (*front).packets = packets;
         (*front).frame_bytes = frame_bytes;
         (*front).is_connected = is_connected.into();
-        (*front).link_layer = tables::link_layer().number();
+        (*front).link_layer = interface::link_layer().number();
         let place = (&raw mut (*front).bytes).cast::<c_void>();
         bpf_xdp_load_bytes(context, 0, place, bytes.wrapping_add(1)) == 0
     };

@@ -2,7 +2,7 @@
 
 use aya_ebpf::bindings::BPF_NOEXIST;
 use ratelimit_common::{
-    Arrival, Instant, Limit, Policy, Record, SourceKey,
+    Arrival, Family, Instant, Limit, Policy, Record, SourceKey,
     algorithm::{FixedWindow, sliding_log::Ring},
     charge::{self, Outcome, Place, Places, Words},
     layout::{LOG_TIMES, NODE_POLICIES},
@@ -15,10 +15,10 @@ use ratelimit_common::{
 use crate::{
     atomic,
     constant::Constant,
+    family::FamilyCode,
     interruption,
-    maps::{EMPTY_LOG, LOGS, LogWords, NODE, NODE_SHARES, POLICIES},
+    maps::{EMPTY_LOG, INSERTED, LOGS, LogWords, NODE, NODE_SHARES, POLICIES},
     subprograms,
-    tables::FamilyCode,
 };
 
 /// The words of a ring in the map that user space has made.
@@ -403,5 +403,14 @@ impl Words for NodeWords {
     #[inline(always)]
     fn counts_for_ns(&self, limit: &Limit, index: usize, at: Instant) -> u64 {
         subprograms::counts_for_ns(limit, word(self.0, index), at)
+    }
+}
+
+/// Counts a source that got state.
+#[inline(always)]
+pub fn count_inserted(family: Family) {
+    if let Some(inserted) = INSERTED.get_ptr_mut(family as u32) {
+        // SAFETY: an aligned word of a live map value.
+        unsafe { interruption::add([(inserted, 1)]) };
     }
 }

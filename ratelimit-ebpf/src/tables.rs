@@ -4,13 +4,13 @@ use core::ptr;
 
 use aya_ebpf::bindings::xdp_md;
 use ratelimit_common::{
-    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Ipv4, Ipv6, Policy, Settings,
-    Standing, Tables, Verdict,
+    Arrival, BanRule, ClassSet, Cursor, Detected, Family, Instant, Policy, Settings, Standing,
+    Tables, Verdict,
     aggregate::Aggregates,
     charge::{Outcome, Refusal},
     detected::Detection,
     detection,
-    layout::{counter_index, link_layer},
+    layout::counter_index,
     list::Listed,
     parse::{
         LinkLayer,
@@ -26,46 +26,18 @@ use ratelimit_common::{
 use crate::{
     capture,
     compact::{self, SlotStore},
-    constant::Constant,
-    detected, events, interruption, lists,
+    detected, events,
+    family::FamilyCode,
+    interface, interruption, lists,
     maps::{
-        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, INSERTED, PASS_ALL_UNTIL,
-        POLICIES, SETTINGS, VERDICTS,
+        AGGREGATES, CLASSES_BY_KIND, CLASSES_FROM_PORT, CLASSES_TO_PORT, PASS_ALL_UNTIL, POLICIES,
+        SETTINGS, VERDICTS,
     },
     records::Records,
     refused,
     state::MapNode,
-    subprograms::{self, Subprograms},
+    subprograms,
 };
-
-/// The slot of the interface that this instance of the program is attached to.
-#[unsafe(no_mangle)]
-static INTERFACE: Constant<u32> = Constant::new(0);
-
-/// The slot of the interface that this instance of the program is attached to.
-#[inline(always)]
-pub fn interface() -> u32 {
-    INTERFACE.get()
-}
-
-/// One of the constants of [`link_layer`](ratelimit_common::layout::link_layer). The verifier knows its value, and Ethernet
-/// interfaces pay nothing for the others.
-#[unsafe(no_mangle)]
-static LINK_LAYER: Constant<u32> = Constant::new(link_layer::ETHERNET);
-
-/// What stands in front of the network header.
-#[inline(always)]
-pub fn link_layer() -> LinkLayer {
-    LinkLayer::from_number(LINK_LAYER.get())
-}
-
-/// The bits of an address that make it a source.
-#[unsafe(no_mangle)]
-static SOURCE_MASK_V4: Constant<Ipv4> = Constant::new(Ipv4::new([0xff; 4]));
-#[unsafe(no_mangle)]
-static SOURCE_MASK_V6: Constant<Ipv6> = Constant::new(Ipv6::new([
-    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0,
-]));
 
 /// What holds for all packets.
 #[inline(always)]
@@ -109,7 +81,7 @@ impl Tables for KernelTables {
 
     #[inline(always)]
     fn link_layer(&self) -> LinkLayer {
-        link_layer()
+        interface::link_layer()
     }
 
     #[inline(always)]
@@ -168,7 +140,8 @@ impl Tables for KernelTables {
     #[inline(always)]
     fn count(&self, family: Family, verdict: Verdict, frame_bytes: u32) {
         capture::offer(self.context, verdict);
-        if let Some(counter) = VERDICTS.get_ptr_mut(counter_index(INTERFACE.get(), family, verdict))
+        if let Some(counter) =
+            VERDICTS.get_ptr_mut(counter_index(interface::slot(), family, verdict))
         {
             // SAFETY: aligned words of a live map value.
             unsafe {
@@ -178,26 +151,6 @@ impl Tables for KernelTables {
                 ]);
             }
         }
-    }
-}
-
-/// What differs between the families besides their maps and subprograms.
-pub trait FamilyCode: Subprograms {
-    /// The bits of an address that make it a source.
-    fn source_mask() -> Self;
-}
-
-impl FamilyCode for Ipv4 {
-    #[inline(always)]
-    fn source_mask() -> Self {
-        SOURCE_MASK_V4.get()
-    }
-}
-
-impl FamilyCode for Ipv6 {
-    #[inline(always)]
-    fn source_mask() -> Self {
-        SOURCE_MASK_V6.get()
     }
 }
 
@@ -252,13 +205,13 @@ impl<A: FamilyCode> FamilyTables<A> for KernelTables {
 
     #[inline(always)]
     fn ban(&self, source: &A, ban: Detected) -> bool {
-        detected::ban(source, &ban, INTERFACE.get())
+        detected::ban(source, &ban, interface::slot())
     }
 
     #[inline(always)]
     fn sample(&self, source: A, refusal: Refusal) {
         if events::is_due(self.now) {
-            subprograms::sample(&source, refusal, INTERFACE.get(), self.now);
+            subprograms::sample(&source, refusal, interface::slot(), self.now);
         }
     }
 }
@@ -341,14 +294,5 @@ impl<A: FamilyCode> FamilyPlacement<A> for KernelTables {
     #[inline(always)]
     fn detect(&self, source: &A, policy: Option<&Policy>, strike: &Strike<'_>) {
         subprograms::detect(self.context, source, policy, strike);
-    }
-}
-
-/// Counts a source that got state.
-#[inline(always)]
-pub fn count_inserted(family: Family) {
-    if let Some(inserted) = INSERTED.get_ptr_mut(family as u32) {
-        // SAFETY: an aligned word of a live map value.
-        unsafe { interruption::add([(inserted, 1)]) };
     }
 }

@@ -8,6 +8,7 @@
 //! What a limit refused is in no window, so none holds more than its limit: those that are full are counted.
 
 mod scan;
+pub mod seen;
 
 use std::{
     collections::BTreeMap,
@@ -16,19 +17,19 @@ use std::{
     time::{Duration, Instant as Moment},
 };
 
-use hdrhistogram::Histogram;
 use jiff::Timestamp;
 use ratelimit_common::{Instant, algorithm::Algorithm};
-use ratelimit_core::{limit::LimitSpec, policies::Policies};
+use ratelimit_core::policies::Policies;
 use tracing::warn;
 
 pub use self::scan::Scan;
-use self::scan::Windows;
+use self::{
+    scan::Windows,
+    seen::{Measured, Seen},
+};
 use super::store::Store;
 use crate::datapath::DatapathError;
 
-/// Two digits: a figure is at most 1 % too large (`HdrHistogram`, Gil Tene).
-const DIGITS: u8 = 2;
 /// Limits whose windows are counted: of more, the first.
 const LIMITS_MAX: usize = 256;
 /// How long what was seen is kept.
@@ -39,26 +40,6 @@ const FLUSH: Duration = Duration::from_mins(1);
 const PART: u32 = 500;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_mins(5);
-
-/// The limit of a policy, by what its amounts mean.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Measured {
-    /// The policy.
-    pub policy: String,
-    /// The limit without what it admits: that may change without making figures another thing.
-    pub measure: String,
-}
-
-/// What windows held.
-#[derive(Clone, Debug)]
-pub struct Seen {
-    /// How much.
-    pub held: Histogram<u64>,
-    /// How many of them were full.
-    pub full: u64,
-    /// The most sources in one scan of the tables.
-    pub sources: u64,
-}
 
 /// What was seen in this hour.
 #[derive(Debug, Default)]
@@ -74,49 +55,6 @@ pub struct Look {
     policies: Arc<Policies>,
     found: Result<Vec<Windows>, DatapathError>,
     took: Duration,
-}
-
-impl Seen {
-    /// Nothing.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            held: Histogram::new(DIGITS).expect("two digits are kept"),
-            full: 0,
-            sources: 0,
-        }
-    }
-
-    /// Adds what was seen at another time.
-    pub fn add(&mut self, other: &Self) {
-        self.held.add(&other.held).expect("it grows");
-        self.full += other.full;
-        self.sources = self.sources.max(other.sources);
-    }
-}
-
-impl Measured {
-    /// What a limit of a policy measures.
-    #[must_use]
-    pub fn new(policy: &str, limit: &LimitSpec) -> Self {
-        let mut measure = format!(
-            "{:?} {} {}",
-            limit.unit(),
-            limit.window().as_nanos(),
-            limit.algorithm().name().label()
-        );
-        // What is in use of a bucket depends on how fast it fills.
-        if let ratelimit_core::limit::Algorithm::TokenBucket { .. } = limit.algorithm() {
-            measure = format!("{measure} {}", limit.amount());
-        }
-        if let Some(class) = limit.class() {
-            measure = format!("{measure} of {class}");
-        }
-        Self {
-            policy: policy.to_owned(),
-            measure,
-        }
-    }
 }
 
 impl History {

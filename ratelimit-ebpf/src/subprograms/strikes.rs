@@ -8,10 +8,7 @@ use ratelimit_common::{
 };
 
 use super::{Subprograms, nullable, on_stack, unknown, walk};
-use crate::{
-    connection, frame,
-    tables::{KernelTables, link_layer},
-};
+use crate::{connection, frame, interface::link_layer, tables::KernelTables};
 
 /// [`detection::count`].
 #[inline(always)]

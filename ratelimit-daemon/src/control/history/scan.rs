@@ -12,7 +12,7 @@ use ratelimit_core::{
     policies::{Policies, Role},
 };
 
-use super::{Look, Measured, counted};
+use super::{Look, counted, seen::Measured};
 use crate::{
     clock,
     control::read_only_ring::ReadOnlyRing,

@@ -12,7 +12,11 @@ use ratelimit_core::{
 use super::views;
 use crate::control::{
     controller::Controller,
-    history::{HOURS_KEPT, Measured, Seen, this_hour},
+    history::{
+        HOURS_KEPT,
+        seen::{Measured, Seen},
+        this_hour,
+    },
 };
 
 /// So many windows are to lie beyond a percentile before it says something.

@@ -23,7 +23,7 @@ use super::{
     text::Texts,
 };
 use crate::control::{
-    history::{Measured, Seen},
+    history::seen::{Measured, Seen},
     timekeeper::{Reading, Timekeeper},
 };
 

@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use rusqlite::{Connection, Row, params};
 
 use super::{Checksum, Store, Writer};
-use crate::control::history::{Measured, Seen};
+use crate::control::history::seen::{Measured, Seen};
 
 /// The hours are counted since 1970. What windows held is JSON: pairs of how much, and how many windows held it.
 const TABLE: &str = "

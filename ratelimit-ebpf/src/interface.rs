@@ -1,0 +1,26 @@
+//! The interface that this instance of the program is attached to.
+
+use ratelimit_common::{layout::link_layer, parse::LinkLayer};
+
+use crate::constant::Constant;
+
+/// The slot of the interface.
+#[unsafe(no_mangle)]
+static INTERFACE: Constant<u32> = Constant::new(0);
+
+/// The slot of the interface.
+#[inline(always)]
+pub fn slot() -> u32 {
+    INTERFACE.get()
+}
+
+/// One of the constants of [`link_layer`](ratelimit_common::layout::link_layer). The verifier knows its value, and Ethernet
+/// interfaces pay nothing for the others.
+#[unsafe(no_mangle)]
+static LINK_LAYER: Constant<u32> = Constant::new(link_layer::ETHERNET);
+
+/// What stands in front of the network header.
+#[inline(always)]
+pub fn link_layer() -> LinkLayer {
+    LinkLayer::from_number(LINK_LAYER.get())
+}
