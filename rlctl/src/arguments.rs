@@ -8,8 +8,9 @@ use ratelimit_core::{api::EventKind, quantity};
 use crate::{
     ban_arguments::BanFilterArguments,
     capture_arguments::CaptureArguments,
+    client::SOCKET,
     cluster_arguments::ClusterVerb,
-    exit_code,
+    completions, exit_code,
     limit_arguments::LimitArguments,
     list_arguments::{ExportArguments, ImportArguments, ListsVerb},
     simulate_arguments::SimulateArguments,
@@ -48,9 +49,6 @@ pub struct Arguments {
     #[command(subcommand)]
     pub verb: Option<Verb>,
 }
-
-/// Where the daemon listens.
-pub const SOCKET: &str = "/run/ratelimit/control.sock";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -312,7 +310,7 @@ pub struct UnbanArguments {
     ///
     /// 203.0.113.7, 203.0.113.0/24, 203.0.113.0/255.255.255.0 or `2001:db8::/48`. A file has one on each line,
     /// and comments behind `#`. If one of them is wrong, nothing changes.
-    #[arg(value_name = "PREFIX", conflicts_with_all = ["all", "within", "origin", "reason_part", "ending"])]
+    #[arg(value_name = "PREFIX", conflicts_with_all = ["all", "within", "origin", "reason_part", "ending"], add = completions::banned())]
     pub prefixes: Vec<String>,
     /// End only the bans in the name of this program
     #[arg(long, value_name = "NAME", requires = "prefixes")]
@@ -429,7 +427,7 @@ pub enum LimitVerb {
     #[command(after_help = "Examples:\n  rlctl limit rm --prefix 203.0.113.0/24\n  rlctl limit rm")]
     Rm {
         /// The sources [default: those without a policy of their own]
-        #[arg(long, value_name = "PREFIX")]
+        #[arg(long, value_name = "PREFIX", add = completions::limited_at_runtime())]
         prefix: Option<String>,
     },
     /// Show all policies and their limits
@@ -445,7 +443,7 @@ pub enum LimitVerb {
 )]
 pub struct LimitSetArguments {
     /// The sources [default: those without a policy of their own]
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", add = completions::limited())]
     pub prefix: Option<String>,
     /// The limits.
     #[command(flatten)]

@@ -30,6 +30,9 @@ use tokio::net::UnixStream;
 
 use crate::{exit_code::ExitCode, failure::Failure, ssh_peer};
 
+/// Where the daemon listens.
+pub const SOCKET: &str = "/run/ratelimit/control.sock";
+
 /// How long connecting, asking and reading the answer may take together.
 const TIMEOUT: Duration = Duration::from_secs(10);
 

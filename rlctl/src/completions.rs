@@ -4,51 +4,72 @@
 
 use std::{env, ffi::OsStr, time::Duration};
 
-use clap::CommandFactory;
-use clap_complete::{
-    CompleteEnv,
-    engine::{ArgValueCompleter, CompletionCandidate},
-};
-use ratelimit_core::api::ListView;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use ratelimit_core::api::{Ban, ListView, PolicyView};
+use serde::de::DeserializeOwned;
 
-use crate::{
-    arguments::{self, Arguments},
-    client::Client,
-};
+use crate::client::{Client, SOCKET};
 
 /// How long a person waits after Tab.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Answers a shell, and ends the program, where it is a shell that asks.
-pub fn answer() {
-    CompleteEnv::with_factory(Arguments::command).complete();
-}
-
 /// Proposes the names of lists.
 pub fn lists() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| names(typed, false))
+    from("/v1/lists", |list: ListView| vec![list.name.to_string()])
 }
 
 /// Proposes the names of lists that no file has: those that can be removed.
 pub fn imported_lists() -> ArgValueCompleter {
-    ArgValueCompleter::new(|typed: &OsStr| names(typed, true))
+    from("/v1/lists", |list: ListView| {
+        let is_imported = list.file.is_none();
+        is_imported
+            .then(|| list.name.to_string())
+            .into_iter()
+            .collect()
+    })
 }
 
-/// The names that begin as typed; none where no daemon answers, as a shell has no place for an error.
-fn names(typed: &OsStr, imported: bool) -> Vec<CompletionCandidate> {
-    let Some(typed) = typed.to_str() else {
-        return Vec::new();
-    };
-    let socket = env::var_os("RATELIMIT_SOCKET").unwrap_or_else(|| arguments::SOCKET.into());
-    let client = Client::new(socket.into()).within(PATIENCE);
-    let Ok(answer) = client.get::<Vec<ListView>>("/v1/lists") else {
-        return Vec::new();
-    };
-    let lists = answer.value.into_iter();
-    lists
-        .filter(|list| !imported || list.file.is_none())
-        .map(|list| list.name.to_string())
-        .filter(|name| name.starts_with(typed))
-        .map(CompletionCandidate::new)
+/// Proposes prefixes that are banned: at most as many as one answer of the daemon has.
+pub fn banned() -> ArgValueCompleter {
+    from("/v1/bans", |ban: Ban| vec![ban.prefix.to_string()])
+}
+
+/// Proposes prefixes that have limits of their own.
+pub fn limited() -> ArgValueCompleter {
+    from("/v1/limits", prefixes)
+}
+
+/// Proposes prefixes whose limits were set at runtime.
+pub fn limited_at_runtime() -> ArgValueCompleter {
+    from("/v1/limits", |policy: PolicyView| match policy.runtime {
+        Some(_) => prefixes(policy),
+        None => Vec::new(),
+    })
+}
+
+fn prefixes(policy: PolicyView) -> Vec<String> {
+    policy
+        .prefixes
+        .into_iter()
+        .map(|it| it.to_string())
         .collect()
+}
+
+/// Proposes the names of what the daemon has that begin as typed; none where no daemon answers, as a shell has no place for an error.
+fn from<T: DeserializeOwned + 'static>(
+    path: &'static str,
+    names: fn(T) -> Vec<String>,
+) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |typed: &OsStr| -> Vec<CompletionCandidate> {
+        let socket = env::var_os("RATELIMIT_SOCKET").unwrap_or_else(|| SOCKET.into());
+        let client = Client::new(socket.into()).within(PATIENCE);
+        let (Some(typed), Ok(all)) = (typed.to_str(), client.get::<Vec<T>>(path)) else {
+            return Vec::new();
+        };
+        let names = all.value.into_iter().flat_map(names);
+        names
+            .filter(|name| name.starts_with(typed))
+            .map(CompletionCandidate::new)
+            .collect()
+    })
 }

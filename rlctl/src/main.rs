@@ -28,7 +28,8 @@ mod term;
 
 use std::{env, ffi::OsString, process};
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
 use jiff::Zoned;
 
 use self::{
@@ -40,7 +41,8 @@ use self::{
 };
 
 fn main() -> process::ExitCode {
-    completions::answer();
+    // Answers a shell that asks after Tab, and ends the program.
+    CompleteEnv::with_factory(Arguments::command).complete();
     run(&env::args_os().collect::<Vec<_>>()).into()
 }
 

@@ -16,3 +16,19 @@ fn a_shell_proposes_verbs_and_the_lists_that_there_are() {
     );
     assert_eq!(daemon.completed("rlctl ban --f"), ["--for", "--force"]);
 }
+
+#[test]
+fn a_shell_proposes_the_prefixes_that_a_verb_can_be_about() {
+    let daemon = Daemon::start("", &[]);
+    ok(&daemon, &["ban", "192.0.2.1", "198.51.100.1"]);
+    let limit = ["limit", "set", "--packets", "5", "--per", "1s", "--prefix"];
+    ok(&daemon, &[&limit[..], &["203.0.113.0/24"]].concat());
+    assert_eq!(
+        daemon.completed("rlctl unban 19"),
+        ["192.0.2.1", "198.51.100.1"]
+    );
+    for verb in ["set", "rm"] {
+        let line = format!("rlctl limit {verb} --prefix 2");
+        assert_eq!(daemon.completed(&line), ["203.0.113.0/24"]);
+    }
+}
