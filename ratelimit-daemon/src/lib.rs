@@ -9,7 +9,6 @@ pub mod daemon;
 pub mod datapath;
 mod directories;
 pub mod http;
-pub mod interface;
 pub mod links;
 pub mod loader;
 pub mod lock;
@@ -26,3 +25,6 @@ mod stream;
 mod syscall;
 pub mod tasks;
 pub mod user;
+
+#[doc(inline)]
+pub use ratelimit_interface as interface;

@@ -50,6 +50,9 @@ pub struct Arguments {
     pub verb: Option<Verb>,
 }
 
+/// Where the configuration is.
+pub const CONFIG: &str = "/etc/ratelimit/config.toml";
+
 const EXAMPLES: &str = "\
 Examples:
   rlctl status                            whether it works, and on which interfaces
@@ -180,6 +183,8 @@ pub enum Verb {
         after_help = "Examples:\n  rlctl detach\n\nIt does not ask for confirmation. The daemon keeps running. `rlctl reload` or a restart attaches the program again."
     )]
     Detach,
+    /// Find what of this host keeps the limiter from working well, and the command that mends it
+    Doctor(DoctorArguments),
     /// Show what a configuration would have dropped of a capture, without a daemon
     Simulate(SimulateArguments),
     /// Check a configuration file without a daemon
@@ -188,6 +193,20 @@ pub enum Verb {
         after_help = "Examples:\n  rlctl config check /etc/ratelimit/config.toml"
     )]
     Config(ConfigVerb),
+}
+
+/// `doctor [IFACE] [--config FILE]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl doctor\n  rlctl doctor eth0\n  rlctl doctor --json | jq '.[] | select(.state != \"ok\")'\n\nIt changes nothing, and works without a daemon. Who is not root is told what could not be seen. A warning is something that makes the limiter worse, an error keeps it from working.\n\nEnds with 1 when something is an error, and with 0 otherwise."
+)]
+pub struct DoctorArguments {
+    /// The interface [default: those that are configured]
+    #[arg(value_name = "IFACE")]
+    pub interface: Option<String>,
+    /// The configuration file, where no daemon answers
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
 }
 
 /// What can be done about `pass-all`.

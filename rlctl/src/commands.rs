@@ -10,6 +10,7 @@ mod config;
 mod confirm;
 mod detach;
 mod diff;
+mod doctor;
 mod events;
 mod export;
 mod import;
@@ -73,6 +74,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Protected => protected::run(client),
         Verb::PassAll(verb) => pass_all::run(&verb, client, now),
         Verb::Detach => detach::run(client),
+        Verb::Doctor(arguments) => Ok(doctor::run(&arguments, client)),
         Verb::Simulate(arguments) => simulate::run(&arguments),
         Verb::Config(ConfigVerb::Check { file }) => Ok(config::check(&file)),
     }

@@ -8,7 +8,7 @@ use std::{fmt::Write, process};
 pub enum ExitCode {
     /// What was asked for is done.
     Done = 0,
-    /// The daemon refused, or there was nothing to do it to.
+    /// The daemon refused, there was nothing to do it to, or `doctor` found an error.
     Refused = 1,
     /// The command line is wrong; nothing was sent.
     Usage = 2,
@@ -38,7 +38,9 @@ impl ExitCode {
     const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Refused => "refused: the daemon says why, or nothing that was named exists",
+            Self::Refused => {
+                "refused: the daemon says why, nothing that was named exists, or `doctor` found an error"
+            }
             Self::Usage => "usage: the command line or a list is wrong, and nothing was sent",
             Self::Blocked => "blocked: `check` found that packets of the address are dropped",
             Self::NoDaemon => "no daemon answers on the socket",

@@ -11,7 +11,7 @@ use netlink_packet_route::{
 };
 
 use super::Why;
-use crate::rtnetlink::dump;
+use ratelimit_interface::dump;
 
 /// The longest prefix of a route that counts as a default one: a VPN routes the two halves of all addresses.
 const DEFAULT_ROUTE_LENGTH: u8 = 1;

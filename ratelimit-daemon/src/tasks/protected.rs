@@ -9,8 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     control::{Handle, commands::Protect},
+    interface::messages,
     protected::{Protected, netlink::is_relevant},
-    rtnetlink::{Changes, Watch, messages},
+    rtnetlink::{Changes, Watch},
 };
 
 /// What the kernel is to tell of.

@@ -89,6 +89,7 @@ fn verbs_and_others() -> Vec<(&'static str, Value)> {
     let others = [
         "capture",
         "config check",
+        "doctor",
         "events",
         "export",
         "import",

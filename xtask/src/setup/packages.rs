@@ -51,6 +51,7 @@ pub const FOR_PACKAGE: &[Program] = &[
 pub const FOR_TESTS: &[Program] = &[
     Program::new("bpftool", "bpftool"),
     Program::new("dh", "debhelper"),
+    Program::new("ethtool", "ethtool"),
     Program::new("hping3", "hping3"),
     Program::new("lintian", "lintian"),
     Program::new("mandoc", "mandoc"),

@@ -1,5 +1,6 @@
-//! What the kernel says about a network interface (rtnetlink, `RTM_GETLINK`).
+//! What the kernel says about network interfaces (rtnetlink, `RTM_GETLINK`). It changes nothing.
 
+mod dump;
 mod link_layer;
 
 use anyhow::{Context, bail};
@@ -12,7 +13,7 @@ use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 use ratelimit_common::parse::LinkLayer;
 use serde::{Deserialize, Serialize};
 
-use crate::rtnetlink::dump;
+pub use dump::{dump, messages};
 
 /// An interface, with the XDP program on it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -29,6 +30,10 @@ pub struct InterfaceState {
     pub lower: Option<u32>,
     /// The program in the driver's or the stack's hook.
     pub program: Option<(XdpMode, u32)>,
+    /// The bus that its device is on, and the name of the device there: `pci`, `0000:01:00.0`. Linux tells since 5.15.
+    pub device: Option<(String, String)>,
+    /// The most queues that it can receive by.
+    pub rx_queues_max: u32,
 }
 
 /// The kinds of interfaces whose frames another interface has received, and GRO may have put together there.
@@ -74,6 +79,16 @@ impl XdpMode {
             Self::Native => "native",
             Self::Generic => "generic",
             Self::Offloaded => "offloaded",
+        }
+    }
+
+    /// The word for it in `ip link set dev NAME WORD off`.
+    #[must_use]
+    pub const fn ip_word(self) -> &'static str {
+        match self {
+            Self::Native => "xdpdrv",
+            Self::Generic => "xdpgeneric",
+            Self::Offloaded => "xdpoffload",
         }
     }
 }
@@ -153,9 +168,13 @@ fn state(message: LinkMessage) -> InterfaceState {
         program: message.attributes.iter().find_map(program),
         ..InterfaceState::default()
     };
+    let (mut bus, mut device) = (None, None);
     for attribute in message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => state.name = name,
+            LinkAttribute::NumRxQueues(queues) => state.rx_queues_max = queues,
+            LinkAttribute::ParentDevBusName(name) => bus = Some(name),
+            LinkAttribute::ParentDevName(name) => device = Some(name),
             LinkAttribute::Mtu(bytes) => state.mtu = bytes,
             LinkAttribute::Link(index) => state.lower = Some(index),
             LinkAttribute::LinkInfo(details) => {
@@ -167,6 +186,7 @@ fn state(message: LinkMessage) -> InterfaceState {
             _ => {}
         }
     }
+    state.device = bus.zip(device);
     state
 }
 

@@ -1,0 +1,62 @@
+//! Questions to the kernel that have many answers (rtnetlink).
+
+use anyhow::bail;
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+/// Asks for everything of a kind, and shows each answer. A table of a million routes is not kept.
+///
+/// # Errors
+///
+/// When the kernel does not tell.
+pub fn dump(
+    request: RouteNetlinkMessage,
+    mut visit: impl FnMut(RouteNetlinkMessage),
+) -> anyhow::Result<()> {
+    let mut message = NetlinkMessage::from(request);
+    message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(&bytes, 0)?;
+    loop {
+        let (answer, _) = socket.recv_from_full()?;
+        for message in messages(&answer) {
+            match message?.payload {
+                NetlinkPayload::InnerMessage(message) => visit(message),
+                NetlinkPayload::Done(_) => return Ok(()),
+                NetlinkPayload::Error(error) => return Err(error.to_io().into()),
+                NetlinkPayload::Noop => {}
+                other => bail!("an unexpected answer: {other:?}"),
+            }
+        }
+    }
+}
+
+/// The messages that stand one behind the other in what was received.
+pub fn messages(
+    mut bytes: &[u8],
+) -> impl Iterator<Item = anyhow::Result<NetlinkMessage<RouteNetlinkMessage>>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes);
+        let length = message.as_ref().map_or(0, |message| message.header.length);
+        // Messages begin at multiples of four bytes.
+        let length = usize::try_from(length)
+            .unwrap_or_default()
+            .next_multiple_of(4);
+        bytes = if length == 0 {
+            &[]
+        } else {
+            bytes.get(length..).unwrap_or_default()
+        };
+        Some(message.map_err(anyhow::Error::from))
+    })
+}

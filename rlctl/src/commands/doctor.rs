@@ -1,0 +1,109 @@
+//! `rlctl doctor`: what of this host keeps the limiter from working, or from working well, and the command that mends it.
+//!
+//! It changes nothing. What the daemon knows it asks the daemon; without one it reads the configuration file.
+
+mod device;
+mod finding;
+mod frames;
+mod host;
+mod interface;
+mod program;
+
+use std::path::Path;
+
+use ratelimit_core::{
+    api::Status,
+    config::{self, Config},
+};
+use serde_json::Value;
+
+use self::finding::{Finding, State};
+use crate::{
+    arguments::DoctorArguments,
+    client::{Answer, Client},
+    exit_code::ExitCode,
+    failure::Failure,
+    output::{BAD, GOOD, WARNING, printable, styled},
+    report::Report,
+};
+
+/// What is known beside the kernel: the daemon's state, the configuration, what stands in their place.
+struct Circumstances {
+    /// What the daemon answers, where one does.
+    status: Option<Status>,
+    /// The configuration, where it can be read.
+    config: Option<Config>,
+}
+
+/// Examines this host, and the interface that is named or those that are configured.
+pub fn run(arguments: &DoctorArguments, client: &Client) -> Report {
+    let findings = examine(arguments.interface.as_deref(), &arguments.config, client);
+    let json = serde_json::to_value(&findings).unwrap_or(Value::Null);
+    let text: Vec<String> = findings.iter().map(text).collect();
+    let mut report = Report::from_json(json, text.join("\n"));
+    if findings.iter().any(|it| it.state == State::Error) {
+        report.code = ExitCode::Refused;
+    }
+    report
+}
+
+/// All findings: first those of the host, then those of each interface.
+pub fn examine(named: Option<&str>, file: &Path, client: &Client) -> Vec<Finding> {
+    let answer: Result<Answer<Status>, Failure> = client.get("/v1/status");
+    let mut findings = vec![
+        host::kernel(),
+        host::jit(),
+        host::btf(),
+        host::daemon(&answer),
+    ];
+    let status = answer.ok().map(|answer| answer.value);
+    let of_daemon = status.as_ref().and_then(|it| it.config_files.first());
+    let file = of_daemon.map_or(file, Path::new);
+    let config = match config::load(file) {
+        Ok(config) => Some(config),
+        Err(error) => {
+            findings.push(host::unread_configuration(file, &error, status.is_some()));
+            None
+        }
+    };
+    let known = Circumstances { status, config };
+    findings.push(host::bpffs(&known));
+    for name in interfaces(named, &known) {
+        findings.extend(interface::examine(&name, &known));
+    }
+    findings
+}
+
+/// The interface that is named, or those that are configured.
+fn interfaces(named: Option<&str>, known: &Circumstances) -> Vec<String> {
+    match (named, &known.status, &known.config) {
+        (Some(name), ..) => vec![name.to_owned()],
+        (None, Some(status), _) => status.interfaces.iter().map(|it| it.name.clone()).collect(),
+        (None, None, Some(config)) => config.interfaces.iter().map(|it| it.name.clone()).collect(),
+        (None, None, None) => Vec::new(),
+    }
+}
+
+/// A line, and under it why and the command that mends it.
+fn text(finding: &Finding) -> String {
+    let style = match finding.state {
+        State::Ok => GOOD,
+        State::Warning | State::Unknown => WARNING,
+        State::Error => BAD,
+    };
+    let state = styled(style, &format!("{:<7}", finding.state.word()));
+    let what = match &finding.interface {
+        Some(interface) => format!("{interface} {}", finding.check),
+        None => finding.check.to_owned(),
+    };
+    let line = format!(
+        "{state}  {}: {}",
+        printable(&what),
+        printable(&finding.found)
+    );
+    let why = finding.why.iter().map(|why| ("why", why));
+    let fix = finding.fix.iter().map(|fix| ("fix", fix));
+    why.chain(fix).fold(line, |line, (word, said)| {
+        format!("{line}\n         {word}: {}", printable(said))
+    })
+}

@@ -1,0 +1,209 @@
+//! What a driver says of its device: features, queues, XDP (generic netlink: ethtool, netdev).
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use ethtool::{
+    EthtoolAttr, EthtoolChannelAttr, EthtoolError, EthtoolFeatureAttr, EthtoolHandle,
+    EthtoolMessage,
+};
+use futures_util::{Stream, StreamExt, pin_mut};
+use netlink_packet_core::{
+    DecodeError, DefaultNla, Emitable, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload, NlasIterator,
+    Parseable, ParseableParametrized, parse_u64,
+};
+use netlink_packet_generic::{GenlFamily, GenlHeader, GenlMessage};
+
+/// What a driver can do with XDP programs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct XdpFeatures(u64);
+
+impl XdpFeatures {
+    /// Whether programs run in the driver (`NETDEV_XDP_ACT_BASIC`).
+    pub const fn is_native(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Whether it gives them frames of several buffers (`NETDEV_XDP_ACT_RX_SG`).
+    pub const fn takes_several_buffers(self) -> bool {
+        self.0 & 32 != 0
+    }
+}
+
+/// The queues of a device.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Queues {
+    /// For receiving, and for both directions.
+    pub receiving: u32,
+    /// The most of them.
+    pub receiving_max: u32,
+    /// Whether one queue is for both directions.
+    pub are_combined: bool,
+}
+
+/// A device, as far as its driver tells.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Device {
+    /// The features that are on, by the names that `ethtool --show-features` has for strings of the kernel.
+    pub features: Option<BTreeSet<String>>,
+    /// Its queues.
+    pub queues: Option<Queues>,
+    /// What it can do with XDP. Linux tells since 6.3.
+    pub xdp: Option<XdpFeatures>,
+}
+
+impl Device {
+    /// Whether a feature is on.
+    pub fn has(&self, feature: &str) -> Option<bool> {
+        Some(self.features.as_ref()?.contains(feature))
+    }
+}
+
+/// Asks for the interface with this name and index.
+///
+/// # Errors
+///
+/// When the kernel cannot be asked. What only a driver does not tell is `None`.
+pub fn read(name: &str, index: u32) -> Result<Device> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let opened = ethtool::new_connection().context("opening a netlink socket")?;
+        let (connection, mut handle, _) = opened;
+        tokio::spawn(connection);
+        Ok(Device {
+            features: features(&mut handle, name).await,
+            queues: queues(&mut handle, name).await,
+            xdp: xdp(&mut handle, index).await,
+        })
+    })
+}
+
+async fn features(handle: &mut EthtoolHandle, name: &str) -> Option<BTreeSet<String>> {
+    let answer = handle.feature().get(Some(name)).execute().await;
+    let active = attributes(answer)
+        .await?
+        .into_iter()
+        .find_map(|it| match it {
+            EthtoolAttr::Feature(EthtoolFeatureAttr::Active(bits)) => Some(bits),
+            _ => None,
+        })?;
+    Some(
+        active
+            .into_iter()
+            .filter(|it| it.value)
+            .map(|it| it.name)
+            .collect(),
+    )
+}
+
+async fn queues(handle: &mut EthtoolHandle, name: &str) -> Option<Queues> {
+    let answer = handle.channel().get(Some(name)).execute().await;
+    let mut queues = Queues::default();
+    for attribute in attributes(answer).await? {
+        let EthtoolAttr::Channel(attribute) = attribute else {
+            continue;
+        };
+        match attribute {
+            EthtoolChannelAttr::RxCount(count) | EthtoolChannelAttr::CombinedCount(count) => {
+                queues.receiving += count;
+            }
+            EthtoolChannelAttr::RxMax(count) => queues.receiving_max += count,
+            EthtoolChannelAttr::CombinedMax(count) => {
+                queues.receiving_max += count;
+                queues.are_combined = count > 0;
+            }
+            _ => {}
+        }
+    }
+    Some(queues)
+}
+
+/// The attributes of the one answer; `None` where the driver has no such thing.
+async fn attributes<S>(answer: Result<S, EthtoolError>) -> Option<Vec<EthtoolAttr>>
+where
+    S: Stream<Item = Result<GenlMessage<EthtoolMessage>, EthtoolError>>,
+{
+    let answer = answer.ok()?;
+    pin_mut!(answer);
+    let message = answer.next().await?.ok()?;
+    Some(message.payload.nlas)
+}
+
+async fn xdp(handle: &mut EthtoolHandle, index: u32) -> Option<XdpFeatures> {
+    let mut message = NetlinkMessage::from(GenlMessage::from_payload(Netdev::Asked(index)));
+    message.header.flags = NLM_F_REQUEST;
+    let answer = handle.handle.request(message).await.ok()?;
+    pin_mut!(answer);
+    match answer.next().await?.ok()?.payload {
+        NetlinkPayload::InnerMessage(message) => match message.payload {
+            Netdev::Told(features) => features,
+            Netdev::Asked(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// `NETDEV_CMD_DEV_GET` of linux/netdev.h, and its answer.
+#[derive(Clone, Copy, Debug)]
+enum Netdev {
+    Asked(u32),
+    Told(Option<XdpFeatures>),
+}
+
+const NETDEV_CMD_DEV_GET: u8 = 1;
+const NETDEV_A_DEV_IFINDEX: u16 = 1;
+const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+
+impl GenlFamily for Netdev {
+    fn family_name() -> &'static str {
+        "netdev"
+    }
+
+    fn command(&self) -> u8 {
+        NETDEV_CMD_DEV_GET
+    }
+
+    fn version(&self) -> u8 {
+        1
+    }
+}
+
+impl Netdev {
+    fn attribute(self) -> Option<DefaultNla> {
+        match self {
+            Self::Asked(index) => Some(DefaultNla::new(
+                NETDEV_A_DEV_IFINDEX,
+                index.to_ne_bytes().to_vec(),
+            )),
+            Self::Told(_) => None,
+        }
+    }
+}
+
+impl Emitable for Netdev {
+    fn buffer_len(&self) -> usize {
+        self.attribute().map_or(0, |it| it.buffer_len())
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        if let Some(attribute) = self.attribute() {
+            attribute.emit(buffer);
+        }
+    }
+}
+
+impl ParseableParametrized<[u8], GenlHeader> for Netdev {
+    fn parse_with_param(bytes: &[u8], _: GenlHeader) -> Result<Self, DecodeError> {
+        for attribute in NlasIterator::new(bytes) {
+            let attribute = DefaultNla::parse(&attribute?)?;
+            if netlink_packet_core::Nla::kind(&attribute) == NETDEV_A_DEV_XDP_FEATURES {
+                let mut value = vec![0; netlink_packet_core::Nla::value_len(&attribute)];
+                netlink_packet_core::Nla::emit_value(&attribute, &mut value);
+                return Ok(Self::Told(Some(XdpFeatures(parse_u64(&value)?))));
+            }
+        }
+        Ok(Self::Told(None))
+    }
+}

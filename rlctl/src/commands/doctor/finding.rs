@@ -1,0 +1,104 @@
+//! What was found of one thing, and what to do about it.
+
+use serde::Serialize;
+
+/// A thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// What was looked at: `bpf-jit`.
+    pub check: &'static str,
+    /// The interface that it is about; `None` is this host.
+    pub interface: Option<String>,
+    /// How it is.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What follows from it, where it is not as it should be.
+    pub why: Option<String>,
+    /// The command that mends it, where one does.
+    pub fix: Option<String>,
+}
+
+/// How a thing is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// As it should be.
+    Ok,
+    /// The limiter works, and worse than it could.
+    Warning,
+    /// The limiter does not work.
+    Error,
+    /// It could not be seen.
+    Unknown,
+}
+
+impl State {
+    /// As in the JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Finding {
+    /// What is as it should be.
+    pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            check,
+            interface: None,
+            state: State::Ok,
+            found: found.into(),
+            why: None,
+            fix: None,
+        }
+    }
+
+    /// What makes the limiter worse.
+    pub fn warning(check: &'static str, found: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::not_ok(State::Warning, check, found, why)
+    }
+
+    /// What keeps the limiter from working.
+    pub fn error(check: &'static str, found: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::not_ok(State::Error, check, found, why)
+    }
+
+    /// What could not be seen.
+    pub fn unknown(check: &'static str, found: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::not_ok(State::Unknown, check, found, why)
+    }
+
+    fn not_ok(
+        state: State,
+        check: &'static str,
+        found: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self {
+            state,
+            why: Some(why.into()),
+            ..Self::ok(check, found)
+        }
+    }
+
+    /// The same, with the command that mends it.
+    pub fn fix(self, command: impl Into<String>) -> Self {
+        Self {
+            fix: Some(command.into()),
+            ..self
+        }
+    }
+
+    /// The same, about an interface.
+    pub fn on(self, interface: &str) -> Self {
+        Self {
+            interface: Some(interface.to_owned()),
+            ..self
+        }
+    }
+}

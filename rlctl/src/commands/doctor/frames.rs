@@ -1,0 +1,186 @@
+//! What the program sees of what arrives: how long frames are, what puts several together, on which CPUs they come.
+
+use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
+
+use super::{
+    device::{self, Device},
+    finding::Finding,
+};
+
+/// Bytes of a page that XDP keeps: headroom in front (`XDP_PACKET_HEADROOM`), `struct skb_shared_info` behind, and the longest
+/// Ethernet header with two VLAN tags. Some drivers keep a little more.
+const KEPT_OF_PAGE: usize = 256 + 320 + 22;
+
+/// Whether frames of the MTU reach a program in the driver.
+pub fn mtu(state: &InterfaceState, device: &Device) -> Finding {
+    let page = rustix::param::page_size();
+    let room = u32::try_from(page.saturating_sub(KEPT_OF_PAGE)).unwrap_or(u32::MAX);
+    mtu_of(state, device, room)
+}
+
+fn mtu_of(state: &InterfaceState, device: &Device, room: u32) -> Finding {
+    let check = "mtu";
+    let (name, mtu) = (&state.name, state.mtu);
+    if mtu <= room {
+        return Finding::ok(check, format!("{mtu}, a frame fits into one page"));
+    }
+    let runs_native = matches!(state.program, Some((XdpMode::Native, _)));
+    match device.xdp {
+        _ if runs_native => Finding::ok(check, format!("{mtu}, and a program runs in the driver")),
+        Some(xdp) if !xdp.is_native() => {
+            Finding::ok(check, format!("{mtu}, which generic mode takes"))
+        }
+        Some(xdp) if xdp.takes_several_buffers() => {
+            Finding::ok(check, format!("{mtu}, which the driver gives in several buffers"))
+        }
+        Some(_) => Finding::warning(
+            check,
+            mtu.to_string(),
+            format!(
+                "a frame takes more than one page, which this driver does not give to XDP: above about {room}, native mode fails"
+            ),
+        )
+        .fix(format!("ip link set dev {name} mtu {room}")),
+        None => Finding::unknown(
+            check,
+            mtu.to_string(),
+            format!("above about {room}, native mode needs a driver that gives frames in several buffers"),
+        )
+        .fix("rlctl status"),
+    }
+}
+
+/// Whether the device puts frames together before the program sees them.
+pub fn lro(state: &InterfaceState, device: &Device) -> Finding {
+    let check = "lro";
+    let Some(features) = &device.features else {
+        return unread(check, &state.name);
+    };
+    let on: Vec<&str> = ["rx-lro", "rx-gro-hw"]
+        .into_iter()
+        .filter(|feature| features.contains(*feature))
+        .collect();
+    if on.is_empty() {
+        return Finding::ok(check, "off");
+    }
+    Finding::warning(
+        check,
+        format!("on: {}", on.join(" and ")),
+        "the device puts packets together: several count as one, and most drivers refuse native XDP so",
+    )
+    .fix(format!(
+        "ethtool --features {} {} off",
+        state.name,
+        on.join(" off ")
+    ))
+}
+
+/// Whether the stack puts frames together before the program sees them.
+pub fn gro(state: &InterfaceState, device: &Device) -> Finding {
+    let check = "gro";
+    let Some(is_on) = device.has("rx-gro") else {
+        return unread(check, &state.name);
+    };
+    let runs_native = matches!(state.program, Some((XdpMode::Native, _)));
+    let may_be_native = device.xdp.is_some_and(device::XdpFeatures::is_native);
+    let will_be_native = runs_native || (state.program.is_none() && may_be_native);
+    if !state.is_stacked() || will_be_native {
+        let is_on = if is_on { "on" } else { "off" };
+        return Finding::ok(check, format!("{is_on}, the program comes before it"));
+    }
+    let beneath = interface::beneath(state).unwrap_or_default();
+    let merging: Vec<String> = beneath
+        .iter()
+        .filter(|name| merges(name))
+        .cloned()
+        .collect();
+    stacked(state, &beneath, &merging)
+}
+
+/// A program in generic mode sees the frames of a bridge as its ports have put them together.
+fn stacked(state: &InterfaceState, beneath: &[String], merging: &[String]) -> Finding {
+    let check = "gro";
+    if merging.is_empty() {
+        let of = if beneath.is_empty() {
+            "nothing is beneath it".to_owned()
+        } else {
+            format!("off on {}", beneath.join(", "))
+        };
+        return Finding::ok(check, of);
+    }
+    let kind = state.kind.as_deref().unwrap_or("virtual interface");
+    let merging_names = merging.join(", ");
+    let turn_off: Vec<String> = merging
+        .iter()
+        .map(|name| format!("ethtool --features {name} gro off"))
+        .collect();
+    Finding::warning(
+        check,
+        format!("on, on {merging_names} beneath this {kind}"),
+        format!(
+            "in generic mode here, frames of up to 64 kB that GRO has put together count as one packet: configure {merging_names} instead, or turn it off"
+        ),
+    )
+    .fix(turn_off.join(" && "))
+}
+
+fn merges(name: &str) -> bool {
+    let state = interface::query(name).ok().flatten();
+    let device = state.and_then(|state| device::read(name, state.index).ok());
+    device.and_then(|device| device.has("rx-gro")) != Some(false)
+}
+
+/// Whether what arrives is spread over the CPUs.
+pub fn queues(state: &InterfaceState, device: &Device) -> Finding {
+    let cpus = aya::util::online_cpus().map_or(1, |online| online.len());
+    queues_of(state, device, u32::try_from(cpus).unwrap_or(u32::MAX))
+}
+
+fn queues_of(state: &InterfaceState, device: &Device, cpus: u32) -> Finding {
+    let check = "queues";
+    let most = state.rx_queues_max;
+    let queues = device.queues.filter(|queues| queues.receiving > 0);
+    let Some(queues) = queues else {
+        return Finding::ok(check, format!("at most {most} to receive by, {cpus} CPUs"));
+    };
+    let (now, wanted) = (queues.receiving, cpus.min(queues.receiving_max));
+    let found = format!(
+        "{now} of {} to receive by, {cpus} CPUs",
+        queues.receiving_max
+    );
+    if now >= wanted {
+        return Finding::ok(check, found);
+    }
+    let kind = if queues.are_combined {
+        "combined"
+    } else {
+        "rx"
+    };
+    Finding::warning(
+        check,
+        found,
+        "a queue is served by one CPU at a time: the other CPUs do not help in a flood",
+    )
+    .fix(format!(
+        "ethtool --set-channels {} {kind} {wanted}",
+        state.name
+    ))
+}
+
+/// Whether the device takes the VLAN tag out of frames.
+pub fn vlan(state: &InterfaceState, device: &Device) -> Finding {
+    let check = "vlan-offload";
+    match device.has("rx-vlan-hw-parse") {
+        None => unread(check, &state.name),
+        Some(false) => Finding::ok(check, "off, the program reads past the tags of a frame"),
+        Some(true) => Finding::ok(
+            check,
+            "on: tags are not in the frame; limits hold all the same, bytes are 4 fewer a frame, and captures have no tag",
+        ),
+    }
+}
+
+fn unread(check: &'static str, name: &str) -> Finding {
+    Finding::unknown(check, "not told", "the kernel gave no features of it")
+        .fix(format!("ethtool --show-features {name}"))
+}

@@ -1,0 +1,208 @@
+//! The kernel, its BPF file system, and the daemon.
+
+use std::{fs, io::ErrorKind, os::unix::fs::MetadataExt, path::Path};
+
+use ratelimit_core::{api::Status, config::ConfigError};
+
+use super::{Circumstances, finding::Finding};
+use crate::{client::Answer, exit_code::ExitCode, failure::Failure};
+
+/// The oldest kernel that the program is tested on.
+const OLDEST: (u32, u32) = (6, 1);
+const JIT: &str = "/proc/sys/net/core/bpf_jit_enable";
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+/// The magic number of a bpffs, `BPF_FS_MAGIC` of linux/magic.h.
+const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
+
+/// The version of the kernel.
+pub fn kernel() -> Finding {
+    let name = rustix::system::uname();
+    version(&name.release().to_string_lossy())
+}
+
+fn version(release: &str) -> Finding {
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit());
+    let mut next = || numbers.next()?.parse::<u32>().ok();
+    let found = format!("Linux {release}");
+    let (oldest_major, oldest_minor) = OLDEST;
+    match next().zip(next()) {
+        Some(version) if version >= OLDEST => Finding::ok("kernel", found),
+        Some(_) => Finding::error(
+            "kernel",
+            found,
+            format!("the program is made for Linux {oldest_major}.{oldest_minor} and later"),
+        ),
+        None => Finding::unknown("kernel", found, "that is no version of Linux"),
+    }
+}
+
+/// Whether BPF programs are compiled to machine code.
+pub fn jit() -> Finding {
+    let text = fs::read_to_string(JIT);
+    jit_of(text.as_deref().map_err(std::io::Error::kind))
+}
+
+fn jit_of(text: Result<&str, ErrorKind>) -> Finding {
+    let check = "bpf-jit";
+    let mend = "sysctl -w net.core.bpf_jit_enable=1";
+    match text.map(str::trim) {
+        Ok("1") => Finding::ok(check, "on"),
+        Ok("2") => Finding::warning(
+            check,
+            "on, for debugging",
+            "the kernel writes each compiled program to its log",
+        )
+        .fix(mend),
+        Ok("0") => Finding::warning(
+            check,
+            "off",
+            "the kernel interprets the program, and a packet costs several times as much",
+        )
+        .fix(mend),
+        Err(ErrorKind::NotFound) => Finding::unknown(
+            check,
+            "not shown here",
+            "only the first network namespace has the setting, and a kernel without JIT has none",
+        )
+        .fix("nsenter --target 1 --net sysctl net.core.bpf_jit_enable"),
+        other => Finding::unknown(check, "unread", format!("{JIT}: {other:?}"))
+            .fix("sysctl net.core.bpf_jit_enable"),
+    }
+}
+
+/// Whether the kernel describes its types.
+pub fn btf() -> Finding {
+    if Path::new(BTF).exists() {
+        return Finding::ok("btf", BTF);
+    }
+    Finding::error(
+        "btf",
+        format!("there is no {BTF}"),
+        "no kernel without BTF is supported: its build needs CONFIG_DEBUG_INFO_BTF=y",
+    )
+}
+
+/// Whether a daemon answers.
+pub fn daemon(answer: &Result<Answer<Status>, Failure>) -> Finding {
+    match answer {
+        Ok(answer) => Finding::ok(
+            "daemon",
+            format!(
+                "ratelimitd {}, process {}",
+                answer.value.version, answer.value.pid
+            ),
+        ),
+        Err(failure) if failure.code == ExitCode::NoPermission => Finding::unknown(
+            "daemon",
+            failure.refused.error.clone(),
+            "only root and the group of the socket may ask the daemon",
+        )
+        .fix("sudo rlctl doctor"),
+        Err(failure) => Finding::warning(
+            "daemon",
+            failure.refused.error.clone(),
+            "the kernel goes on with what was in force, and nobody changes it",
+        )
+        .fix("systemctl start ratelimitd"),
+    }
+}
+
+/// Why the configuration is not known. The daemon knows its interfaces all the same.
+pub fn unread_configuration(file: &Path, error: &ConfigError, daemon_answers: bool) -> Finding {
+    let diagnostic = error.diagnostics().first();
+    let found = diagnostic.map_or_else(|| error.to_string(), |it| it.problem.message.clone());
+    let found = format!("{}: {found}", file.display());
+    let fix = format!("rlctl config check {}", file.display());
+    if daemon_answers {
+        let why = "the next reload or start of the daemon fails, unless only you may not read it";
+        Finding::warning("configuration", found, why).fix(fix)
+    } else {
+        let why = "without it no interface is known that is not named";
+        Finding::unknown("configuration", found, why).fix(fix)
+    }
+}
+
+/// Where maps and links are pinned.
+pub fn bpffs(known: &Circumstances) -> Finding {
+    let paths = known.config.as_ref().map(|config| config.paths.clone());
+    let pins = paths.unwrap_or_default().pins;
+    let place = pins.parent().unwrap_or(&pins);
+    bpffs_at(place)
+}
+
+fn bpffs_at(place: &Path) -> Finding {
+    let check = "bpffs";
+    let shown = place.display();
+    let looked = rustix::fs::statfs(place)
+        .map_err(Into::into)
+        .and_then(|of| Ok((of, fs::metadata(place)?)));
+    let (file_system, metadata) = match looked {
+        Ok(looked) => looked,
+        Err(error) => {
+            let error: std::io::Error = error;
+            return Finding::unknown(check, format!("{shown}: {error}"), "it cannot be looked at")
+                .fix(format!("sudo stat --file-system {shown}"));
+        }
+    };
+    #[expect(clippy::cast_sign_loss, reason = "a magic number")]
+    let magic = file_system.f_type as u64;
+    if magic & 0xffff_ffff != BPF_FS_MAGIC {
+        let found = format!("{shown} is no bpffs");
+        let why = "maps and links are pinned there, and ratelimitd does not start without";
+        return Finding::error(check, found, why).fix(format!("mount -t bpf bpf {shown}"));
+    }
+    let mode = metadata.mode() & 0o7777;
+    let found = format!(
+        "{shown}, mode {mode:04o}, of user {} and group {}",
+        metadata.uid(),
+        metadata.gid()
+    );
+    let others_write = mode & 0o022 != 0;
+    let is_sticky = mode & 0o1000 != 0;
+    if others_write && !is_sticky {
+        let why = "others than its owner can remove pins, and put their own in their place";
+        return Finding::warning(check, found, why).fix(format!("chmod 0700 {shown}"));
+    }
+    Finding::ok(check, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::finding::State, *};
+
+    #[test]
+    fn a_kernel_before_the_oldest_is_an_error() {
+        for (release, state) in [
+            ("6.1.0-28-amd64", State::Ok),
+            ("6.18.44", State::Ok),
+            ("10.0", State::Ok),
+            ("5.15.0-130-generic", State::Error),
+            ("6.0.19", State::Error),
+            ("plan9", State::Unknown),
+        ] {
+            assert_eq!(version(release).state, state, "{release}");
+        }
+    }
+
+    #[test]
+    fn a_compiler_that_is_off_is_turned_on() {
+        assert_eq!(jit_of(Ok("1\n")).state, State::Ok);
+        for text in ["0\n", "2\n"] {
+            let finding = jit_of(Ok(text));
+            assert_eq!(finding.state, State::Warning);
+            let fix = finding.fix.unwrap();
+            assert_eq!(fix, "sysctl -w net.core.bpf_jit_enable=1");
+        }
+        let hidden = jit_of(Err(ErrorKind::NotFound));
+        assert_eq!(hidden.state, State::Unknown);
+    }
+
+    #[test]
+    fn a_directory_that_is_no_bpffs_is_named_with_the_mount() {
+        let finding = bpffs_at(Path::new("/proc"));
+        assert_eq!(finding.state, State::Error);
+        assert_eq!(finding.fix.unwrap(), "mount -t bpf bpf /proc");
+        let missing = bpffs_at(Path::new("/no/such/place"));
+        assert_eq!(missing.state, State::Unknown);
+    }
+}

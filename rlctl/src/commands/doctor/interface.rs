@@ -1,0 +1,120 @@
+//! An interface: what it is, and what its driver can do.
+
+use std::{fs, path::Path};
+
+use ratelimit_core::api::InterfaceStatus;
+use ratelimit_interface::{self as interface, InterfaceState, XdpMode};
+
+use super::{
+    Circumstances,
+    device::{self, Device},
+    finding::Finding,
+    frames, program,
+};
+
+/// All findings about one interface.
+pub fn examine(name: &str, known: &Circumstances) -> Vec<Finding> {
+    let of_interface = |finding: Finding| finding.on(name);
+    let state = match interface::query(name) {
+        Ok(Some(state)) => state,
+        Ok(None) => {
+            let finding = Finding::error(
+                "interface",
+                "there is no such interface",
+                "nothing is limited on it until it comes",
+            );
+            return vec![finding.fix("ip link").on(name)];
+        }
+        Err(error) => {
+            let finding = Finding::unknown("interface", "unread", format!("{error:#}"));
+            return vec![finding.fix(format!("ip link show dev {name}")).on(name)];
+        }
+    };
+    let device = device::read(name, state.index).unwrap_or_default();
+    let daemon = known.status.iter().flat_map(|it| &it.interfaces);
+    let daemon = daemon.into_iter().find(|it| it.name == name);
+    let config = known.config.iter().flat_map(|it| &it.interfaces);
+    let is_wanted = daemon.is_some() || config.into_iter().any(|it| it.name == name);
+    let findings = [
+        driver(&state),
+        link_layer(&state),
+        native(&state, &device, daemon),
+        program::examine(&state, daemon, is_wanted),
+        frames::mtu(&state, &device),
+        frames::lro(&state, &device),
+        frames::gro(&state, &device),
+        frames::queues(&state, &device),
+        frames::vlan(&state, &device),
+    ];
+    findings.into_iter().map(of_interface).collect()
+}
+
+fn driver(state: &InterfaceState) -> Finding {
+    let check = "driver";
+    if let Some(kind) = &state.kind {
+        return Finding::ok(check, format!("{kind}, a virtual interface"));
+    }
+    if state.index == 1 {
+        return Finding::ok(check, "loopback");
+    }
+    let Some((bus, device)) = &state.device else {
+        return Finding::unknown(
+            check,
+            "not told",
+            "the kernel names no device: Linux before 5.15, or an interface without one",
+        )
+        .fix(format!("ethtool --driver {}", state.name));
+    };
+    let link = Path::new("/sys/bus")
+        .join(bus)
+        .join("devices")
+        .join(device)
+        .join("driver");
+    match fs::read_link(&link) {
+        Ok(driver) => {
+            let name = driver.file_name().unwrap_or_default().to_string_lossy();
+            Finding::ok(check, format!("{name}, at {bus} {device}"))
+        }
+        Err(error) => Finding::unknown(check, format!("{bus} {device}"), error.to_string())
+            .fix(format!("ethtool --driver {}", state.name)),
+    }
+}
+
+fn link_layer(state: &InterfaceState) -> Finding {
+    use ratelimit_common::parse::LinkLayer;
+    let check = "link-layer";
+    match interface::link_layer(state.index) {
+        Ok(Some(LinkLayer::Ethernet)) => Finding::ok(check, "Ethernet"),
+        Ok(Some(LinkLayer::None)) => Finding::ok(check, "IP without a header in front"),
+        Ok(None) => Finding::error(check, "the interface has gone", "it was there a moment ago"),
+        Err(error) => Finding::error(check, "not read", format!("{error:#}")),
+    }
+}
+
+fn native(state: &InterfaceState, device: &Device, daemon: Option<&InterfaceStatus>) -> Finding {
+    let check = "native-xdp";
+    let ours = daemon.filter(|it| it.attached);
+    let runs_native = matches!(state.program, Some((XdpMode::Native, _)));
+    let runs_generic = ours.is_some() && matches!(state.program, Some((XdpMode::Generic, _)));
+    match device.xdp {
+        _ if runs_native => Finding::ok(check, "yes, and a program runs in the driver"),
+        Some(features) if features.is_native() && runs_generic => Finding::warning(
+            check,
+            "yes, and the program runs in generic mode",
+            "generic mode costs several times as much: configured so, or the driver refused",
+        )
+        .fix("journalctl --unit ratelimitd --grep 'refuses XDP'"),
+        Some(features) if features.is_native() => Finding::ok(check, "yes"),
+        Some(_) => Finding::warning(
+            check,
+            "no",
+            "the program runs in generic mode, in which a packet costs several times as much",
+        ),
+        None => Finding::unknown(
+            check,
+            "not told",
+            "Linux tells since 6.3; ratelimitd tries native mode first, and reports which one it got",
+        )
+        .fix("rlctl status"),
+    }
+}

@@ -1,0 +1,95 @@
+//! The XDP program on an interface: whose it is, and how somebody else's is taken off.
+
+use aya::programs::{links::LinkInfo, loaded_links, loaded_programs};
+use ratelimit_common::layout::{PROGRAM, PROGRAM_FRAGS};
+use ratelimit_core::api::InterfaceStatus;
+use ratelimit_interface::{InterfaceState, XdpMode};
+
+use super::finding::Finding;
+
+const CHECK: &str = "xdp-program";
+
+/// What is on the interface. `daemon` is what the daemon says of it, where it is one of its interfaces.
+pub fn examine(state: &InterfaceState, daemon: Option<&InterfaceStatus>, wanted: bool) -> Finding {
+    let attached = daemon.is_some_and(|it| it.attached);
+    let Some((mode, program)) = state.program else {
+        return match daemon.and_then(|it| it.why.clone()) {
+            Some(why) => Finding::error(CHECK, "none", why).fix("rlctl reload"),
+            None => Finding::ok(CHECK, "none"),
+        };
+    };
+    let label = mode.label();
+    if attached {
+        let found = format!("that of ratelimitd, {label}");
+        return match daemon.and_then(|it| it.remark.clone()) {
+            Some(remark) => Finding::warning(CHECK, found, remark),
+            None => Finding::ok(CHECK, found),
+        };
+    }
+    // The daemon knows its own: what runs in spite of it is another one, whatever its name.
+    let is_denied = daemon.is_some_and(|it| it.why.is_some());
+    match name_of(program) {
+        Ok(Some(name)) if !is_denied && [PROGRAM, PROGRAM_FRAGS].contains(&name.as_str()) => {
+            Finding::ok(CHECK, format!("{name} of ratelimitd, {label}"))
+        }
+        Ok(name) => foreign(state, (mode, program), name.as_deref(), wanted),
+        Err(()) => Finding::unknown(
+            CHECK,
+            format!("number {program}, {label}"),
+            "only root may ask the kernel for its name",
+        )
+        .fix(format!("sudo rlctl doctor {}", state.name)),
+    }
+}
+
+fn foreign(
+    state: &InterfaceState,
+    (mode, program): (XdpMode, u32),
+    name: Option<&str>,
+    wanted: bool,
+) -> Finding {
+    let interface = &state.name;
+    let name = name.unwrap_or("without a name");
+    let label = mode.label();
+    let (held, fix) = match link_of(program) {
+        Some(link) => {
+            let id = link.id();
+            (
+                format!(", on the BPF link {id}"),
+                format!("bpftool link detach id {id}"),
+            )
+        }
+        None => (
+            String::new(),
+            format!("ip link set dev {interface} {} off", mode.ip_word()),
+        ),
+    };
+    let found = format!("{name}, number {program}, {label}{held}");
+    let why = "it is somebody else's, and ratelimitd leaves it alone: nothing is limited here";
+    let finding = if wanted {
+        Finding::error(CHECK, found, why)
+    } else {
+        Finding::warning(CHECK, found, why)
+    };
+    finding.fix(fix)
+}
+
+/// The name of a program; an error where the kernel does not tell.
+fn name_of(program: u32) -> Result<Option<String>, ()> {
+    let infos = loaded_programs().map(|info| info.map_err(|_| ()));
+    for info in infos {
+        let info = info?;
+        if info.id() == program {
+            let name = info.name_as_str().filter(|name| !name.is_empty());
+            return Ok(name.map(str::to_owned));
+        }
+    }
+    Ok(None)
+}
+
+/// The link that holds a program on its interface. Indices of interfaces are not asked: other namespaces have the same ones.
+fn link_of(program: u32) -> Option<LinkInfo> {
+    loaded_links()
+        .filter_map(Result::ok)
+        .find(|link| link.program_id() == program)
+}

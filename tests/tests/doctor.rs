@@ -1,0 +1,363 @@
+//! `rlctl doctor` on real devices and programs: what it names is so, and the command that it names mends it.
+
+use std::{
+    fs, io,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    path::{Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use aya::programs::xdp::XdpMode;
+use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_type};
+use ratelimit_tests::{
+    Lab, Program,
+    lab::{INTERFACE, Tun},
+    program::Constants,
+    require_command, require_cpus, require_root,
+    service::{Said, Service, binary},
+};
+use serde_json::Value;
+
+const TOML: &str = "[policy.default]\nlimits = []\n";
+/// How long the daemon may take to attach its program again.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+#[test]
+fn a_daemon_and_its_program_are_found() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let (code, findings) = examine(&service, &[]);
+    assert_eq!(code, 0, "{findings}");
+    for (check, found) in [
+        ("kernel", "Linux "),
+        ("btf", "/sys/kernel/btf/vmlinux"),
+        ("daemon", "ratelimitd "),
+        ("bpffs", "/sys/fs/bpf, mode "),
+        ("driver", "veth, a virtual interface"),
+        ("link-layer", "Ethernet"),
+        ("native-xdp", "yes, and a program runs in the driver"),
+        ("xdp-program", "that of ratelimitd, native"),
+        ("mtu", "1500, a frame fits into one page"),
+        ("vlan-offload", "on: tags are not in the frame"),
+    ] {
+        let finding = finding(&findings, check);
+        let said = finding["found"].as_str().unwrap();
+        assert!(said.starts_with(found), "{finding}");
+        assert_eq!(finding["state"], "ok", "{finding}");
+        assert!(finding["fix"].is_null(), "{finding}");
+    }
+    let text = service.rlctl_ok(&["doctor"]).unwrap();
+    let line = format!("ok       {INTERFACE} xdp-program: that of ratelimitd, native\n");
+    assert!(text.contains(&line), "{text}");
+}
+
+#[test]
+fn a_program_that_ip_attached_comes_off_by_the_command_that_is_named() {
+    require_root!();
+    for (mode, word) in [("generic", "xdpgeneric"), ("native", "xdpdrv")] {
+        let lab = Lab::new().unwrap();
+        let service = Service::new(&lab, TOML).unwrap();
+        let foreign = Foreign::new();
+        let pin = foreign.0.to_str().unwrap();
+        // Not `ip -netns`, which hides the bpffs.
+        let attach = ["link", "set", "dev", INTERFACE, word, "pinned", pin];
+        let mut ip = service.inside(Path::new("ip"));
+        assert!(ip.args(attach).status().unwrap().success(), "{attach:?}");
+        let (code, findings) = examine(&service, &[]);
+        assert_eq!(code, 1, "{findings}");
+        let own = finding(&findings, "xdp-program");
+        assert_eq!(own["state"], "error", "{own}");
+        let found = own["found"].as_str().unwrap();
+        assert!(
+            found.starts_with("somebody_elses, number ") && found.ends_with(mode),
+            "{own}"
+        );
+        let fix = format!("ip link set dev {INTERFACE} {word} off");
+        assert_eq!(own["fix"], fix.as_str());
+        mend(&service, own);
+        let (code, findings) = examine(&service, &[]);
+        assert_eq!(code, 0, "{findings}");
+        assert_eq!(finding(&findings, "xdp-program")["found"], "none");
+    }
+}
+
+#[test]
+fn a_program_on_a_link_comes_off_by_the_command_that_is_named() {
+    require_root!();
+    require_command!("bpftool");
+    let lab = Lab::new().unwrap();
+    let mut theirs = Program::load(&Constants::default()).unwrap();
+    let attach = || {
+        theirs
+            .xdp_mut()
+            .attach(INTERFACE, XdpMode::Driver)
+            .map(drop)
+    };
+    lab.near.enter(attach).unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    // It has the name of ours, and the daemon knows that it is not.
+    let (code, findings) = examine(&service, &[]);
+    assert_eq!(code, 1, "{findings}");
+    let own = finding(&findings, "xdp-program");
+    let found = own["found"].as_str().unwrap();
+    let link = found.rsplit_once(" on the BPF link ").unwrap().1;
+    assert_eq!(own["fix"], format!("bpftool link detach id {link}"));
+    mend(&service, own);
+    let start = Instant::now();
+    loop {
+        let (_, findings) = examine(&service, &[]);
+        let own = finding(&findings, "xdp-program");
+        if own["found"] == "that of ratelimitd, native" {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{own}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_bridge_in_generic_mode_is_told_of_what_its_ports_put_together() {
+    require_root!();
+    require_command!("ethtool");
+    let lab = Lab::new().unwrap();
+    lab.near
+        .ip(&["link", "add", "br0", "type", "bridge"])
+        .unwrap();
+    let set = |words: &[&str]| lab.near.ip(&[&["link", "set"], words].concat()).unwrap();
+    set(&[INTERFACE, "master", "br0"]);
+    set(&["br0", "up"]);
+    lab.near
+        .run("ethtool", &["--features", INTERFACE, "gro", "on"])
+        .unwrap();
+    let toml = format!("{TOML}[[interface]]\nname = \"br0\"\n");
+    let service = Service::started(&lab, &toml).unwrap();
+    let (_, findings) = examine(&service, &[]);
+    assert_eq!(finding(&findings, "native-xdp")["state"], "warning");
+    let own = finding(&findings, "gro");
+    assert_eq!(own["state"], "warning", "{own}");
+    assert!(
+        own["why"].as_str().unwrap().contains("count as one packet"),
+        "{own}"
+    );
+    mend(&service, own);
+    let (_, findings) = examine(&service, &[]);
+    let own = finding(&findings, "gro");
+    assert_eq!(own["state"], "ok", "{own}");
+    assert_eq!(own["found"], format!("off on {INTERFACE}"));
+}
+
+#[test]
+fn a_tun_device_has_no_link_layer() {
+    require_root!();
+    let lab = Lab::without_link().unwrap();
+    let _tun = Tun::new(&lab.near).unwrap();
+    let service = Service::new(&lab, TOML).unwrap();
+    let (code, findings) = examine(&service, &[]);
+    assert_eq!(code, 0, "{findings}");
+    let layer = finding(&findings, "link-layer");
+    assert_eq!(layer["found"], "IP without a header in front");
+    assert_eq!(
+        finding(&findings, "driver")["found"],
+        "tun, a virtual interface"
+    );
+    assert_eq!(finding(&findings, "native-xdp")["state"], "warning");
+}
+
+#[test]
+fn a_driver_that_gives_xdp_a_page_at_most_is_told_of_frames_that_take_more() {
+    require_root!();
+    let lab = Lab::without_link().unwrap();
+    lab.near
+        .ip(&["tuntap", "add", "dev", "tap0", "mode", "tap"])
+        .unwrap();
+    lab.near
+        .ip(&["link", "set", "tap0", "mtu", "9000"])
+        .unwrap();
+    let service = Service::new(&lab, TOML).unwrap();
+    let (code, findings) = examine(&service, &["tap0"]);
+    assert_eq!(code, 0, "{findings}");
+    assert_eq!(finding(&findings, "native-xdp")["found"], "yes");
+    let mtu = finding(&findings, "mtu");
+    assert_eq!(mtu["state"], "warning", "{mtu}");
+    mend(&service, mtu);
+    let (_, findings) = examine(&service, &["tap0"]);
+    assert_eq!(finding(&findings, "mtu")["state"], "ok", "{findings}");
+}
+
+#[test]
+fn a_driver_that_gives_long_frames_in_buffers_is_no_trouble() {
+    require_root!();
+    let lab = Lab::jumbo().unwrap();
+    let service = Service::new(&lab, TOML).unwrap();
+    let (_, findings) = examine(&service, &[]);
+    let mtu = finding(&findings, "mtu");
+    let expected = "9200, which the driver gives in several buffers";
+    assert_eq!(mtu["found"], expected, "{mtu}");
+}
+
+#[test]
+fn queues_that_are_not_used_are_used_by_the_command_that_is_named() {
+    require_root!();
+    require_cpus!(2);
+    require_command!("ethtool");
+    let lab = Lab::without_link().unwrap();
+    let add = "link add rl0 numrxqueues 2 type veth peer name rl1";
+    let words: Vec<&str> = add.split(' ').collect();
+    lab.near.ip(&words).unwrap();
+    lab.near
+        .run("ethtool", &["--set-channels", INTERFACE, "rx", "1"])
+        .unwrap();
+    let service = Service::new(&lab, TOML).unwrap();
+    let (_, findings) = examine(&service, &[]);
+    let own = finding(&findings, "queues");
+    assert_eq!(own["state"], "warning", "{own}");
+    mend(&service, own);
+    let (_, findings) = examine(&service, &[]);
+    assert_eq!(finding(&findings, "queues")["state"], "ok", "{findings}");
+}
+
+#[test]
+fn who_is_not_root_is_told_what_could_not_be_seen() {
+    require_root!();
+    require_command!("setpriv");
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, TOML).unwrap();
+    let output = service
+        .inside(Path::new("setpriv"))
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(readable_rlctl(&service))
+        .args([
+            "--socket",
+            service.path("run/control.sock").to_str().unwrap(),
+        ])
+        .args(["--json", "doctor", INTERFACE])
+        .output()
+        .unwrap();
+    let said = Said::from(output);
+    assert_eq!(said.code, 0, "{said:?}");
+    let findings: Value = serde_json::from_str(&said.stdout).unwrap();
+    for (check, fix) in [
+        ("daemon", "sudo rlctl doctor"),
+        ("xdp-program", "sudo rlctl doctor rl0"),
+    ] {
+        let own = finding(&findings, check);
+        assert_eq!(own["state"], "unknown", "{own}");
+        assert_eq!(own["fix"], fix);
+    }
+}
+
+#[test]
+fn an_interface_that_does_not_exist_is_an_error() {
+    require_root!();
+    let lab = Lab::without_link().unwrap();
+    let service = Service::new(&lab, TOML).unwrap();
+    let (code, findings) = examine(&service, &[]);
+    assert_eq!(code, 1, "{findings}");
+    let own = finding(&findings, "interface");
+    assert_eq!(own["found"], "there is no such interface");
+    assert_eq!(own["interface"], INTERFACE);
+}
+
+/// What `doctor` finds, and how it ends.
+fn examine(service: &Service, arguments: &[&str]) -> (i32, Value) {
+    let config = service.config();
+    let words = ["--json", "doctor", "--config", config.to_str().unwrap()];
+    let said = service.rlctl(&[&words, arguments].concat()).unwrap();
+    let findings = serde_json::from_str(&said.stdout).unwrap_or_else(|_| panic!("{said:?}"));
+    (said.code, findings)
+}
+
+fn finding<'f>(findings: &'f Value, check: &str) -> &'f Value {
+    let mut all = findings.as_array().unwrap().iter();
+    all.find(|it| it["check"] == check)
+        .unwrap_or_else(|| panic!("no {check}: {findings}"))
+}
+
+/// Types the command of a finding.
+fn mend(service: &Service, finding: &Value) {
+    let command = finding["fix"].as_str().unwrap();
+    let status = service
+        .inside(Path::new("sh"))
+        .args(["-c", command])
+        .status()
+        .unwrap();
+    assert!(status.success(), "{command}");
+}
+
+/// A copy of `rlctl` where every user may run it.
+fn readable_rlctl(service: &Service) -> PathBuf {
+    let copy = service.path("rlctl");
+    fs::copy(binary("rlctl"), &copy).unwrap();
+    copy
+}
+
+/// A program that passes everything, pinned; the pin goes when this is dropped.
+struct Foreign(PathBuf);
+
+impl Foreign {
+    fn new() -> Self {
+        static PROGRAMS: AtomicU32 = AtomicU32::new(0);
+        let unique = format!(
+            "rltest-foreign-{}-{}",
+            process::id(),
+            PROGRAMS.fetch_add(1, Relaxed)
+        );
+        let path = Path::new("/sys/fs/bpf").join(unique);
+        let program = load().unwrap();
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: every field of the union is plain data.
+        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: the whole of it was zeroed.
+        let pinned = unsafe { &mut attributes.__bindgen_anon_4 };
+        pinned.pathname = name.as_ptr() as u64;
+        pinned.bpf_fd = u32::try_from(program.as_raw_fd()).unwrap();
+        bpf(bpf_cmd::BPF_OBJ_PIN, &mut attributes).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Loads two instructions: `XDP_PASS` is the answer.
+fn load() -> io::Result<OwnedFd> {
+    const PASS: [u64; 2] = [0x0000_0002_0000_00b7, 0x95];
+    let license = c"GPL";
+    // SAFETY: every field of the union is plain data.
+    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: the whole of it was zeroed.
+    let program = unsafe { &mut attributes.__bindgen_anon_3 };
+    program.prog_type = bpf_prog_type::BPF_PROG_TYPE_XDP as u32;
+    program.insns = PASS.as_ptr() as u64;
+    program.insn_cnt = 2;
+    program.license = license.as_ptr() as u64;
+    for (place, byte) in program.prog_name.iter_mut().zip(b"somebody_elses") {
+        *place = (*byte).try_into().unwrap();
+    }
+    let descriptor = bpf(bpf_cmd::BPF_PROG_LOAD, &mut attributes)?;
+    // SAFETY: the kernel gave it to this process just now.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i32> {
+    // SAFETY: what the attributes point to outlives the call.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command as libc::c_int,
+            attributes,
+            size_of::<bpf_attr>(),
+        )
+    };
+    match i32::try_from(answer) {
+        Ok(answer) if answer >= 0 => Ok(answer),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
