@@ -47,7 +47,7 @@ fn read(bytes: &[u8]) -> Option<Reading> {
     let reading = lists::read(source, &Vetting::default()).ok()?;
     // What is said of bad lines quotes them.
     let _ = (
-        reading.bad.all(),
+        reading.bad.to_string(),
         reading.bad.unquoted(),
         reading.bad.to_string(),
     );

@@ -205,7 +205,9 @@ impl Intent {
         let difference = List::replace(before.map(|list| &**list), list.as_mut());
         let same = match (before, &list) {
             (Some(before), Some(after)) => {
-                before.file == after.file && before.action == after.action
+                before.file == after.file
+                    && before.action == after.action
+                    && before.cut == after.cut
             }
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,

@@ -20,6 +20,7 @@
 
 mod acceptance;
 mod address;
+mod connected;
 mod crowdsec;
 mod crowdsec_csv;
 mod export;
@@ -45,6 +46,7 @@ mod vetting;
 
 pub use self::{
     acceptance::Acceptance,
+    connected::Connected,
     export::{json_line, plain_line},
     format::Format,
     line::{Action, Facts, Line},

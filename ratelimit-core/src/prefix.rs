@@ -1,6 +1,10 @@
 //! Prefixes as people write them: an address, `address/length`, or `address/netmask`. IPv4 behind `::ffff:` is IPv4.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    str::FromStr,
+};
 
 use ipnetwork::IpNetwork;
 use schemars::JsonSchema;
@@ -119,6 +123,36 @@ impl Prefix {
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
         self.len() <= other.len() && self.0.contains(other.address())
+    }
+
+    /// The fewest prefixes that hold all addresses of this one that are in none of `others`.
+    #[must_use]
+    pub fn without(self, others: &[Self]) -> Vec<Self> {
+        if others.iter().any(|other| other.covers(self)) {
+            return Vec::new();
+        }
+        if !others.iter().any(|other| self.covers(*other)) {
+            return vec![self];
+        }
+        let halves = self.halves().into_iter().flatten();
+        halves.flat_map(|half| half.without(others)).collect()
+    }
+
+    /// Both halves; `None` of one address.
+    fn halves(self) -> Option<[Self; 2]> {
+        let length = self.len() + 1;
+        let second: IpAddr = match self.address() {
+            IpAddr::V4(address) => {
+                let bit = 1 << 32u8.checked_sub(length)?;
+                Ipv4Addr::from_bits(address.to_bits() | bit).into()
+            }
+            IpAddr::V6(address) => {
+                let bit = 1 << 128u8.checked_sub(length)?;
+                Ipv6Addr::from_bits(address.to_bits() | bit).into()
+            }
+        };
+        let half = |address| Self::around(address, length);
+        Some([half(self.address())?, half(second)?])
     }
 }
 
@@ -297,6 +331,31 @@ mod tests {
         assert!(prefix("10.0.0.0/8").covers(prefix("10.0.0.0/8")));
         assert!(!prefix("10.1.0.0/16").covers(prefix("10.0.0.0/8")));
         assert!(!prefix("0.0.0.0/0").covers(prefix("2001:db8::/32")));
+    }
+
+    #[test]
+    fn a_prefix_without_others_has_all_addresses_but_theirs() {
+        let check = |prefix: &str, others: &[&str], expected: &[&str]| {
+            let others: Vec<Prefix> = others.iter().map(|text| text.parse().unwrap()).collect();
+            let left = prefix.parse::<Prefix>().unwrap().without(&others);
+            let left: Vec<String> = left.iter().map(Prefix::to_string).collect();
+            assert_eq!(left, expected);
+        };
+        check("10.0.0.0/8", &["192.0.2.0/24"], &["10.0.0.0/8"]);
+        check("10.0.0.0/24", &["10.0.0.0/8"], &[]);
+        check("10.0.0.0/24", &["10.0.0.0/24"], &[]);
+        check(
+            "10.0.0.0/8",
+            &["10.0.0.0/10", "10.192.0.0/11"],
+            &["10.64.0.0/10", "10.128.0.0/10", "10.224.0.0/11"],
+        );
+        check(
+            "192.0.2.8/30",
+            &["192.0.2.9"],
+            &["192.0.2.8", "192.0.2.10/31"],
+        );
+        check("fe80::/63", &["fe80::/64"], &["fe80:0:0:1::/64"]);
+        check("::/0", &["8000::/1"], &["::/1"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod candidate;
 mod change_log;
 pub mod commands;
 mod configured_lists;
+mod connected;
 mod connection;
 mod controller;
 mod enforcer;

@@ -49,10 +49,15 @@ impl fmt::Display for Why {
     }
 }
 
-/// The protected addresses.
+/// The hosts of a network that are named.
+const NEIGHBOURS_NAMED: usize = 5;
+
+/// The protected addresses, and the networks that this host is connected to.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Protected {
     reasons: BTreeMap<Prefix, BTreeSet<Why>>,
+    networks: BTreeMap<Prefix, BTreeSet<String>>,
+    neighbours: BTreeSet<IpAddr>,
 }
 
 impl Protected {
@@ -76,6 +81,17 @@ impl Protected {
                 ),
             }
         }
+        match netlink::networks() {
+            Ok(networks) => networks
+                .into_iter()
+                .for_each(|(network, interface)| found.add_network(network, interface)),
+            Err(error) => warn!(
+                error = format!("{error:#}"),
+                "the connected networks cannot be read, and lists are not kept off them"
+            ),
+        }
+        // They are only named.
+        found.add_neighbours(netlink::neighbours().unwrap_or_default());
         found
     }
 
@@ -104,6 +120,57 @@ impl Protected {
         for (address, why) in addresses.filter(|(address, _)| !address.is_unspecified()) {
             self.add(address.to_canonical().into(), why);
         }
+    }
+
+    /// Notes that this host has an address in `network`, on an interface. One address is no network, and the loopback
+    /// is protected as a whole.
+    pub fn add_network(&mut self, network: Prefix, interface: String) {
+        let is_loopback = network.address().is_loopback();
+        if !network.is_address() && !network.is_empty() && !is_loopback {
+            self.networks.entry(network).or_default().insert(interface);
+        }
+    }
+
+    /// Notes hosts that this host has talked to on its networks.
+    pub fn add_neighbours(&mut self, neighbours: impl IntoIterator<Item = IpAddr>) {
+        self.neighbours.extend(neighbours);
+    }
+
+    /// The networks that this host has an address in, in their order.
+    pub fn networks(&self) -> impl Iterator<Item = Prefix> + '_ {
+        self.networks.keys().copied()
+    }
+
+    /// The connected networks that `prefix` covers.
+    pub fn networks_in(&self, prefix: Prefix) -> impl Iterator<Item = Prefix> + '_ {
+        let from_here = self.networks.range(prefix..);
+        let networks = from_here.map(|(network, _)| *network);
+        networks.take_while(move |network| prefix.covers(*network))
+    }
+
+    /// What a connected network is: whose, and which hosts are in it.
+    #[must_use]
+    pub fn describe_network(&self, network: Prefix) -> String {
+        let interfaces = self.networks.get(&network).into_iter().flatten();
+        let interfaces: Vec<&str> = interfaces.map(String::as_str).collect();
+        let interfaces = interfaces.join(" and ");
+        let neighbours = self.neighbours.iter();
+        let hosts: Vec<String> = neighbours
+            .filter(|host| network.covers((**host).into()))
+            .map(IpAddr::to_string)
+            .collect();
+        let named = hosts[..hosts.len().min(NEIGHBOURS_NAMED)].join(", ");
+        match (hosts.len(), hosts.len().saturating_sub(NEIGHBOURS_NAMED)) {
+            (0, _) => format!("the network of {interfaces}, no host of which is known so far"),
+            (_, 0) => format!("the network of {interfaces} with {named}"),
+            (_, more) => format!("the network of {interfaces} with {named} and {more} more hosts"),
+        }
+    }
+
+    /// Whether the same is protected for the same reasons, and the same networks are connected.
+    #[must_use]
+    pub fn protects_as(&self, other: &Self) -> bool {
+        (&self.reasons, &self.networks) == (&other.reasons, &other.networks)
     }
 
     /// What is protected, in the order of the addresses, with the reasons.

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use ratelimit_core::{api::ExportFormat, lists::Action};
+use ratelimit_core::{
+    api::ExportFormat,
+    lists::{Action, Connected},
+};
 
 use crate::{completions, term::Term};
 
@@ -51,6 +54,20 @@ pub struct ImportArguments {
     /// Accept a list without entries
     #[arg(long)]
     pub allow_empty: bool,
+    /// Leave networks out that this host is connected to. Entries that cover them stay otherwise
+    #[arg(long, conflicts_with = "include_connected")]
+    pub exempt_connected: bool,
+    /// Also ban networks that this host is connected to
+    #[arg(long)]
+    pub include_connected: bool,
+}
+
+impl ImportArguments {
+    /// What entries are to networks that the host of the daemon is connected to.
+    pub fn connected(&self) -> Option<Connected> {
+        let exempt = self.exempt_connected.then_some(Connected::Exempt);
+        exempt.or(self.include_connected.then_some(Connected::Include))
+    }
 }
 
 /// What is done with the sources on a list.
@@ -80,7 +97,9 @@ Examples:
   rlctl export | rlctl import -
 
 Without --list, --ban and --allow, lines of `rlctl export` return to where they came from, and
-all else is banned. A list is applied whole or not at all.";
+all else is banned. A list is applied whole or not at all.
+An entry that covers a network of this host, such as 10.0.0.0/8 of FireHOL, needs a word:
+--exempt-connected or --include-connected.";
 
 const FORMATS: &str = "\
 Formats, recognized by content:

@@ -80,6 +80,46 @@ fn entries_at_protected_addresses_are_told_where_they_are_imported_and_listed() 
 }
 
 #[test]
+fn an_import_leaves_the_network_of_this_host_alone_until_it_is_told_what_to_do() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::started(&lab, CONFIG).unwrap();
+    let neighbour = "10.0.4.7 lladdr 02:00:00:00:00:07 nud reachable dev rl0";
+    let neighbour: Vec<&str> = neighbour.split(' ').collect();
+    lab.near.ip(&["link", "set", "rl0", "up"]).unwrap();
+    lab.near
+        .ip(&[&["neighbour", "add"], &neighbour[..]].concat())
+        .unwrap();
+    lab.near
+        .ip(&["address", "add", "10.0.4.1/24", "dev", "rl0"])
+        .unwrap();
+    let protects = || service.rlctl_ok(&["protected"]).unwrap();
+    while !protects().contains("10.0.4.1") {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let file = service.path("wide.txt");
+    fs::write(&file, "10.0.0.0/8\n192.0.2.1\n").unwrap();
+    let import = ["import", file.to_str().unwrap(), "--list", "wide"];
+    let said = service.rlctl(&import).unwrap();
+    let expected = "error: the list covers networks that this host is connected to:
+  10.0.0.0/8 would ban 10.0.4.0/24, the network of rl0 with 10.0.4.7
+hint: nothing was applied; --exempt-connected leaves these networks out, --include-connected bans them too
+";
+    assert_eq!((said.code, said.stderr.as_str()), (1, expected));
+    assert!(!is_banned(&service, "192.0.2.1"));
+    let with = |word| [&import[..], &[word]].concat();
+    let said = service.rlctl(&with("--exempt-connected")).unwrap();
+    assert!(
+        said.stderr
+            .contains("10.0.0.0/8 holds, but not for 10.0.4.0/24, the network of rl0"),
+        "{said:?}"
+    );
+    assert!(is_banned(&service, "10.0.5.1") && !is_banned(&service, "10.0.4.7"));
+    service.rlctl_ok(&with("--include-connected")).unwrap();
+    assert!(is_banned(&service, "10.0.4.7") && !is_banned(&service, "10.0.4.1"));
+}
+
+#[test]
 fn a_list_in_a_file_is_enforced_and_its_errors_are_counted() {
     require_root!();
     let lab = Lab::new().unwrap();

@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{lists::Action, prefix::Prefix};
+use crate::{
+    lists::{Action, Connected},
+    prefix::Prefix,
+};
 
 /// Where the entries of an import go.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -61,6 +64,9 @@ pub struct ImportRequest {
     /// Whether a list without entries is taken for no entries.
     #[serde(default)]
     pub allow_empty: bool,
+    /// What entries are to connected networks of the host that they cover. Without it such an entry refuses the whole list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connected: Option<Connected>,
 }
 
 /// How far an import is that was read and is going into the kernel and the database.
@@ -173,6 +179,9 @@ pub struct ListView {
     #[serde(default)]
     #[serde(rename = "spared")]
     pub exempt: ExemptEntries,
+    /// Those of them that do not hold for a connected network, and of which the configuration does not say that this is meant.
+    #[serde(default)]
+    pub connected_unsaid: usize,
 }
 
 /// Names a list.

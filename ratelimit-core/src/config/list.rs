@@ -6,11 +6,19 @@ use super::{
     report::{At, Report},
     table::{Section, Value, is_name},
 };
-use crate::{diagnostic::Problem, lists::Action, quantity};
+use crate::{
+    diagnostic::Problem,
+    lists::{Action, Connected},
+    quantity,
+};
 
 /// The shortest time between two readings.
 const EVERY_MIN: Duration = Duration::from_secs(1);
 
+const CONNECTED: [(&str, Connected); 2] = [
+    ("exempt", Connected::Exempt),
+    ("include", Connected::Include),
+];
 const ACTIONS: [(&str, Action); 2] = [("ban", Action::Ban), ("allow", Action::Allow)];
 
 /// A list that is read from a file.
@@ -28,6 +36,8 @@ pub struct ListConfig {
     pub force: bool,
     /// Whether a file without entries is taken for no entries.
     pub allow_empty: bool,
+    /// What entries are to the connected networks that they cover; `None` is [`Connected::Exempt`] with a warning.
+    pub connected: Option<Connected>,
 }
 
 /// A list, with its name and the place of that.
@@ -69,6 +79,8 @@ fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<List
         value.is_some_and(|value| value.value)
     };
     let (skip_bad, force, allow_empty) = (flag("skip_bad"), flag("force"), flag("allow_empty"));
+    let connected = section.take("connected");
+    let connected = connected.and_then(|value| value.choice(&CONNECTED, report));
     section.finish(report);
     Some(ListConfig {
         file: file?,
@@ -77,6 +89,7 @@ fn read(name: &At<String>, value: Value<'_>, report: &mut Report) -> Option<List
         skip_bad,
         force,
         allow_empty,
+        connected: connected.map(|connected| connected.value),
     })
 }
 

@@ -27,6 +27,8 @@ pub struct List {
     pub author: Arc<str>,
     /// Why entries are on it.
     pub reasons: Reasons,
+    /// The entries of which connected networks of this host were left out, as they were written.
+    pub cut: Vec<Prefix>,
     entries: Vec<ListEntry>,
     soonest_end: Instant,
 }
@@ -67,6 +69,7 @@ impl List {
             since,
             author,
             reasons: Reasons::default(),
+            cut: Vec::new(),
             entries: Vec::new(),
             soonest_end: FOREVER,
         }

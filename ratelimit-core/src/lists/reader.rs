@@ -15,13 +15,12 @@ use super::{
     vetting::Vetting,
 };
 use crate::{
-    diagnostic::{Diagnostic, Place, Position, Problem},
+    diagnostic::{Diagnostic, Position, Problem},
     prefix::Prefix,
 };
 
-/// The bad lines that are shown with their text, and those that are told in a line each; the others are counted.
+/// The bad lines that are shown with their text; the others are counted.
 const SHOWN: usize = 10;
-const TOLD: usize = 10_000;
 
 /// A text that is being read.
 pub struct Reader<'t> {
@@ -31,8 +30,6 @@ pub struct Reader<'t> {
     written: Timestamp,
     vetting: &'t Vetting,
     reading: Reading,
-    /// The last bad line.
-    place: Place,
     /// The sets that the text names, where its format has sets.
     pub sets: Sets,
 }
@@ -67,7 +64,6 @@ impl<'t> Reader<'t> {
             written: source.written,
             vetting,
             reading,
-            place: Place::default(),
             sets: Sets::default(),
         }
     }
@@ -161,13 +157,6 @@ impl<'t> Reader<'t> {
                 position: Some(Position::new(self.text, &span)),
                 ..Diagnostic::of_file(Path::new(self.name), problem())
             });
-        } else if bad.told.len() < TOLD {
-            self.place = self.place.at(self.text, span.start);
-            let Place { line, column, .. } = self.place;
-            let Problem { message, hint } = problem();
-            let name = self.name;
-            let told = format!("{name}:{line}:{column}: {message}: {hint}");
-            bad.told.push(told);
         }
     }
 

@@ -44,10 +44,8 @@ pub struct Reading {
 /// The lines of a list that are wrong, and how many there are.
 #[derive(Clone, Debug, Default)]
 pub struct BadLines {
-    /// The first of them, each with its text and what to write.
+    /// The first ten, each with its text and what to write.
     pub shown: Vec<Diagnostic>,
-    /// Those behind, a line each: `list:11:1: ...`.
-    pub told: Vec<String>,
     /// All of them.
     pub count: usize,
 }
@@ -57,15 +55,6 @@ impl BadLines {
     #[must_use]
     pub fn unquoted(&self) -> String {
         let mut lines: Vec<_> = self.shown.iter().map(Diagnostic::unquoted).collect();
-        lines.extend(more(self.count - lines.len()));
-        lines.join("\n")
-    }
-
-    /// All that are told. Their [`Display`](fmt::Display) has those that are shown, and a number.
-    #[must_use]
-    pub fn all(&self) -> String {
-        let shown = self.shown.iter().map(ToString::to_string);
-        let mut lines: Vec<_> = shown.chain(self.told.iter().cloned()).collect();
         lines.extend(more(self.count - lines.len()));
         lines.join("\n")
     }

@@ -4,16 +4,12 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ratelimit_core::{
-    api::Refused,
-    config::Config,
-    intent::{Edit, Intent, list::Difference},
-    lists::Reading,
-};
+use ratelimit_core::{api::Refused, config::Config, intent::Edit, lists::Reading};
 
 use super::{
     list_files::{Deadline, ListFile},
-    lists::{from_file, not_named, told},
+    lists::{ListRead, from_file, not_named, told},
+    state::State,
 };
 
 /// The lists of a configuration, by name.
@@ -66,8 +62,8 @@ pub fn files(config: &Config) -> impl Iterator<Item = ListFile> {
 pub struct ListChanges {
     /// What is to be done in the same step.
     pub edits: Vec<Edit>,
-    /// The lists whose files were read, with how many bad lines were left out, and what is different.
-    pub(super) read: Vec<(Arc<str>, usize, Difference)>,
+    /// The lists whose files were read.
+    pub(super) read: Vec<(Arc<str>, ListRead)>,
     /// Those that are not configured any more, with how many entries.
     pub(super) gone: Vec<(Arc<str>, usize)>,
 }
@@ -79,13 +75,14 @@ impl ListChanges {
         let gone =
             gone.map(|(name, removed)| format!("list {name}: removed, with {removed} entries"));
         let read = self.read.iter();
-        let read = read.filter_map(|(name, bad, difference)| told(name, *bad, difference));
+        let read = read.filter_map(|(name, read)| told(name, read));
         gone.chain(read).collect()
     }
 }
 
 /// The changes from the lists that there are to those of `config`: lists of files that it does not name are taken away.
-pub fn changes(intent: &Intent, config: &Config, lists: ConfiguredLists) -> ListChanges {
+pub fn changes(state: &State, config: &Config, lists: ConfiguredLists) -> ListChanges {
+    let intent = &state.intent;
     let mut changes = ListChanges::default();
     for name in not_named(intent, config) {
         let (difference, edit) = intent.list_edit(&name, None);
@@ -93,10 +90,9 @@ pub fn changes(intent: &Intent, config: &Config, lists: ConfiguredLists) -> List
         changes.gone.push((name, difference.removed));
     }
     for (name, (file, reading)) in lists.0 {
-        let bad = reading.bad.count;
-        let (difference, edit) = from_file(intent, &file, reading);
+        let (read, edit) = from_file(intent, &state.protection, &file, reading);
         changes.edits.extend(edit);
-        changes.read.push((name, bad, difference));
+        changes.read.push((name, read));
     }
     changes
 }

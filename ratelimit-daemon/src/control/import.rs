@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{ImportInto, ImportRequest, Imported, ImportedInto, Refused},
+    api::{ExemptEntry, ImportInto, ImportRequest, Imported, ImportedInto, Refused},
     intent::{
         AllowRow, BanRow, Edit, Intent,
         list::{Difference, List},
     },
-    lists::{Action, Entry, Facts, Reading, Reasons},
+    lists::{Action, Connected, Entry, Facts, Reading, Reasons},
     origin::Origin,
     prefix::Prefix,
 };
@@ -78,7 +78,10 @@ impl Importer<'_> {
     ) -> Result<Vec<Edit>, Refused> {
         let name = self.list_name(request.list.as_deref().unwrap_or_default())?;
         default_reason(request, &mut reading.entries, &mut reading.reasons);
-        let list = List::new(request.action, None, Timestamp::now(), author.into());
+        let mut list = List::new(request.action, None, Timestamp::now(), author.into());
+        let cut = self.cut(request, request.action, &mut reading.entries);
+        require_word(request, &cut, self.protection)?;
+        list.cut = cut;
         Ok(self.one_list(&name, list, reading.entries, reading.reasons, ends, answer))
     }
 
@@ -124,15 +127,26 @@ impl Importer<'_> {
         }
         let texts: Vec<Arc<str>> = reading.reasons.iter().map(Arc::from).collect();
         let mut edits = Vec::new();
-        for (target, entries) in groups {
+        let mut all_cut = Vec::new();
+        for (target, mut entries) in groups {
+            let first = entries[0];
+            let cut = match target {
+                Target::Bans(origin) if *origin != Origin::Forced => {
+                    self.cut(request, Action::Ban, &mut entries)
+                }
+                Target::List(_, action) => self.cut(request, *action, &mut entries),
+                Target::Bans(_) | Target::Allows => Vec::new(),
+            };
+            all_cut.extend(&cut);
             if *target == Target::Bans(Origin::Forced) && !request.force {
                 self.vet_forced(&entries)?;
             }
             if let Target::List(name, action) = target {
-                let facts = facts_of(&entries[0], &reading);
+                let facts = facts_of(&first, &reading);
                 let by = facts.author.as_deref().unwrap_or(author);
                 let since = facts.since.unwrap_or_else(Timestamp::now);
-                let list = List::new(*action, None, since, by.into());
+                let mut list = List::new(*action, None, since, by.into());
+                list.cut = cut;
                 let (entries, reasons) = own_reasons(entries, &reading.reasons);
                 edits.extend(self.one_list(name, list, entries, reasons, ends, answer));
                 continue;
@@ -152,6 +166,7 @@ impl Importer<'_> {
             edits.extend(rows(target, arrived, edit, answer));
             // What is forced does not stop there.
             if matches!(target, Target::Bans(origin) if *origin != Origin::Forced) {
+                answer.exempt.add(self.protection.describe_cut(&cut));
                 let mut prefixes: Vec<Prefix> = entries.iter().map(|entry| entry.prefix).collect();
                 prefixes.sort_unstable();
                 prefixes.dedup();
@@ -160,7 +175,21 @@ impl Importer<'_> {
                     .add(self.protection.exempt(&prefixes, |prefix| *prefix));
             }
         }
+        require_word(request, &all_cut, self.protection)?;
         Ok(edits)
+    }
+
+    /// Leaves connected networks out of entries that ban, unless they are to be banned too.
+    fn cut(
+        &self,
+        request: &ImportRequest,
+        action: Action,
+        entries: &mut Vec<Entry>,
+    ) -> Vec<Prefix> {
+        if action == Action::Allow || request.connected == Some(Connected::Include) {
+            return Vec::new();
+        }
+        self.protection.cut(entries)
     }
 
     /// What was forced where it was written is not forced here, unless it is here already.
@@ -267,6 +296,33 @@ impl Importer<'_> {
         require_no_file(&self.intent.config, name)?;
         Ok(name.into())
     }
+}
+
+/// Refuses to leave anything out of entries where nobody said so.
+fn require_word(
+    request: &ImportRequest,
+    cut: &[Prefix],
+    protection: &Protection,
+) -> Result<(), Refused> {
+    if cut.is_empty() || request.connected.is_some() {
+        return Ok(());
+    }
+    let exempt = protection.describe_cut(cut);
+    let mut lines = vec!["the list covers networks that this host is connected to:".to_owned()];
+    lines.extend(exempt.first.iter().map(|entry| {
+        let ExemptEntry {
+            prefix,
+            protected,
+            why,
+        } = entry;
+        format!("  {prefix} would ban {protected}, {why}")
+    }));
+    if exempt.count > exempt.first.len() {
+        lines.push(format!("  and {} more", exempt.count - exempt.first.len()));
+    }
+    Err(Refused::because(lines.join("\n")).hint(
+        "nothing was applied; --exempt-connected leaves these networks out, --include-connected bans them too",
+    ))
 }
 
 /// The changes that entries are, each prefix once: the one that holds longest.

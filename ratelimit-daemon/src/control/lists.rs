@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use ratelimit_core::{
-    api::Refused,
+    api::{ExemptEntries, ExemptEntry, Refused},
     config::{Config, ListConfig},
     intent::{
         Edit, Intent,
         list::{Difference, List, ListEntry},
     },
-    lists::{Action, Entry, Merged, Reading, Reasons, merge},
+    lists::{Action, Connected, Entry, Merged, Reading, Reasons, merge},
 };
 use tracing::{info, warn};
 
-use super::{list_files::ListFile, term::Ends};
+use super::{list_files::ListFile, protection::Protection, term::Ends};
 
 /// The author of what a file says.
 const CONFIGURATION: &str = "config";
@@ -29,18 +29,53 @@ pub fn is_kept(name: &str) -> bool {
 }
 
 /// What is different when what was read from a file takes the place of its list, and the change that does it.
-pub fn from_file(intent: &Intent, file: &ListFile, reading: Reading) -> (Difference, Option<Edit>) {
+pub fn from_file(
+    intent: &Intent,
+    protection: &Protection,
+    file: &ListFile,
+    mut reading: Reading,
+) -> (ListRead, Option<Edit>) {
     let ListConfig {
-        action, file: path, ..
+        action,
+        file: path,
+        connected,
+        ..
     } = &file.config;
-    let list = List::new(
+    let cut = match (action, connected) {
+        (Action::Ban, None | Some(Connected::Exempt)) => protection.cut(&mut reading.entries),
+        (Action::Ban, Some(Connected::Include)) | (Action::Allow, _) => Vec::new(),
+    };
+    let unsaid = match connected {
+        None => protection.describe_cut(&cut),
+        Some(_) => ExemptEntries::default(),
+    };
+    let left_out = reading.bad.count;
+    let mut list = List::new(
         *action,
         Some(path.clone()),
         Timestamp::now(),
         CONFIGURATION.into(),
     );
+    list.cut = cut;
     let (list, _) = fill(list, reading.entries, reading.reasons, &Ends::now(None));
-    intent.list_edit(&file.name, Some(list))
+    let (difference, edit) = intent.list_edit(&file.name, Some(list));
+    let read = ListRead {
+        left_out,
+        difference,
+        unsaid,
+    };
+    (read, edit)
+}
+
+/// What came of a file that was read.
+#[derive(Debug, Default)]
+pub struct ListRead {
+    /// How many bad lines were left out.
+    pub left_out: usize,
+    /// What is different.
+    pub difference: Difference,
+    /// Entries of which connected networks were left out, where the configuration does not say that they are.
+    pub unsaid: ExemptEntries,
 }
 
 /// Refuses to change a list by hand that is read from a file.
@@ -64,12 +99,27 @@ pub fn not_named(intent: &Intent, config: &Config) -> Vec<Arc<str>> {
 }
 
 /// Logs what became of a list, and says what is different, if anything is.
-pub(super) fn told(name: &str, left_out: usize, difference: &Difference) -> Option<String> {
-    if left_out > 0 {
+pub(super) fn told(name: &str, read: &ListRead) -> Option<String> {
+    let ListRead {
+        left_out,
+        difference,
+        unsaid,
+    } = read;
+    if *left_out > 0 {
         warn!(list = %name, lines = left_out, "bad lines of a list were left out");
     }
+    let unsaid = unsaid.first.first().map(|entry| {
+        let ExemptEntry {
+            prefix,
+            protected,
+            why,
+        } = entry;
+        let count = unsaid.count;
+        warn!(list = %name, entries = count, %prefix, network = %protected, why, "a list does not hold for connected networks: say so with connected = \"exempt\", or ban them with connected = \"include\"");
+        format!("list {name}: {prefix} does not hold for {protected}, {why}; say so with connected = \"exempt\", or ban it with connected = \"include\"")
+    });
     if difference.is_empty() {
-        return None;
+        return unsaid;
     }
     let Difference {
         added,
@@ -79,9 +129,13 @@ pub(super) fn told(name: &str, left_out: usize, difference: &Difference) -> Opti
         ..
     } = difference;
     info!(list = %name, added, removed, updated, kept, "list replaced");
-    Some(format!(
-        "list {name}: +{added} -{removed} ~{updated} ={kept}"
-    ))
+    let lines = [
+        Some(format!(
+            "list {name}: +{added} -{removed} ~{updated} ={kept}"
+        )),
+        unsaid,
+    ];
+    Some(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
 /// Puts entries into a list, and says which of them say nothing of their own.

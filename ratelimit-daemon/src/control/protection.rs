@@ -9,13 +9,13 @@ use std::{
 use ratelimit_core::{
     api::{ExemptEntries, ProtectedView},
     intent::{Edit, list::List},
-    lists::Action,
+    lists::{Action, Entry},
     prefix::Prefix,
     rules::Rules,
 };
 use tracing::warn;
 
-use super::exempt;
+use super::{connected, exempt};
 use crate::protected::{Protected, Refusal, Why, Word};
 
 /// How long the other end of an SSH session is protected after the last command that came from it. While somebody is logged
@@ -60,10 +60,29 @@ impl Protection {
         exempt::exempt(&self.all, entries, prefix)
     }
 
+    /// The networks that this host is connected to.
+    pub fn networks(&self) -> BTreeSet<Prefix> {
+        self.all.networks().collect()
+    }
+
+    /// Leaves connected networks out of the entries that cover them, and answers what these entries were.
+    pub fn cut(&self, entries: &mut Vec<Entry>) -> Vec<Prefix> {
+        connected::cut(&self.all, entries)
+    }
+
+    /// The entries that cover connected networks, each with the first of these.
+    pub fn describe_cut(&self, cut: &[Prefix]) -> ExemptEntries {
+        connected::describe(&self.all, cut)
+    }
+
     /// The entries of a list that ban, and stop at what is protected.
     pub fn exempt_of(&self, list: &List) -> ExemptEntries {
         match list.action {
-            Action::Ban => self.exempt(list.entries(), |entry| entry.prefix),
+            Action::Ban => {
+                let mut exempt = connected::describe(&self.all, &list.cut);
+                exempt.add(self.exempt(list.entries(), |entry| entry.prefix));
+                exempt
+            }
             Action::Allow => ExemptEntries::default(),
         }
     }
@@ -117,7 +136,7 @@ impl Protection {
         self.peers.retain(|_, last| last.elapsed() < PEER_LASTS);
         let mut all = self.found.clone();
         all.extend(self.peers.keys().map(|peer| (*peer, Why::SshPeer)));
-        let different = all != self.all;
+        let different = !all.protects_as(&self.all);
         self.all = all;
         different
     }

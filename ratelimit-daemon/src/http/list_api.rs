@@ -86,13 +86,7 @@ fn parse(request: &ImportRequest, body: &[u8]) -> Result<Reading, Refused> {
         skip_bad: request.skip_bad,
         allow_empty: request.allow_empty,
     };
-    if let Err(mut refused) = acceptance.check(name, &reading) {
-        if reading.bad.count > 0 && !request.skip_bad {
-            // Who types can read more than a log should hold.
-            refused.error = reading.bad.all();
-        }
-        return Err(refused.into());
-    }
+    acceptance.check(name, &reading)?;
     Ok(reading)
 }
 

@@ -7,8 +7,11 @@ use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
     address::{AddressAttribute, AddressMessage},
     link::{LinkAttribute, LinkMessage},
+    neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState},
     route::{RouteAddress, RouteAttribute, RouteMessage, RouteVia},
 };
+
+use ratelimit_core::prefix::Prefix;
 
 use super::Why;
 use ratelimit_interface::dump;
@@ -33,6 +36,74 @@ pub fn addresses() -> anyhow::Result<Vec<(IpAddr, Why)>> {
     })
     .context("asking the kernel for addresses")?;
     Ok(found)
+}
+
+/// The networks that this host has an address in, each with the name of the interface.
+///
+/// # Errors
+///
+/// When the kernel does not tell them.
+pub fn networks() -> anyhow::Result<Vec<(Prefix, String)>> {
+    let names = interface_names()?;
+    let mut found = Vec::new();
+    let request = RouteNetlinkMessage::GetAddress(AddressMessage::default());
+    dump(request, |answer| {
+        if let RouteNetlinkMessage::NewAddress(message) = answer {
+            let network = network(&message.attributes, message.header.prefix_len);
+            found.extend(network.map(|network| (network, name(&names, message.header.index))));
+        }
+    })
+    .context("asking the kernel for addresses")?;
+    Ok(found)
+}
+
+/// The network of an address: that of the other end, on a point-to-point link.
+fn network(attributes: &[AddressAttribute], length: u8) -> Option<Prefix> {
+    let address = attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Address(address) => Some(*address),
+        _ => None,
+    });
+    Prefix::around(address.or_else(|| own_address(attributes))?, length)
+}
+
+/// The hosts that the kernel has sent to on a link, and that answered.
+///
+/// # Errors
+///
+/// When the kernel does not tell them.
+pub fn neighbours() -> anyhow::Result<Vec<IpAddr>> {
+    let mut found = Vec::new();
+    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
+        let mut request = NeighbourMessage::default();
+        request.header.family = family;
+        dump(RouteNetlinkMessage::GetNeighbour(request), |answer| {
+            if let RouteNetlinkMessage::NewNeighbour(message) = answer
+                && has_answered(message.header.state)
+            {
+                found.extend(neighbour(&message.attributes));
+            }
+        })
+        .context("asking the kernel for neighbours")?;
+    }
+    Ok(found)
+}
+
+/// Multicast and point-to-point links have neighbours that never answer, and others are only asked for.
+fn has_answered(state: NeighbourState) -> bool {
+    use NeighbourState::{Delay, Permanent, Probe, Reachable, Stale};
+    matches!(state, Reachable | Stale | Delay | Probe | Permanent)
+}
+
+fn neighbour(attributes: &[NeighbourAttribute]) -> Option<IpAddr> {
+    attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(address)) => {
+            Some(IpAddr::from(*address))
+        }
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(address)) => {
+            Some(IpAddr::from(*address))
+        }
+        _ => None,
+    })
 }
 
 /// The gateways of the default routes of all tables.
@@ -153,6 +224,26 @@ mod tests {
         let found = addresses().unwrap();
         let loopback = (Ipv4Addr::LOCALHOST.into(), Why::Own("lo".to_owned()));
         assert!(found.contains(&loopback), "{found:?}");
+    }
+
+    #[test]
+    fn the_loopback_interface_has_its_network() {
+        let found = networks().unwrap();
+        let loopback = ("127.0.0.0/8".parse().unwrap(), "lo".to_owned());
+        assert!(found.contains(&loopback), "{found:?}");
+        neighbours().unwrap();
+    }
+
+    #[test]
+    fn the_network_of_a_point_to_point_link_is_that_of_the_far_end() {
+        let [near, far] = [[10, 0, 0, 1], [192, 0, 2, 7]].map(IpAddr::from);
+        let both = [
+            AddressAttribute::Local(near),
+            AddressAttribute::Address(far),
+        ];
+        let named = |network: Option<Prefix>| network.unwrap().to_string();
+        assert_eq!(named(network(&both, 24)), "192.0.2.0/24");
+        assert_eq!(named(network(&both[..1], 24)), "10.0.0.0/24");
     }
 
     #[test]

@@ -86,6 +86,7 @@ fn request(arguments: &ImportArguments, name: &str) -> ImportRequest {
         skip_bad: arguments.skip_bad,
         force: arguments.force,
         allow_empty: arguments.allow_empty,
+        connected: arguments.connected(),
     }
 }
 

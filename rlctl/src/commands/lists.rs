@@ -9,7 +9,7 @@ use ratelimit_core::{
 use crate::{
     client::{Answer, Client},
     failure::Failure,
-    output::{BAD, printable, printable_lines, styled},
+    output::{BAD, WARNING, printable, printable_lines, styled},
     phrase,
     report::Report,
     table::{Table, left, right},
@@ -70,7 +70,7 @@ fn notes(list: &ListView) -> impl Iterator<Item = String> {
     let exempt = exempt
         .into_iter()
         .map(|exempt| format!("list {}: {exempt}", printable(&list.name)));
-    trouble(list).into_iter().chain(exempt)
+    trouble(list).into_iter().chain(exempt).chain(unsaid(list))
 }
 
 /// What is wrong with the file of a list.
@@ -86,6 +86,19 @@ pub fn trouble(list: &ListView) -> Option<String> {
         "list {}: {stays} ({times}):\n{}",
         printable(&list.name),
         printable_lines(error)
+    ))
+}
+
+/// What the configuration should say of networks that this host is connected to.
+pub fn unsaid(list: &ListView) -> Option<String> {
+    let number = match list.connected_unsaid {
+        0 => return None,
+        1 => "1 entry does".to_owned(),
+        count => format!("{count} entries do"),
+    };
+    let (name, warning) = (printable(&list.name), styled(WARNING, "connected networks"));
+    Some(format!(
+        "list {name}: {number} not hold for {warning}: write connected = \"exempt\" or \"include\" into [list.{name}]"
     ))
 }
 

@@ -141,6 +141,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
     }
     lines.extend(status.lists.iter().map(list));
     lines.extend(status.lists.iter().filter_map(lists::trouble));
+    lines.extend(status.lists.iter().filter_map(lists::unsaid));
     if !status.classes.is_empty() {
         let classes = status.classes.iter();
         let classes: Vec<String> = classes

@@ -1,17 +1,20 @@
 //! Lists in files.
 
 use super::*;
-use crate::lists::Action;
+use crate::lists::{Action, Connected};
 
 #[test]
 fn a_list_has_a_file_and_what_is_done_with_it() {
-    let text = "[list.drop]\nfile = \"/var/lib/drop.txt\"\n[list.offices]\nfile = \"/etc/offices\"\nevery = \"1h\"\naction = \"allow\"\nskip_bad = true\n";
+    let text = "[list.drop]\nfile = \"/var/lib/drop.txt\"\n[list.offices]\nfile = \"/etc/offices\"\nevery = \"1h\"\naction = \"allow\"\nskip_bad = true\n[list.firehol]\nfile = \"/f\"\nconnected = \"include\"\n";
     let config = load_text(&format!("{MINIMAL}\n{text}"));
     let drop = &config.lists["drop"];
     assert_eq!(
         (drop.every, drop.action, drop.skip_bad),
         (None, Action::Ban, false)
     );
+    assert_eq!(drop.connected, None);
+    let firehol = &config.lists["firehol"];
+    assert_eq!(firehol.connected, Some(Connected::Include));
     let offices = &config.lists["offices"];
     assert_eq!(offices.every, Some(Duration::from_hours(1)));
     assert_eq!((offices.action, offices.skip_bad), (Action::Allow, true));

@@ -74,7 +74,7 @@ url = "https://example.com"
   | ^^^^^^^^^^^^^^^ write file = \"/var/lib/lists/drop.txt\"
 config.toml:9:1: unknown key `url` in [list.spamhaus]
 9 | url = \"https://example.com\"
-  | ^^^ remove it; known here: file, every, action, skip_bad, force, allow_empty",
+  | ^^^ remove it; known here: file, every, action, skip_bad, force, allow_empty, connected",
     );
     check_behind_minimal(
         r#"[allow]

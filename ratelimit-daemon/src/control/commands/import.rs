@@ -41,7 +41,7 @@ impl Command for Import {
             dry_run: request.dry_run,
             format: reading.format.to_string(),
             bad: reading.bad.count,
-            bad_lines: (reading.bad.count > 0).then(|| reading.bad.all()),
+            bad_lines: (reading.bad.count > 0).then(|| reading.bad.to_string()),
             ..Imported::default()
         };
         answer.skipped.clone_from(&reading.skipped);

@@ -16,9 +16,14 @@ impl Command for Protect {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { found } = self;
+        let before = controller.state.protection.networks();
         controller
             .state
             .protect(|protection| protection.find(found));
+        let networks = &before ^ &controller.state.protection.networks();
+        controller
+            .list_files
+            .networks_changed(&controller.state.intent, &networks);
     }
 }
 

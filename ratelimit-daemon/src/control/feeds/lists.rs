@@ -1,7 +1,7 @@
 //! Lists that are read from files: when, how it went, and the edits that put them in force.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,15 +11,16 @@ use ratelimit_common::Instant as KernelInstant;
 use ratelimit_core::{
     api::{Changed, Refused},
     config::ListConfig,
-    intent::{Edit, list::Difference},
-    lists::Reading,
+    intent::{Edit, Intent},
+    lists::{Action, Reading},
+    prefix::Prefix,
 };
 use tracing::warn;
 
 use super::Feed;
 use crate::control::{
     list_files::{Deadline, ListFile, SILENCE},
-    lists::{from_file, not_named, told},
+    lists::{ListRead, from_file, not_named, told},
     state::State,
 };
 
@@ -49,6 +50,8 @@ pub struct FileState {
     reader: Arc<()>,
     /// Whether its file system did not answer.
     is_silent: bool,
+    /// Whether other networks are connected than when it was read.
+    is_outdated: bool,
 }
 
 /// A list that is to be another one.
@@ -56,9 +59,7 @@ pub struct FileState {
 struct Arrived {
     name: Arc<str>,
     what: What,
-    difference: Difference,
-    /// How many bad lines were left out.
-    left_out: usize,
+    read: ListRead,
 }
 
 #[derive(Debug)]
@@ -79,18 +80,23 @@ impl Feed for ListFiles {
         let Some(arrived) = &mut self.arrived else {
             return Ok(Vec::new());
         };
-        let (difference, edit) = match &mut arrived.what {
-            What::Gone => state.intent.list_edit(&arrived.name, None),
+        let (read, edit) = match &mut arrived.what {
+            What::Gone => {
+                let (difference, edit) = state.intent.list_edit(&arrived.name, None);
+                let read = ListRead {
+                    difference,
+                    ..ListRead::default()
+                };
+                (read, edit)
+            }
             What::Read(file, reading) => {
                 let Some(reading) = reading.take() else {
                     return Ok(Vec::new());
                 };
-                let reading = (*reading)?;
-                arrived.left_out = reading.bad.count;
-                from_file(&state.intent, file, reading)
+                from_file(&state.intent, &state.protection, file, (*reading)?)
             }
         };
-        arrived.difference = difference;
+        arrived.read = read;
         Ok(edit.into_iter().collect())
     }
 
@@ -98,13 +104,11 @@ impl Feed for ListFiles {
         let Some(arrived) = self.arrived.take() else {
             return;
         };
-        let Arrived {
-            name, difference, ..
-        } = &arrived;
+        let Arrived { name, read, .. } = &arrived;
         self.line = match (&arrived.what, answer) {
             (What::Read(..), Ok(_)) => {
                 self.succeeded(name);
-                told(name, arrived.left_out, difference)
+                told(name, read)
             }
             (What::Read(..), Err(refused)) => {
                 if self.failed(name, refused.error.clone()) {
@@ -118,7 +122,7 @@ impl Feed for ListFiles {
             }
             (What::Gone, Ok(_)) => Some(format!(
                 "list {name}: removed, with {} entries",
-                difference.removed
+                read.difference.removed
             )),
             (What::Gone, Err(refused)) => {
                 let error = &refused.error;
@@ -186,8 +190,7 @@ impl ListFiles {
         self.arrived = Some(Arrived {
             name,
             what,
-            difference: Difference::default(),
-            left_out: 0,
+            read: ListRead::default(),
         });
     }
 
@@ -199,6 +202,7 @@ impl ListFiles {
             let state = self.states.entry(name.as_str().into()).or_default();
             if state.is_due(config.every) {
                 state.tried = Some(Instant::now());
+                state.is_outdated = false;
                 due.push(ListFile {
                     reader: Arc::clone(&state.reader),
                     ..ListFile::new(name, config)
@@ -206,6 +210,23 @@ impl ListFiles {
             }
         }
         due
+    }
+
+    /// Has the files read again whose lists are others where `networks` are connected or not.
+    pub fn networks_changed(&mut self, intent: &Intent, networks: &BTreeSet<Prefix>) {
+        for (name, list) in intent
+            .lists()
+            .iter()
+            .filter(|(_, list)| list.file.is_some())
+        {
+            let covers = |network: &Prefix| {
+                let mut around = network.supernets();
+                around.any(|outer| list.get(outer).is_some() || list.cut.contains(&outer))
+            };
+            if list.action == Action::Ban && networks.iter().any(covers) {
+                self.states.entry(Arc::clone(name)).or_default().is_outdated = true;
+            }
+        }
     }
 
     /// The file was taken.
@@ -250,6 +271,6 @@ impl FileState {
         let is_read = Arc::strong_count(&self.reader) > 1;
         let every = every.into_iter().chain(again).min();
         let is_over = |every| self.tried.is_none_or(|tried| tried.elapsed() >= every);
-        !is_read && every.is_some_and(is_over)
+        !is_read && (self.is_outdated || every.is_some_and(is_over))
     }
 }

@@ -69,7 +69,7 @@ impl Feed for Trials {
             return Ok(Vec::new());
         };
         reload::require_no_restart(&state.intent.config, &config)?;
-        next.changes = configured_lists::changes(&state.intent, &config, lists);
+        next.changes = configured_lists::changes(state, &config, lists);
         let mut edits = std::mem::take(&mut next.changes.edits);
         edits.push(Edit::Config(Box::new(config)));
         Ok(edits)

@@ -8,7 +8,7 @@ use ratelimit_core::{
         ListView,
     },
     config::ListConfig,
-    lists::{self, Acceptance, Action, Source, Vetting},
+    lists::{self, Acceptance, Action, Connected, Source, Vetting},
 };
 use rusqlite::Connection;
 
@@ -582,6 +582,123 @@ fn entries_that_stop_at_what_is_protected_are_told_by_import_dry_run_and_list() 
     assert_eq!(lab.import_lines(true, forced).unwrap().exempt.count, 0);
 }
 
+/// A host in 10.0.4.0/24 and 192.168.0.0/16, which has seen others there.
+fn connected() -> Protected {
+    let mut protected = Protected::loopback();
+    protected.add_network(prefix("10.0.4.0/24"), "eth0".into());
+    protected.add_network(prefix("192.168.0.0/16"), "eth1".into());
+    protected.add_network(prefix("127.0.0.0/8"), "lo".into());
+    protected.add_network(prefix("10.9.9.9"), "wg0".into());
+    let seen = (1..8).map(|host| IpAddr::from([10, 0, 4, host]));
+    protected.add_neighbours(seen.chain(["10.0.5.1".parse().unwrap()]));
+    protected
+}
+
+const WIDE: &str = "10.0.0.0/8\n10.0.4.66\n127.0.0.0/8\n192.0.2.1\n192.168.0.0/16\n";
+
+#[test]
+fn an_entry_that_covers_a_connected_network_refuses_an_import_that_says_nothing_of_it() {
+    for into in [ImportInto::List, ImportInto::Bans, ImportInto::Origins] {
+        let mut lab = Lab::protecting(config(), connected());
+        let before = lab.entries();
+        for dry_run in [true, false] {
+            let request = ImportRequest {
+                into,
+                dry_run,
+                ..request("bad", Action::Ban)
+            };
+            let refused = lab.send(&request, WIDE).unwrap_err();
+            let expected = "the list covers networks that this host is connected to:
+  10.0.0.0/8 would ban 10.0.4.0/24, the network of eth0 with 10.0.4.1, 10.0.4.2, 10.0.4.3, 10.0.4.4, 10.0.4.5 and 2 more hosts
+  192.168.0.0/16 would ban 192.168.0.0/16, the network of eth1, no host of which is known so far";
+            assert_eq!(refused.error, expected, "{into:?}");
+            assert!(refused.hint.unwrap().contains("--exempt-connected"));
+        }
+        assert_eq!(lab.entries(), before);
+        let allow = ImportRequest {
+            into: ImportInto::Allows,
+            ..request("", Action::Ban)
+        };
+        lab.send(&allow, WIDE).unwrap();
+    }
+}
+
+#[test]
+fn connected_networks_are_left_out_or_banned_as_the_import_says() {
+    for into in [ImportInto::List, ImportInto::Bans] {
+        let mut lab = Lab::protecting(config(), connected());
+        let with = |connected| ImportRequest {
+            into,
+            connected: Some(connected),
+            ..request("bad", Action::Ban)
+        };
+        let told = lab.send(&with(Connected::Exempt), WIDE).unwrap();
+        let exempt = told.exempt.first.iter().map(|entry| entry.protected);
+        let expected = ["10.0.4.0/24", "192.168.0.0/16", "127.0.0.0/8"].map(prefix);
+        assert_eq!(exempt.collect::<Vec<_>>(), expected, "{into:?}");
+        // Who is named by itself is meant.
+        for dropped in ["10.0.3.255", "10.0.5.0", "10.255.255.255", "10.0.4.66"] {
+            assert!(lab.drops(dropped), "{into:?} {dropped}");
+        }
+        for passed in ["10.0.4.0", "10.0.4.255", "192.168.7.7"] {
+            assert!(!lab.drops(passed), "{into:?} {passed}");
+        }
+        if into == ImportInto::List {
+            let told = lab.only_list().exempt;
+            assert_eq!(
+                (told.count, told.first[0].prefix),
+                (3, prefix("10.0.0.0/8"))
+            );
+        }
+        lab.send(&with(Connected::Include), WIDE).unwrap();
+        assert!(lab.drops("10.0.4.255") && lab.drops("192.168.7.7"));
+    }
+}
+
+#[test]
+fn the_file_of_a_list_leaves_connected_networks_out_as_long_as_they_are() {
+    let files = tempfile::tempdir().unwrap();
+    let file = files.path().join("drop.txt");
+    fs::write(&file, WIDE).unwrap();
+    let said = |connected| {
+        let mut config = with_file(&file, None);
+        config.lists.get_mut("drop").unwrap().connected = connected;
+        config
+    };
+    let mut lab = Lab::protecting(said(None), connected());
+    assert!(lab.drops("10.0.5.9") && !lab.drops("10.0.4.9"));
+    assert_eq!(lab.only_list().exempt.count, 3);
+    assert_eq!(lab.only_list().connected_unsaid, 2);
+    lab.restart();
+    assert_eq!(
+        lab.only_list().exempt.count,
+        3,
+        "it is told after a restart too"
+    );
+    let lines = lab.replace(said(Some(Connected::Include))).unwrap();
+    assert!(lab.drops("10.0.4.9"));
+    assert!(
+        !lines.iter().any(|line| line.contains("connected =")),
+        "{lines:?}"
+    );
+    let lines = lab.replace(said(None)).unwrap().join("\n");
+    assert!(
+        lines.contains("10.0.0.0/8 does not hold for 10.0.4.0/24"),
+        "{lines}"
+    );
+    assert!(!lab.drops("10.0.4.9"));
+
+    // The host leaves a network, and the file is read again.
+    assert!(lab.controller.due_lists().is_empty());
+    let mut moved = Protected::loopback();
+    moved.add_network(prefix("10.7.0.0/16"), "eth0".into());
+    lab.controller.protect(moved.clone());
+    lab.read_due();
+    assert!(lab.drops("10.0.4.9") && !lab.drops("10.7.0.9"));
+    lab.controller.protect(moved);
+    assert!(lab.controller.due_lists().is_empty());
+}
+
 #[test]
 fn a_pipe_is_refused_and_nobody_waits_for_it() {
     let directory = tempfile::tempdir().unwrap();
@@ -602,6 +719,11 @@ fn a_pipe_is_refused_and_nobody_waits_for_it() {
 }
 
 impl Lab {
+    fn drops(&self, address: &str) -> bool {
+        let check = self.controller.check(address.parse::<IpAddr>().unwrap());
+        check.unwrap().action == "drop"
+    }
+
     fn forget_ended_entries(&mut self, now: Instant) {
         let Controller {
             state,
@@ -709,6 +831,7 @@ pub(super) fn with_file(file: &Path, every: Option<Duration>) -> Config {
         skip_bad: false,
         force: false,
         allow_empty: false,
+        connected: None,
     };
     Config {
         lists: [("drop".to_owned(), list)].into(),
