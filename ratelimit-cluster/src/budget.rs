@@ -25,7 +25,7 @@ mod tests;
 pub use division::Division;
 pub use engine::Budget;
 
-use crate::time::Millis;
+use crate::{name::NodeName, time::Millis};
 
 /// The highest limit that can be divided. Sums over [`crate::message::MEMBERS_MAX`] nodes fit into 64 bits then.
 pub const AMOUNT_MAX: u64 = 1 << 40;
@@ -88,6 +88,22 @@ impl Share {
             self.then
         }
     }
+}
+
+/// Why a node has no more of its limits than it may always claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// It has not learned the time of the store.
+    NoClock,
+    /// It reported nothing two periods ago: it has just started, or its clock went back.
+    Started,
+    /// Others did not report two periods ago with the same members and limits.
+    Unheard {
+        /// These.
+        members: Vec<NodeName>,
+        /// So many more were never heard.
+        more: u64,
+    },
 }
 
 /// What a node reports of a period.

@@ -33,7 +33,9 @@ pub use self::{
     ban_filter::{BanFilter, UnbanMatchingRequest},
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
-    cluster::{ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked},
+    cluster::{
+        ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked, ShareView, SharingStatus,
+    },
     covering::{Covering, Entry},
     crowdsec::CrowdsecStatus,
     event::{BanChange, Dropped, Event, EventFilter, EventKind, EventRequest, What},
@@ -386,6 +388,9 @@ pub struct LimitState {
     pub room_in_seconds: f64,
     /// Seconds until nothing is in use, if no packet comes.
     pub clears_in_seconds: f64,
+    /// What this node has of it, where the nodes of a cluster share it. Then what is in use is in use of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<ShareView>,
 }
 
 /// How many of the busiest sources are asked for.

@@ -2,7 +2,7 @@
 
 use ratelimit_common::{Family as AddressFamily, detected::Detection};
 use ratelimit_core::{
-    api::{ClusterStatus, CrowdsecStatus, ListView, NodeState, Status},
+    api::{ClusterStatus, CrowdsecStatus, ListView, NodeState, SharingStatus, Status},
     exposition::{Exposition, Format},
 };
 
@@ -329,6 +329,39 @@ fn cluster(to: &mut Exposition, status: &ClusterStatus) {
         "Statements of other nodes without effect here.",
     )
     .value(status.denied);
+    if let Some(sharing) = &status.sharing {
+        shares(to, sharing);
+    }
+}
+
+fn shares(to: &mut Exposition, sharing: &SharingStatus) {
+    to.gauge(
+        "ratelimit_cluster_configured_nodes",
+        "Nodes that the configuration says there are.",
+    )
+    .value(sharing.configured_nodes);
+    to.gauge(
+        "ratelimit_cluster_shares",
+        "Limits of sources, prefixes and the node of which this node has a share of its own.",
+    )
+    .value(sharing.keys);
+    to.gauge(
+        "ratelimit_cluster_shares_without_room",
+        "Sources, prefixes and nodes whose shares have no room in the kernel.",
+    )
+    .value(sharing.without_room);
+    to.gauge(
+        "ratelimit_cluster_fallback",
+        "Whether this node admits no more of each limit than it may always claim.",
+    )
+    .value(u8::from(sharing.fallback.is_some()));
+    if let Some(at) = sharing.divided_at {
+        to.gauge(
+            "ratelimit_cluster_last_division_timestamp_seconds",
+            "When limits were last divided by the reports of all nodes.",
+        )
+        .value(seconds(at));
+    }
 }
 
 fn daemon(to: &mut Exposition, snapshot: &Snapshot) {

@@ -25,32 +25,48 @@ pub struct Wish {
     pub claim: u64,
     /// By this the rest is divided; above the limit it counts as the limit.
     pub demand: u64,
+    /// The place of the node among all, from 0 on. What is left where all have the same goes to the first places, one each.
+    pub place: u64,
 }
 
-/// The part of `mine`, where others wish as `others` tells, each so many times, and idle nodes keep `idle` in all.
+/// What a node has of a limit, and what all others have together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// Its own part.
+    pub mine: u64,
+    /// Those of the others, with what idle ones keep.
+    pub others: u64,
+}
+
+/// The part of `mine` of so many `nodes`, where others wish as `others` tells, each so many times, and idle nodes keep `idle` in all.
 /// # Examples
 ///
 /// ```
-/// use ratelimit_cluster::budget::{Division, Limit, division::{Wish, part}};
+/// use ratelimit_cluster::budget::{Division, Limit, division::{Wish, divide}};
 ///
 /// let limit = Limit { amount: 1000, division: Division::Equal };
-/// let wish = |demand| Wish { claim: 0, demand };
+/// let wish = |demand, place| Wish { claim: 0, demand, place };
 /// // Two nodes that want much share what a third one leaves.
-/// assert_eq!(part(&limit, wish(900), &[(wish(900), 1), (wish(200), 1)], 0), 400);
+/// let parts = divide(&limit, 3, wish(900, 0), &[(wish(900, 1), 1), (wish(200, 2), 1)], 0);
+/// assert_eq!((parts.mine, parts.others), (400, 600));
 /// ```
 #[must_use]
-pub fn part(limit: &Limit, mine: Wish, others: &[(Wish, u64)], idle: u64) -> u64 {
-    let fits = |level: u64| {
-        let others = others
+pub fn divide(limit: &Limit, nodes: u64, mine: Wish, others: &[(Wish, u64)], idle: u64) -> Parts {
+    let nodes = nodes.max(1);
+    let others_at = |step: u128| {
+        let parts = others
             .iter()
-            .map(|(wish, times)| at_level(limit, *wish, level).saturating_mul(*times));
-        let sum = others.fold(
-            idle.saturating_add(at_level(limit, mine, level)),
-            u64::saturating_add,
-        );
-        sum <= limit.amount
+            .map(|(wish, times)| at_step(limit, nodes, *wish, step).saturating_mul(*times));
+        parts.fold(idle, u64::saturating_add)
     };
-    let (mut fitting, mut beyond) = (0, highest_level(limit) + 1);
+    let fits = |step: u128| {
+        let mine = at_step(limit, nodes, mine, step);
+        others_at(step).saturating_add(mine) <= limit.amount
+    };
+    let (mut fitting, mut beyond) = (
+        0,
+        (u128::from(highest_level(limit)) + 1) * u128::from(nodes),
+    );
     while beyond - fitting > 1 {
         let middle = fitting + (beyond - fitting) / 2;
         if fits(middle) {
@@ -59,7 +75,10 @@ pub fn part(limit: &Limit, mine: Wish, others: &[(Wish, u64)], idle: u64) -> u64
             beyond = middle;
         }
     }
-    at_level(limit, mine, fitting)
+    Parts {
+        mine: at_step(limit, nodes, mine, fitting),
+        others: others_at(fitting),
+    }
 }
 
 /// Above this level everybody would have more than the limit, or has no demand.
@@ -68,6 +87,13 @@ fn highest_level(limit: &Limit) -> u64 {
         Division::Equal => limit.amount.saturating_mul(2),
         Division::Proportional => limit.amount.saturating_add(1) << FRACTION,
     }
+}
+
+/// A level is so many steps as there are nodes: in each one the node at the next place reaches the level.
+fn at_step(limit: &Limit, nodes: u64, wish: Wish, step: u128) -> u64 {
+    let ahead = nodes.saturating_sub(1).saturating_sub(wish.place);
+    let level = (step + u128::from(ahead)) / u128::from(nodes);
+    at_level(limit, wish, u64::try_from(level).unwrap_or(u64::MAX))
 }
 
 fn at_level(limit: &Limit, wish: Wish, level: u64) -> u64 {

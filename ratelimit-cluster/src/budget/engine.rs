@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::division::{Wish, part};
+use super::division::{Parts, Wish, divide};
 use super::members::{Members, Views};
 use super::reports::{PERIODS, Reports};
-use super::{Count, Entry, Limit, Report, Share};
+use super::{Count, Entry, Fallback, Limit, Report, Share};
 use crate::key::Key;
 use crate::message::{ENTRIES_MAX, Refusal};
 use crate::name::NodeName;
@@ -37,6 +37,9 @@ pub struct Budget<K> {
     reports: Reports<K>,
     own: BTreeMap<u64, Own<K>>,
     shares: BTreeMap<K, Share>,
+    /// What the others have of the keys that the last division was about.
+    others: BTreeMap<K, u64>,
+    fallback: Option<Fallback>,
     /// By how many a limit is divided where a key has no share of its own, in this period and after it.
     sizes: (u64, u64),
 }
@@ -77,6 +80,8 @@ impl<K: Key> Budget<K> {
             reports,
             own,
             shares,
+            others: BTreeMap::new(),
+            fallback: Some(Fallback::NoClock),
             sizes: (size, size),
         }
     }
@@ -113,6 +118,21 @@ impl<K: Key> Budget<K> {
     /// The keys that have a share of their own.
     pub fn shares(&self) -> impl Iterator<Item = (&K, Share)> {
         self.shares.iter().map(|(key, share)| (key, *share))
+    }
+
+    /// What all other nodes have of a key in this period; nothing where their reports are not all known.
+    #[must_use]
+    pub fn others(&self, key: &K) -> Option<u64> {
+        self.others
+            .get(key)
+            .copied()
+            .filter(|_| self.fallback.is_none())
+    }
+
+    /// Why this node has no more of any limit in this period than it may always claim; nothing where limits are divided.
+    #[must_use]
+    pub fn fallback(&self) -> Option<&Fallback> {
+        self.fallback.as_ref()
     }
 
     /// The share of every other key of a limit.
@@ -298,33 +318,20 @@ impl<K: Key> Budget<K> {
     ) -> u64 {
         let mut others = Vec::new();
         let mut missing = size - members.len() as u64;
-        for (_, report) in members
-            .iter()
-            .zip(before)
-            .filter(|(name, _)| **name != self.me)
-        {
+        let mut mine = wish(0, demand, 0);
+        for ((name, report), place) in members.iter().zip(before).zip(0..) {
             match report {
-                Some(report) => others.extend(report.entry(key).map(|entry| {
-                    (
-                        Wish {
-                            claim: 0,
-                            demand: entry.demand,
-                        },
-                        1,
-                    )
-                })),
+                _ if *name == self.me => mine.place = place,
+                Some(report) => {
+                    let entry = report.entry(key);
+                    others.extend(entry.map(|entry| (wish(0, entry.demand, place), 1)));
+                }
                 None => missing += 1,
             }
         }
-        others.push((
-            Wish {
-                claim: 0,
-                demand: limit.amount,
-            },
-            missing,
-        ));
-        part(limit, Wish { claim: 0, demand }, &others, 0)
-            .clamp(limit.newcomer(size), limit.equal(size))
+        others.push((wish(0, limit.amount, 0), missing));
+        let parts = divide(limit, size, mine, &others, 0);
+        parts.mine.clamp(limit.newcomer(size), limit.equal(size))
     }
 
     /// The shares of a period, from the reports of two periods before, and what holds after it.
@@ -332,19 +339,24 @@ impl<K: Key> Budget<K> {
         let size = self.members.size();
         let mut amounts = BTreeMap::new();
         let before = core::mem::take(&mut self.shares);
+        self.others.clear();
+        self.fallback = self.why_fallback(period);
         if let Some(own) = self.own.get(&period.saturating_sub(2)) {
             self.sizes.0 = own.size.max(size);
-            let parts = own.report.entries.iter().filter_map(|entry| {
-                Some((
-                    entry.key.clone(),
-                    self.part(period.saturating_sub(2), own, entry, &limit(&entry.key)?),
-                ))
+            let of = period.saturating_sub(2);
+            let busy = own.report.entries.iter().map(|entry| &entry.key);
+            let parts = busy.chain(&own.known).filter_map(|key| {
+                let limit = limit(key)?;
+                let mut parts = self.parts(of, own, key, &limit);
+                if own.known.contains(key) {
+                    parts.mine = limit.newcomer(own.size);
+                }
+                Some((key.clone(), parts))
             });
-            let kept = own
-                .known
-                .iter()
-                .filter_map(|key| Some((key.clone(), limit(key)?.newcomer(own.size))));
-            amounts.extend(parts.chain(kept));
+            for (key, Parts { mine, others }) in parts.collect::<Vec<_>>() {
+                self.others.insert(key.clone(), others);
+                amounts.insert(key, mine);
+            }
         } else {
             self.sizes.0 = self.sizes.1.max(size);
             let held = before.into_iter().filter_map(|(key, share)| {
@@ -395,56 +407,61 @@ impl<K: Key> Budget<K> {
         }
     }
 
-    /// This node's part of a key that it reported. What it does not know of another one is taken for the worst.
-    fn part(&self, period: u64, own: &Own<K>, entry: &Entry<K>, limit: &Limit) -> u64 {
+    /// This node's part of a key that is busy somewhere, and what the others have. What it does not know of another one is taken for the
+    /// worst.
+    fn parts(&self, period: u64, own: &Own<K>, key: &K, limit: &Limit) -> Parts {
         let (equal, view) = (limit.equal(own.size), own.report.view);
-        let my_place = own.members.binary_search(&self.me).ok();
+        let mine = own.report.entry(key);
+        let my_place = own.members.binary_search(&self.me).unwrap_or_default();
         // Who heard that this node was busy with the key keeps the newcomer's part of it, if it is not busy itself.
         let told = self
             .own
             .get(&period.saturating_sub(1))
-            .filter(|own| own.report.view == view && own.report.entry(&entry.key).is_some());
+            .filter(|own| own.report.view == view && own.report.entry(key).is_some());
         let mut others = Vec::new();
         let mut missing = own.size - own.members.len() as u64;
         let mut idle = 0;
-        for name in own.members.iter().filter(|name| **name != self.me) {
+        for (name, place) in own.members.iter().zip(0..) {
+            if *name == self.me {
+                continue;
+            }
             let Some(report) = self.report_of(period, name, view) else {
                 missing += 1;
                 continue;
             };
-            if let Some(entry) = report.entry(&entry.key) {
-                others.push((
-                    Wish {
-                        claim: entry.claim.min(equal),
-                        demand: entry.demand,
-                    },
-                    1,
-                ));
+            if let Some(entry) = report.entry(key) {
+                others.push((wish(entry.claim.min(equal), entry.demand, place), 1));
                 continue;
             }
-            let has_heard = told.is_some() && my_place.is_some_and(|place| report.has_heard(place));
+            let has_heard = told.is_some() && report.has_heard(my_place);
             idle += if has_heard {
                 limit.newcomer(own.size)
             } else {
                 equal
             };
         }
-        others.push((
-            Wish {
-                claim: equal,
-                demand: limit.amount,
-            },
-            missing,
-        ));
-        part(
-            limit,
-            Wish {
-                claim: entry.claim,
-                demand: entry.demand,
-            },
-            &others,
-            idle,
-        )
+        others.push((wish(equal, limit.amount, 0), missing));
+        let (claim, demand) =
+            mine.map_or((limit.newcomer(own.size), 0), |it| (it.claim, it.demand));
+        let mine = wish(claim, demand, my_place as u64);
+        divide(limit, own.size, mine, &others, idle)
+    }
+
+    /// Why the division of a period can only take the others for the worst.
+    fn why_fallback(&self, period: u64) -> Option<Fallback> {
+        let of = period.saturating_sub(2);
+        let Some(own) = self.own.get(&of) else {
+            return Some(Fallback::Started);
+        };
+        let is_heard = |name: &NodeName| self.report_of(of, name, own.report.view).is_some();
+        let members: Vec<_> = own
+            .members
+            .iter()
+            .filter(|name| !is_heard(name))
+            .cloned()
+            .collect();
+        let more = own.size - own.members.len() as u64;
+        (!members.is_empty() || more > 0).then_some(Fallback::Unheard { members, more })
     }
 
     fn report_of(&self, period: u64, name: &NodeName, view: u64) -> Option<&Report<K>> {
@@ -456,5 +473,13 @@ impl<K: Key> Budget<K> {
                 .filter(|report| report.view == view);
         }
         self.reports.of(period, name, view)
+    }
+}
+
+fn wish(claim: u64, demand: u64, place: u64) -> Wish {
+    Wish {
+        claim,
+        demand,
+        place,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::division::{Division, Wish, part};
+use super::division::{Division, Wish, divide};
 use super::members::{GONE_AFTER, Members, Views};
 use super::*;
 use crate::name::NodeName;
@@ -32,7 +32,12 @@ fn parts(limit: &Limit, wishes: &[Wish]) -> Vec<u64> {
     wishes
         .iter()
         .enumerate()
-        .map(|(me, mine)| part(limit, *mine, &others(me).collect::<Vec<_>>(), 0))
+        .map(|(me, mine)| {
+            let others = others(me).collect::<Vec<_>>();
+            let parts = divide(limit, wishes.len() as u64, *mine, &others, 0);
+            assert!(parts.mine + parts.others <= limit.amount);
+            parts.mine
+        })
         .collect()
 }
 
@@ -40,9 +45,11 @@ fn parts(limit: &Limit, wishes: &[Wish]) -> Vec<u64> {
 fn check(is_equal: bool, wishes: &[(u64, u64)], expected: &[u64]) {
     let wishes: Vec<_> = wishes
         .iter()
-        .map(|(claim, demand)| Wish {
+        .zip(0..)
+        .map(|((claim, demand), place)| Wish {
             claim: *claim,
             demand: *demand,
+            place,
         })
         .collect();
     assert_eq!(parts(&limit(1000, is_equal), &wishes), expected);
@@ -53,6 +60,8 @@ fn equal_parts_give_what_one_does_not_need_to_the_others() {
     check(true, &[(0, 5000), (0, 5000), (0, 100)], &[450, 450, 100]);
     check(true, &[(333, 100), (0, 5000)], &[333, 667]);
     check(true, &[(0, 100), (0, 100)], &[500, 500]);
+    check(true, &[(0, 5000); 3], &[334, 333, 333]);
+    check(true, &[(333, 5000), (0, 5000), (0, 332)], &[334, 334, 332]);
 }
 
 #[test]
@@ -67,17 +76,29 @@ fn any_wish(amount: u64, nodes: u64) -> impl Strategy<Value = Wish> {
         0..=amount / nodes,
         prop_oneof![0..=amount, Just(0), Just(u64::MAX)],
     )
-        .prop_map(|(claim, demand)| Wish { claim, demand })
+        .prop_map(|(claim, demand)| Wish {
+            claim,
+            demand,
+            place: 0,
+        })
 }
 
 fn any_wishes() -> impl Strategy<Value = (u64, Vec<Wish>)> {
     let amount = prop_oneof![1..2000u64, 1..=AMOUNT_MAX, Just(AMOUNT_MAX)];
-    (amount, 1..9u64).prop_flat_map(|(amount, nodes)| {
-        (
-            Just(amount),
-            prop::collection::vec(any_wish(amount, nodes), usize::try_from(nodes).unwrap()),
-        )
-    })
+    (amount, 1..9u64)
+        .prop_flat_map(|(amount, nodes)| {
+            (
+                Just(amount),
+                prop::collection::vec(any_wish(amount, nodes), usize::try_from(nodes).unwrap()),
+            )
+        })
+        .prop_map(|(amount, mut wishes)| {
+            wishes
+                .iter_mut()
+                .zip(0..)
+                .for_each(|(wish, place)| wish.place = place);
+            (amount, wishes)
+        })
 }
 
 proptest! {
@@ -93,13 +114,14 @@ proptest! {
     /// This is what the budgets rest on: who knows less of the others, and takes it for the worst, takes less.
     #[test]
     fn more_claim_or_demand_of_one_never_raises_the_part_of_another(
-        (amount, wishes) in any_wishes(), is_equal in any::<bool>(), which in any::<prop::sample::Index>(),
+        (amount, wishes) in any_wishes(), is_equal in any::<bool>(), which in any::<prop::sample::Index>(), is_known in any::<bool>(),
     ) {
         let limit = limit(amount, is_equal);
         let which = which.index(wishes.len());
         let before = parts(&limit, &wishes);
         let mut worst = wishes.clone();
-        worst[which] = Wish { claim: limit.equal(wishes.len() as u64), demand: u64::MAX };
+        let place = if is_known { which as u64 } else { 0 };
+        worst[which] = Wish { claim: limit.equal(wishes.len() as u64), demand: u64::MAX, place };
         let after = parts(&limit, &worst);
         let others = (0..wishes.len()).filter(|other| *other != which);
         prop_assert!(others.into_iter().all(|other| after[other] <= before[other]), "{:?} {:?}", before, after);
@@ -109,8 +131,84 @@ proptest! {
     fn nearly_all_is_given_out_where_it_is_wanted((amount, mut wishes) in any_wishes(), is_equal in any::<bool>()) {
         wishes[0].demand = u64::MAX;
         let sum: u64 = parts(&limit(amount, is_equal), &wishes).iter().sum();
-        prop_assert!(sum + wishes.len() as u64 + amount / 10_000 >= amount, "{} of {}", sum, amount);
+        let lost = if is_equal { 0 } else { wishes.len() as u64 + amount / 10_000 };
+        prop_assert!(sum + lost >= amount, "{} of {}", sum, amount);
     }
+}
+
+/// Two nodes that divide a limit of one key, of which each is asked so much in each period.
+struct Two {
+    nodes: [Budget<Vec<u8>>; 2],
+    period: u64,
+    told: Vec<Report<Vec<u8>>>,
+}
+
+impl Two {
+    fn new() -> Self {
+        let views = Views {
+            at_least: 2,
+            ..Views::default()
+        };
+        let node = |node| Budget::new(name(node), 1000, views.clone(), [].into(), 2);
+        let (nodes, told) = ([node(0), node(1)], Vec::new());
+        let period = 10;
+        Self {
+            nodes,
+            period,
+            told,
+        }
+    }
+
+    /// Goes on to the next period, where messages are read or lost.
+    fn go_on(&mut self, is_read: bool) {
+        self.period += 1;
+        let (period, limit) = (self.period, |_: &Vec<u8>| Some(limit(1000, true)));
+        for report in std::mem::take(&mut self.told).iter().filter(|_| is_read) {
+            let [from, to] = if report.entries[0].demand < 1000 {
+                [1, 0]
+            } else {
+                [0, 1]
+            };
+            self.nodes[to].members_mut().heard(&name(from), report.view);
+            self.nodes[from]
+                .members_mut()
+                .heard(&name(from), report.view);
+            self.nodes[to]
+                .take(&name(from), report.clone(), limit)
+                .unwrap();
+        }
+        for (node, demand) in self.nodes.iter_mut().zip([5000, 400]) {
+            let count = Count {
+                key: vec![7],
+                admitted: 0,
+                refused: demand,
+            };
+            let report = node.advance(period * 1000, period * 1000, 0, limit, vec![count]);
+            self.told.extend(report);
+        }
+    }
+}
+
+#[test]
+fn a_node_tells_what_the_others_have_and_why_it_does_not_know() {
+    let mut two = Two::new();
+    assert_eq!(two.nodes[0].fallback(), Some(&Fallback::NoClock));
+    two.go_on(true);
+    assert_eq!(two.nodes[0].fallback(), Some(&Fallback::Started));
+    (0..8).for_each(|_| two.go_on(true));
+    for (node, (mine, others)) in two.nodes.iter().zip([(600, 400), (400, 600)]) {
+        assert_eq!(node.fallback(), None);
+        assert_eq!(node.shares().next().unwrap().1.amount, mine);
+        assert_eq!(node.others(&vec![7]), Some(others));
+        assert_eq!(node.others(&vec![8]), None);
+    }
+    (0..3).for_each(|_| two.go_on(false));
+    let unheard = Fallback::Unheard {
+        members: vec![name(1)],
+        more: 0,
+    };
+    assert_eq!(two.nodes[0].fallback(), Some(&unheard));
+    assert_eq!(two.nodes[0].others(&vec![7]), None);
 }
 
 fn name(node: usize) -> NodeName {

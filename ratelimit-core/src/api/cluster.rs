@@ -33,6 +33,41 @@ pub struct ClusterStatus {
     pub refused_at: Option<Timestamp>,
     /// Statements of other nodes without effect here: too wide, too many, protected or allowed.
     pub denied: u64,
+    /// How limits are divided; `None` where no limit is shared.
+    #[serde(default)]
+    pub sharing: Option<SharingStatus>,
+}
+
+/// How the nodes divide their limits, as this one sees it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SharingStatus {
+    /// Sources, prefixes and nodes that have a share of their own here; each limit of one counts.
+    pub keys: usize,
+    /// Those of them that have the limit divided by the nodes, as there is no room for their shares.
+    pub without_room: usize,
+    /// How long a period is, in milliseconds.
+    pub period_ms: u64,
+    /// How many nodes the configuration says that there are.
+    pub configured_nodes: u32,
+    /// By how many nodes limits are divided.
+    pub divided_by: u64,
+    /// When limits were last divided by the reports of all nodes.
+    pub divided_at: Option<Timestamp>,
+    /// Why this node admits no more of each limit than it may always claim; `None` where limits are divided.
+    pub fallback: Option<String>,
+    /// Since when that is so, or since when limits are divided.
+    pub since: Timestamp,
+}
+
+/// What a node may admit of a limit that nodes share.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct ShareView {
+    /// How much this node admits in a window at this moment, in packets or bytes.
+    pub here: u64,
+    /// Since when it is that much; `None` where it has just changed.
+    pub since: Option<Timestamp>,
+    /// How much all other nodes may admit together; `None` where that is not known.
+    pub others: Option<u64>,
 }
 
 /// A node.

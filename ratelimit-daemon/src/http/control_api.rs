@@ -347,7 +347,8 @@ async fn check(
         Ok(address) => {
             let question = Question { address, packet };
             read(&controller, move |controller| {
-                queries::check::check(&controller.state, &controller.interfaces.links, question)
+                let links = &controller.interfaces.links;
+                queries::check::check(&controller.state, links, &controller.cluster, question)
             })
             .await
         }

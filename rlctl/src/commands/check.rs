@@ -83,8 +83,8 @@ fn sentences(check: &Check, now: &Zoned) -> Vec<String> {
     );
     sentences.extend(check.lists.iter().map(|listed| list(listed, now)));
     let limits = check.limits.iter();
-    sentences.extend(limits.map(|state| format!("limit: {}", usage(state))));
-    sentences.extend(check.wider.iter().flat_map(wider));
+    sentences.extend(limits.flat_map(|state| with_share("limit", state, now)));
+    sentences.extend(check.wider.iter().flat_map(|it| wider(it, now)));
     sentences.extend(check.wider.iter().filter_map(refused_of_wider));
     if let Some(budget) = &check.new_sources {
         let budget = printable(&budget.to_string());
@@ -297,14 +297,14 @@ fn list(listed: &Listed, now: &Zoned) -> String {
 }
 
 /// The limits that a source shares with others.
-fn wider(limits: &WiderLimits) -> impl Iterator<Item = String> {
+fn wider<'a>(limits: &'a WiderLimits, now: &'a Zoned) -> impl Iterator<Item = String> + 'a {
     let whose = match limits.prefix {
         Some(prefix) => format!("all of {prefix}"),
         None => "the node, with what CPUs have drawn ahead".to_owned(),
     };
     let dry_run = if limits.observe { " (dry run)" } else { "" };
     let states = limits.limits.iter();
-    states.map(move |state| format!("limit of {whose}{dry_run}: {}", usage(state)))
+    states.flat_map(move |state| with_share(&format!("limit of {whose}{dry_run}"), state, now))
 }
 
 /// `limits of the node: 12 packets refused`
@@ -318,6 +318,26 @@ fn refused_of_wider(limits: &WiderLimits) -> Option<String> {
         "refused by limits of {whose}: {}, of all sources",
         phrase::packets(packets)
     ))
+}
+
+/// How full a limit is, and what this node has of it: `  this node admits 334 packets of it since 14:22:07, all others 666 packets`
+fn with_share(whose: &str, state: &LimitState, now: &Zoned) -> Vec<String> {
+    let share = state.share.map(|share| {
+        let amount = |amount| state.limit.unit().amount(amount);
+        let since = share.since.map_or_else(String::new, |since| {
+            format!(" since {}", phrase::moment(since, now))
+        });
+        let others = share.others.map_or_else(
+            || "what the others admit is not known".to_owned(),
+            |others| format!("all others {}", amount(others)),
+        );
+        format!(
+            "  this node admits {} of it{since}, {others}",
+            amount(share.here)
+        )
+    });
+    let usage = format!("{whose}: {}", usage(state));
+    std::iter::once(usage).chain(share).collect()
 }
 
 /// `1000 packets per 1s: 37 used, the window closes in 0.4s`

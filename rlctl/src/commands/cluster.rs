@@ -1,7 +1,12 @@
 //! `rlctl cluster`: the store, the nodes, and the revocation of one.
 
 use jiff::Zoned;
-use ratelimit_core::api::{ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked};
+use std::time::Duration;
+
+use ratelimit_core::{
+    api::{ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked, SharingStatus},
+    quantity,
+};
 
 use crate::{
     client::{Answer, Client},
@@ -30,6 +35,7 @@ fn status(client: &Client, now: &Zoned) -> Result<Report, Failure> {
 
 fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
     let mut lines = vec![line(status, now)];
+    lines.extend(status.sharing.iter().flat_map(|it| sharing(it, now)));
     let refused: u64 = status.refused.values().sum();
     if refused > 0 {
         let reasons: Vec<String> = status
@@ -54,6 +60,53 @@ fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
         let denied = phrase::count(denied, "statement", "statements");
         lines.push(format!(
             "{denied} of other nodes had no effect: protected or allowed here, too wide, or too many"
+        ));
+    }
+    lines
+}
+
+/// `limits: 12 shares here, divided by 3 nodes each 500ms since 14:22:07, the last time 0.3s ago`
+fn sharing(sharing: &SharingStatus, now: &Zoned) -> Vec<String> {
+    let SharingStatus {
+        keys,
+        divided_by,
+        without_room,
+        ..
+    } = sharing;
+    let since = phrase::moment(sharing.since, now);
+    let period = quantity::duration(Duration::from_millis(sharing.period_ms));
+    let ago = |at: jiff::Timestamp| {
+        let seconds = at
+            .until(now.timestamp())
+            .map_or(0.0, |it| it.total(jiff::Unit::Second).unwrap_or_default());
+        format!("{:.1}s ago", seconds.max(0.0))
+    };
+    let last = sharing.divided_at.map_or_else(
+        || "they never were divided".to_owned(),
+        |at| format!("they were divided last {}", ago(at)),
+    );
+    let mut lines = vec![match &sharing.fallback {
+        None => format!(
+            "limits: {} here, divided by {} each {period} since {since}, the last time {}",
+            phrase::count(*keys, "share", "shares"),
+            phrase::count(
+                usize::try_from(*divided_by).unwrap_or(usize::MAX),
+                "node",
+                "nodes"
+            ),
+            sharing.divided_at.map_or_else(String::new, ago),
+        ),
+        Some(why) => format!(
+            "limits: {} since {since}, to at most the limit divided by {divided_by}: {}; {last}",
+            styled(WARNING, "fallen back"),
+            printable(why)
+        ),
+    }];
+    if *without_room > 0 {
+        lines.push(format!(
+            "{}: {} of the limits divided by the nodes, as there is no room for more",
+            styled(WARNING, "full"),
+            phrase::count(*without_room, "key has its part", "keys have their parts"),
         ));
     }
     lines
@@ -162,6 +215,7 @@ mod tests {
             refusal: Some("message 3 of `edge-2` came before".to_owned()),
             refused_at: Some(Timestamp::UNIX_EPOCH),
             denied: 1,
+            sharing: None,
         };
         let now = Timestamp::UNIX_EPOCH.to_zoned(jiff::tz::TimeZone::UTC);
         let plain = |line: String| strip_str(&line).to_string();
@@ -180,6 +234,43 @@ mod tests {
         assert_eq!(
             plain(line(&status, &now)),
             "cluster: edge-1, redis://store:6379 answers since 00:00:00; 0 nodes; 7 bans of other nodes"
+        );
+    }
+
+    #[test]
+    fn how_limits_are_divided_is_told_and_why_they_are_not() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let now = at(9).to_zoned(jiff::tz::TimeZone::UTC);
+        let mut status = SharingStatus {
+            keys: 12,
+            without_room: 0,
+            period_ms: 500,
+            configured_nodes: 3,
+            divided_by: 3,
+            divided_at: Some(at(8)),
+            fallback: None,
+            since: at(2),
+        };
+        let lines = |status: &SharingStatus| {
+            let lines = sharing(status, &now).into_iter();
+            lines
+                .map(|line| strip_str(&line).to_string())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            lines(&status),
+            [
+                "limits: 12 shares here, divided by 3 nodes each 500ms since 00:00:02, the last time 1.0s ago"
+            ]
+        );
+        status.fallback = Some("the store does not answer: broken pipe".to_owned());
+        status.without_room = 1;
+        assert_eq!(
+            lines(&status),
+            [
+                "limits: fallen back since 00:00:02, to at most the limit divided by 3: the store does not answer: broken pipe; they were divided last 1.0s ago",
+                "full: 1 key has its part of the limits divided by the nodes, as there is no room for more",
+            ]
         );
     }
 }

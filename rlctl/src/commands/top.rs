@@ -176,6 +176,7 @@ mod tests {
             used,
             room_in_seconds: 0.0,
             clears_in_seconds: 0.5,
+            share: None,
         }
     }
 }

@@ -146,6 +146,7 @@ fn limits() -> Vec<LimitState> {
         used,
         room_in_seconds: 0.0,
         clears_in_seconds: 0.4,
+        share: None,
     };
     vec![
         state(1000, LimitUnit::Packets, 37),

@@ -91,7 +91,10 @@ impl Command for StepCluster {
     type Answer = Vec<Outgoing>;
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
-        controller.cluster.step(&mut controller.state, self.heard)
+        let troubles = &mut controller.troubles;
+        controller
+            .cluster
+            .step(&mut controller.state, troubles, self.heard)
     }
 }
 

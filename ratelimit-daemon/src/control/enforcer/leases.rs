@@ -116,6 +116,17 @@ impl Enforcer {
         leased.collect()
     }
 
+    /// The policy that is in force at a time of each key that has leased one.
+    ///
+    /// # Errors
+    ///
+    /// When the datapath cannot be read.
+    pub fn leased_at(&self, at: Instant) -> Result<HashMap<LogKey, Policy>, DatapathError> {
+        let leases = self.datapath.leases()?.into_iter();
+        let policies = leases.map(|(key, lease)| Ok((key, self.datapath.policy(lease.at(at))?)));
+        policies.collect()
+    }
+
     /// What packets asked of limits that nodes share.
     ///
     /// # Errors

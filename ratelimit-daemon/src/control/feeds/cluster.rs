@@ -30,8 +30,8 @@ use ratelimit_core::{
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-pub use self::status::no_cluster;
 use self::{budgets::Budgets, memory::Remembered};
+pub use self::{budgets::log_key, status::no_cluster};
 use super::Feed;
 use crate::{
     clock,
@@ -271,6 +271,7 @@ impl Membership {
         troubles.tell(journal, CLUSTER, Loudness::Warning, None);
         self.end_bans(state);
         self.budgets.end(state);
+        self.tell_excess(state, troubles);
     }
 
     /// Takes notice that the store is connected to, and may have lost what this node stored.
@@ -300,7 +301,12 @@ impl Membership {
     }
 
     /// Takes in what was read from the stream, and gives what is to be sent.
-    pub fn step(&mut self, state: &mut State, heard: Vec<Heard>) -> Vec<Outgoing> {
+    pub fn step(
+        &mut self,
+        state: &mut State,
+        troubles: &mut Troubles,
+        heard: Vec<Heard>,
+    ) -> Vec<Outgoing> {
         let now = now();
         self.budgets.follow(state);
         let mut changed = self.state_own_bans(state, now);
@@ -313,6 +319,7 @@ impl Membership {
         let due = self.node.as_mut();
         let due = due.map(|node| node.due(now, &mut Here(state, &self.budgets)));
         self.lease(state);
+        self.tell_excess(state, troubles);
         self.write();
         due.unwrap_or_default()
     }

@@ -1,9 +1,16 @@
 //! `rlctl check`: what would happen to a packet of an address, by which rule, and why.
 
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use jiff::Timestamp;
-use ratelimit_common::{ClassSet, DropReason, Instant, PassReason, Verdict, charge::Refusal};
+use ratelimit_common::{
+    ClassSet, DropReason, Instant, PassReason, Policy, Verdict, charge::Refusal, lease::node_key,
+    source::LogKey,
+};
 use ratelimit_core::{
     api::{
         Ban, Check, ClassVerdict, Covering, Entry, LimitState, Limited, Listed, NOT_ENFORCED,
@@ -27,7 +34,14 @@ use super::{
 };
 use crate::{
     clock,
-    control::{feeds::detected::Sentence, rows::ban, state::State},
+    control::{
+        feeds::{
+            cluster::{Membership, log_key},
+            detected::Sentence,
+        },
+        rows::ban,
+        state::State,
+    },
     datapath::DatapathError,
     links::Links,
 };
@@ -57,7 +71,12 @@ impl From<IpAddr> for Question {
 /// # Errors
 ///
 /// When there is no such packet or interface, or the kernel's tables cannot be read.
-pub fn check(state: &State, links: &Links, question: Question) -> Result<Check, Refused> {
+pub fn check(
+    state: &State,
+    links: &Links,
+    cluster: &Membership,
+    question: Question,
+) -> Result<Check, Refused> {
     let Question { address, packet } = question;
     let asked = packet.packet(IpFamily::of(address))?;
     let interface = packet.interface.as_deref();
@@ -65,7 +84,12 @@ pub fn check(state: &State, links: &Links, question: Question) -> Result<Check, 
     let now = clock::now();
     let source = views::source_of(state, address);
     let asked = asked.map_or(Asked::Classes(ClassSet::NONE), Asked::Packet);
-    let (verdict, refusal) = preview(state, address, asked, now);
+    let shares = Shares {
+        cluster,
+        leased: state.enforcer.leased_at(now)?,
+    };
+    let leased = &shares.leased;
+    let (verdict, refusal) = preview(state, leased, address, asked, now);
     let matched = state.rules.longest_match(address);
     let in_kernel = || ban_in_kernel(state, source);
     let ban = ban_of(state, address, now).or_else(in_kernel);
@@ -80,12 +104,12 @@ pub fn check(state: &State, links: &Links, question: Question) -> Result<Check, 
     let refusals = refusals?;
     let strikes = datapath.strikes(source.address())?;
     let limits = match named {
-        Some((_, named)) => limit_states(state, source, named, now)?,
+        Some((_, named)) => limit_states(state, &shares, source, named, now)?,
         None => Vec::new(),
     };
     let strikes_view =
         named.and_then(|(_, named)| strikes_view(state, source, named, strikes, now));
-    let wider = wider(state, source, now)?;
+    let wider = wider(state, &shares, source, now)?;
     let last_drops = covering::last_drops(state, source, interface);
     let is_enforced = match interface {
         Some(_) => unenforced.is_empty(),
@@ -100,7 +124,7 @@ pub fn check(state: &State, links: &Links, question: Question) -> Result<Check, 
     let refused_by = |refusal| refused_by(state, source, refusal, levels());
     let classes = match asked {
         Asked::Classes(_) => {
-            let found = other_classes(state, address, verdict, now).into_iter();
+            let found = other_classes(state, leased, address, verdict, now).into_iter();
             let told = found.map(|(class, verdict, refusal)| ClassVerdict {
                 drops_seen: drops_of_class(&last_drops, &class),
                 class,
@@ -220,17 +244,20 @@ fn unenforced(links: &Links, interface: Option<&str>) -> Result<Vec<Unenforced>,
 
 fn preview(
     state: &State,
+    leased: &HashMap<LogKey, Policy>,
     address: IpAddr,
     asked: Asked,
     now: Instant,
 ) -> (Verdict, Option<Refusal>) {
     let source = &state.intent.config.source;
-    preview::preview(address, asked, now, &state.rules, &state.enforcer, source)
+    let (rules, enforcer) = (&state.rules, &state.enforcer);
+    preview::preview(address, asked, now, rules, enforcer, leased, source)
 }
 
 /// The classes whose packets have another verdict than those of no class.
 fn other_classes(
     state: &State,
+    leased: &HashMap<LogKey, Policy>,
     address: IpAddr,
     verdict: Verdict,
     now: Instant,
@@ -247,7 +274,7 @@ fn other_classes(
         }
     }
     let verdicts = classes.into_iter().map(|(class, set)| {
-        let (verdict, refusal) = preview(state, address, Asked::Classes(set), now);
+        let (verdict, refusal) = preview(state, leased, address, Asked::Classes(set), now);
         (class, verdict, refusal)
     });
     let passes = matches!(verdict, Verdict::Pass(_));
@@ -358,13 +385,18 @@ fn deciding_rule(
 }
 
 /// The limits that `source` shares with others.
-fn wider(state: &State, source: Prefix, now: Instant) -> Result<Vec<WiderLimits>, DatapathError> {
+fn wider(
+    state: &State,
+    shares: &Shares<'_>,
+    source: Prefix,
+    now: Instant,
+) -> Result<Vec<WiderLimits>, DatapathError> {
     let tables = state.enforcer.datapath().sources();
     let mut wider = Vec::new();
     for (_, _, named) in state.policies.of_prefixes(IpFamily::of(source.address())) {
         let prefix = named.role.prefix_around(source.address());
         let limits = match prefix {
-            Some(prefix) => limit_states(state, prefix, named, now)?,
+            Some(prefix) => limit_states(state, shares, prefix, named, now)?,
             None => continue,
         };
         wider.push(WiderLimits {
@@ -377,13 +409,17 @@ fn wider(state: &State, source: Prefix, now: Instant) -> Result<Vec<WiderLimits>
     if let Some(node) = state.policies.get(NODE) {
         // The node has no logs that a source would be asked for, and no further limits.
         let record = tables.node_record(node.policy.scope())?;
-        let states = node.parts().map(|part| SourceState {
-            tables: &*tables,
-            source: source.address(),
-            part,
-            record,
+        let limits = node.parts().map(|part| {
+            let key = node_key(part.policy.scope());
+            let kept = SourceState {
+                tables: &*tables,
+                source: source.address(),
+                part,
+                record,
+                leased: shares.leased.get(&key),
+            };
+            Ok::<_, DatapathError>(shares.told(&key, kept.limits(now)?))
         });
-        let limits = states.map(|kept| kept.limits(now));
         wider.push(WiderLimits {
             prefix: None,
             observe: node.policy.observe(),
@@ -396,6 +432,7 @@ fn wider(state: &State, source: Prefix, now: Instant) -> Result<Vec<WiderLimits>
 
 fn limit_states(
     state: &State,
+    shares: &Shares<'_>,
     source: Prefix,
     named: &Named,
     now: Instant,
@@ -403,15 +440,35 @@ fn limit_states(
     let tables = state.enforcer.datapath().sources();
     let limits = named.parts().map(|part| {
         let record = tables.record(source.address(), part.policy, now)?;
+        let key = log_key(source.address(), part.policy.scope());
         let kept = SourceState {
             tables: &*tables,
             source: source.address(),
             part,
             record: record.unwrap_or_default(),
+            leased: shares.leased.get(&key),
         };
-        kept.limits(now)
+        Ok::<_, DatapathError>(shares.told(&key, kept.limits(now)?))
     });
     Ok(limits.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+/// What this node has of limits that nodes share.
+struct Shares<'a> {
+    cluster: &'a Membership,
+    leased: HashMap<LogKey, Policy>,
+}
+
+impl Shares<'_> {
+    /// The limits of a policy with since when shares are what they are, and what the others have.
+    fn told(&self, key: &LogKey, mut limits: Vec<LimitState>) -> Vec<LimitState> {
+        for (index, limit) in limits.iter_mut().enumerate() {
+            if let Some(share) = &mut limit.share {
+                (share.since, share.others) = self.cluster.share(key, index, share.here);
+            }
+        }
+        limits
+    }
 }
 
 /// Until when the entry holds that decides.

@@ -3,11 +3,11 @@
 use std::{net::IpAddr, time::Duration};
 
 use ratelimit_common::{
-    Instant, Record,
+    Instant, Limit, Policy, Record,
     algorithm::{Algorithm, SlidingLog},
 };
 use ratelimit_core::{
-    api::LimitState,
+    api::{LimitState, ShareView},
     limit::{FRAME_BYTES, LimitUnit},
     policies::Part,
 };
@@ -27,6 +27,8 @@ pub struct SourceState<'a> {
     pub part: Part<'a>,
     /// The words.
     pub record: Record,
+    /// What holds in place of the limits where nodes share some and this one has a share of its own.
+    pub leased: Option<&'a Policy>,
 }
 
 impl SourceState<'_> {
@@ -49,11 +51,17 @@ impl SourceState<'_> {
     pub fn limit(&self, index: usize, now: Instant) -> Result<LimitState, DatapathError> {
         let spec = self.part.limits[index].clone();
         let word = self.record.words[index];
+        let share = spec.division().and_then(|_| {
+            let policy = self.leased.unwrap_or(self.part.policy);
+            policy.limit(index).map(Limit::capacity)
+        });
+        let part = share.map(|share| spec.with_amount(share));
+        let counted = part.as_ref().unwrap_or(&spec);
         let packet = match spec.unit() {
             LimitUnit::Packets => 1,
-            LimitUnit::Bytes => FRAME_BYTES.min(spec.capacity()),
+            LimitUnit::Bytes => FRAME_BYTES.min(counted.capacity()),
         };
-        let (used, room_in_ns, clears_in_ns) = match spec.compile().algorithm() {
+        let (used, room_in_ns, clears_in_ns) = match counted.compile().algorithm() {
             Algorithm::SlidingLog(log) => {
                 let ring = self.ring(index)?;
                 let in_ns = (log.room_in_ns(&ring, now), log.clears_in_ns(&ring, now));
@@ -71,6 +79,11 @@ impl SourceState<'_> {
             used,
             room_in_seconds: seconds(room_in_ns),
             clears_in_seconds: seconds(clears_in_ns),
+            share: share.map(|here| ShareView {
+                here,
+                since: None,
+                others: None,
+            }),
         })
     }
 

@@ -1,6 +1,6 @@
 //! What would happen to a packet at this moment: [`decide`], over the tables as they are, without leaving a trace.
 
-use std::{cell::Cell, net::IpAddr};
+use std::{cell::Cell, collections::HashMap, net::IpAddr};
 
 use ratelimit_common::{
     Arrival, BanRule, ClassSet, Cursor, Detected, Family, InPlace, Instant, Policy, Record,
@@ -10,10 +10,13 @@ use ratelimit_common::{
     class::NO_PORT,
     decide,
     detected::Detection,
+    layout::POLICIES_MAX,
+    lease::{self, node_key},
     list::Listed,
     new_sources::Newcomer,
     node::{Node, Share},
     parse::transport::Kind,
+    source::LogKey,
     store::{InsertError, SourceWords, Store},
     strikes::Strike,
     tables::FamilyTables,
@@ -47,18 +50,20 @@ pub enum Asked {
 
 /// The verdict on a packet of `address` at `now`, and what refused it.
 #[must_use]
-pub fn preview(
+pub(super) fn preview(
     address: IpAddr,
     asked: Asked,
     now: Instant,
     rules: &Rules,
     enforcer: &Enforcer,
+    leased: &HashMap<LogKey, Policy>,
     source: &Source,
 ) -> (Verdict, Option<Refusal>) {
     let frame = frame(address, asked);
     let preview = Preview {
         rules,
         enforcer,
+        leased: leased.iter().collect(),
         tables: &*enforcer.datapath().sources(),
         source,
         asked,
@@ -108,6 +113,8 @@ fn frame(address: IpAddr, asked: Asked) -> [u8; FRAME_BYTES] {
 struct Preview<'a> {
     rules: &'a Rules,
     enforcer: &'a Enforcer,
+    /// What is leased; the one at a place has the index behind all policies, and so many more.
+    leased: Vec<(&'a LogKey, &'a Policy)>,
     tables: &'a dyn SourceTables,
     source: &'a Source,
     asked: Asked,
@@ -136,6 +143,9 @@ impl Tables for Preview<'_> {
     }
 
     fn policy(&self, index: u32) -> Option<&Policy> {
+        if let Some(place) = index.checked_sub(POLICIES_MAX) {
+            return Some(self.leased.get(place as usize)?.1);
+        }
         self.enforcer.held().policies.get(&index)
     }
 
@@ -169,7 +179,7 @@ impl Tables for Preview<'_> {
     }
 
     fn node(&self) -> ReadOnlyNode<'_> {
-        ReadOnlyNode(self.tables)
+        ReadOnlyNode(self)
     }
 
     fn admits_neighbour_discovery(&self, _: Instant) -> bool {
@@ -189,6 +199,13 @@ impl<A: IpAddress> FamilyTables<A> for Preview<'_> {
     fn aggregates(&self) -> Aggregates {
         let aggregates = &self.enforcer.held().aggregates;
         aggregates.get(&A::IP_FAMILY).copied().unwrap_or_default()
+    }
+
+    fn leased(&self, address: &A, policy: &Policy, _: &Arrival, _is_charged: bool) -> u32 {
+        let key = LogKey::new(&SourceKey::new(*address, policy.scope()));
+        let place = self.leased.iter().position(|(leased, _)| **leased == key);
+        let place = place.and_then(|place| u32::try_from(place).ok());
+        place.map_or(lease::NONE, |place| POLICIES_MAX + place)
     }
 
     fn source_mask(&self) -> A {
@@ -309,18 +326,25 @@ impl Words for ReadOnly<'_> {
 }
 
 /// The state of the node. What each CPU has drawn, and not spent, is not known: it counts as used.
-struct ReadOnlyNode<'a>(&'a dyn SourceTables);
+struct ReadOnlyNode<'a>(&'a Preview<'a>);
 
 impl<'a> Node for ReadOnlyNode<'a> {
     type Words = ReadOnly<'a>;
 
     fn words(&self, scope: u32) -> Option<ReadOnly<'a>> {
-        let record = self.0.node_record(scope).ok()?;
+        let tables = self.0.tables;
+        let record = tables.node_record(scope).ok()?;
         Some(ReadOnly {
             record,
-            tables: self.0,
+            tables,
             logs: None,
         })
+    }
+
+    fn leased<'p>(&'p self, policy: &'p Policy, _: &Arrival, _is_charged: bool) -> &'p Policy {
+        let key = node_key(policy.scope());
+        let leased = self.0.leased.iter().find(|(leased, _)| **leased == key);
+        policy.or_on_its_terms(leased.map(|(_, policy)| *policy))
     }
 
     fn share(&self, _: usize) -> Share {

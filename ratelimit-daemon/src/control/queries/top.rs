@@ -264,6 +264,7 @@ impl<'a> Scan<'a> {
             source,
             part,
             record,
+            leased: None,
         }
     }
 }

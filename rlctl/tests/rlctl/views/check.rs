@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratelimit_core::{
     api::{
         Allow, Check, ClassVerdict, Covering, Dropped, Entry, Event, LimitState, Origin,
-        PacketRequest, RefusedBy, RuntimeEntry, SeenDrops, What, WiderLimits,
+        PacketRequest, RefusedBy, RuntimeEntry, SeenDrops, ShareView, What, WiderLimits,
     },
     class::Match,
     limit::{Algorithm, LimitSpec, LimitUnit},
@@ -196,11 +196,13 @@ refused: 7 packets by limits";
 
 #[test]
 fn check_tells_the_level_of_each_algorithm() {
+    let (since, since_told) = moment(-1);
     let state = |unit, algorithm, used, room| LimitState {
         limit: LimitSpec::new(50_000, unit, Duration::from_secs(1), algorithm).unwrap(),
         used,
         room_in_seconds: room,
         clears_in_seconds: 1.5,
+        share: None,
     };
     let bucket = Algorithm::TokenBucket { burst: 100_000 };
     let answer = Check {
@@ -219,10 +221,26 @@ fn check_tells_the_level_of_each_algorithm() {
                 ..state(LimitUnit::Packets, bucket, 5, 12.0)
             },
             state(LimitUnit::Bytes, bucket, 99_000, 0.1),
+            LimitState {
+                share: Some(ShareView {
+                    here: 16_667,
+                    since: Some(since),
+                    others: Some(33_333),
+                }),
+                ..state(LimitUnit::Packets, Algorithm::FixedWindow, 9, 0.0)
+            },
+            LimitState {
+                share: Some(ShareView {
+                    here: 16_666,
+                    since: None,
+                    others: None,
+                }),
+                ..state(LimitUnit::Bytes, Algorithm::FixedWindow, 0, 0.0)
+            },
         ],
         ..passing("203.0.113.7")
     };
-    let stdout = "\
+    let stdout = format!("\
 packets from 203.0.113.7 pass at this moment (conforming)
 rule: the policy `default`, as for every source without one of its own
 limit: 50000 packets per 1s (sliding-window): 7 used, all forgotten in 1.5s
@@ -230,9 +248,18 @@ limit: 50000 packets per 1s (sliding-window): 50000 used, room in 0.2s, all forg
 limit: 50kB per 1s (token-bucket, burst 100kB): 60kB of 100kB used, the bucket is full again in 1.5s
 limit: 5 packets per 1m (sliding-log): 5 used, room in 12.0s, all forgotten in 1.5s
 limit: 50kB per 1s (token-bucket, burst 100kB): 99kB of 100kB used, room in 0.1s, the bucket is full again in 1.5s
-refused: no refusal by its own limits on record";
+limit: 50000 packets per 1s: 9 used, the window closes in 1.5s
+  this node admits 16667 of it since {since_told}, all others 33333
+limit: 50kB per 1s: nothing used
+  this node admits 16666B of it, what the others admit is not known
+refused: no refusal by its own limits on record");
     let request = "GET /v1/check/203.0.113.7";
-    check_view(&["check", "203.0.113.7"], answers(&answer), request, stdout);
+    check_view(
+        &["check", "203.0.113.7"],
+        answers(&answer),
+        request,
+        &stdout,
+    );
 }
 
 #[test]

@@ -129,7 +129,8 @@ impl Controller {
     }
 
     pub(super) fn check(&self, question: impl Into<check::Question>) -> Result<Check, Refused> {
-        check::check(&self.state, &self.interfaces.links, question.into())
+        let links = &self.interfaces.links;
+        check::check(&self.state, links, &self.cluster, question.into())
     }
 
     pub(super) fn suggest(&self, request: &SuggestRequest) -> Result<Suggested, Refused> {

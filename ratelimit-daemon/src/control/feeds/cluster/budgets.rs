@@ -8,12 +8,15 @@ use std::{
     time::{Duration, Instant as Moment},
 };
 
-use ratelimit_cluster::budget::{AMOUNT_MAX, Count, Division, Limit, Share};
+use jiff::Timestamp;
+use ratelimit_cluster::budget::{AMOUNT_MAX, Count, Division, Fallback, Limit, Share};
 use ratelimit_common::{
     Instant, Ipv4, Ipv6, Limit as Limited, Policy, SourceKey, lease::Demand, source::LogKey,
 };
 use ratelimit_core::{
+    api::SharingStatus,
     compile,
+    config::cluster::Cluster,
     limit::{self, LimitSpec},
     policies::{Policies, wide_hash},
 };
@@ -22,8 +25,15 @@ use tracing::warn;
 use super::{Membership, Node};
 use crate::{
     cluster::ClusterKey,
-    control::{enforcer::leases::Leased, state::State},
+    control::{
+        enforcer::leases::Leased,
+        state::State,
+        troubles::{Loudness, Troubles},
+    },
 };
+
+/// What does not work where more nodes are here than the configuration says.
+const TOO_MANY: &str = "cluster nodes";
 
 const NANOS_OF_MILLI: u64 = 1_000_000;
 
@@ -58,6 +68,15 @@ pub(super) struct Budgets {
     /// The period for which leases were written, and the terms of their policies.
     written: Option<(u64, u64)>,
     is_failing: bool,
+    /// What the kernel was told to admit by each limit of each key, and since when it is so much.
+    told: HashMap<(LogKey, usize), (u64, Timestamp)>,
+    /// Since when keys without a share of their own have what they have.
+    default_since: Timestamp,
+    without_room: usize,
+    /// When limits were last divided by the reports of all, why they are not, and since when that is so.
+    divided_at: Option<Timestamp>,
+    fallback: Option<Fallback>,
+    since: Timestamp,
 }
 
 /// What was counted until a moment.
@@ -80,6 +99,12 @@ impl Default for Budgets {
             }),
             written: None,
             is_failing: false,
+            told: HashMap::new(),
+            default_since: Timestamp::now(),
+            without_room: 0,
+            divided_at: None,
+            fallback: Some(Fallback::NoClock),
+            since: Timestamp::now(),
         }
     }
 }
@@ -93,6 +118,7 @@ impl Budgets {
             return;
         }
         self.followed = Some(Arc::clone(policies));
+        self.default_since = Timestamp::now();
         let nodes = compile::nodes(&state.intent.config);
         (self.limits, self.policies) = (BTreeMap::new(), BTreeMap::new());
         let mut text = nodes.to_string();
@@ -192,7 +218,9 @@ impl Budgets {
             return;
         }
         self.written = wanted;
+        self.note(node);
         let answer = state.enforcer.lease(&self.leases(node));
+        self.without_room = *answer.as_ref().unwrap_or(&0);
         let is_failing = !matches!(answer, Ok(0));
         if is_failing && !self.is_failing {
             match answer {
@@ -206,9 +234,91 @@ impl Budgets {
         self.is_failing = is_failing;
     }
 
+    /// Notes what shares are and since when, and whether they are those of a division.
+    fn note(&mut self, node: &Node<ClusterKey>) {
+        let at = Timestamp::now();
+        let before = std::mem::take(&mut self.told);
+        for (key, share) in node.shares() {
+            if let Some((key, index)) = self.place(key) {
+                let amount = share.amount.max(1);
+                let told = before.get(&(key, index)).copied();
+                let told = told.filter(|(told, _)| *told == amount);
+                self.told.insert((key, index), told.unwrap_or((amount, at)));
+            }
+        }
+        let fallback = node.budget().fallback();
+        if self.fallback.is_some() != fallback.is_some() {
+            self.since = at;
+        }
+        if fallback.is_none() {
+            self.divided_at = Some(at);
+        }
+        self.fallback = fallback.cloned();
+    }
+
+    /// Whose lease a key of the cluster is, and the index of its limit there.
+    fn place(&self, key: &ClusterKey) -> Option<(LogKey, usize)> {
+        let ClusterKey::Budget { address, limit } = key else {
+            return None;
+        };
+        let shared = self.limits.get(limit)?;
+        Some((log_key(*address, shared.scope), shared.index))
+    }
+
+    /// Since when a limit of a key admits so much here, and how much the others may admit.
+    pub fn share(
+        &self,
+        node: &Node<ClusterKey>,
+        (key, index): (&LogKey, usize),
+        here: u64,
+    ) -> (Option<Timestamp>, Option<u64>) {
+        let Some((amount, since)) = self.told.get(&(*key, index)) else {
+            return (Some(self.default_since), None);
+        };
+        let id = self.policies.get(&key.scope());
+        let id = id.and_then(|of| of.shared.get(&index));
+        let others = id.and_then(|id| node.budget().others(&budget(key, *id)));
+        // A lease that has ended, as the next period is late, leaves another amount.
+        let since = (*amount == here).then_some(*since);
+        (since, others.filter(|_| since.is_some()))
+    }
+
+    /// How limits are divided; `None` where none is shared.
+    pub fn status(
+        &self,
+        node: &Node<ClusterKey>,
+        config: &Cluster,
+        lost: Option<&str>,
+    ) -> Option<SharingStatus> {
+        (!self.limits.is_empty()).then(|| SharingStatus {
+            keys: self.told.len(),
+            without_room: self.without_room,
+            period_ms: config.period.as_millis().try_into().unwrap_or(u64::MAX),
+            configured_nodes: config.nodes,
+            divided_by: node.budget().members().size(),
+            divided_at: self.divided_at,
+            fallback: self.fallback.as_ref().map(|it| why(it, lost)),
+            since: self.since,
+        })
+    }
+
+    /// Why all nodes together may admit more than the limits: more of them are here than each was told.
+    pub fn excess(&self, node: &Node<ClusterKey>, config: &Cluster) -> Option<String> {
+        let nodes = node.budget().members().names().len();
+        let told = usize::try_from(config.nodes).unwrap_or(usize::MAX);
+        (!self.limits.is_empty() && nodes > told).then(|| {
+            format!(
+                "{nodes} nodes are here, and `nodes` of [cluster] says {told}: of a source without a share each admits the limit divided by \
+                 {told}, all together more than the limit; write nodes = {nodes} on all of them, or revoke those that are gone"
+            )
+        })
+    }
+
     /// What every source may always use is all that is left of the limits.
     pub fn end(&mut self, state: &mut State) {
-        self.written = None;
+        (self.written, self.divided_at) = (None, None);
+        self.told.clear();
+        (self.fallback, self.since) = (Some(Fallback::NoClock), Timestamp::now());
         if let Err(error) = state.enforcer.lease(&[]) {
             warn!(%error, "the shares of limits are in force still");
         }
@@ -218,12 +328,8 @@ impl Budgets {
     fn leases(&self, node: &Node<ClusterKey>) -> Vec<Leased> {
         let mut by_key: HashMap<LogKey, BTreeMap<usize, Share>> = HashMap::new();
         for (key, share) in node.shares() {
-            let ClusterKey::Budget { address, limit } = key else {
-                continue;
-            };
-            if let Some(shared) = self.limits.get(limit) {
-                let shares = by_key.entry(log_key(*address, shared.scope)).or_default();
-                shares.insert(shared.index, share);
+            if let Some((key, index)) = self.place(key) {
+                by_key.entry(key).or_default().insert(index, share);
             }
         }
         let leases = by_key.into_iter().filter_map(|(key, shares)| {
@@ -268,6 +374,30 @@ impl Membership {
             self.budgets.lease(node, state);
         }
     }
+
+    /// Since when this node admits so much by a limit of a key, and how much all others may admit, where that is known.
+    pub fn share(&self, key: &LogKey, index: usize, here: u64) -> (Option<Timestamp>, Option<u64>) {
+        let told = |node| self.budgets.share(node, (key, index), here);
+        self.node.as_ref().map(told).unwrap_or_default()
+    }
+
+    /// How limits are divided; `None` where none is shared, or this host is no node yet.
+    pub(super) fn sharing(&self) -> Option<SharingStatus> {
+        let node = self.node.as_ref()?;
+        let is_lost = self.connection.connected == Some(false);
+        let lost = is_lost.then(|| self.connection.error.as_deref().unwrap_or_default());
+        let told = |config: &Cluster| self.budgets.status(node, config, lost);
+        self.connection.told(told).flatten()
+    }
+
+    /// Tells where more nodes are here than the configuration says.
+    pub(super) fn tell_excess(&self, state: &mut State, troubles: &mut Troubles) {
+        let excess = self.node.as_ref().and_then(|node| {
+            let told = |config: &Cluster| self.budgets.excess(node, config);
+            self.connection.told(told).flatten()
+        });
+        troubles.tell(&mut state.journal, TOO_MANY, Loudness::Warning, excess);
+    }
 }
 
 fn limit_of(spec: &LimitSpec) -> Option<Limit> {
@@ -278,6 +408,24 @@ fn limit_of(spec: &LimitSpec) -> Option<Limit> {
             limit::Division::Proportional => Division::Proportional,
         },
     })
+}
+
+fn why(fallback: &Fallback, lost: Option<&str>) -> String {
+    match (fallback, lost) {
+        (_, Some(error)) => format!("the store does not answer: {error}"),
+        (Fallback::NoClock, None) => "the time of the store is not known yet".to_owned(),
+        (Fallback::Started, None) => "it has reported for less than two periods".to_owned(),
+        (Fallback::Unheard { members, more }, None) => {
+            let names: Vec<String> = members.iter().map(ToString::to_string).collect();
+            let unheard = (!names.is_empty()).then(|| {
+                let names = names.join(", ");
+                format!("no report with the same nodes and limits came from {names}")
+            });
+            let never = (*more > 0).then(|| format!("nodes that were never heard: {more}"));
+            let reasons: Vec<String> = unheard.into_iter().chain(never).collect();
+            reasons.join("; ")
+        }
+    }
 }
 
 fn scaled(count: u64, window: Duration, elapsed: Duration) -> u64 {
@@ -294,7 +442,8 @@ fn budget(key: &LogKey, limit: u64) -> ClusterKey {
     ClusterKey::Budget { address, limit }
 }
 
-fn log_key(address: IpAddr, scope: u32) -> LogKey {
+/// The key of the kernel's tables for an address under a scope.
+pub fn log_key(address: IpAddr, scope: u32) -> LogKey {
     match address {
         IpAddr::V4(address) => LogKey::new(&SourceKey::new(Ipv4::from(address), scope)),
         IpAddr::V6(address) => LogKey::new(&SourceKey::new(Ipv6::from(address), scope)),
