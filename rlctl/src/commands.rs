@@ -53,7 +53,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Allow(AllowVerb::List) => list::allows(client, now),
         Verb::Limit(LimitVerb::List) => list::limits(client, now),
         Verb::Import(arguments) => import::run(&arguments, client),
-        Verb::Export(arguments) => export::run(&arguments, client),
+        Verb::Export(arguments) => export::run(&arguments, client, output),
         Verb::Lists { verb: None } => lists::show(client, now),
         Verb::Lists {
             verb: Some(ListsVerb::Rm { name }),
@@ -67,7 +67,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Reload { dry_run: true } => diff::run(None, client),
         Verb::Reload { dry_run: false } => reload::run(client),
         Verb::Diff { file } => diff::run(file.as_deref(), client),
-        Verb::Apply { file, confirm } => apply::run(&file, confirm, client, now),
+        Verb::Apply { file, confirm } => apply::run(&file, confirm, client, now, output),
         Verb::Confirm => confirm::confirm(client),
         Verb::Rollback => confirm::roll_back(client),
         Verb::Cluster(verb) => cluster::run(&verb, client, now),

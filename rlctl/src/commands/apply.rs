@@ -15,7 +15,7 @@ use crate::{
     client::{Answer, Client},
     failure::Failure,
     keypress::{self, Key},
-    output::{self, printable},
+    output::{self, Output, printable},
     phrase,
     report::Report,
 };
@@ -23,17 +23,20 @@ use crate::{
 /// How often it is asked whether somebody else has said something.
 const ASKED_EVERY: Duration = Duration::from_secs(1);
 
-/// Puts the file on trial; on a terminal, waits for Enter.
+/// Puts the file on trial; on a terminal, waits for Enter, unless it answers a program.
 pub fn run(
     file: &Path,
     confirm: Duration,
     client: &Client,
     now: &Zoned,
+    output: &Output,
 ) -> Result<Report, Failure> {
     let request = request(file, confirm.as_secs_f64())?;
     let answer: Answer<Applied> = client.post("/v1/apply", &request)?;
     let text = sentences(&answer.value, now);
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    let is_asked =
+        output.is_for_people() && io::stdin().is_terminal() && io::stderr().is_terminal();
+    if !is_asked {
         return Ok(Report::new(answer, text).note("`rlctl confirm` keeps it"));
     }
     output::say(&text);

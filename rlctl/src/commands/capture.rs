@@ -15,8 +15,12 @@ use serde_json::json;
 
 use self::blocks::{Blocks, Tally};
 use crate::{
-    capture_arguments::CaptureArguments, client::Client, failure::Failure, output::Output, phrase,
-    prefixes, report::Report,
+    capture_arguments::CaptureArguments,
+    client::Client,
+    failure::Failure,
+    output::{self, Output},
+    phrase, prefixes,
+    report::Report,
 };
 
 const PATH: &str = "/v1/capture";
@@ -55,16 +59,19 @@ pub fn run(
     )?;
     let tally = blocks.tally;
     let text = summary(&tally, request.every);
-    if is_stdout {
-        // Standard output has the packets.
-        return Ok(Report::printed().note(text));
-    }
     let json = json!({
         "file": arguments.write,
         "written": tally.written,
         "matched": tally.matched,
         "not_written": tally.not_written,
     });
+    if is_stdout {
+        // Standard output has the packets.
+        if !output.is_for_people() {
+            output::say(&json.to_string());
+        }
+        return Ok(Report::printed().note(text));
+    }
     let file = arguments.write.display();
     Ok(Report::from_json(json, format!("{file}: {text}")))
 }

@@ -1,20 +1,29 @@
 //! `rlctl export`: bans, allows and lists as lines of text, which are printed as they come.
 
 use hyper::Method;
-use ratelimit_core::api::{ExportRequest, Exported};
+use ratelimit_core::api::{ExportFormat, ExportRequest, Exported};
 use serde_json::Value;
 
 use crate::{
     client::{self, Client},
     failure::Failure,
     list_arguments::ExportArguments,
-    output,
+    output::{self, Output},
     report::Report,
     stream::Ended,
 };
 
 /// Exports what is asked for; with `--json` too, lines are lines.
-pub fn run(arguments: &ExportArguments, client: &Client) -> Result<Report, Failure> {
+pub fn run(
+    arguments: &ExportArguments,
+    client: &Client,
+    output: &Output,
+) -> Result<Report, Failure> {
+    if arguments.format == ExportFormat::Plain && !output.is_for_people() {
+        return Err(
+            Failure::usage("--format plain is not JSON").hint("leave --json or --format plain out")
+        );
+    }
     let what = match arguments {
         ExportArguments { list: Some(_), .. } => Exported::List,
         ExportArguments { bans: true, .. } => Exported::Bans,

@@ -100,7 +100,7 @@ fn verbs_and_others() -> Vec<(&'static str, Value)> {
 }
 
 /// A command line of each verb, and what the daemon answers.
-fn verbs() -> Vec<(&'static str, Value)> {
+pub fn verbs() -> Vec<(&'static str, Value)> {
     let limit = json!({"packets": 1000, "per": "1s", "algorithm": "fixed-window"});
     let bucket = json!({"bytes": 50_000_000, "per": "1s", "algorithm": "token-bucket", "burst": 100_000_000, "match": "tcp-syn"});
     let ban = json!({"prefix": "203.0.113.7", "until": null, "since": SINCE, "reason": "login flood", "author": "root", "origin": "manual"});
