@@ -13,6 +13,7 @@ mod covering;
 mod crowdsec;
 mod event;
 mod lists;
+mod live;
 mod lockout;
 mod new_sources;
 pub mod openapi;
@@ -43,6 +44,7 @@ pub use self::{
         EXEMPT_REPORTED, ExemptEntries, ExemptEntry, ExportFormat, ExportRequest, Exported,
         ImportInto, ImportRequest, Imported, ImportedInto, ListTarget, ListView, Listed, Progress,
     },
+    live::LiveRequest,
     lockout::{
         APPLY_BYTES_MAX, Applied, ApplyRequest, Attempt, Outcome, PASS_ALL, PassAllRequest,
         PassAllStatus, ProtectedView, SSH_PEER, SUDO_USER, UNKEPT,

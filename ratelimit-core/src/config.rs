@@ -182,6 +182,8 @@ pub struct Config {
     pub paths: Paths,
     /// Where metrics are served; `None` is nowhere.
     pub metrics: Option<SocketAddr>,
+    /// Whether the dashboard is served there too.
+    pub dashboard: bool,
     /// The local API of `CrowdSec` whose decisions are followed; `None` is none.
     pub crowdsec: Option<Crowdsec>,
     /// The cluster that this host is a node of; `None` is none.

@@ -3,6 +3,7 @@
 mod answers;
 mod capture_api;
 mod control_api;
+mod dashboard;
 mod event_api;
 mod list_api;
 mod metrics_listener;
@@ -16,6 +17,5 @@ mod serve;
 
 pub use control_api::ControlApi;
 pub use metrics_listener::serve_metrics;
-pub use observe_api::router as observe_router;
 pub use peer::Peer;
-pub use serve::{serve_control, serve_observe};
+pub use serve::serve_control;

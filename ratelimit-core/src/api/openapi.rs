@@ -7,9 +7,10 @@ use super::{
     Allow, AllowRequest, Applied, ApplyRequest, Attempt, Ban, BanFilter, BanRequest,
     CaptureRequest, Changed, Check, ClusterStatus, Detached, DiffRequest, Event, EventRequest,
     ExportRequest, ImportRequest, Imported, LimitRequest, LimitTarget, ListTarget, ListView,
-    PacketRequest, PassAllRequest, PassAllStatus, PolicyView, PrefixesRequest, ProgramBanRequest,
-    ProgramUnbanRequest, Progress, ProtectedView, Refused, Reloaded, RevokeRequest, Revoked,
-    StatsRow, Status, SuggestRequest, Suggested, TopRequest, TopSource, UnbanMatchingRequest,
+    LiveRequest, PacketRequest, PassAllRequest, PassAllStatus, PolicyView, PrefixesRequest,
+    ProgramBanRequest, ProgramUnbanRequest, Progress, ProtectedView, Refused, Reloaded,
+    RevokeRequest, Revoked, StatsRow, Status, SuggestRequest, Suggested, TopRequest, TopSource,
+    UnbanMatchingRequest,
 };
 
 const JSON: &str = "application/json";
@@ -124,6 +125,9 @@ pub fn document() -> Value {
     api.post("/v1/pass-all", "Let everything pass, or end that")
         .takes::<PassAllRequest>()
         .answers::<Option<PassAllStatus>>();
+    api.get("/v1/live", "What a dashboard shows, as server-sent events")
+        .queries::<LiveRequest>()
+        .answers_as::<String>("text/event-stream");
     api.get("/v1/openapi.json", "This description")
         .answers::<Map<String, Value>>();
     api.finish()

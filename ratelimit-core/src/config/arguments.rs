@@ -73,6 +73,7 @@ pub fn from_command_line(arguments: &Arguments) -> Result<Config, ConfigError> {
         on_stop: OnStop::default(),
         paths: Paths::default(),
         metrics: Some(default_metrics()),
+        dashboard: false,
         crowdsec: None,
         cluster: None,
     })

@@ -6,7 +6,7 @@ mod shared;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, ban, default_metrics,
+    AggregateConfig, Config, Interface, ListConfig, NodeConfig, PolicyConfig, ban,
     detection::{PER_MINUTE_DEFAULT, UNVERIFIED_DEFAULT},
     document::Document,
     file::File,
@@ -44,7 +44,7 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
     let aggregate = document.aggregate.as_ref();
     let node = document.node.as_ref();
     let detection = document.detection.as_ref();
-    let metrics = document.metrics.as_ref().map(|metrics| metrics.value);
+    let metrics = value_or_default(document.metrics.as_ref());
     Config {
         files: files.iter().map(|file| file.path.clone()).collect(),
         interfaces: interfaces(&document.interfaces, report),
@@ -67,7 +67,8 @@ pub fn compile(files: &[File], document: &Document, report: &mut Report) -> Conf
         clock: value_or_default(document.clock.as_ref()),
         on_stop: value_or_default(document.on_stop.as_ref()),
         paths: value_or_default(document.paths.as_ref()),
-        metrics: metrics.unwrap_or_else(|| Some(default_metrics())),
+        metrics: metrics.listen,
+        dashboard: metrics.dashboard,
         crowdsec: document.crowdsec.as_ref().map(|at| at.value.clone()),
         cluster: document.cluster.as_ref().map(|at| at.value.clone()),
     }

@@ -11,7 +11,7 @@ use super::{
     ClockWish, Crowdsec, Interface, OnStop, Paths, Source, StateStore,
     class::{self, NamedClass},
     cluster::{self, Cluster},
-    crowdsec,
+    crowdsec, default_metrics,
     detection::{self, Detection},
     interface,
     list::{self, NamedList},
@@ -62,7 +62,7 @@ pub struct Document {
     pub clock: Option<At<ClockWish>>,
     pub on_stop: Option<At<OnStop>>,
     pub paths: Option<At<Paths>>,
-    pub metrics: Option<At<Option<SocketAddr>>>,
+    pub metrics: Option<At<Metrics>>,
     pub crowdsec: Option<At<Crowdsec>>,
     pub cluster: Option<At<Cluster>>,
 }
@@ -103,7 +103,7 @@ impl Document {
             detection: detection.map(|section| detection::read(section, report)),
             allow: allow.map_or(vec![], |section| read_allow(section, report)),
             lists: lists.map_or(vec![], |section| list::read_all(section, report)),
-            metrics: metrics.and_then(|section| read_metrics(section, report)),
+            metrics: metrics.map(|section| read_metrics(section, report)),
             crowdsec: crowdsec.and_then(|section| crowdsec::read(section, report)),
             cluster: cluster.and_then(|section| cluster::read(section, report)),
             paths: paths.map(|section| read_paths(section, report)),
@@ -162,6 +162,24 @@ impl Document {
         let node = self.node.iter().flat_map(|at| &at.value.mentions);
         let detection = self.detection.iter().flat_map(|at| &at.value.mentions);
         policies.chain(aggregate).chain(node).chain(detection)
+    }
+}
+
+/// What is served to the network.
+#[derive(Clone, Copy, Debug)]
+pub struct Metrics {
+    /// Where; `None` is nowhere.
+    pub listen: Option<SocketAddr>,
+    /// Whether the dashboard, too.
+    pub dashboard: bool,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            listen: Some(default_metrics()),
+            dashboard: false,
+        }
     }
 }
 
@@ -230,10 +248,18 @@ fn read_allow(mut section: Section<'_>, report: &mut Report) -> Vec<At<Prefix>> 
     sources.map_or(vec![], |value| prefixes::read(value, report))
 }
 
-fn read_metrics(mut section: Section<'_>, report: &mut Report) -> Option<At<Option<SocketAddr>>> {
+fn read_metrics(mut section: Section<'_>, report: &mut Report) -> At<Metrics> {
     let listen = section.take("listen");
+    let dashboard = section.take("dashboard");
+    let dashboard = dashboard.and_then(|value| value.boolean(report));
+    let listen = listen.and_then(|value| read_listen(value, report));
+    let spot = section.spot.clone();
     section.finish(report);
-    read_listen(listen?, report)
+    let value = Metrics {
+        listen: listen.map_or_else(|| Metrics::default().listen, |listen| listen.value),
+        dashboard: dashboard.is_some_and(|dashboard| dashboard.value),
+    };
+    At { value, spot }
 }
 
 /// An address with a port, or `false`.

@@ -101,6 +101,13 @@ impl Journal {
         kept
     }
 
+    /// The last `count` events that are kept and are no drops, in their order.
+    #[must_use]
+    pub fn changes(&self, count: usize) -> Vec<Arc<Event>> {
+        let first = self.changes.len().saturating_sub(count);
+        self.changes.iter().skip(first).cloned().collect()
+    }
+
     /// What happens from here on.
     #[must_use]
     pub fn follow(&self) -> broadcast::Receiver<Arc<Event>> {

@@ -52,6 +52,11 @@ fn base_changes(before: &Config, after: &Config) -> Vec<String> {
             address(after)
         ));
     }
+    if before.dashboard != after.dashboard {
+        let word = |config: &Config| if config.dashboard { "on" } else { "off" };
+        let (before, after) = (word(before), word(after));
+        lines.push(format!("dashboard: {before} -> {after}"));
+    }
     lines
 }
 

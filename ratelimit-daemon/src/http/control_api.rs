@@ -46,7 +46,9 @@ use super::{
         Body, Noticed, Notices, Parameters, answer, answered, bad_request, change, read, tell,
         written,
     },
-    capture_api, event_api, list_api,
+    capture_api,
+    dashboard::{self, Audience},
+    event_api, list_api,
     peer::Peer,
 };
 
@@ -71,7 +73,10 @@ impl ControlApi {
     #[must_use]
     pub fn new(controller: Handle, recorder: Recorder) -> Self {
         Self {
-            routes: TowerToHyperService::new(routes(controller.clone())),
+            routes: TowerToHyperService::new(
+                routes(controller.clone())
+                    .merge(dashboard::router(controller.clone(), Audience::Socket)),
+            ),
             controller,
             recorder,
         }

@@ -1,10 +1,18 @@
 //! Serves metrics on whatever listener the controller hands over.
 
+use axum::Extension;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{observe_router, serve_observe};
-use crate::control::{Handle, Listeners};
+use super::{
+    dashboard::{self, Audience},
+    observe_api,
+    serve::serve_observe,
+};
+use crate::{
+    control::{Handle, Listeners},
+    stream::Streams,
+};
 
 /// Serves on the last listener that came, until `stop`.
 ///
@@ -33,7 +41,9 @@ pub async fn serve_metrics(
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
             let token = stop.child_token();
-            let router = observe_router(controller.clone());
+            let dashboard = dashboard::router(controller.clone(), Audience::Network)
+                .layer(Extension(Streams::new(token.clone())));
+            let router = observe_api::router(controller.clone()).merge(dashboard);
             tokio::spawn(serve_observe(listener, router, token.clone()));
             serving = Some(token);
         }

@@ -50,6 +50,8 @@ pub const FOR_PACKAGE: &[Program] = &[
 /// What the tests alone run.
 pub const FOR_TESTS: &[Program] = &[
     Program::new("bpftool", "bpftool"),
+    Program::new("chromedriver", "chromium-driver"),
+    Program::new("chromium", "chromium"),
     Program::new("dh", "debhelper"),
     Program::new("ethtool", "ethtool"),
     Program::new("hping3", "hping3"),

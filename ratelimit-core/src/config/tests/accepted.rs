@@ -111,6 +111,7 @@ fn every_key_is_understood() {
     assert!(partner.limits.is_empty() && partner.observe);
     assert_eq!(config.allow, ["192.0.2.10".parse().unwrap()]);
     assert_eq!(config.metrics, Some("[::1]:9000".parse().unwrap()));
+    assert!(!config.dashboard);
     assert_eq!(config.paths.pins, Path::new("/sys/fs/bpf/a"));
     assert_eq!(config.paths.state, Path::new("/b"));
     assert_eq!(config.paths.runtime, Path::new("/c"));
@@ -131,6 +132,13 @@ fn the_shortest_and_the_longest_window_are_accepted() {
 fn metrics_can_be_switched_off() {
     let config = load_text(&format!("{MINIMAL}[metrics]\nlisten = false\n"));
     assert_eq!(config.metrics, None);
+}
+
+#[test]
+fn the_dashboard_can_be_served_beside_the_metrics() {
+    let config = load_text(&format!("{MINIMAL}[metrics]\ndashboard = true\n"));
+    let default = Some("127.0.0.1:9798".parse().unwrap());
+    assert_eq!((config.metrics, config.dashboard), (default, true));
 }
 
 #[test]

@@ -215,9 +215,9 @@ conf.d/20-b.toml:6:1: [policy.b] is defined twice, first at conf.d/10-a.toml:4:1
 conf.d/20-b.toml:7:12: 10.0.0.0/8 stands twice in [policy.b], first at conf.d/10-a.toml:5:12
 7 | sources = ["10.0.0.0/8"]
   |            ^^^^^^^^^^^^ remove it
-conf.d/30-c.toml:2:10: [metrics] is set twice, first at conf.d/20-b.toml:4:10
-2 | listen = false
-  |          ^^^^^ keep one of them"#,
+conf.d/30-c.toml:1:1: [metrics] is set twice, first at conf.d/20-b.toml:3:1
+1 | [metrics]
+  | ^^^^^^^^^ keep one of them"#,
     );
 }
 

@@ -90,7 +90,7 @@ port = 9798
 ",
         "config.toml:9:1: unknown key `port` in [metrics]
 9 | port = 9798
-  | ^^^^ remove it; known here: listen",
+  | ^^^^ remove it; known here: listen, dashboard",
     );
 }
 

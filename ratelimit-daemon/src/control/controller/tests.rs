@@ -507,6 +507,7 @@ fn config() -> Config {
             state: "".into(),
             runtime: "".into(),
         },
+        dashboard: false,
         metrics: None,
         crowdsec: None,
         cluster: None,

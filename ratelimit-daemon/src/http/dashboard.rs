@@ -1,0 +1,291 @@
+//! The dashboard: one page, and what it draws, as server-sent events (HTML, section 9.2).
+//!
+//! On the control socket it is there for whoever may command the daemon: `ssh -L 9800:/run/ratelimit/control.sock HOST` brings it to a
+//! browser. On the listener of the metrics it is there where `[metrics] dashboard = true`, and only reads.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Extension, Router,
+    body::Bytes,
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use jiff::Timestamp;
+use ratelimit_core::api::{LiveRequest, PacketRequest, Refused};
+use serde::Serialize;
+use serde_json::json;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use super::answers::{Parameters, answer};
+use crate::{
+    control::{
+        self, Handle, Unanswered,
+        queries::{self, check::Question},
+    },
+    stream::{Streams, Writer},
+};
+
+const PAGE: &str = include_str!("dashboard/page.html");
+const SCRIPT: &str = include_str!("dashboard/script.js");
+const ICON: &str = include_str!("dashboard/icon.svg");
+const STYLE: &str = include_str!("dashboard/style.css");
+
+/// Nothing comes from elsewhere, and nobody else shows the page as part of theirs.
+const POLICY: &str =
+    "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+
+/// How often packets are counted.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How long an answer serves for all who look. To find the busiest sources takes a scan of their table.
+const STATS_LAST: Duration = Duration::from_millis(900);
+const STATUS_LAST: Duration = Duration::from_millis(1_900);
+const LISTS_LAST: Duration = Duration::from_millis(4_900);
+/// How long a stream lasts. A browser begins the next one by itself, before a connection from the network is cut.
+const STREAM_LASTS: Duration = Duration::from_secs(50);
+/// Busiest sources that are shown.
+const TOP: usize = 50;
+/// Bans that are sent: the last ones.
+const BANS: usize = 500;
+/// Events that are sent: the last ones that are no drops.
+const EVENTS: usize = 100;
+
+/// Who may look.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Audience {
+    /// Who may connect to the control socket.
+    Socket,
+    /// Who reaches the port of the metrics, where the configuration lets them.
+    Network,
+}
+
+#[derive(Clone)]
+struct Dashboard {
+    controller: Handle,
+    audience: Audience,
+    latest: Arc<Latest>,
+}
+
+/// The last answers, for all who look.
+#[derive(Default)]
+struct Latest {
+    stats: Kept,
+    status: Kept,
+    top: Kept,
+    bans: Kept,
+    events: Kept,
+}
+
+/// An answer, and when it was found.
+type Kept = Mutex<Option<(Instant, Bytes)>>;
+
+/// The page and its events.
+pub fn router(controller: Handle, audience: Audience) -> Router {
+    let dashboard = Dashboard {
+        controller,
+        audience,
+        latest: Arc::default(),
+    };
+    Router::new()
+        .route("/", get(async || file("text/html; charset=utf-8", PAGE)))
+        .route(
+            "/dashboard.js",
+            get(async || file("text/javascript", SCRIPT)),
+        )
+        .route("/dashboard.css", get(async || file("text/css", STYLE)))
+        .route("/dashboard.svg", get(async || file("image/svg+xml", ICON)))
+        .route("/v1/live", get(live))
+        .layer(middleware::from_fn_with_state(dashboard.clone(), admit))
+        .with_state(dashboard)
+}
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, text).into_response()
+}
+
+/// Answers who may look. A page of somebody else can have its own name lead here (DNS rebinding), but not an address.
+async fn admit(State(dashboard): State<Dashboard>, request: Request, next: Next) -> Response {
+    if !is_address(request.headers()) {
+        let refused = Refused::because("the dashboard is not served under a name")
+            .hint("open it by an address, or as localhost");
+        return answer(StatusCode::FORBIDDEN, refused);
+    }
+    if dashboard.audience == Audience::Network {
+        let is_open = dashboard
+            .controller
+            .ask(|controller| controller.state.intent.config.dashboard);
+        if !matches!(is_open.await, Ok(true)) {
+            let refused = Refused::because("the dashboard is not served here")
+                .hint("write dashboard = true in [metrics], or use ssh -L 9800:/run/ratelimit/control.sock");
+            return answer(StatusCode::NOT_FOUND, refused);
+        }
+    }
+    next.run(request).await
+}
+
+fn is_address(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(header::HOST) else {
+        return true;
+    };
+    let host = host.to_str().unwrap_or_default();
+    let host = match host.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|it| it.is_ascii_digit()) => host,
+        _ => host,
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok()
+}
+
+async fn live(
+    State(dashboard): State<Dashboard>,
+    Extension(streams): Extension<Streams>,
+    Parameters(request): Parameters<LiveRequest>,
+) -> Response {
+    let Ok((writer, body)) = streams.begin() else {
+        let refused =
+            Refused::because("too many dashboards, events and captures are being followed already");
+        return answer(StatusCode::SERVICE_UNAVAILABLE, refused);
+    };
+    tokio::spawn(async move {
+        let _ = tokio::time::timeout(STREAM_LASTS, follow(&dashboard, &writer, request)).await;
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (headers, body).into_response()
+}
+
+/// Writes what is new, until the client or the daemon has enough.
+async fn follow(dashboard: &Dashboard, writer: &Writer, request: LiveRequest) {
+    let mut ticks = interval(PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut sent = Vec::new();
+    loop {
+        tokio::select! {
+            () = writer.ended() => return,
+            _ = ticks.tick() => {}
+        }
+        let Ok(events) = dashboard.now(request).await else {
+            return;
+        };
+        // What is as before is not sent again.
+        let new = events.iter().filter(|it| !sent.contains(*it));
+        let piece: Vec<u8> = new.flat_map(|it| it.iter().copied()).collect();
+        sent = events;
+        if !piece.is_empty() && !writer.write(piece.into()).await {
+            return;
+        }
+    }
+}
+
+impl Dashboard {
+    /// All that is shown, an event each.
+    async fn now(&self, request: LiveRequest) -> Result<Vec<Bytes>, Unanswered> {
+        let (controller, latest) = (&self.controller, &self.latest);
+        let stats = async || {
+            let rows = controller.ask(|it| queries::views::stats(&it.state));
+            let rows = rows.await?;
+            let at = Timestamp::now();
+            Ok(event("stats", &json!({ "at": at, "rows": rows.ok() })))
+        };
+        let status = async || Ok(event("status", &control::status(controller).await?));
+        let top = async || {
+            let top = control::top(controller, TOP, Vec::new()).await?;
+            Ok(event("top", &top.ok()))
+        };
+        let bans = async || {
+            let mut bans = control::bans_in_parts(controller).await?;
+            bans.sort_unstable_by_key(|ban| std::cmp::Reverse(ban.since));
+            bans.truncate(BANS);
+            Ok(event("bans", &bans))
+        };
+        let events = async || {
+            let changes = controller.ask(|it| it.state.journal().changes(EVENTS));
+            Ok(event("events", &changes.await?))
+        };
+        let mut all = vec![
+            fresh(&latest.stats, STATS_LAST, stats).await?,
+            fresh(&latest.status, STATUS_LAST, status).await?,
+            fresh(&latest.events, STATS_LAST, events).await?,
+            fresh(&latest.top, LISTS_LAST, top).await?,
+            fresh(&latest.bans, LISTS_LAST, bans).await?,
+        ];
+        if let Some(address) = request.address {
+            let packet = PacketRequest::default();
+            let question = Question { address, packet };
+            let check = controller
+                .ask(move |it| queries::check::check(&it.state, &it.interfaces.links, question));
+            all.push(event("check", &check.await?.ok()));
+        }
+        Ok(all)
+    }
+}
+
+/// The answer that is kept, or another one where that is older than it may be.
+async fn fresh(
+    kept: &Kept,
+    lasts: Duration,
+    find: impl AsyncFnOnce() -> Result<Bytes, Unanswered>,
+) -> Result<Bytes, Unanswered> {
+    let mut kept = kept.lock().await;
+    if let Some((since, answer)) = &*kept
+        && since.elapsed() < lasts
+    {
+        return Ok(answer.clone());
+    }
+    let answer = find().await?;
+    *kept = Some((Instant::now(), answer.clone()));
+    Ok(answer)
+}
+
+fn event(name: &str, value: &impl Serialize) -> Bytes {
+    let json = serde_json::to_string(value).expect("keys are strings, and numbers finite");
+    format!("event: {name}\nretry: 1000\ndata: {json}\n\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_somebody_else_may_lead_here_is_refused() {
+        let is_address = |host: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static(host));
+            is_address(&headers)
+        };
+        for host in [
+            "localhost",
+            "localhost:9800",
+            "192.0.2.1:9798",
+            "[2001:db8::1]:9798",
+            "[::1]",
+        ] {
+            assert!(is_address(host), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9798",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+        ] {
+            assert!(!is_address(host), "{host}");
+        }
+    }
+}

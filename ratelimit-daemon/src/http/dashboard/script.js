@@ -1,0 +1,248 @@
+"use strict";
+// Draws what the daemon sends. Nothing is kept but what the charts show.
+
+const SECONDS = 300;
+const $ = (id) => document.getElementById(id);
+const ACTIONS = ["pass", "drop", "observe"];
+
+/** An element with text or children. */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children.filter((it) => it !== null && it !== undefined));
+  return element;
+}
+
+function number(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  for (const [size, unit] of [[1e12, " T"], [1e9, " G"], [1e6, " M"], [1e4, " k"]]) {
+    if (value >= size) return (value / (unit === " k" ? 1e3 : size)).toFixed(1) + unit;
+  }
+  return Number.isInteger(value) ? String(value) : value.toFixed(1);
+}
+
+function span(seconds) {
+  const all = Math.max(0, Math.round(seconds));
+  const parts = [[Math.floor(all / 86400), "d"], [Math.floor(all / 3600) % 24, "h"], [Math.floor(all / 60) % 60, "m"], [all % 60, "s"]];
+  const first = parts.findIndex(([count]) => count > 0);
+  return first < 0 ? "0s" : parts.slice(first, first + 2).filter(([count]) => count > 0).map(([count, unit]) => count + unit).join(" ");
+}
+
+/** Curves over the last minutes: `add` takes a map of names to values, each second. */
+class Chart {
+  constructor(id, names = [], first = 0) {
+    this.first = first;
+    this.place = $(id);
+    this.series = new Map(names.map((name) => [name, []]));
+  }
+  add(at, values) {
+    for (const name of Object.keys(values)) if (!this.series.has(name)) this.series.set(name, []);
+    for (const [name, points] of this.series) {
+      points.push([at, values[name] ?? 0]);
+      while (points.length && points[0][0] < at - SECONDS * 1000) points.shift();
+    }
+    this.draw(at);
+  }
+  clear() {
+    this.series.clear();
+    this.place.replaceChildren();
+  }
+  draw(now, lines = 4) {
+    const height = (points) => Math.max(...points.map((it) => it[1]), 0);
+    let shown = [...this.series];
+    if (shown.length > lines) shown = shown.sort((a, b) => height(b[1]) - height(a[1])).slice(0, lines);
+    const top = Math.max(...shown.map(([, points]) => height(points)), 1);
+    const svg = drawing(600, 140);
+    for (const y of [10, 65, 120]) svg.append(shape("line", { x1: 0, x2: 600, y1: y, y2: y, class: "grid" }));
+    shown.forEach(([, points], index) => {
+      const path = points.map(([at, value]) => `${(600 - (now - at) / SECONDS / 1000 * 600).toFixed(1)},${(120 - value / top * 110).toFixed(1)}`);
+      svg.append(shape("polyline", { points: path.join(" "), class: `curve s${index + this.first}` }));
+    });
+    const key = make("div", { class: "key" });
+    shown.forEach(([name, points], index) => key.append(make("span", { class: `s${index + this.first}` }, `${name} ${number(points.at(-1)?.[1])}`)));
+    this.place.replaceChildren(make("span", { class: "scale" }, `${number(top)} at the upper line, ${SECONDS / 60} minutes`), svg, key);
+  }
+}
+
+function drawing(width, height, kind = "curves") {
+  return shape("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": true, class: kind });
+}
+
+function shape(tag, attributes) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+const charts = {
+  packets: new Chart("packets", ACTIONS),
+  bytes: new Chart("bytes", ACTIONS),
+  reasons: new Chart("reasons", [], 1),
+  quota: new Chart("quota", [], 3),
+};
+let before = null;
+let bans = [];
+let refused = new Map();
+let refusedAt = 0;
+let chosen = "";
+let quotas = null;
+const attacks = new Map();
+
+function onStats({ at: time, rows }) {
+  const at = Date.parse(time);
+  const sums = { at, packets: {}, bytes: {}, reasons: {} };
+  for (const row of rows ?? []) {
+    sums.packets[row.action] = (sums.packets[row.action] ?? 0) + row.packets;
+    sums.bytes[row.action] = (sums.bytes[row.action] ?? 0) + row.bytes;
+    if (row.action !== "pass") sums.reasons[row.reason] = (sums.reasons[row.reason] ?? 0) + row.packets;
+  }
+  // A stream begins with what the one before ended with.
+  if (before && at <= before.at) return;
+  if (before) {
+    const seconds = (at - before.at) / 1000;
+    const rates = (what) => Object.fromEntries(Object.entries(sums[what])
+      .map(([name, value]) => [name, Math.max(0, value - (before[what][name] ?? 0)) / seconds]));
+    const packets = rates("packets");
+    charts.packets.add(at, packets);
+    charts.bytes.add(at, rates("bytes"));
+    const reasons = rates("reasons");
+    charts.reasons.add(at, Object.fromEntries(Object.entries(reasons).filter(([name, rate]) => rate > 0 || charts.reasons.series.has(name))));
+    if (quotas) charts.quota.add(at, quotas);
+    for (const action of ACTIONS) $(`now-${action}`).textContent = `${number(packets[action] ?? 0)}/s`;
+  }
+  before = sums;
+}
+
+function onStatus(status) {
+  $("version").textContent = `${status.version}, since ${new Date(status.started).toLocaleString()}`;
+  $("now-bans").textContent = number(status.bans);
+  $("now-attacks").textContent = number(status.attacks.length);
+  const problems = [];
+  if (status.pass_all) problems.push(`pass-all is on by ${status.pass_all.author}: nothing is dropped`);
+  if (status.observe) problems.push("everything is a dry run: nothing is dropped");
+  if (status.config_error) problems.push(`the last configuration was refused: ${status.config_error}`);
+  for (const it of status.interfaces) if (!it.attached) problems.push(`${it.name} is not attached: ${it.why ?? "nothing is limited there"}`);
+  for (const it of status.troubles ?? []) problems.push(`${it.what}: ${it.error}`);
+  $("problems").replaceChildren(...problems.map((text) => make("li", { class: "problem" }, text)));
+  $("interfaces").replaceChildren(...status.interfaces.filter((it) => it.attached)
+    .map((it) => make("li", { class: "well" }, `${it.name}: attached, ${it.mode}${it.remark ? ` (${it.remark})` : ""}`)));
+  $("maps").replaceChildren(...status.maps.filter((it) => it.entries !== null && it.entries !== undefined).map((it) =>
+    make("li", {}, it.name, make("span", {}, make("meter", { min: 0, max: it.capacity, high: it.capacity * 0.9, value: it.entries, "aria-label": it.name }),
+      ` ${number(it.entries)} of ${number(it.capacity)}`))));
+  onAttacks(status.attacks);
+  $("cluster").hidden = !status.cluster;
+  if (status.cluster) {
+    const { node, url, connected, error, nodes } = status.cluster;
+    $("cluster-note").textContent = `${node} at ${url}: ${connected ? "connected" : error ?? "not connected"}`;
+    $("nodes").replaceChildren(...nodes.map((it) => make("tr", {}, make("td", {}, it.name), make("td", {}, it.state), make("td", { class: "number" }, number(it.bans)))));
+  }
+}
+
+/** The attacks since the page was opened, each a bar from its beginning to its end. */
+function onAttacks(now) {
+  const at = Date.now();
+  for (const it of now) attacks.set(`${it.kind} ${it.subject} ${it.since}`, { ...it, seen: at });
+  const all = [...attacks.values()];
+  $("attacks").replaceChildren(...(now.length ? now : [null]).map((it) => it === null
+    ? make("li", { class: "well" }, "none is going on")
+    : make("li", { class: "problem" }, `${it.kind} ${it.subject} for ${span((at - Date.parse(it.since)) / 1000)}, at most ${number(it.packets_per_second)} packets a second of ${number(it.sources)} sources`)));
+  if (!all.length) return $("timeline").replaceChildren();
+  const first = Math.min(...all.map((it) => Date.parse(it.since)), at - SECONDS * 1000);
+  const place = (time) => 600 * (time - first) / (at - first);
+  $("timeline").replaceChildren(...all.map((it) => {
+    const [from, to] = [place(Date.parse(it.since)), place(it.seen)];
+    const svg = drawing(600, 8, "bar");
+    svg.append(shape("rect", { x: from, y: 1, width: Math.max(2, to - from), height: 6 }));
+    return make("div", {}, `${it.kind} ${it.subject}, ${span((it.seen - Date.parse(it.since)) / 1000)}`, svg);
+  }));
+}
+
+function onTop(sources) {
+  const at = Date.now();
+  const rows = (sources ?? []).map((it) => {
+    const last = refused.get(it.source);
+    const rate = last === undefined ? null : Math.max(0, it.refused_packets - last) / ((at - refusedAt) / 1000);
+    const choose = make("button", { type: "button" }, it.source);
+    choose.addEventListener("click", () => follow(it.source.split("/")[0]));
+    const used = it.limit ? `${number(it.limit.used)}, room in ${span(it.limit.room_in_seconds)}` : "";
+    return make("tr", {}, make("td", {}, choose), make("td", {}, it.policy), make("td", {}, it.limit ? limit(it.limit.limit) : "none"),
+      make("td", {}, used), make("td", { class: "number" }, number(rate)), make("td", { class: "number" }, number(it.refused_packets)),
+      make("td", {}, it.ban ? left(it.ban) : ""));
+  });
+  refused = new Map((sources ?? []).map((it) => [it.source, it.refused_packets]));
+  refusedAt = at;
+  const focused = document.activeElement?.closest("#top tr")?.rowIndex;
+  $("top").replaceChildren(...rows);
+  if (focused) $("top").rows[focused - 1]?.querySelector("button").focus();
+}
+
+/** A limit in words: `50 packets per 1s of icmp`. */
+function limit({ packets, bytes, per, algorithm, match }) {
+  const amount = packets !== undefined ? `${packets} packets` : `${bytes} bytes`;
+  const kind = algorithm === "fixed-window" ? "" : `, ${algorithm}`;
+  return `${amount} per ${per}${match ? ` of ${match}` : ""}${kind}`;
+}
+
+function left(ban) {
+  return ban.until ? span((Date.parse(ban.until) - Date.now()) / 1000) : "never";
+}
+
+function drawBans() {
+  const part = $("filter").value.trim().toLowerCase();
+  const has = (ban) => [ban.prefix, ban.origin, ban.reason, ban.author].some((it) => JSON.stringify(it ?? "").toLowerCase().includes(part));
+  const shown = bans.filter((ban) => has(ban) && (!ban.until || Date.parse(ban.until) > Date.now())).slice(0, 100);
+  $("bans-note").textContent = `${shown.length} of the last ${bans.length}`;
+  $("bans").replaceChildren(...shown.map((ban) => make("tr", {}, make("td", {}, ban.prefix), make("td", {}, left(ban)),
+    make("td", {}, typeof ban.origin === "string" ? ban.origin : JSON.stringify(ban.origin)), make("td", {}, ban.reason ?? ""), make("td", {}, ban.author ?? ""))));
+}
+
+function onEvents(events) {
+  $("events").replaceChildren(...(events ?? []).slice(-30).reverse().map(({ at, number: _, event, ...rest }) => {
+    const facts = Object.entries(rest).filter(([, value]) => value !== null && value !== "")
+      .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`);
+    return make("li", {}, make("time", { datetime: at }, new Date(at).toLocaleTimeString()), ` ${event} ${facts.join(", ")}`);
+  }));
+}
+
+function onCheck(check) {
+  if (!check || check.address !== chosen) return;
+  const why = check.ban ? `banned, ends in ${left(check.ban)}` : check.reason;
+  $("verdict").textContent = `${check.address} under ${check.policy}: ${check.action} (${why})`;
+  quotas = {};
+  for (const it of check.limits) {
+    const amount = it.limit.packets ?? it.limit.bytes ?? 0;
+    quotas[`left of ${limit(it.limit)}`] = Math.max(0, amount - it.used);
+  }
+}
+
+let source = null;
+function connect() {
+  source?.close();
+  source = new EventSource(chosen ? `v1/live?address=${encodeURIComponent(chosen)}` : "v1/live");
+  const on = (name, act) => source.addEventListener(name, (event) => act(JSON.parse(event.data)));
+  on("stats", onStats);
+  on("status", onStatus);
+  on("top", onTop);
+  on("bans", (all) => { bans = all ?? []; drawBans(); });
+  on("events", onEvents);
+  on("check", onCheck);
+  source.onopen = () => { $("link").textContent = "live"; };
+  source.onerror = () => { $("link").textContent = "not connected; trying again"; };
+}
+
+function follow(address) {
+  chosen = address.trim();
+  $("address").value = chosen;
+  $("verdict").textContent = "";
+  quotas = null;
+  charts.quota.clear();
+  connect();
+}
+
+$("choose").addEventListener("submit", (event) => {
+  event.preventDefault();
+  follow($("address").value);
+});
+$("filter").addEventListener("input", drawBans);
+setInterval(drawBans, 1000);
+connect();
