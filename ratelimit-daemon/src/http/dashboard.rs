@@ -227,8 +227,9 @@ impl Dashboard {
         if let Some(address) = request.address {
             let packet = PacketRequest::default();
             let question = Question { address, packet };
-            let check = controller
-                .ask(move |it| queries::check::check(&it.state, &it.interfaces.links, question));
+            let check = controller.ask(move |it| {
+                queries::check::check(&it.state, &it.interfaces.links, &it.cluster, question)
+            });
             all.push(event("check", &check.await?.ok()));
         }
         Ok(all)
