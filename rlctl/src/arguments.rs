@@ -185,6 +185,8 @@ pub enum Verb {
     Detach,
     /// Find what of this host keeps the limiter from working well, and the command that mends it
     Doctor(DoctorArguments),
+    /// Write an archive for a bug report, without secrets and addresses
+    Support(SupportArguments),
     /// Show what a configuration would have dropped of a capture, without a daemon
     Simulate(SimulateArguments),
     /// Check a configuration file without a daemon
@@ -204,6 +206,26 @@ pub struct DoctorArguments {
     /// The interface [default: those that are configured]
     #[arg(value_name = "IFACE")]
     pub interface: Option<String>,
+    /// The configuration file, where no daemon answers
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
+}
+
+/// `support [FILE] [--with-addresses] [--log FILE] [--config FILE]`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  rlctl support\n  rlctl support /tmp/ratelimit.tar.gz --with-addresses\n  rlctl support --log /var/log/ratelimitd.log\n\nThe archive has versions, the findings of `rlctl doctor`, status, configuration, limits, lists, counters, the last events, metrics, and the log of the last hour. Only its owner may read it. A file that exists is not overwritten.\n\nPasswords, keys and secrets are taken out. Each address is replaced by one of documentation, the same in all files; so is a host in a URL. Names of users, nodes, interfaces, policies and lists stay, and so do reasons: read them before you send it."
+)]
+pub struct SupportArguments {
+    /// The archive, a .tar.gz [default: ratelimit-support-TIME.tar.gz]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Leave addresses and hosts as they are
+    #[arg(long)]
+    pub with_addresses: bool,
+    /// The log, where it is not in the journal of systemd
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// The configuration file, where no daemon answers
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     pub config: PathBuf,

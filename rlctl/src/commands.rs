@@ -25,6 +25,7 @@ mod simulate;
 mod stats;
 pub mod status;
 mod suggest;
+mod support;
 mod top;
 mod unban;
 
@@ -75,6 +76,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::PassAll(verb) => pass_all::run(&verb, client, now),
         Verb::Detach => detach::run(client),
         Verb::Doctor(arguments) => Ok(doctor::run(&arguments, client)),
+        Verb::Support(arguments) => support::run(&arguments, client, now),
         Verb::Simulate(arguments) => simulate::run(&arguments),
         Verb::Config(ConfigVerb::Check { file }) => Ok(config::check(&file)),
     }

@@ -37,6 +37,7 @@ fn a_daemon_and_its_program_are_found() {
         ("btf", "/sys/kernel/btf/vmlinux"),
         ("daemon", "ratelimitd "),
         ("bpffs", "/sys/fs/bpf, mode "),
+        ("memory", "the maps take "),
         ("driver", "veth, a virtual interface"),
         ("link-layer", "Ethernet"),
         ("native-xdp", "yes, and a program runs in the driver"),
@@ -248,6 +249,35 @@ fn who_is_not_root_is_told_what_could_not_be_seen() {
         assert_eq!(own["state"], "unknown", "{own}");
         assert_eq!(own["fix"], fix);
     }
+}
+
+#[test]
+fn what_the_maps_would_take_is_told_before_the_daemon_starts() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    for (store, found) in [("lru", "about 36.1 GiB"), ("compact", "about 5.1 GiB")] {
+        let source = format!("[source]\ncapacity = 134_217_728\nstore = \"{store}\"\n");
+        let service = Service::new(&lab, &format!("{TOML}{source}")).unwrap();
+        let (_, findings) = examine(&service, &[]);
+        let own = finding(&findings, "memory")["found"].as_str().unwrap();
+        assert!(
+            own.starts_with(&format!("the maps would take {found}")),
+            "{own}"
+        );
+    }
+}
+
+#[test]
+fn a_configuration_that_is_wrong_is_an_error() {
+    require_root!();
+    let lab = Lab::new().unwrap();
+    let service = Service::new(&lab, &format!("{TOML}[source]\ncapacity = 0\n")).unwrap();
+    let (code, findings) = examine(&service, &[]);
+    assert_eq!(code, 1, "{findings}");
+    let own = finding(&findings, "configuration");
+    assert_eq!(own["state"], "error", "{own}");
+    let check = format!("rlctl config check {}", service.config().display());
+    assert_eq!(own["fix"], check);
 }
 
 #[test]

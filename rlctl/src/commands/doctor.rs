@@ -7,6 +7,7 @@ mod finding;
 mod frames;
 mod host;
 mod interface;
+mod memory;
 mod program;
 
 use std::path::Path;
@@ -68,6 +69,7 @@ pub fn examine(named: Option<&str>, file: &Path, client: &Client) -> Vec<Finding
     };
     let known = Circumstances { status, config };
     findings.push(host::bpffs(&known));
+    findings.push(memory::examine(&known));
     for name in interfaces(named, &known) {
         findings.extend(interface::examine(&name, &known));
     }

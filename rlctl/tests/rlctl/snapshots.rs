@@ -94,6 +94,7 @@ fn verbs_and_others() -> Vec<(&'static str, Value)> {
         "export",
         "import",
         "simulate",
+        "support",
     ];
     let others = others.into_iter().map(|verb| (verb, Value::Null));
     verbs().into_iter().chain(others).collect()

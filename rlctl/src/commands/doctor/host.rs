@@ -109,17 +109,27 @@ pub fn daemon(answer: &Result<Answer<Status>, Failure>) -> Finding {
 
 /// Why the configuration is not known. The daemon knows its interfaces all the same.
 pub fn unread_configuration(file: &Path, error: &ConfigError, daemon_answers: bool) -> Finding {
+    let check = "configuration";
     let diagnostic = error.diagnostics().first();
     let found = diagnostic.map_or_else(|| error.to_string(), |it| it.problem.message.clone());
     let found = format!("{}: {found}", file.display());
-    let fix = format!("rlctl config check {}", file.display());
-    if daemon_answers {
-        let why = "the next reload or start of the daemon fails, unless only you may not read it";
-        Finding::warning("configuration", found, why).fix(fix)
-    } else {
-        let why = "without it no interface is known that is not named";
-        Finding::unknown("configuration", found, why).fix(fix)
-    }
+    let finding = match (fs::read(file), daemon_answers) {
+        (Err(_), _) => {
+            let why = "without it no interface is known that neither you nor the daemon names";
+            Finding::unknown(check, found, why)
+        }
+        (Ok(_), true) => Finding::warning(
+            check,
+            found,
+            "the next reload is refused, and what is in force goes on",
+        ),
+        (Ok(_), false) => Finding::error(
+            check,
+            found,
+            "a daemon that has never run with a right one does not start with it",
+        ),
+    };
+    finding.fix(format!("rlctl config check {}", file.display()))
 }
 
 /// Where maps and links are pinned.

@@ -1,0 +1,108 @@
+//! The memory that the maps take, against what is free.
+
+use std::fs;
+
+use ratelimit_core::config::{Config, StateStore};
+
+use super::{Circumstances, finding::Finding};
+use crate::phrase;
+
+const CHECK: &str = "memory";
+/// What both families take of a source in the store `lru`, in bytes.
+const LRU_BYTES: u64 = 136 + 152;
+/// What both families take of a source and limit in the store `compact`, in bytes.
+const COMPACT_BYTES: u64 = 2 * 20;
+/// What the maps take beside the state of sources, in bytes. `docs/operating.md` has them one by one.
+const OTHER_BYTES: u64 = 118 << 20;
+
+/// The maps of the daemon that answers, or about what those of the configuration would take.
+pub fn examine(known: &Circumstances) -> Finding {
+    let Some(available) = fs::read_to_string("/proc/meminfo")
+        .ok()
+        .as_deref()
+        .and_then(available)
+    else {
+        return Finding::unknown(CHECK, "not told", "/proc/meminfo has no MemAvailable")
+            .fix("free");
+    };
+    match (&known.status, &known.config) {
+        (Some(status), _) => {
+            let taken: u64 = status.maps.iter().map(|map| map.memory_bytes).sum();
+            let found = format!(
+                "the maps take {}, and {} are available beside",
+                phrase::size(taken),
+                phrase::size(available)
+            );
+            Finding::ok(CHECK, found)
+        }
+        (None, Some(config)) => wanted(config.source.capacity, bytes_of_source(config), available),
+        (None, None) => {
+            let found = format!("{} are available", phrase::size(available));
+            let why = "without daemon and configuration it is not known what the maps take";
+            Finding::unknown(CHECK, found, why).fix("rlctl status --maps")
+        }
+    }
+}
+
+/// What a daemon would take that is not started yet, as it looks at it itself: the state of sources may be half of what is available.
+/// Locked memory is no limit: Linux has counted maps by control groups since 5.11.
+fn wanted(capacity: u32, bytes: u64, available: u64) -> Finding {
+    let sources = u64::from(capacity) * bytes;
+    let found = format!(
+        "the maps would take about {}, and {} are available",
+        phrase::size(sources + OTHER_BYTES),
+        phrase::size(available)
+    );
+    if sources <= available / 2 {
+        return Finding::ok(CHECK, found);
+    }
+    let why = "ratelimitd does not start where the state of sources takes more than half of that";
+    let fits = (available / 2 / bytes.max(1)).max(1);
+    Finding::error(CHECK, found, why).fix(format!("write [source] capacity = {fits} or less"))
+}
+
+/// What both families take of one source.
+fn bytes_of_source(config: &Config) -> u64 {
+    let policies = config.policies.values().chain([&config.default_policy]);
+    let limits = policies.map(|policy| policy.limits.len()).max();
+    match config.source.store {
+        StateStore::Lru => LRU_BYTES,
+        StateStore::Compact => COMPACT_BYTES * limits.unwrap_or_default().max(1) as u64,
+    }
+}
+
+/// What the kernel estimates that can be had without swapping, in bytes.
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::finding::State, *};
+
+    #[test]
+    fn a_capacity_that_the_daemon_refuses_is_an_error_with_one_that_fits() {
+        let finding = wanted(1_000_000, LRU_BYTES, 1 << 30);
+        assert_eq!(finding.state, State::Ok);
+        assert_eq!(
+            finding.found,
+            "the maps would take about 392.6 MiB, and 1.0 GiB are available"
+        );
+        let finding = wanted(10_000_000, LRU_BYTES, 1 << 30);
+        assert_eq!(finding.state, State::Error);
+        assert_eq!(
+            finding.fix.unwrap(),
+            "write [source] capacity = 1864135 or less"
+        );
+    }
+
+    #[test]
+    fn this_machine_tells_how_much_memory_is_available() {
+        let text = fs::read_to_string("/proc/meminfo").unwrap();
+        assert!(available(&text).unwrap() > 1 << 20);
+    }
+}

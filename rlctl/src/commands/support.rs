@@ -1,0 +1,99 @@
+//! `rlctl support`: one archive for a bug report, without what its reader must not know.
+//!
+//! What cannot be had is left out, and the report says so. It changes nothing.
+
+mod archive;
+mod configuration;
+mod parts;
+mod redactor;
+
+use std::path::PathBuf;
+
+use jiff::{Zoned, tz::TimeZone};
+use serde_json::json;
+
+use self::{parts::Parts, redactor::Redactor};
+use crate::{
+    arguments::SupportArguments, client::Client, failure::Failure, phrase, report::Report,
+};
+
+/// What is left out, and why.
+struct LeftOut {
+    what: &'static str,
+    why: String,
+}
+
+/// Collects, redacts and writes.
+pub fn run(arguments: &SupportArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
+    let path = arguments.file.clone().unwrap_or_else(|| {
+        let time = now.with_time_zone(TimeZone::UTC);
+        PathBuf::from(
+            time.strftime("ratelimit-support-%Y%m%dT%H%M%SZ.tar.gz")
+                .to_string(),
+        )
+    });
+    let file = archive::create(&path)?;
+    let mut redactor = Redactor::new(!arguments.with_addresses);
+    let Parts { files, left_out } = parts::collect(arguments, client, &mut redactor);
+    let mut redacted: Vec<(&str, String)> = files
+        .into_iter()
+        .map(|(name, text)| (name, redactor.text(&text)))
+        .collect();
+    let left_out: Vec<LeftOut> = left_out
+        .into_iter()
+        .map(|it| LeftOut {
+            why: redactor.text(&it.why),
+            ..it
+        })
+        .collect();
+    let readme = readme(&redacted, &left_out, &redactor);
+    redacted.insert(0, ("README.txt", readme));
+    if let Err(error) = archive::write(file, &redacted, now) {
+        // An archive that is cut is of no use.
+        let _ = std::fs::remove_file(&path);
+        return Err(Failure::refused(format!(
+            "{} cannot be written: {error}",
+            path.display()
+        )));
+    }
+    let names: Vec<&str> = redacted.iter().map(|(name, _)| *name).collect();
+    let left: Vec<_> = left_out
+        .iter()
+        .map(|it| json!({ "what": it.what, "why": it.why }))
+        .collect();
+    let json = json!({
+        "file": path,
+        "contains": names,
+        "left_out": left,
+        "addresses_replaced": redactor.addresses_replaced(),
+    });
+    let mut lines = vec![format!("{} has {}", path.display(), phrase::and(&names))];
+    lines.extend(
+        left_out
+            .iter()
+            .map(|it| format!("left out: {}: {}", it.what, it.why)),
+    );
+    lines.push(redactor.summary());
+    Ok(Report::from_json(json, lines.join("\n")))
+}
+
+/// What whoever opens the archive reads first.
+fn readme(files: &[(&str, String)], left_out: &[LeftOut], redactor: &Redactor) -> String {
+    let mut lines = vec![
+        "What `rlctl support` collected of ratelimit.".to_owned(),
+        String::new(),
+    ];
+    lines.extend(
+        files
+            .iter()
+            .map(|(name, text)| format!("{name}: {}", phrase::size(text.len() as u64))),
+    );
+    lines.push(String::new());
+    lines.extend(
+        left_out
+            .iter()
+            .map(|it| format!("left out: {}: {}", it.what, it.why)),
+    );
+    lines.push(redactor.summary());
+    lines.join("\n") + "\n"
+}

@@ -1,0 +1,205 @@
+//! What goes into the archive, each as a text; and why something is not there.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use http_body_util::{BodyExt, Empty};
+use hyper::{Method, Request, body::Bytes, client::conn::http1};
+use hyper_util::rt::TokioIo;
+use ratelimit_core::{
+    api::Status,
+    config::{self, Config},
+};
+use serde_json::Value;
+
+use super::{LeftOut, configuration, redactor::Redactor};
+use crate::{
+    arguments::SupportArguments,
+    client::{Answer, Client},
+    commands::doctor,
+    failure::Failure,
+};
+
+/// What a question answers, and where it stands in the archive.
+const ANSWERS: [(&str, &str); 5] = [
+    ("limits.json", "/v1/limits"),
+    ("lists.json", "/v1/lists"),
+    ("counters.json", "/v1/stats"),
+    ("cluster.json", "/v1/cluster"),
+    ("protected.json", "/v1/protected"),
+];
+/// The most lines of the journal.
+const LOG_LINES: &str = "20000";
+/// How long the listener of the metrics may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What was collected.
+#[derive(Default)]
+pub struct Parts {
+    /// Names and texts.
+    pub files: Vec<(&'static str, String)>,
+    /// What could not be had.
+    pub left_out: Vec<LeftOut>,
+}
+
+impl Parts {
+    fn add(&mut self, name: &'static str, text: Result<String, String>) {
+        match text {
+            Ok(text) => self.files.push((name, text)),
+            Err(why) => self.left_out.push(LeftOut { what: name, why }),
+        }
+    }
+}
+
+/// Collects all that can be had. Nothing of it is redacted yet but the configuration, of which the redactor learns.
+pub fn collect(arguments: &SupportArguments, client: &Client, redactor: &mut Redactor) -> Parts {
+    let mut parts = Parts::default();
+    let status: Result<Answer<Status>, Failure> = client.get("/v1/status");
+    parts.add("version.txt", Ok(versions(status.as_ref().ok())));
+    let files: Vec<PathBuf> = match &status {
+        Ok(answer) if !answer.value.config_files.is_empty() => answer
+            .value
+            .config_files
+            .iter()
+            .map(PathBuf::from)
+            .collect(),
+        _ => vec![arguments.config.clone()],
+    };
+    parts.add("config.toml", configuration_of(&files, redactor));
+    let config = config::load(&files[0]).ok();
+    if let Some(config) = &config {
+        configuration::learn_files(config, redactor);
+    }
+    let findings = doctor::examine(None, &files[0], client);
+    parts.add(
+        "doctor.json",
+        Ok(pretty(&serde_json::to_value(findings).unwrap_or_default())),
+    );
+    let status = status.map(|answer| pretty(&answer.json));
+    parts.add("status.json", status.map_err(|it| it.refused.error));
+    for (name, path) in ANSWERS {
+        let answer: Result<Answer<Value>, Failure> = client.get(path);
+        let text = answer.map(|answer| pretty(&answer.json));
+        parts.add(name, text.map_err(|it| it.refused.error));
+    }
+    parts.add("events.jsonl", events(client));
+    parts.add("metrics.txt", metrics(config.as_ref()));
+    parts.add("log.txt", log(arguments.log.as_deref()));
+    parts
+}
+
+fn versions(status: Option<&Answer<Status>>) -> String {
+    let kernel = rustix::system::uname();
+    let daemon = status.map_or("no answer", |answer| &answer.value.version);
+    let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    format!(
+        "rlctl {}\nratelimitd {daemon}\n{} {} {} {}\n\n{system}",
+        env!("CARGO_PKG_VERSION"),
+        kernel.sysname().to_string_lossy(),
+        kernel.release().to_string_lossy(),
+        kernel.version().to_string_lossy(),
+        kernel.machine().to_string_lossy(),
+    )
+}
+
+/// The files one behind the other, each with its path.
+fn configuration_of(files: &[PathBuf], redactor: &mut Redactor) -> Result<String, String> {
+    let mut whole = String::new();
+    for path in files {
+        let named = |error: String| format!("{}: {error}", path.display());
+        let text = fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+        let text = configuration::redacted(&text, redactor).map_err(named)?;
+        whole.extend([
+            &format!("# {}, without comments\n", path.display()),
+            &text,
+            "\n",
+        ]);
+    }
+    Ok(whole)
+}
+
+fn events(client: &Client) -> Result<String, String> {
+    let mut lines = Vec::new();
+    let streamed = client.stream(Method::GET, "/v1/events", None::<&Value>, None, |piece| {
+        lines.extend_from_slice(piece);
+        Ok(true)
+    });
+    streamed.map_err(|failure| failure.refused.error)?;
+    Ok(String::from_utf8_lossy(&lines).into_owned())
+}
+
+fn metrics(config: Option<&Config>) -> Result<String, String> {
+    let config = config.ok_or("the configuration, which says where they are, cannot be read")?;
+    let address = config.metrics.ok_or("the configuration serves none")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
+    let asked = async { tokio::time::timeout(PATIENCE, page(address)).await };
+    let page = runtime.block_on(asked);
+    let page = page.unwrap_or_else(|_| Err("nothing came".to_owned()));
+    page.map_err(|error| format!("http://{address}/metrics: {error}"))
+}
+
+async fn page(address: SocketAddr) -> Result<String, String> {
+    let stream = tokio::net::TcpStream::connect(address).await;
+    let stream = stream.map_err(|error| error.to_string())?;
+    let handshake = http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
+    tokio::spawn(connection);
+    let request = Request::get("/metrics").header("host", "ratelimitd");
+    let request = request.body(Empty::<Bytes>::new());
+    let request = request.map_err(|error| error.to_string())?;
+    let answer = sender.send_request(request).await;
+    let answer = answer.map_err(|error| error.to_string())?;
+    if !answer.status().is_success() {
+        return Err(answer.status().to_string());
+    }
+    let body = answer.into_body().collect().await;
+    let body = body.map_err(|error| error.to_string())?.to_bytes();
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// The file that is named, or the last hour of the journal without the name of this host.
+fn log(file: Option<&Path>) -> Result<String, String> {
+    if let Some(file) = file {
+        let text = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        return Ok(String::from_utf8_lossy(&text).into_owned());
+    }
+    let output = Command::new("journalctl")
+        .args([
+            "--unit",
+            "ratelimitd",
+            "--since",
+            "-1h",
+            "--lines",
+            LOG_LINES,
+        ])
+        .args([
+            "--no-hostname",
+            "--no-pager",
+            "--quiet",
+            "--output",
+            "short-iso",
+        ])
+        .output()
+        .map_err(|error| format!("journalctl: {error}: name the log with --log FILE"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    match (output.status.success(), text.trim()) {
+        (true, "") => {
+            Err("the journal has no line of the last hour: name the log with --log FILE".to_owned())
+        }
+        (true, _) => Ok(text),
+        (false, _) => Err(format!("journalctl: {complaint}")),
+    }
+}
+
+fn pretty(json: &Value) -> String {
+    serde_json::to_string_pretty(json).unwrap_or_default() + "\n"
+}
