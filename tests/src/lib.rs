@@ -5,6 +5,7 @@
 #![expect(clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 
 pub mod attached;
+pub mod cluster;
 pub mod cpu;
 pub mod crowdsec;
 pub mod debian;

@@ -1,173 +1,262 @@
-//! Three daemons in three namespaces and a real Redis share one limit: what all kernels together admit of one source.
+//! Three daemons in three namespaces and a real Redis share limits: what all kernels together admit.
 
 use std::{
     ops::Range,
-    sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_core::api::{ClusterStatus, NodeState, NodeView, Status};
+use ratelimit_core::api::{Check, ShareView};
 use ratelimit_tests::{
-    Frame, Lab, lab::Sender, redis::Redis, require_package, require_root, service::Service,
+    Frame,
+    cluster::{
+        Node, Rates, admitted_for, admitted_in, set_load, started, under_load, wait_for_all,
+    },
+    redis::Redis,
+    require_package, require_root,
 };
 
-const PATIENCE: Duration = Duration::from_mins(1);
-const SOURCE: &str = "203.0.113.9";
+const NAMES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
 const LIMIT: f64 = 1_000.0;
-/// How long the shares may take to follow the load. Two seconds are promised; this machine may be busy.
-const SETTLED: Duration = Duration::from_secs(6);
-/// How long packets are counted.
-const COUNTED: Duration = Duration::from_secs(10);
+/// Shares have followed a load after this time.
+const SETTLED: Duration = Duration::from_secs(2);
+/// How long packets are counted: whole windows.
+const COUNTED: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(30);
+const SOURCE: &str = "203.0.113.9";
 
-/// A load is sent in so many parts of a second.
-const SLICES: u32 = 50;
-
-/// Tells threads to stop, also where the test fails.
-struct Stopping<'a>(&'a AtomicBool);
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
+/// Within 5 % of a limit.
+fn about(limit: f64) -> Range<f64> {
+    0.95 * limit..1.05 * limit
 }
 
-struct Node {
-    lab: Lab,
-    service: Service,
-    /// Packets a second that come here.
-    load: AtomicU32,
-}
-
-impl Node {
-    fn started(redis: &Redis, name: &str, limit: &str) -> Self {
-        let lab = Lab::new().unwrap();
-        let socket = redis.socket();
-        let toml = format!(
-            "[policy.default]\nlimits = [{limit}]\n[cluster]\nurl = \"{}\"\nnode = \"{name}\"\nnodes = 3\n\
-             secret = \"0123456789abcdef0123456789abcdef\"\n",
-            socket.display()
-        );
-        let mut service = Service::new(&lab, &toml).unwrap();
-        service.start().unwrap();
-        Self {
-            lab,
-            service,
-            load: AtomicU32::new(0),
-        }
-    }
-
-    fn status(&self) -> ClusterStatus {
-        let said = self.service.rlctl(&["--json", "status"]).unwrap();
-        let status: Status = serde_json::from_str(&said.stdout).unwrap();
-        status.cluster.unwrap()
-    }
-
-    fn is_complete(&self) -> bool {
-        let nodes = self.status().nodes;
-        let is_well = |node: &&NodeView| matches!(node.state, NodeState::Here | NodeState::Alive);
-        nodes.iter().filter(is_well).count() == 3
-    }
-
-    /// The packets that were admitted, and about when that was.
-    fn admitted(&self) -> (u64, Instant) {
-        let metrics = self.service.get("/metrics", "text/plain").unwrap();
-        let at = Instant::now();
-        let is_admitted = |line: &&str| {
-            line.starts_with("ratelimit_packets_total{") && line.contains("reason=\"conforming\"")
-        };
-        let counts = metrics.lines().filter(is_admitted);
-        let counts = counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
-        (counts.sum(), at)
-    }
-
-    /// Sends what its load is until told to stop.
-    fn send(&self, frame: &[u8], stop: &AtomicBool) {
-        let sender = Sender::new(&self.lab.far).unwrap();
-        let mut due = Instant::now();
-        while !stop.load(Relaxed) {
-            for _ in 0..self.load.load(Relaxed) / SLICES {
-                sender.send(frame).unwrap();
-            }
-            due += Duration::from_secs(1) / SLICES;
-            thread::sleep(due.saturating_duration_since(Instant::now()));
-        }
-    }
-}
-
-/// What three nodes admit of what they get, in packets a second.
-fn admitted(nodes: &[Node; 3]) -> [f64; 3] {
-    let before = nodes.each_ref().map(Node::admitted);
-    thread::sleep(COUNTED);
-    let after = nodes.each_ref().map(Node::admitted);
-    std::array::from_fn(|node| {
-        let (count, time) = (
-            after[node].0 - before[node].0,
-            after[node].1 - before[node].1,
-        );
-        f64::from(u32::try_from(count).unwrap()) / time.as_secs_f64()
-    })
+/// What nodes admit two seconds after they are sent so much.
+fn rates(nodes: &[Node], load: [u32; 3]) -> Rates {
+    set_load(nodes, &load);
+    thread::sleep(SETTLED);
+    admitted_for(nodes, COUNTED)
 }
 
 #[track_caller]
-fn check(what: &str, nodes: &[Node; 3], loads: [u32; 3], expected: Range<f64>) -> [f64; 3] {
-    for (node, load) in nodes.iter().zip(loads) {
-        node.load.store(load, Relaxed);
-    }
-    thread::sleep(SETTLED);
-    let each = admitted(nodes);
+fn check(what: &str, nodes: &[Node], each: &[f64], expected: &Range<f64>) {
     let sum: f64 = each.iter().sum();
     println!("{what}: {sum:.0} a second, of {each:.0?}");
     assert!(
         expected.contains(&sum),
         "{what}: {sum} of {each:?}, {:?} {}",
         nodes[0].status(),
-        nodes[0].service.log()
+        nodes[0].service().log()
     );
-    each
 }
 
-fn three(redis: &Redis, limit: &str) -> [Node; 3] {
-    let nodes = ["edge-1", "edge-2", "edge-3"].map(|name| Node::started(redis, name, limit));
+#[track_caller]
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
-    while !nodes.iter().all(Node::is_complete) {
-        assert!(Instant::now() < deadline, "{}", nodes[0].service.log());
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited for {what}");
         thread::sleep(Duration::from_millis(50));
     }
-    nodes
 }
 
-/// A window may begin right before and end right after what is counted, on each node, and a busy machine counts late.
-fn at_most(limit: f64) -> f64 {
-    limit * (COUNTED.as_secs_f64() + 2.0) / COUNTED.as_secs_f64()
+fn share(node: &Node, source: &str) -> ShareView {
+    let said = node.service().rlctl(&["--json", "check", source]).unwrap();
+    let check: Check = serde_json::from_str(&said.stdout).unwrap();
+    check.limits[0].share.unwrap()
+}
+
+fn udp(source: u16, port: u16) -> Vec<u8> {
+    let [high, low] = source.to_be_bytes();
+    let source = [198, 18, high, low].into();
+    let frame = Frame::ethernet().ipv4(source).udp(port);
+    frame.pad_to(70).build()
 }
 
 #[test]
 fn one_source_through_three_nodes_gets_one_limit_wherever_it_comes_in() {
     require_root!();
     require_package!("redis-server");
-    let mut redis = Redis::started().unwrap();
-    let nodes = three(
-        &redis,
-        "{ packets = 1000, per = \"1s\", scope = \"cluster\" }",
-    );
+    let redis = Redis::started().unwrap();
+    let limit =
+        "[policy.default]\nlimits = [{ packets = 1000, per = \"1s\", scope = \"cluster\" }]\n";
+    let nodes = started(&redis, &NAMES, limit).unwrap();
     let frame = Frame::ethernet().ipv4(SOURCE.parse().unwrap());
     let frame = frame.udp(53).pad_to(70).build();
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stopping = Stopping(&stop);
-        for node in &nodes {
-            scope.spawn(|| node.send(&frame, &stop));
+    under_load(&nodes, &[frame], || {
+        let equal = rates(&nodes, [3_333; 3]);
+        check("equal load", &nodes, &equal.packets, &about(LIMIT));
+        let skewed = rates(&nodes, [9_700, 200, 100]);
+        check("skewed load", &nodes, &skewed.packets, &about(LIMIT));
+        assert!(skewed.packets[0] > 0.6 * LIMIT, "{skewed:?}");
+        let told = share(&nodes[0], SOURCE);
+        assert!((650..=750).contains(&told.here), "{told:?}");
+        let text = nodes[0].service().rlctl(&["check", SOURCE]).unwrap().stdout;
+        assert!(text.contains("all others "), "{text}");
+        let text = nodes[0].service().rlctl_ok(&["cluster", "status"]).unwrap();
+        assert!(
+            text.contains("1 share here, divided by 3 nodes each 250ms"),
+            "{text}"
+        );
+
+        // All of it goes to another node each 2.5 s.
+        let start = Instant::now();
+        for load in [[0, 10_000, 0], [10_000, 0, 0], [0, 0, 10_000]] {
+            set_load(&nodes, &load);
+            thread::sleep(Duration::from_millis(2_500));
         }
-        // Nothing is lost of the limit on an idle machine; a busy one reports late.
-        let whole = 0.5 * LIMIT..at_most(LIMIT);
-        check("equal load", &nodes, [3_333; 3], whole.clone());
-        let skewed = check("skewed load", &nodes, [9_700, 200, 100], whole.clone());
-        assert!(skewed[0] > 0.4 * LIMIT, "{skewed:?}");
-        check("one node", &nodes, [0, 10_000, 0], whole);
+        let moving = admitted_in(&nodes, start + Duration::from_millis(2_500)..Instant::now());
+        check(
+            "moving load",
+            &nodes,
+            &moving.packets,
+            &(0.9 * LIMIT..1.1 * LIMIT),
+        );
+        let one = admitted_for(&nodes, COUNTED);
+        check("one node", &nodes, &one.packets, &about(LIMIT));
+    });
+}
+
+#[test]
+fn more_nodes_than_the_configuration_says_are_told_and_end_with_the_last_of_them() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let limit =
+        "[policy.default]\nlimits = [{ packets = 20, per = \"1s\", scope = \"cluster\" }]\n";
+    let nodes = started(&redis, &NAMES[..2], limit).unwrap();
+    let said = |what: &[&str]| nodes[0].service().rlctl(what).unwrap().stdout;
+    assert!(
+        !said(&["status"]).contains("trouble"),
+        "{}",
+        said(&["status"])
+    );
+    let third = Node::started(&redis, NAMES[2], 2, limit).unwrap();
+    let trouble = "3 nodes are here, and `nodes` of [cluster] says 2";
+    wait_for("the warning", || said(&["status"]).contains(trouble));
+    assert!(nodes[0].service().log().contains(trouble));
+    assert!(said(&["events", "--since", "1m"]).contains(trouble));
+    let metrics = nodes[0].service().get("/metrics", "text/plain").unwrap();
+    assert!(
+        metrics.contains("ratelimit_cluster_configured_nodes 2")
+            && metrics.contains("ratelimit_cluster_nodes{state=\"alive\"} 2"),
+        "{metrics}"
+    );
+    third.service().stop("-TERM").unwrap();
+    wait_for("the end of the warning", || {
+        !said(&["status"]).contains(trouble)
+    });
+}
+
+#[test]
+fn a_limit_in_bytes_for_a_prefix_of_ipv6_holds_while_a_node_is_killed_and_comes_back() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let limit = "[policy.default]\nlimits = []\n[policy.guests]\nsources = [\"2001:db8::/32\"]\n\
+                 limits = [{ bytes = 100_000, per = \"1s\", scope = \"cluster\", share = \"proportional\" }]\n";
+    let nodes = started(&redis, &NAMES, limit).unwrap();
+    let frame = Frame::ethernet().ipv6("2001:db8::9".parse().unwrap());
+    let frame = frame.udp(53).pad_to(200).build();
+    let limit = 100_000.0;
+    under_load(&nodes, &[frame], || {
+        let skewed = rates(&nodes, [3_000, 300, 100]);
+        check("skewed load", &nodes, &skewed.bytes, &about(limit));
+        assert!(skewed.bytes[0] > skewed.bytes[1], "{skewed:?}");
+        assert!(skewed.bytes[1] > 1.5 * skewed.bytes[2], "{skewed:?}");
+        let killed = Instant::now();
+        nodes[0].service().stop("-KILL").unwrap();
+        thread::sleep(Duration::from_secs(1));
+        nodes[0].service().start().unwrap();
+        wait_for_all(&nodes).unwrap();
+        // A window may begin right before and end right after what is counted.
+        let back = Instant::now();
+        let seconds = back.duration_since(killed).as_secs_f64();
+        let during = admitted_in(&nodes, killed..back);
+        let most = limit * (seconds + 1.0) / seconds;
+        check(
+            "a node restarts",
+            &nodes,
+            &during.bytes,
+            &(0.3 * limit..most),
+        );
+        let again = rates(&nodes, [3_000, 300, 100]);
+        check("it is back", &nodes, &again.bytes, &about(limit));
+    });
+}
+
+#[test]
+fn a_limit_of_a_class_falls_back_while_the_store_is_gone_and_is_divided_when_it_is_back() {
+    require_root!();
+    require_package!("redis-server");
+    let mut redis = Redis::started().unwrap();
+    let limit = "[policy.default]\nlimits = [{ packets = 1000, per = \"1s\", match = \"udp\", scope = \"cluster\" }]\n";
+    let nodes = started(&redis, &NAMES, limit).unwrap();
+    // One packet in ten is of another class and another source, and passes.
+    let other = Frame::ethernet().ipv4("203.0.113.10".parse().unwrap());
+    let mut frames = vec![other.tcp(80, 2).pad_to(70).build()];
+    let frame = Frame::ethernet().ipv4(SOURCE.parse().unwrap());
+    frames.extend(vec![frame.udp(53).pad_to(70).build(); 9]);
+    let of = |rates: Rates| {
+        let tail = |last: u16| (113 << 8) + last;
+        [rates.by_source[&tail(9)], rates.by_source[&tail(10)]]
+    };
+    let load = [9_000, 1_000, 0];
+    under_load(&nodes, &frames, || {
+        let [limited, other] = of(rates(&nodes, load));
+        check("skewed load", &nodes, &[limited], &about(LIMIT));
+        check("of another class", &nodes, &[other], &about(1_000.0));
         redis.kill().unwrap();
-        let part = LIMIT / 3.0;
-        let each = check("no store", &nodes, [3_333; 3], 0.5 * LIMIT..at_most(LIMIT));
-        assert!(each.iter().all(|rate| *rate < at_most(part)), "{each:?}");
+        wait_for("the fallback", || {
+            let status = nodes[0].status().unwrap();
+            status.sharing.unwrap().fallback.is_some()
+        });
+        let [gone, _] = of(rates(&nodes, load));
+        check("no store", &nodes, &[gone], &about(LIMIT * 2.0 / 3.0));
+        let text = nodes[0].service().rlctl_ok(&["cluster", "status"]).unwrap();
+        assert!(text.contains("fallen back since"), "{text}");
+        let metrics = nodes[0].service().get("/metrics", "text/plain").unwrap();
+        assert!(
+            metrics.contains("ratelimit_cluster_fallback 1"),
+            "{metrics}"
+        );
+        redis.start().unwrap();
+        wait_for_all(&nodes).unwrap();
+        let [back, _] = of(rates(&nodes, load));
+        check("the store is back", &nodes, &[back], &about(LIMIT));
+    });
+}
+
+#[test]
+fn five_hundred_sources_at_once_get_one_limit_each() {
+    const SOURCES: u16 = 500;
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let limit =
+        "[policy.default]\nlimits = [{ packets = 20, per = \"1s\", scope = \"cluster\" }]\n";
+    let nodes = started(&redis, &NAMES, limit).unwrap();
+    let frames: Vec<Vec<u8>> = (0..SOURCES).map(|source| udp(source, 53)).collect();
+    let all = f64::from(SOURCES) * 20.0;
+    under_load(&nodes, &frames, || {
+        let equal = rates(&nodes, [15_000; 3]);
+        check("equal load", &nodes, &equal.packets, &about(all));
+        let skewed = rates(&nodes, [40_000, 4_000, 1_000]);
+        check(
+            "skewed load",
+            &nodes,
+            &skewed.packets,
+            &(0.9 * all..1.05 * all),
+        );
+        assert_eq!(skewed.by_source.len(), usize::from(SOURCES));
+        let least = skewed.by_source.values().copied().fold(f64::MAX, f64::min);
+        let most = skewed.by_source.values().copied().fold(0.0, f64::max);
+        println!("of a source {least:.1} to {most:.1} a second");
+        // A window may begin right before and end right after what is counted.
+        assert!(least > 13.0 && most < 27.5, "{least} {most}");
+        let status = nodes[0].status().unwrap().sharing.unwrap();
+        assert_eq!(
+            (status.keys, status.without_room),
+            (SOURCES.into(), 0),
+            "{status:?}"
+        );
     });
 }

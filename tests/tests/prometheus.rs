@@ -66,7 +66,7 @@ fn every_metric_of_an_alert_is_served() {
     let lab = Lab::new().unwrap();
     let crowdsec = "[crowdsec]\nurl = \"/run/no-such-socket\"\nkey = \"k\"\n";
     let cluster = "[cluster]\nurl = \"redis://127.0.0.1\"\nnode = \"edge-1\"\nnodes = 3\nsecret = \"0123456789abcdef0123456789abcdef\"\n\
-         [policy.shared]\nlimits = [{ packets = 9, per = \"1s\", scope = \"cluster\" }]\n";
+         [policy.shared]\nsources = [\"192.0.2.0/24\"]\nlimits = [{ packets = 9, per = \"1s\", scope = \"cluster\" }]\n";
     let service = Service::started(&lab, &format!("{TOML}{crowdsec}{cluster}")).unwrap();
     service.wait_for_log("a node of the cluster").unwrap();
     let text = service.get("/metrics", CLASSIC).unwrap();

@@ -14,7 +14,7 @@ use crate::name::NodeName;
 use crate::statements::hash_bytes;
 
 /// So many periods of silence, and a member is gone.
-pub const GONE_AFTER: u32 = 5;
+pub const GONE_AFTER: u32 = 10;
 
 /// With more views that nobody agreed to, none is tried.
 const ATTEMPTS_MAX: usize = 16;

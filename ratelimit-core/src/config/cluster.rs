@@ -13,9 +13,9 @@ use super::{
 use crate::{diagnostic::Problem, quantity};
 
 /// How long a period is unless the configuration says otherwise.
-const PERIOD: Duration = Duration::from_millis(500);
+const PERIOD: Duration = Duration::from_millis(250);
 /// How long it may be.
-const PERIOD_RANGE: RangeInclusive<Duration> = Duration::from_millis(250)..=Duration::from_secs(10);
+const PERIOD_RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(10);
 /// The most nodes that divide a limit.
 const NODES_MAX: u32 = 10_000;
 /// The longest name of a node, in bytes.
@@ -142,7 +142,7 @@ fn read_file(file: Value<'_>, report: &mut Report) -> Option<Key> {
 }
 
 fn read_period(value: Value<'_>, report: &mut Report) -> Option<Duration> {
-    let example = "period = \"500ms\"";
+    let example = "period = \"250ms\"";
     let At { value, spot } = value.text(example, report)?;
     let period = match quantity::parse_duration(&value) {
         Ok(period) => period,
@@ -154,7 +154,7 @@ fn read_period(value: Value<'_>, report: &mut Report) -> Option<Duration> {
     if PERIOD_RANGE.contains(&period) {
         return Some(period);
     }
-    let message = format!("`period` is {value}, which is not between 250ms and 10s");
+    let message = format!("`period` is {value}, which is not between 100ms and 10s");
     refuse(&spot, message, example, report);
     None
 }

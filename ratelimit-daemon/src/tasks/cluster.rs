@@ -26,7 +26,7 @@ use crate::{
 use super::connection::{self, pause, told};
 
 /// How often the controller is asked what is to be sent.
-const STEP: Duration = Duration::from_millis(100);
+const STEP: Duration = Duration::from_millis(50);
 /// Answers of the store that wait for the controller.
 const ANSWERS: usize = 4;
 /// The longest pause after a failure: bans are on all nodes within 10 s after the store is back.

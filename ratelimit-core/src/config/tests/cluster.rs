@@ -11,7 +11,7 @@ fn a_cluster_has_a_store_a_name_a_secret_and_a_period() {
     let cluster = load_text(&format!("{MINIMAL}{text}")).cluster.unwrap();
     assert_eq!(cluster.store.expose(), "redis://u:p@store:6379/1");
     assert_eq!(&*cluster.node, "edge-1");
-    assert_eq!(cluster.period, Duration::from_millis(500));
+    assert_eq!(cluster.period, Duration::from_millis(250));
     let shown = format!("{cluster:?}");
     assert!(!shown.contains(SECRET) && !shown.contains("u:p"), "{shown}");
 
@@ -92,9 +92,9 @@ fn a_secret_stands_in_one_place_is_long_and_is_not_shown() {
 fn a_period_that_is_none_is_refused() {
     check_behind_minimal(
         "[cluster]\nurl = \"/run/r\"\nnode = \"a\"\nsecret_file = \"/s\"\nperiod = \"1m\"\n",
-        r#"config.toml:12:10: `period` is 1m, which is not between 250ms and 10s
+        r#"config.toml:12:10: `period` is 1m, which is not between 100ms and 10s
 12 | period = "1m"
-   |          ^^^^ write period = "500ms""#,
+   |          ^^^^ write period = "250ms""#,
     );
 }
 

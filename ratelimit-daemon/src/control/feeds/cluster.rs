@@ -241,6 +241,7 @@ impl Membership {
     pub fn join(&mut self, state: &mut State, config: &Cluster, secret: Secret) -> NodeName {
         let node = NodeName::new(&config.node).expect("the configuration has checked the name");
         let mut memory = self.remembered(&node);
+        self.budgets.begin(config.period);
         self.budgets.follow(state);
         memory.shares = self.budgets.held(state);
         memory.views.at_least = config.nodes.into();

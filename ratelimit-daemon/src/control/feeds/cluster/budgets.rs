@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
     time::{Duration, Instant as Moment},
@@ -36,6 +36,8 @@ use crate::{
 const TOO_MANY: &str = "cluster nodes";
 
 const NANOS_OF_MILLI: u64 = 1_000_000;
+/// The most shares of the last window that are kept.
+const RECENT_MAX: u128 = 64;
 
 /// A limit that nodes share.
 #[derive(Clone, Debug)]
@@ -68,8 +70,10 @@ pub(super) struct Budgets {
     /// The period for which leases were written, and the terms of their policies.
     written: Option<(u64, u64)>,
     is_failing: bool,
-    /// What the kernel was told to admit by each limit of each key, and since when it is so much.
-    told: HashMap<(LogKey, usize), (u64, Timestamp)>,
+    /// What the kernel was told to admit by each limit of each key.
+    told: HashMap<(LogKey, usize), Told>,
+    /// How long a period is.
+    period: Duration,
     /// Since when keys without a share of their own have what they have.
     default_since: Timestamp,
     without_room: usize,
@@ -77,6 +81,26 @@ pub(super) struct Budgets {
     divided_at: Option<Timestamp>,
     fallback: Option<Fallback>,
     since: Timestamp,
+}
+
+/// What the kernel was told to admit by a limit of a key.
+#[derive(Debug)]
+struct Told {
+    recent: Recent,
+    share: Share,
+    /// Since when it is so much.
+    since: Timestamp,
+}
+
+/// The shares that a key had over the last window. The mean of them is what a node admits: so a source that moves to another node has its limit there as
+/// the window passes in which it had it elsewhere. The means of all nodes are together within the limit where their shares are.
+#[derive(Debug)]
+struct Recent {
+    /// Of every so many periods one.
+    every: u64,
+    shares: VecDeque<u64>,
+    /// When the last one came, in so many periods.
+    at: u64,
 }
 
 /// What was counted until a moment.
@@ -100,6 +124,7 @@ impl Default for Budgets {
             written: None,
             is_failing: false,
             told: HashMap::new(),
+            period: Duration::from_millis(1),
             default_since: Timestamp::now(),
             without_room: 0,
             divided_at: None,
@@ -110,6 +135,12 @@ impl Default for Budgets {
 }
 
 impl Budgets {
+    /// Begins with periods of this length.
+    pub fn begin(&mut self, period: Duration) {
+        self.period = period;
+        self.told.clear();
+    }
+
     /// Follows the policies that are in force.
     pub fn follow(&mut self, state: &State) {
         let policies = &state.policies;
@@ -219,7 +250,7 @@ impl Budgets {
         }
         self.written = wanted;
         self.note(node);
-        let answer = state.enforcer.lease(&self.leases(node));
+        let answer = state.enforcer.lease(&self.leases());
         self.without_room = *answer.as_ref().unwrap_or(&0);
         let is_failing = !matches!(answer, Ok(0));
         if is_failing && !self.is_failing {
@@ -237,14 +268,34 @@ impl Budgets {
     /// Notes what shares are and since when, and whether they are those of a division.
     fn note(&mut self, node: &Node<ClusterKey>) {
         let at = Timestamp::now();
-        let before = std::mem::take(&mut self.told);
+        let period = node.budget().period().unwrap_or_default();
+        let mut before = std::mem::take(&mut self.told);
         for (key, share) in node.shares() {
-            if let Some((key, index)) = self.place(key) {
-                let amount = share.amount.max(1);
-                let told = before.get(&(key, index)).copied();
-                let told = told.filter(|(told, _)| *told == amount);
-                self.told.insert((key, index), told.unwrap_or((amount, at)));
-            }
+            let Some((place, shared)) = self.place(key) else {
+                continue;
+            };
+            let told = before.remove(&place);
+            let (known, since) = told
+                .map(|it| (it.recent, (it.share.amount, it.since)))
+                .unzip();
+            let mut recent: Recent = known.unwrap_or_else(|| {
+                let default = node.default_share(&shared.limit).amount;
+                Recent::new(shared.window, self.period, default)
+            });
+            recent.take(period, share.amount);
+            let share = Share {
+                amount: recent.mean().max(1),
+                then: recent.mean_with(share.then).min(share.then),
+                ..share
+            };
+            let since = since.filter(|(amount, _)| *amount == share.amount);
+            let since = since.map_or(at, |(_, since)| since);
+            let told = Told {
+                recent,
+                share,
+                since,
+            };
+            self.told.insert(place, told);
         }
         let fallback = node.budget().fallback();
         if self.fallback.is_some() != fallback.is_some() {
@@ -256,13 +307,14 @@ impl Budgets {
         self.fallback = fallback.cloned();
     }
 
-    /// Whose lease a key of the cluster is, and the index of its limit there.
-    fn place(&self, key: &ClusterKey) -> Option<(LogKey, usize)> {
+    /// Whose lease a key of the cluster is, the index of its limit there, and the limit.
+    fn place(&self, key: &ClusterKey) -> Option<((LogKey, usize), &Shared)> {
         let ClusterKey::Budget { address, limit } = key else {
             return None;
         };
         let shared = self.limits.get(limit)?;
-        Some((log_key(*address, shared.scope), shared.index))
+        let key = log_key(*address, shared.scope);
+        Some(((key, shared.index), shared))
     }
 
     /// Since when a limit of a key admits so much here, and how much the others may admit.
@@ -272,14 +324,14 @@ impl Budgets {
         (key, index): (&LogKey, usize),
         here: u64,
     ) -> (Option<Timestamp>, Option<u64>) {
-        let Some((amount, since)) = self.told.get(&(*key, index)) else {
+        let Some(told) = self.told.get(&(*key, index)) else {
             return (Some(self.default_since), None);
         };
         let id = self.policies.get(&key.scope());
         let id = id.and_then(|of| of.shared.get(&index));
         let others = id.and_then(|id| node.budget().others(&budget(key, *id)));
         // A lease that has ended, as the next period is late, leaves another amount.
-        let since = (*amount == here).then_some(*since);
+        let since = (told.share.amount == here).then_some(told.since);
         (since, others.filter(|_| since.is_some()))
     }
 
@@ -325,12 +377,10 @@ impl Budgets {
     }
 
     /// The leases that give each key its shares.
-    fn leases(&self, node: &Node<ClusterKey>) -> Vec<Leased> {
+    fn leases(&self) -> Vec<Leased> {
         let mut by_key: HashMap<LogKey, BTreeMap<usize, Share>> = HashMap::new();
-        for (key, share) in node.shares() {
-            if let Some((key, index)) = self.place(key) {
-                by_key.entry(key).or_default().insert(index, share);
-            }
+        for ((key, index), told) in &self.told {
+            by_key.entry(*key).or_default().insert(*index, told.share);
         }
         let leases = by_key.into_iter().filter_map(|(key, shares)| {
             let of = self.policies.get(&key.scope())?;
@@ -364,6 +414,45 @@ impl Budgets {
             })
         });
         amounts.collect()
+    }
+}
+
+impl Recent {
+    /// As if it had always had `share`.
+    fn new(window: Duration, period: Duration, share: u64) -> Self {
+        let periods = window.as_nanos().div_ceil(period.as_nanos().max(1)).max(1);
+        let every = periods.div_ceil(RECENT_MAX);
+        let count = usize::try_from(periods.div_ceil(every)).unwrap_or(1);
+        Self {
+            every: u64::try_from(every).unwrap_or(u64::MAX),
+            shares: vec![share; count].into(),
+            at: 0,
+        }
+    }
+
+    /// Takes the share of a period. All nodes keep those of the same periods.
+    fn take(&mut self, period: u64, share: u64) {
+        let at = period / self.every;
+        let passed = if self.at == 0 {
+            1
+        } else {
+            at.saturating_sub(self.at)
+        };
+        self.at = at;
+        for _ in 0..passed.min(self.shares.len() as u64) {
+            self.shares.pop_front();
+            self.shares.push_back(share);
+        }
+    }
+
+    fn mean(&self) -> u64 {
+        self.shares.iter().sum::<u64>() / self.shares.len() as u64
+    }
+
+    /// The mean where `next` comes next.
+    fn mean_with(&self, next: u64) -> u64 {
+        let kept: u64 = self.shares.iter().skip(1).sum();
+        (kept + next) / self.shares.len() as u64
     }
 }
 
@@ -461,6 +550,29 @@ mod tests {
             let key = log_key(address, 7);
             assert_eq!(budget(&key, 9), ClusterKey::Budget { address, limit: 9 });
         }
+    }
+
+    #[test]
+    fn a_share_that_grows_does_so_over_a_window() {
+        let ms = Duration::from_millis;
+        let mut recent = Recent::new(ms(1000), ms(250), 333);
+        recent.take(80, 1000);
+        assert_eq!((recent.mean(), recent.mean_with(1000)), (499, 666));
+        // Some periods are missed.
+        recent.take(82, 1000);
+        assert_eq!(recent.mean(), 833);
+        recent.take(83, 1000);
+        assert_eq!(recent.mean(), 1000);
+        // A window that is no longer than a period has its share at once; of a long one, shares of some periods are kept.
+        let mut recent = Recent::new(ms(200), ms(250), 333);
+        recent.take(80, 1000);
+        assert_eq!((recent.mean(), recent.mean_with(10)), (1000, 10));
+        let mut recent = Recent::new(ms(64_000), ms(250), 0);
+        (80..336).for_each(|period| recent.take(period, 1000));
+        assert_eq!(
+            (recent.shares.len(), recent.every, recent.mean()),
+            (64, 4, 1000)
+        );
     }
 
     #[test]

@@ -1,0 +1,253 @@
+//! Daemons in namespaces of their own, and a real Redis between them: what is sent to each, and what its kernel admits.
+
+use std::{
+    collections::BTreeMap,
+    ops::Range,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use ratelimit_core::api::{ClusterStatus, NodeState, NodeView, Status};
+
+use crate::{
+    Lab,
+    lab::{Receiver, Sender},
+    redis::Redis,
+    service::Service,
+};
+
+/// How long nodes may take to find each other: the machine may be busy.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// A load is sent in so many parts of a second.
+const SLICES: u32 = 200;
+/// How often a thread looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A node of the cluster.
+pub struct Node {
+    /// Its namespaces.
+    pub lab: Lab,
+    service: Mutex<Service>,
+    /// Packets a second that are sent to it.
+    load: AtomicU32,
+    admitted: Mutex<Vec<Admitted>>,
+}
+
+/// A packet that a kernel admitted.
+#[derive(Clone, Copy, Debug)]
+struct Admitted {
+    at: Instant,
+    /// The last two bytes of its source.
+    source: u16,
+    bytes: u16,
+}
+
+/// Tells threads to stop, also where the test fails.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// The configuration of a node, where limits stand in `toml`.
+#[must_use]
+pub fn configuration(redis: &Redis, name: &str, nodes: usize, toml: &str) -> String {
+    let socket = redis.socket();
+    format!(
+        "{toml}\n[cluster]\nurl = \"{}\"\nnode = \"{name}\"\nnodes = {nodes}\n\
+         secret = \"0123456789abcdef0123456789abcdef\"\n",
+        socket.display()
+    )
+}
+
+impl Node {
+    /// A node that runs.
+    pub fn started(redis: &Redis, name: &str, nodes: usize, toml: &str) -> Result<Self> {
+        let lab = Lab::new()?;
+        let service = Service::started(&lab, &configuration(redis, name, nodes, toml))?;
+        Ok(Self {
+            lab,
+            service: Mutex::new(service),
+            load: AtomicU32::new(0),
+            admitted: Mutex::default(),
+        })
+    }
+
+    /// Its daemon.
+    pub fn service(&self) -> MutexGuard<'_, Service> {
+        self.service.lock().expect("no thread panicked with it")
+    }
+
+    /// How it sees the cluster.
+    pub fn status(&self) -> Result<ClusterStatus> {
+        let said = self.service().rlctl(&["--json", "status"])?;
+        let status: Status = serde_json::from_str(&said.stdout)?;
+        status.cluster.context("the configuration has [cluster]")
+    }
+
+    fn hears(&self, nodes: usize) -> Result<bool> {
+        let status = self.status()?;
+        let is_well = |node: &&NodeView| matches!(node.state, NodeState::Here | NodeState::Alive);
+        let is_divided = status.sharing.is_none_or(|it| it.fallback.is_none());
+        Ok(is_divided && status.nodes.iter().filter(is_well).count() == nodes)
+    }
+
+    /// Sends what its load is until told to stop, of each frame in turn.
+    fn send(&self, frames: &[Vec<u8>], stop: &AtomicBool) -> Result<()> {
+        let sender = Sender::new(&self.lab.far)?;
+        let (mut due, mut frames) = (Instant::now(), frames.iter().cycle());
+        let mut owed = 0;
+        while !stop.load(Relaxed) {
+            owed += self.load.load(Relaxed);
+            for frame in frames.by_ref().take((owed / SLICES) as usize) {
+                sender.send(frame)?;
+            }
+            owed %= SLICES;
+            due += Duration::from_secs(1) / SLICES;
+            // What a busy machine kept this thread from sending is not sent at once.
+            due = due.max(Instant::now().checked_sub(LOOK).unwrap_or(due));
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        Ok(())
+    }
+
+    /// Notes what passes until told to stop.
+    fn receive(&self, stop: &AtomicBool) -> Result<()> {
+        let mut receiver = Receiver::new(&self.lab.near)?;
+        while !stop.load(Relaxed) {
+            let Some(frame) = receiver.next(LOOK)? else {
+                continue;
+            };
+            let of_source = if frame[12..14] == [0x86, 0xdd] {
+                36
+            } else {
+                28
+            };
+            let mut admitted = self.admitted.lock().expect("no thread panicked with it");
+            admitted.push(Admitted {
+                at: Instant::now(),
+                source: u16::from_be_bytes([frame[of_source], frame[of_source + 1]]),
+                bytes: frame.len().try_into()?,
+            });
+        }
+        ensure!(receiver.lost()? == 0, "packets were received too slowly");
+        Ok(())
+    }
+
+    /// What it admitted in a time: packets, bytes, and packets by source.
+    fn admitted_in(&self, time: &Range<Instant>) -> (u64, u64, BTreeMap<u16, u64>) {
+        let admitted = self.admitted.lock().expect("no thread panicked with it");
+        let first = admitted.partition_point(|it| it.at < time.start);
+        let those = admitted[first..].iter().take_while(|it| it.at < time.end);
+        let mut sum = (0, 0, BTreeMap::new());
+        for it in those {
+            sum.0 += 1;
+            sum.1 += u64::from(it.bytes);
+            *sum.2.entry(it.source).or_default() += 1;
+        }
+        sum
+    }
+}
+
+/// What all nodes admitted in a time, a second.
+#[derive(Clone, Debug)]
+pub struct Rates {
+    /// Packets, of each node.
+    pub packets: Vec<f64>,
+    /// Bytes, of each node.
+    pub bytes: Vec<f64>,
+    /// Packets of all nodes, by the last two bytes of the source.
+    pub by_source: BTreeMap<u16, f64>,
+}
+
+/// Nodes that hear each other and divide limits.
+///
+/// # Errors
+///
+/// When a daemon does not start.
+pub fn started(redis: &Redis, names: &[&str], toml: &str) -> Result<Vec<Node>> {
+    let nodes = names.iter();
+    let nodes = nodes.map(|name| Node::started(redis, name, names.len(), toml));
+    let nodes: Vec<Node> = nodes.collect::<Result<_>>()?;
+    wait_for_all(&nodes)?;
+    Ok(nodes)
+}
+
+/// Waits until all nodes hear each other and divide limits.
+///
+/// # Errors
+///
+/// When they do not.
+pub fn wait_for_all(nodes: &[Node]) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    for node in nodes {
+        while !node.hears(nodes.len())? {
+            let status = node.status()?;
+            ensure!(
+                Instant::now() < deadline,
+                "{status:?} {}",
+                node.service().log()
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+    Ok(())
+}
+
+/// Sends packets a second to each node, as many as [`set_load`] says, while something is done.
+pub fn under_load<R>(nodes: &[Node], frames: &[Vec<u8>], act: impl FnOnce() -> R) -> R {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stopping = Stopping(&stop);
+        for node in nodes {
+            scope.spawn(|| node.receive(&stop).expect("frames can be received"));
+            scope.spawn(|| node.send(frames, &stop).expect("frames can be sent"));
+        }
+        act()
+    })
+}
+
+/// Has so many packets a second sent to each node.
+pub fn set_load(nodes: &[Node], load: &[u32]) {
+    for (node, load) in nodes.iter().zip(load) {
+        node.load.store(*load, Relaxed);
+    }
+}
+
+/// What nodes admit from now on for so long, which is waited for.
+#[must_use]
+pub fn admitted_for(nodes: &[Node], time: Duration) -> Rates {
+    let start = Instant::now();
+    thread::sleep(time);
+    admitted_in(nodes, start..start + time)
+}
+
+/// What nodes admitted in a time.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
+pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
+    let seconds = time.end.duration_since(time.start).as_secs_f64();
+    // What was admitted at the end may be read a moment later.
+    thread::sleep((time.end + LOOK).saturating_duration_since(Instant::now()));
+    let (mut rates, mut by_source) = ((Vec::new(), Vec::new()), BTreeMap::new());
+    for node in nodes {
+        let (packets, bytes, sources) = node.admitted_in(&time);
+        rates.0.push(packets as f64 / seconds);
+        rates.1.push(bytes as f64 / seconds);
+        for (source, packets) in sources {
+            *by_source.entry(source).or_default() += packets as f64 / seconds;
+        }
+    }
+    Rates {
+        packets: rates.0,
+        bytes: rates.1,
+        by_source,
+    }
+}
