@@ -137,6 +137,13 @@ pub fn running(program: u32) -> anyhow::Result<Option<InterfaceState>> {
     Ok(found)
 }
 
+/// The names of all interfaces.
+pub fn names() -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    each(|link| names.push(state(link).name))?;
+    Ok(names)
+}
+
 fn each(mut visit: impl FnMut(LinkMessage)) -> anyhow::Result<()> {
     let all = RouteNetlinkMessage::GetLink(LinkMessage::default());
     dump(all, |answer| {
@@ -232,6 +239,11 @@ mod tests {
         let interface = query("lo").unwrap().unwrap();
         assert_eq!((interface.index, interface.mtu), (1, 65_536));
         assert_eq!(query_index(1).unwrap().unwrap(), interface);
+    }
+
+    #[test]
+    fn every_interface_has_its_name() {
+        assert!(names().unwrap().contains(&"lo".to_owned()));
     }
 
     #[test]

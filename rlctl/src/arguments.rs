@@ -204,7 +204,7 @@ pub enum Verb {
 )]
 pub struct DoctorArguments {
     /// The interface [default: those that are configured]
-    #[arg(value_name = "IFACE")]
+    #[arg(value_name = "IFACE", add = completions::interfaces())]
     pub interface: Option<String>,
     /// The configuration file, where no daemon answers
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
@@ -268,7 +268,7 @@ pub struct CheckArguments {
     #[arg(long, value_name = "FLAGS")]
     pub flags: Option<String>,
     /// Interface that it comes to
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = completions::interfaces())]
     pub iface: Option<String>,
 }
 

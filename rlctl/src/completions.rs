@@ -47,6 +47,13 @@ pub fn limited_at_runtime() -> ArgValueCompleter {
     })
 }
 
+/// Proposes the interfaces of this host.
+pub fn interfaces() -> ArgValueCompleter {
+    ArgValueCompleter::new(|typed: &OsStr| {
+        matching(typed, ratelimit_interface::names().unwrap_or_default())
+    })
+}
+
 fn prefixes(policy: PolicyView) -> Vec<String> {
     policy
         .prefixes
@@ -63,13 +70,20 @@ fn from<T: DeserializeOwned + 'static>(
     ArgValueCompleter::new(move |typed: &OsStr| -> Vec<CompletionCandidate> {
         let socket = env::var_os("RATELIMIT_SOCKET").unwrap_or_else(|| SOCKET.into());
         let client = Client::new(socket.into()).within(PATIENCE);
-        let (Some(typed), Ok(all)) = (typed.to_str(), client.get::<Vec<T>>(path)) else {
-            return Vec::new();
-        };
-        let names = all.value.into_iter().flat_map(names);
-        names
-            .filter(|name| name.starts_with(typed))
-            .map(CompletionCandidate::new)
-            .collect()
+        let all = client.get::<Vec<T>>(path);
+        matching(
+            typed,
+            all.into_iter().flat_map(|all| all.value).flat_map(names),
+        )
     })
+}
+
+fn matching(typed: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
+    let typed = typed.to_str();
+    let begins = |name: &String| typed.is_some_and(|typed| name.starts_with(typed));
+    names
+        .into_iter()
+        .filter(begins)
+        .map(CompletionCandidate::new)
+        .collect()
 }

@@ -1,6 +1,7 @@
 //! `rlctl doctor` on real devices and programs: what it names is so, and the command that it names mends it.
 
 use std::{
+    ffi::CString,
     fs, io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
     path::{Path, PathBuf},
@@ -10,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use aya::programs::xdp::XdpMode;
+use aya::programs::{links::FdLink, xdp::XdpMode};
 use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_type};
 use ratelimit_tests::{
     Lab, Program,
@@ -34,6 +35,7 @@ fn a_daemon_and_its_program_are_found() {
     assert_eq!(code, 0, "{findings}");
     for (check, found) in [
         ("kernel", "Linux "),
+        ("bpf-jit", "on, as programs that run are compiled"),
         ("btf", "/sys/kernel/btf/vmlinux"),
         ("daemon", "ratelimitd "),
         ("bpffs", "/sys/fs/bpf, mode "),
@@ -62,7 +64,7 @@ fn a_program_that_ip_attached_comes_off_by_the_command_that_is_named() {
     for (mode, word) in [("generic", "xdpgeneric"), ("native", "xdpdrv")] {
         let lab = Lab::new().unwrap();
         let service = Service::new(&lab, TOML).unwrap();
-        let foreign = Foreign::new();
+        let foreign = pinned_program();
         let pin = foreign.0.to_str().unwrap();
         // Not `ip -netns`, which hides the bpffs.
         let attach = ["link", "set", "dev", INTERFACE, word, "pinned", pin];
@@ -87,18 +89,16 @@ fn a_program_that_ip_attached_comes_off_by_the_command_that_is_named() {
 }
 
 #[test]
-fn a_program_on_a_link_comes_off_by_the_command_that_is_named() {
+fn a_program_on_a_pinned_link_comes_off_by_the_command_that_is_named() {
     require_root!();
     require_command!("bpftool");
     let lab = Lab::new().unwrap();
     let mut theirs = Program::load(&Constants::default()).unwrap();
-    let attach = || {
-        theirs
-            .xdp_mut()
-            .attach(INTERFACE, XdpMode::Driver)
-            .map(drop)
-    };
-    lab.near.enter(attach).unwrap();
+    let attach = || theirs.xdp_mut().attach(INTERFACE, XdpMode::Driver);
+    let id = lab.near.enter(attach).unwrap();
+    let link = FdLink::try_from(theirs.xdp_mut().take_link(id).unwrap()).unwrap();
+    let pin = Pin::new();
+    link.pin(&pin.0).unwrap();
     let service = Service::started(&lab, TOML).unwrap();
     // It has the name of ours, and the daemon knows that it is not.
     let (code, findings) = examine(&service, &[]);
@@ -325,35 +325,40 @@ fn readable_rlctl(service: &Service) -> PathBuf {
     copy
 }
 
-/// A program that passes everything, pinned; the pin goes when this is dropped.
-struct Foreign(PathBuf);
+/// A pin that goes when this is dropped.
+struct Pin(PathBuf);
 
-impl Foreign {
+impl Pin {
     fn new() -> Self {
-        static PROGRAMS: AtomicU32 = AtomicU32::new(0);
+        static PINS: AtomicU32 = AtomicU32::new(0);
         let unique = format!(
             "rltest-foreign-{}-{}",
             process::id(),
-            PROGRAMS.fetch_add(1, Relaxed)
+            PINS.fetch_add(1, Relaxed)
         );
-        let path = Path::new("/sys/fs/bpf").join(unique);
-        let program = load().unwrap();
-        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: every field of the union is plain data.
-        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
-        // SAFETY: the whole of it was zeroed.
-        let pinned = unsafe { &mut attributes.__bindgen_anon_4 };
-        pinned.pathname = name.as_ptr() as u64;
-        pinned.bpf_fd = u32::try_from(program.as_raw_fd()).unwrap();
-        bpf(bpf_cmd::BPF_OBJ_PIN, &mut attributes).unwrap();
-        Self(path)
+        Self(Path::new("/sys/fs/bpf").join(unique))
     }
 }
 
-impl Drop for Foreign {
+impl Drop for Pin {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
+}
+
+/// A program that passes everything, pinned.
+fn pinned_program() -> Pin {
+    let pin = Pin::new();
+    let program = load().unwrap();
+    let name = CString::new(pin.0.to_str().unwrap()).unwrap();
+    // SAFETY: every field of the union is plain data.
+    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: the whole of it was zeroed.
+    let pinned = unsafe { &mut attributes.__bindgen_anon_4 };
+    pinned.pathname = name.as_ptr() as u64;
+    pinned.bpf_fd = u32::try_from(program.as_raw_fd()).unwrap();
+    bpf(bpf_cmd::BPF_OBJ_PIN, &mut attributes).unwrap();
+    pin
 }
 
 /// Loads two instructions: `XDP_PASS` is the answer.

@@ -39,7 +39,7 @@ fn each_verb_that_fails_says_so_in_an_object_with_an_error() {
     for (words, _) in rows() {
         for daemon in [refuses(409, "no", Some("why")), Daemon::Absent] {
             // These ask no daemon, or tell what they found without one.
-            let alone = ["config", "doctor", "simulate"];
+            let alone = ["config", "doctor", "simulate", "support"];
             if alone.iter().any(|verb| words.starts_with(verb)) {
                 continue;
             }
@@ -175,6 +175,10 @@ fn rows() -> Vec<(&'static str, Value)> {
         ("cluster nodes", cluster),
         ("cluster revoke b", revoked),
         ("doctor lo", Value::Null),
+        (
+            "support $DIR/support.tar.gz --config $DIR/config.toml --log $DIR/list.txt",
+            Value::Null,
+        ),
         ("config check $DIR/config.toml", Value::Null),
         (
             "simulate $DIR/some.pcap --config $DIR/config.toml",

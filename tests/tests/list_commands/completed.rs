@@ -32,3 +32,12 @@ fn a_shell_proposes_the_prefixes_that_a_verb_can_be_about() {
         assert_eq!(daemon.completed(&line), ["203.0.113.0/24"]);
     }
 }
+
+#[test]
+fn a_shell_proposes_interfaces() {
+    let daemon = Daemon::start("", &[]);
+    for line in ["rlctl doctor l", "rlctl check 192.0.2.1 --iface l"] {
+        let proposed = daemon.completed(line);
+        assert!(proposed.contains(&"lo".to_owned()), "{line}: {proposed:?}");
+    }
+}
