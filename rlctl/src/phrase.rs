@@ -4,11 +4,14 @@ use std::fmt::Display;
 
 use jiff::{Timestamp, Zoned};
 use ratelimit_core::{
-    api::{Ban, ExemptEntries, ExemptEntry, Origin},
+    api::{AttackView, Ban, ExemptEntries, ExemptEntry, Origin},
     prefix::Prefix,
 };
 
-use crate::{output::printable, term::Term};
+use crate::{
+    output::{BAD, printable, styled},
+    term::Term,
+};
 
 /// A moment in local time, with its date when that is not today's: `14:32:07`, `2026-03-02 14:32:07`.
 pub fn moment(moment: Timestamp, now: &Zoned) -> String {
@@ -156,6 +159,22 @@ pub fn rate(rate: f64) -> String {
     } else {
         format!("{rate:.1}")
     }
+}
+
+/// `syn-flood to 192.0.2.1 since 14:32: up to 9000 packets a second of 300 sources or more`
+pub fn attack(attack: &AttackView, now: &Zoned) -> String {
+    format!(
+        "{} {} since {}: up to {} packets a second of {} or more",
+        styled(BAD, attack.kind.label()),
+        printable(&attack.subject),
+        moment(attack.since, now),
+        attack.packets_per_second,
+        count(
+            usize::try_from(attack.sources).unwrap_or(usize::MAX),
+            "source",
+            "sources"
+        )
+    )
 }
 
 #[cfg(test)]

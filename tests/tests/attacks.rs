@@ -202,11 +202,13 @@ fn check(file: &str, kind: Kind, subject: &str) {
     let metrics = service.get("/metrics", "text/plain").unwrap();
     let counted = format!("ratelimit_attacks_total{{kind=\"{}\"}} 1", kind.label());
     assert!(metrics.contains(&counted), "{metrics}");
+    let named = format!("{} {subject} since", kind.label());
     let status = service.rlctl_ok(&["status"]).unwrap();
-    assert!(
-        status.contains(&format!("{} {subject} since", kind.label())),
-        "{status}"
-    );
+    assert!(status.contains(&named), "{status}");
+    let events = ["events", "--only", "attacks"];
+    let events = service.rlctl_ok(&events).unwrap();
+    let begun = format!("an attack has begun: {named}");
+    assert!(events.contains(&begun), "{events}");
 }
 
 fn wait_for_attacks(service: &Service) -> Vec<AttackView> {

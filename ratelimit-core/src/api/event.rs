@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Allow, Ban, Origin};
+use super::{Allow, AttackView, Ban, Origin};
 use crate::{limit::LimitSpec, prefix::Prefix};
 
 /// One thing that happened; a line of JSON: `{"number":7,"at":"...","event":"ban-added","prefix":"192.0.2.1/32",...}`.
@@ -106,6 +106,10 @@ pub enum What {
         /// The user who did it.
         by: Option<Arc<str>>,
     },
+    /// An attack was found.
+    AttackBegan(AttackView),
+    /// An attack is over.
+    AttackEnded(AttackView),
     /// The configuration was read again and applied.
     Reloaded {
         /// What is different, a line each.
@@ -206,7 +210,9 @@ pub struct Dropped {
 pub enum EventKind {
     /// Bans that came, ended or were taken away
     Bans,
-    /// Every change: bans, allows, limits, reloads
+    /// Attacks that began, or ended
+    Attacks,
+    /// Every change: bans, attacks, allows, limits, reloads
     Changes,
     /// The sample of the drops
     Drops,
@@ -264,6 +270,7 @@ impl EventFilter {
             Some(EventKind::Drops) => event.what.is_drop(),
             Some(EventKind::Changes) => !event.what.is_drop(),
             Some(EventKind::Bans) => event.what.is_ban(),
+            Some(EventKind::Attacks) => event.what.is_attack(),
         };
         let is_about = |wanted: Prefix| {
             let prefix = event.what.prefix();
@@ -285,6 +292,12 @@ impl What {
         )
     }
 
+    /// Whether it is the beginning or the end of an attack.
+    #[must_use]
+    pub const fn is_attack(&self) -> bool {
+        matches!(self, Self::AttackBegan(_) | Self::AttackEnded(_))
+    }
+
     /// The prefix that it is about; `None` when it is about no one in particular.
     #[must_use]
     pub fn prefix(&self) -> Option<Prefix> {
@@ -301,6 +314,8 @@ impl What {
             | Self::LimitsRemoved { prefix, .. } => *prefix,
             Self::Bans { .. }
             | Self::ListReplaced { .. }
+            | Self::AttackBegan(_)
+            | Self::AttackEnded(_)
             | Self::Reloaded { .. }
             | Self::ReloadRefused { .. }
             | Self::Detached { .. }

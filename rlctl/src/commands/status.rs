@@ -7,8 +7,8 @@ use std::{
 
 use jiff::Zoned;
 use ratelimit_core::api::{
-    AttackView, Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock,
-    ListView, MapStatus, Outcome, Status, SuspendedLimits, Trouble, Unenforced,
+    Attempt, ClockStatus, CrowdsecStatus, DatabaseStatus, InterfaceStatus, KernelClock, ListView,
+    MapStatus, Outcome, Status, SuspendedLimits, Trouble, Unenforced,
 };
 
 use crate::{
@@ -132,7 +132,7 @@ fn summary(status: &Status, now: &Zoned) -> Vec<String> {
             phrase::count(status.protected, "prefix is", "prefixes are")
         ));
     }
-    lines.extend(status.attacks.iter().map(|it| attack(it, now)));
+    lines.extend(status.attacks.iter().map(|it| phrase::attack(it, now)));
     if status.limited != 0 {
         lines.push(format!(
             "{} of attacks limited for a time: `rlctl list limits`",
@@ -248,22 +248,6 @@ fn crowdsec(status: &CrowdsecStatus, now: &Zoned) -> String {
             format!("CrowdSec: {silent} from {url} since {since}: {error}; {bans} stay")
         }
     }
-}
-
-/// An attack that is going on.
-fn attack(attack: &AttackView, now: &Zoned) -> String {
-    format!(
-        "{} {} since {}: up to {} packets a second of {} or more",
-        styled(BAD, attack.kind.label()),
-        printable(&attack.subject),
-        phrase::moment(attack.since, now),
-        attack.packets_per_second,
-        phrase::count(
-            usize::try_from(attack.sources).unwrap_or(usize::MAX),
-            "source",
-            "sources"
-        )
-    )
 }
 
 fn list(list: &ListView) -> String {

@@ -19,7 +19,8 @@ impl Command for NoteAttacks {
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { step, going_on } = self;
         let observe = controller.state.intent.config.observe;
-        controller.attacks.note(&step, going_on, observe);
+        let journal = &mut controller.state.journal;
+        controller.attacks.note(&step, going_on, observe, journal);
         for answer in [Answer::Ban, Answer::Limit] {
             let may_answer = || controller.state.may_answer();
             controller

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{AttackView, Changed, Refused},
+    api::{AttackView, Changed, Refused, What},
     detection::{Answer, Attack, Kind, Step},
     intent::{BanRow, Edit, LimitedRow, renewed::later},
     origin::Origin,
@@ -13,7 +14,10 @@ use ratelimit_core::{
 use tracing::{debug, info, warn};
 
 use super::{Feed, detected};
-use crate::{clock, control::state::State};
+use crate::{
+    clock,
+    control::{journal::Journal, state::State},
+};
 
 /// What was found by looking at samples of all packets.
 #[derive(Clone, Debug, Default)]
@@ -52,17 +56,26 @@ impl Feed for Attacks {
 
 impl Attacks {
     /// Takes in what was found. In a dry run nothing is done about the sources.
-    pub fn note(&mut self, step: &Step, going_on: Vec<Attack>, observe: bool) {
+    pub fn note(
+        &mut self,
+        step: &Step,
+        going_on: Vec<Attack>,
+        observe: bool,
+        journal: &mut Journal,
+    ) {
+        let now = Timestamp::now();
         for attack in &step.began {
             let (kind, subject) = (attack.kind.label(), attack.subject);
             let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);
             info!(kind, %subject, packets_per_second, sources, "an attack has begun");
             *self.found.entry(attack.kind).or_default() += 1;
+            journal.record(now, What::AttackBegan(view(attack)));
         }
         for attack in &step.ended {
             let (kind, subject) = (attack.kind.label(), attack.subject);
             let (packets_per_second, sources) = (attack.packets_per_second, attack.sources);
             info!(kind, %subject, packets_per_second, sources, "an attack has ended");
+            journal.record(now, What::AttackEnded(view(attack)));
         }
         self.going_on = going_on;
         self.to_blame.clone_from(&step.to_blame);
@@ -132,13 +145,16 @@ impl Attacks {
 
     /// The attacks that are going on.
     pub fn views(&self) -> Vec<AttackView> {
-        let view = |attack: &Attack| AttackView {
-            kind: attack.kind,
-            subject: attack.subject.to_string(),
-            packets_per_second: attack.packets_per_second,
-            sources: attack.sources,
-            since: clock::to_wall(attack.since),
-        };
         self.going_on.iter().map(view).collect()
+    }
+}
+
+fn view(attack: &Attack) -> AttackView {
+    AttackView {
+        kind: attack.kind,
+        subject: attack.subject.to_string(),
+        packets_per_second: attack.packets_per_second,
+        sources: attack.sources,
+        since: clock::to_wall(attack.since),
     }
 }

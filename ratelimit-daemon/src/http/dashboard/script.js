@@ -138,7 +138,7 @@ function onStatus(status) {
   }
 }
 
-/** The attacks since the page was opened, each a bar from its beginning to its end. */
+/** The attacks that the daemon remembers, each a bar from its beginning to its end. */
 function onAttacks(now) {
   const at = Date.now();
   for (const it of now) attacks.set(`${it.kind} ${it.subject} ${it.since}`, { ...it, seen: at });
@@ -197,6 +197,9 @@ function drawBans() {
 }
 
 function onEvents(events) {
+  for (const it of events ?? []) {
+    if (it.event === "attack-ended") attacks.set(`${it.kind} ${it.subject} ${it.since}`, { ...it, seen: Date.parse(it.at) });
+  }
   $("events").replaceChildren(...(events ?? []).slice(-30).reverse().map(({ at, number: _, event, ...rest }) => {
     const facts = Object.entries(rest).filter(([, value]) => value !== null && value !== "")
       .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`);

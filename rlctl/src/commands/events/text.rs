@@ -231,6 +231,16 @@ fn others(what: &What, now: &Zoned) -> String {
             printable(interface),
             printable(why)
         ),
+        What::AttackBegan(attack) => format!(
+            "{}: {}",
+            styled(BAD, "an attack has begun"),
+            phrase::attack(attack, now)
+        ),
+        What::AttackEnded(attack) => format!(
+            "{}: {}",
+            styled(GOOD, "an attack has ended"),
+            phrase::attack(attack, now)
+        ),
         What::TroubleBegan { what, error } => format!(
             "{} {}: {}",
             styled(BAD, "trouble with"),

@@ -2,6 +2,7 @@
 
 use ratelimit_common::{Policy, Standing};
 use ratelimit_core::{
+    api::What,
     atomic_ring::AtomicRing,
     detection::{Answer, Attack, Kind, Rule, Step, Subject},
 };
@@ -17,7 +18,7 @@ fn an_attack_is_told_while_it_goes_on_and_counted() {
         began: vec![attack.clone()],
         ..Step::default()
     };
-    lab.controller.note_attacks(&step, vec![attack]);
+    lab.controller.note_attacks(&step, vec![attack.clone()]);
     let told = lab.controller.status().attacks;
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].subject, "from 192.0.2.1");
@@ -25,8 +26,18 @@ fn an_attack_is_told_while_it_goes_on_and_counted() {
         lab.controller.snapshot(Sources::default()).unwrap().attacks[&Kind::HeavyHitter],
         1
     );
-    lab.controller.note_attacks(&Step::default(), vec![]);
+    let over = Step {
+        ended: vec![attack],
+        ..Step::default()
+    };
+    lab.controller.note_attacks(&over, vec![]);
     assert_eq!(lab.controller.status().attacks, []);
+    let events = lab.controller.state.journal().kept();
+    let events: Vec<&What> = events.iter().map(|event| &event.what).collect();
+    assert!(
+        matches!(events[..], [What::AttackBegan(began), What::AttackEnded(_)] if *began == told[0]),
+        "{events:?}"
+    );
     assert_eq!(
         lab.controller.snapshot(Sources::default()).unwrap().attacks[&Kind::HeavyHitter],
         1
