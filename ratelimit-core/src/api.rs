@@ -2,7 +2,7 @@
 //!
 //! [`openapi`] describes every request.
 //!
-//! Whatever is refused answers [`Refused`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
+//! Whatever is refused answers a [`Problem`] with a status of 4xx or 5xx. Times are RFC 3339, durations are seconds.
 
 mod attack;
 mod ban_filter;
@@ -18,6 +18,7 @@ mod lockout;
 mod new_sources;
 pub mod openapi;
 mod packet;
+mod problem;
 mod program;
 mod runtime;
 mod suggest;
@@ -51,6 +52,7 @@ pub use self::{
     },
     new_sources::NewSourcesStatus,
     packet::{Packet, PacketRequest},
+    problem::{Code, PROBLEM_JSON, Problem},
     program::{ProgramBanRequest, ProgramUnbanRequest},
     runtime::RuntimeEntry,
     suggest::{SuggestRequest, Suggested, SuggestedLimit},
@@ -70,6 +72,9 @@ pub struct Refused {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// What kind of error it is, for programs; `None` is what the status of the answer says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
     /// The error with what it quotes of files: for the log, and for those who may read every file.
     #[serde(skip)]
     pub quoting: Option<String>,
@@ -612,7 +617,17 @@ impl Refused {
         Self {
             error: error.into(),
             hint: None,
+            code: None,
             quoting: None,
+        }
+    }
+
+    /// Says the same with what kind of error it is.
+    #[must_use]
+    pub fn code(self, code: Code) -> Self {
+        Self {
+            code: Some(code),
+            ..self
         }
     }
 
@@ -659,6 +674,8 @@ impl From<anyhow::Error> for Refused {
 
 impl From<NoList> for Refused {
     fn from(error: NoList) -> Self {
-        Self::because(error.error).hint(error.hint)
+        Self::because(error.error)
+            .hint(error.hint)
+            .code(Code::BadList)
     }
 }

@@ -42,7 +42,7 @@ use ratelimit_common::{
     Family, ListEntry, Record, Verdict, generation::ByGeneration, layout::Counter,
 };
 use ratelimit_core::{
-    api::{MapStatus, Refused},
+    api::{Code, MapStatus, Refused},
     ip_family::IpFamily,
 };
 pub use refused_map::{refusals_in, refused_in, words_of_set};
@@ -94,7 +94,12 @@ pub enum DatapathError {
 
 impl From<DatapathError> for Refused {
     fn from(error: DatapathError) -> Self {
-        anyhow::Error::from(error).into()
+        let is_full = matches!(error, DatapathError::Full { .. });
+        let refused = Self::from(anyhow::Error::from(error));
+        if is_full {
+            return refused.code(Code::MapFull);
+        }
+        refused
     }
 }
 

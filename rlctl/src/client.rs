@@ -332,6 +332,7 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let refused = serde_json::from_slice(body).unwrap_or_else(|_| Refused {
         error: format!("the daemon answers {status}"),
         hint: None,
+        code: None,
         quoting: None,
     });
     if status != StatusCode::FORBIDDEN {
@@ -340,7 +341,8 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
             refused,
         };
     }
-    let failure = no_permission(refused.error);
+    let mut failure = no_permission(refused.error);
+    failure.refused.code = refused.code;
     match refused.hint {
         Some(hint) => failure.hint(hint),
         None => failure,

@@ -21,6 +21,7 @@ impl Failure {
             refused: Refused {
                 error: error.into(),
                 hint: None,
+                code: None,
                 quoting: None,
             },
         }

@@ -7,10 +7,10 @@ use super::{
     Allow, AllowRequest, Applied, ApplyRequest, Attempt, Ban, BanFilter, BanRequest,
     CaptureRequest, Changed, Check, ClusterStatus, Detached, DiffRequest, Event, EventRequest,
     ExportRequest, ImportRequest, Imported, LimitRequest, LimitTarget, ListTarget, ListView,
-    LiveRequest, PacketRequest, PassAllRequest, PassAllStatus, PolicyView, PrefixesRequest,
-    ProgramBanRequest, ProgramUnbanRequest, Progress, ProtectedView, Refused, Reloaded,
-    RevokeRequest, Revoked, StatsRow, Status, SuggestRequest, Suggested, TopRequest, TopSource,
-    UnbanMatchingRequest,
+    LiveRequest, PROBLEM_JSON, PacketRequest, PassAllRequest, PassAllStatus, PolicyView,
+    PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest, Progress, ProtectedView,
+    Reloaded, RevokeRequest, Revoked, StatsRow, Status, SuggestRequest, Suggested, TopRequest,
+    TopSource, UnbanMatchingRequest,
 };
 
 const JSON: &str = "application/json";
@@ -171,7 +171,7 @@ impl Api {
     }
 
     fn operation(&mut self, method: &str, path: &str, summary: &str) -> Operation<'_> {
-        let refused = self.generator.subschema_for::<Refused>();
+        let refused = self.generator.subschema_for::<Problem>();
         let in_path = path.split('{').skip(1).map(|rest| {
             let name = rest.split('}').next();
             json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
@@ -180,7 +180,7 @@ impl Api {
             "summary": summary,
             "parameters": in_path.collect::<Value>(),
             "responses": {
-                "default": { "description": "Refused", "content": { JSON: { "schema": refused } } },
+                "default": { "description": "Refused", "content": { PROBLEM_JSON: { "schema": refused } } },
             },
         });
         let of_path = self.paths.entry(path).or_insert_with(|| json!({}));

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use ratelimit_core::{
-    api::{ApplyRequest, Refused},
+    api::{ApplyRequest, Code, Refused},
     config::{self, Config, ConfigError, File},
 };
 
@@ -43,8 +43,11 @@ impl Candidate {
     ///
     /// What is wrong with them, or with the files of the lists.
     pub fn of_files(main: &Path) -> Result<Self, Refused> {
-        let invalid =
-            |error: ConfigError| Refused::because(error.unquoted(None)).quoting(error.to_string());
+        let invalid = |error: ConfigError| {
+            Refused::because(error.unquoted(None))
+                .quoting(error.to_string())
+                .code(Code::BadConfiguration)
+        };
         let texts = config::read(main).map_err(invalid)?;
         let (config, _) = config::parse(&texts).map_err(invalid)?;
         Self::with_lists(texts, config)
@@ -64,7 +67,8 @@ impl Candidate {
             path: request.file.clone().into(),
             text: request.text.clone(),
         };
-        let invalid = |error: ConfigError| Refused::because(error.to_string());
+        let invalid =
+            |error: ConfigError| Refused::because(error.to_string()).code(Code::BadConfiguration);
         let texts = config::read_with(file, main).map_err(invalid)?;
         let (config, _) = config::parse(&texts).map_err(invalid)?;
         Self::with_lists(texts, config)

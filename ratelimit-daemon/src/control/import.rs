@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use ratelimit_common::Instant;
 use ratelimit_core::{
-    api::{ExemptEntry, ImportInto, ImportRequest, Imported, ImportedInto, Refused},
+    api::{Code, ExemptEntry, ImportInto, ImportRequest, Imported, ImportedInto, Refused},
     intent::{
         AllowRow, BanRow, Edit, Intent,
         list::{Difference, List},
@@ -322,7 +322,8 @@ fn require_word(
     }
     Err(Refused::because(lines.join("\n")).hint(
         "nothing was applied; --exempt-connected leaves these networks out, --include-connected bans them too",
-    ))
+    )
+    .code(Code::ConnectedNetwork))
 }
 
 /// The changes that entries are, each prefix once: the one that holds longest.

@@ -6,11 +6,16 @@ use axum::{
         FromRequest, FromRequestParts, Query, Request,
         rejection::{JsonRejection, QueryRejection},
     },
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request::Parts},
+    http::{
+        HeaderMap, HeaderName, HeaderValue, StatusCode,
+        header::{CONTENT_LENGTH, CONTENT_TYPE},
+        request::Parts,
+    },
     response::{IntoResponse, Response},
 };
 use ratelimit_core::api::{
-    PASS_ALL, PassAllStatus, REQUEST_BYTES_MAX, Refused, UNENFORCED, UNKEPT, Unenforced,
+    PASS_ALL, PROBLEM_JSON, PassAllStatus, Problem, REQUEST_BYTES_MAX, Refused, UNENFORCED, UNKEPT,
+    Unenforced,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -19,6 +24,9 @@ use crate::control::{
     commands::{Command, LookAtLinks, Query as Ask},
     queries,
 };
+
+/// The most that is taken over of an error in other words.
+const SAID_BYTES: usize = 4096;
 
 /// Asks the controller, and turns its answer into JSON.
 pub async fn read<T: Serialize + Send + 'static>(
@@ -162,5 +170,27 @@ pub fn bad_request(error: String) -> Response {
 }
 
 pub fn answer(status: StatusCode, refused: Refused) -> Response {
-    (status, Json(refused)).into_response()
+    let problem = Problem::new(status.as_u16(), refused);
+    ([(CONTENT_TYPE, PROBLEM_JSON)], (status, Json(problem))).into_response()
+}
+
+/// An error as all others are, also where the router or an extractor said it in its own way.
+pub async fn as_problem(response: Response, request: &str) -> Response {
+    let status = response.status();
+    let is_error = status.is_client_error() || status.is_server_error();
+    let media = response.headers().get(CONTENT_TYPE);
+    if !is_error || media.is_some_and(|media| media == PROBLEM_JSON) {
+        return response;
+    }
+    let (mut head, body) = response.into_parts();
+    let said = axum::body::to_bytes(body, SAID_BYTES).await;
+    let said = String::from_utf8_lossy(&said.unwrap_or_default()).into_owned();
+    let detail = match said.trim() {
+        "" => format!("{request}: {status}"),
+        said => said.to_owned(),
+    };
+    let problem = answer(status, Refused::because(detail));
+    head.headers.remove(CONTENT_LENGTH);
+    head.headers.extend(problem.headers().clone());
+    Response::from_parts(head, problem.into_body())
 }

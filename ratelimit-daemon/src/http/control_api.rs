@@ -43,8 +43,8 @@ use crate::{
 
 use super::{
     answers::{
-        Body, Noticed, Notices, Parameters, answer, answered, bad_request, change, read, tell,
-        written,
+        Body, Noticed, Notices, Parameters, answer, answered, as_problem, bad_request, change,
+        read, tell, written,
     },
     capture_api,
     dashboard::{self, Audience},
@@ -109,14 +109,10 @@ impl ControlApi {
         extensions.insert(peer.clone());
         extensions.insert(streams.clone());
         extensions.insert(self.recorder.clone());
-        let what = format!(
-            "{} {} by {}",
-            request.method(),
-            request.uri().path(),
-            peer.author
-        );
+        let asked = format!("{} {}", request.method(), request.uri().path());
+        let what = format!("{asked} by {}", peer.author);
         let Ok(response) = control::asked_as(what, self.routes.call(request)).await;
-        response
+        as_problem(response, &asked).await
     }
 
     /// Protects the other end of the SSH session that the request was typed in, before it is carried out.

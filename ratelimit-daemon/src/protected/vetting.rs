@@ -7,7 +7,11 @@
 //! | wider than /24 or, of IPv6, /48 | yes | never | yes | yes |
 //! | meets a protected address | forced | never | all but the address | all but the address |
 
-use ratelimit_core::{api::Refused, ip_family::IpFamily, prefix::Prefix};
+use ratelimit_core::{
+    api::{Code, Refused},
+    ip_family::IpFamily,
+    prefix::Prefix,
+};
 
 use super::{Protected, Why};
 
@@ -147,7 +151,13 @@ impl From<Refusal> for Refused {
                 "ban prefixes without it, or add --force if you mean it: this host may be cut off"
             }
         };
-        Self::because(refusal.to_string()).hint(hint)
+        let code = match &refusal {
+            Refusal::Protected { .. } => Code::Protected,
+            Refusal::Everything(_) | Refusal::Wide { .. } | Refusal::WideForDetection { .. } => {
+                Code::TooWide
+            }
+        };
+        Self::because(refusal.to_string()).hint(hint).code(code)
     }
 }
 

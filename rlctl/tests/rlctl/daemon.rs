@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use ratelimit_core::api::Refused;
+use ratelimit_core::api::{Problem, Refused};
 use serde::Serialize;
 use tempfile::TempDir;
 
@@ -33,9 +33,11 @@ pub fn refuses(status: u16, error: &str, hint: Option<&str>) -> Daemon {
     let refused = Refused {
         error: error.to_owned(),
         hint: hint.map(str::to_owned),
+        code: None,
         quoting: None,
     };
-    Daemon::Answers(status, serde_json::to_string(&refused).unwrap())
+    let problem = Problem::new(status, refused);
+    Daemon::Answers(status, serde_json::to_string(&problem).unwrap())
 }
 
 /// A socket in a directory of its own, and whoever listens there.

@@ -212,7 +212,7 @@ fn json_errors_are_json_on_stderr() {
         &daemon,
         &["--json", "reload"],
         1,
-        &json!({"error": "no", "hint": "why"}),
+        &json!({"error": "no", "hint": "why", "code": "refused"}),
     );
     let error = "invalid prefix `x`: not an IPv4 or IPv6 address or prefix";
     check_json_error(
