@@ -240,12 +240,9 @@ fn five_hundred_sources_at_once_get_one_limit_each() {
         let equal = rates(&nodes, [15_000; 3]);
         check("equal load", &nodes, &equal.packets, &about(all));
         let skewed = rates(&nodes, [40_000, 4_000, 1_000]);
-        check(
-            "skewed load",
-            &nodes,
-            &skewed.packets,
-            &(0.9 * all..1.05 * all),
-        );
+        // Of 20 one is 5 %: here each node may have half of one more or less.
+        let about = 0.9 * all..1.075 * all;
+        check("skewed load", &nodes, &skewed.packets, &about);
         assert_eq!(skewed.by_source.len(), usize::from(SOURCES));
         let least = skewed.by_source.values().copied().fold(f64::MAX, f64::min);
         let most = skewed.by_source.values().copied().fold(0.0, f64::max);

@@ -17,7 +17,7 @@ use ratelimit_core::{
     api::SharingStatus,
     compile,
     config::cluster::Cluster,
-    limit::{self, LimitSpec},
+    limit::{self, FRAME_BYTES, LimitSpec, LimitUnit},
     policies::{Policies, wide_hash},
 };
 use tracing::warn;
@@ -36,6 +36,8 @@ use crate::{
 const TOO_MANY: &str = "cluster nodes";
 
 const NANOS_OF_MILLI: u64 = 1_000_000;
+/// What is asked in a period is estimated in so many parts of one.
+const PARTS: u32 = 16;
 /// The most shares of the last window that are kept.
 const RECENT_MAX: u128 = 64;
 
@@ -47,6 +49,8 @@ struct Shared {
     index: usize,
     limit: Limit,
     window: Duration,
+    /// What a packet may count.
+    quantum: u64,
 }
 
 /// A policy that has some.
@@ -108,6 +112,8 @@ struct Recent {
 struct Counted {
     at: Moment,
     demands: HashMap<LogKey, Demand>,
+    /// What each key asked by each limit in the periods of the last window.
+    recent: HashMap<(LogKey, usize), Recent>,
 }
 
 impl Default for Budgets {
@@ -120,6 +126,7 @@ impl Default for Budgets {
             counted: RefCell::new(Counted {
                 at: Moment::now(),
                 demands: HashMap::new(),
+                recent: HashMap::new(),
             }),
             written: None,
             is_failing: false,
@@ -171,11 +178,16 @@ impl Budgets {
                 let id = wide_hash(id.as_bytes());
                 of.shared.insert(index, id);
                 let window = spec.window();
+                let quantum = match spec.unit() {
+                    LimitUnit::Packets => 1,
+                    LimitUnit::Bytes => FRAME_BYTES,
+                };
                 let shared = Shared {
                     scope,
                     index,
                     limit,
                     window,
+                    quantum,
                 };
                 self.limits.insert(id, shared);
             }
@@ -212,6 +224,7 @@ impl Budgets {
         let mut counted = self.counted.borrow_mut();
         let elapsed = counted.at.elapsed();
         let before = std::mem::take(&mut counted.demands);
+        let mut earlier = std::mem::take(&mut counted.recent);
         counted.at = Moment::now();
         let mut counts = Vec::new();
         for (key, demand) in &demands {
@@ -222,19 +235,28 @@ impl Budgets {
             for (index, id) in &of.shared {
                 let window = self.limits.get(id).map(|shared| shared.window);
                 let window = window.unwrap_or_default();
+                let quantum = self.limits.get(id).map_or(1, |shared| shared.quantum);
                 // What was evicted and came back begins at 0.
                 let since = |now: &[u64; 8], before: &[u64; 8]| {
                     let (now, before) = (now[*index], before[*index]);
-                    scaled(now.checked_sub(before).unwrap_or(now), window, elapsed)
+                    now.checked_sub(before).unwrap_or(now)
                 };
                 let admitted = since(&demand.admitted, &before.admitted);
                 let refused = since(&demand.refused, &before.refused);
-                if admitted + refused > 0 {
+                let place = (*key, *index);
+                let recent = earlier
+                    .remove(&place)
+                    .unwrap_or_else(|| Recent::new(window, self.period, 0));
+                let (demand, recent) = estimate(recent, admitted + refused, quantum);
+                if demand > 0 {
+                    let demand = scaled(demand, window, elapsed * PARTS);
+                    let refused = scaled(refused, window, elapsed).min(demand);
                     counts.push(Count {
                         key: budget(key, *id),
-                        admitted,
+                        admitted: demand - refused,
                         refused,
                     });
+                    counted.recent.insert(place, recent);
                 }
             }
         }
@@ -440,13 +462,19 @@ impl Recent {
         };
         self.at = at;
         for _ in 0..passed.min(self.shares.len() as u64) {
-            self.shares.pop_front();
-            self.shares.push_back(share);
+            self.push(share);
         }
     }
 
+    fn push(&mut self, share: u64) {
+        self.shares.pop_front();
+        self.shares.push_back(share);
+    }
+
+    /// The mean, rounded to the next whole number: of small limits much would be lost otherwise.
     fn mean(&self) -> u64 {
-        self.shares.iter().sum::<u64>() / self.shares.len() as u64
+        let count = self.shares.len() as u64;
+        (self.shares.iter().sum::<u64>() + count / 2) / count
     }
 
     /// The mean where `next` comes next.
@@ -517,6 +545,23 @@ fn why(fallback: &Fallback, lost: Option<&str>) -> String {
     }
 }
 
+/// What a key asks in a period, in [`PARTS`]: the mean over the last window, as far as what was counted in the last period may come of it. So few packets in a
+/// period are not taken for none, and many are followed at once.
+fn estimate(mut recent: Recent, count: u64, quantum: u64) -> (u64, Recent) {
+    recent.push(count);
+    let noise = 2 * (count.saturating_mul(quantum)).isqrt() + 2 * quantum;
+    let (sum, periods) = (
+        recent.shares.iter().sum::<u64>(),
+        recent.shares.len() as u64,
+    );
+    let mean = sum.saturating_mul(PARTS.into()) / periods;
+    let demand = mean.clamp(
+        count.saturating_sub(noise).saturating_mul(PARTS.into()),
+        count.saturating_add(noise).saturating_mul(PARTS.into()),
+    );
+    (demand, recent)
+}
+
 fn scaled(count: u64, window: Duration, elapsed: Duration) -> u64 {
     let scaled = u128::from(count) * window.as_nanos() / elapsed.as_nanos().max(1);
     u64::try_from(scaled).unwrap_or(u64::MAX).min(AMOUNT_MAX)
@@ -557,7 +602,7 @@ mod tests {
         let ms = Duration::from_millis;
         let mut recent = Recent::new(ms(1000), ms(250), 333);
         recent.take(80, 1000);
-        assert_eq!((recent.mean(), recent.mean_with(1000)), (499, 666));
+        assert_eq!((recent.mean(), recent.mean_with(1000)), (500, 666));
         // Some periods are missed.
         recent.take(82, 1000);
         assert_eq!(recent.mean(), 833);
@@ -573,6 +618,25 @@ mod tests {
             (recent.shares.len(), recent.every, recent.mean()),
             (64, 4, 1000)
         );
+    }
+
+    #[test]
+    fn few_packets_are_a_mean_and_many_are_followed_at_once() {
+        let ms = Duration::from_millis;
+        let play = |counts: &[u64], quantum| {
+            let mut recent = Recent::new(ms(1000), ms(250), 0);
+            let mut demand = 0;
+            for count in counts {
+                (demand, recent) = estimate(recent, *count, quantum);
+            }
+            demand
+        };
+        assert_eq!(play(&[1, 0, 1, 0], 1), u64::from(PARTS / 2));
+        assert_eq!(play(&[2, 2, 1, 3], 1), u64::from(2 * PARTS));
+        assert_eq!(play(&[0, 0, 0, 2500], 1), u64::from(2398 * PARTS));
+        assert_eq!(play(&[2500, 2500, 2500, 0], 1), u64::from(2 * PARTS));
+        assert_eq!(play(&[0, 1500, 0, 1500], 1514), u64::from(750 * PARTS));
+        assert_eq!(play(&[0, 0, 0, 0], 1), 0);
     }
 
     #[test]
