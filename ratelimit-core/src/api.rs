@@ -21,6 +21,7 @@ mod packet;
 mod problem;
 mod program;
 mod runtime;
+mod setting;
 mod suggest;
 mod unenforced;
 
@@ -55,6 +56,7 @@ pub use self::{
     problem::{Code, PROBLEM_JSON, Problem},
     program::{ProgramBanRequest, ProgramUnbanRequest},
     runtime::RuntimeEntry,
+    setting::{Setting, SettingOrigin},
     suggest::{SuggestRequest, Suggested, SuggestedLimit},
     unenforced::{NOT_ENFORCED, Trouble, UNENFORCED, Unenforced},
 };

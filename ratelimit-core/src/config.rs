@@ -20,6 +20,7 @@ mod interface;
 mod limit;
 mod list;
 mod new_sources;
+mod origin;
 mod policy;
 mod prefixes;
 mod report;
@@ -48,6 +49,7 @@ pub use self::{
     arguments::{Arguments, from_command_line},
     error::ConfigError,
     list::ListConfig,
+    origin::settings,
 };
 use self::{
     cluster::Cluster,

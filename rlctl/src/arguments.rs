@@ -520,6 +520,15 @@ pub enum ConfigVerb {
         /// The file
         file: PathBuf,
     },
+    /// Show every setting in force
+    #[command(
+        after_help = "Examples:\n  rlctl config show\n  rlctl config show --origin\n  rlctl config show --json | jq '.[] | select(.origin == \"file\")'\n\nRuntime limits come first, since they go before what files say. Secrets are not shown."
+    )]
+    Show {
+        /// Show the file and line that set it, or that it is a default
+        #[arg(long)]
+        origin: bool,
+    },
 }
 
 #[cfg(test)]

@@ -79,6 +79,7 @@ pub fn run(verb: Verb, client: &Client, now: &Zoned, output: &Output) -> Result<
         Verb::Support(arguments) => support::run(&arguments, client, now),
         Verb::Simulate(arguments) => simulate::run(&arguments),
         Verb::Config(ConfigVerb::Check { file }) => Ok(config::check(&file)),
+        Verb::Config(ConfigVerb::Show { origin }) => config::show(origin, client),
     }
 }
 

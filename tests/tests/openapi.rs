@@ -62,6 +62,7 @@ fn each_answer_is_as_it_is_described() {
         ("get", "/v1/progress", None),
         ("get", "/v1/protected", None),
         ("get", "/v1/cluster", None),
+        ("get", "/v1/config", None),
         ("get", "/v1/top?count=3", None),
         ("get", "/v1/top?count=many", None),
         ("get", "/v1/check/198.51.100.7", None),

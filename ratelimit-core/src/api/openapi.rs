@@ -9,8 +9,8 @@ use super::{
     ExportRequest, ImportRequest, Imported, LimitRequest, LimitTarget, ListTarget, ListView,
     LiveRequest, PROBLEM_JSON, PacketRequest, PassAllRequest, PassAllStatus, PolicyView,
     PrefixesRequest, Problem, ProgramBanRequest, ProgramUnbanRequest, Progress, ProtectedView,
-    Reloaded, RevokeRequest, Revoked, StatsRow, Status, SuggestRequest, Suggested, TopRequest,
-    TopSource, UnbanMatchingRequest,
+    Reloaded, RevokeRequest, Revoked, Setting, StatsRow, Status, SuggestRequest, Suggested,
+    TopRequest, TopSource, UnbanMatchingRequest,
 };
 
 const JSON: &str = "application/json";
@@ -110,6 +110,8 @@ pub fn document() -> Value {
         .answers::<Detached>();
     api.get("/v1/protected", "What cannot be banned without force")
         .answers::<Vec<ProtectedView>>();
+    api.get("/v1/config", "The settings in force, and what set each")
+        .answers::<Vec<Setting>>();
     api.get("/v1/cluster", "The store and the nodes of the cluster")
         .answers::<ClusterStatus>();
     api.post("/v1/cluster/revoke", "Count a node for nothing, everywhere")

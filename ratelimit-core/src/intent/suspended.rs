@@ -25,7 +25,7 @@ impl Suspended {
 
 impl Intent {
     /// The runtime limits that hold.
-    pub(super) fn limits_in_force(&self) -> impl Iterator<Item = (&Target, &LimitRow)> {
+    pub fn limits_in_force(&self) -> impl Iterator<Item = (&Target, &LimitRow)> {
         let limits = self.limits().iter();
         limits.filter(|(target, row)| !self.is_suspended(**target, row))
     }

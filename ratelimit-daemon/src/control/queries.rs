@@ -9,6 +9,7 @@ mod limit_state;
 pub mod lists;
 pub mod new_sources;
 pub mod preview;
+pub mod settings;
 pub mod status;
 pub mod suggest;
 pub mod top;

@@ -229,6 +229,7 @@ fn routes(controller: Handle) -> Router {
         )
         .route("/v1/detach", post(detach))
         .route("/v1/protected", get(protected))
+        .route("/v1/config", get(settings))
         .route("/v1/cluster", get(cluster))
         .route(
             "/v1/cluster/revoke",
@@ -258,6 +259,10 @@ fn routes(controller: Handle) -> Router {
 
 async fn openapi() -> Json<serde_json::Value> {
     Json(api::openapi::document())
+}
+
+async fn settings(State(controller): State<Handle>) -> Response {
+    read(&controller, queries::settings::settings).await
 }
 
 async fn protected(State(controller): State<Handle>) -> Response {

@@ -1,11 +1,21 @@
-//! `rlctl config check`: whether a file is a configuration. It needs no daemon.
+//! `rlctl config check`: whether a file is a configuration. It needs no daemon. `rlctl config show`: what is in force.
 
 use std::path::Path;
 
-use ratelimit_core::config::{self, Config};
+use ratelimit_core::{
+    api::Setting,
+    config::{self, Config},
+};
 use serde_json::json;
 
-use crate::{failure::Failure, phrase, report::Report};
+use crate::{
+    client::{Answer, Client},
+    failure::Failure,
+    output::printable,
+    phrase,
+    report::Report,
+    table::{Table, left},
+};
 
 /// Reads `file` as the daemon would.
 pub fn check(file: &Path) -> Report {
@@ -30,6 +40,21 @@ pub fn check(file: &Path) -> Report {
     let report = Report::from_json(json, sentence(file, &config));
     let notes = warnings.iter().map(ToString::to_string);
     notes.fold(report, Report::note)
+}
+
+/// Shows every setting in force, and what set it where `origin` is asked for.
+pub fn show(origin: bool, client: &Client) -> Result<Report, Failure> {
+    let answer: Answer<Vec<Setting>> = client.get("/v1/config")?;
+    let setting = |it: &Setting| format!("{} = {}", printable(&it.key), printable(&it.value));
+    if !origin {
+        let lines: Vec<String> = answer.value.iter().map(setting).collect();
+        return Ok(Report::new(answer, lines.join("\n")));
+    }
+    let mut table = Table::new(["SET BY", "SETTING"].map(left));
+    for it in &answer.value {
+        table.row([printable(&it.origin.to_string()), setting(it)]);
+    }
+    Ok(Report::new(answer, table.to_string()))
 }
 
 /// The error says where it is, so nothing is put before it but the word.

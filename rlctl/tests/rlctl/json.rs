@@ -39,7 +39,7 @@ fn each_verb_that_fails_says_so_in_an_object_with_an_error() {
     for (words, _) in rows() {
         for daemon in [refuses(409, "no", Some("why")), Daemon::Absent] {
             // These ask no daemon, or tell what they found without one.
-            let alone = ["config", "doctor", "simulate", "support"];
+            let alone = ["config check", "doctor", "simulate", "support"];
             if alone.iter().any(|verb| words.starts_with(verb)) {
                 continue;
             }
@@ -162,6 +162,7 @@ fn rows() -> Vec<(&'static str, Value)> {
         r#"{"time": "2026-03-02T14:32:07Z", "kind": "of a newer daemon"}"#.to_owned() + "\n";
     let applied = json!({"changes": [], "attempt": {"file": "new.toml", "main": "config.toml", "installed": false,
         "outcome": "pending", "until": SINCE}});
+    let settings = json!([{"key": "clock", "value": "\"auto\"", "origin": "default"}]);
     let revoked = json!({"node": "b", "revoked": true, "changed": true, "until": null});
     let others = [
         ("import $DIR/list.txt --ban", imported),
@@ -174,6 +175,7 @@ fn rows() -> Vec<(&'static str, Value)> {
         ("cluster status", cluster.clone()),
         ("cluster nodes", cluster),
         ("cluster revoke b", revoked),
+        ("config show --origin", settings),
         ("doctor lo", Value::Null),
         (
             "support $DIR/support.tar.gz --config $DIR/config.toml --log $DIR/list.txt",

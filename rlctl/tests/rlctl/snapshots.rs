@@ -170,6 +170,12 @@ pub fn verbs() -> Vec<(&'static str, Value)> {
             "reload",
             json!({"files": ["/etc/ratelimit/config.toml"], "changes": ["policy default: 500 packets per 1s became 1000 packets per 1s"]}),
         ),
+        (
+            "config show --origin",
+            json!([{"key": "policy.192.0.2.0/24.limits", "value": "\"5 packets per 1s\"", "origin": "runtime", "author": "root"},
+            {"key": "observe", "value": "true", "origin": "file", "file": "/etc/ratelimit/config.toml", "line": 3},
+            {"key": "clock", "value": "\"auto\"", "origin": "default"}]),
+        ),
         ("confirm", attempt("confirmed", "at")),
         ("rollback", attempt("rolled-back", "at")),
         (

@@ -127,6 +127,11 @@ impl Trials {
         }
     }
 
+    /// The texts in force; none where the daemon was started without a file.
+    pub fn texts(&self) -> &[File] {
+        &self.texts
+    }
+
     /// The texts in force; `None` while they are on trial.
     pub fn settled(&self) -> Option<&[File]> {
         let is_pending = self.trial.as_ref().is_some_and(Trial::is_pending);

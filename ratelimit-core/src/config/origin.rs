@@ -1,0 +1,249 @@
+//! Where each setting comes from: a line of a file, or nowhere, where the default holds.
+
+use std::collections::BTreeSet;
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::file::File;
+use crate::api::{Setting, SettingOrigin};
+
+/// The file that is shipped, which has every key of a table that is always there with its default.
+const SHIPPED: &str = include_str!("../../../contrib/config.toml");
+
+/// Tables of the shipped file that are examples, and no defaults.
+const EXAMPLES: [&str; 2] = ["interface.", "policy."];
+
+/// Keys of tables that may be there, or several times, with their defaults.
+const OPTIONAL: [(&str, &str, &str); 11] = [
+    ("interface.*", "mode", "\"auto\""),
+    ("interface.*", "jumbo", "false"),
+    ("policy.*", "observe", "false"),
+    ("aggregate", "observe", "false"),
+    ("node", "observe", "false"),
+    ("list.*", "action", "\"ban\""),
+    ("list.*", "skip_bad", "false"),
+    ("list.*", "force", "false"),
+    ("list.*", "allow_empty", "false"),
+    ("crowdsec", "every", "\"10s\""),
+    ("cluster", "period", "\"500ms\""),
+];
+
+/// Keys whose values are nobody's business.
+const SECRETS: [&str; 2] = ["crowdsec.key", "cluster.secret"];
+
+/// Every setting of files that were parsed without an error, in their order, and the defaults behind. Secrets are left out.
+#[must_use]
+pub fn settings(files: &[File]) -> Vec<Setting> {
+    let mut settings: Vec<Setting> = files.iter().flat_map(of_file).collect();
+    let shipped = File {
+        path: "config.toml".into(),
+        text: SHIPPED.to_owned(),
+    };
+    let shipped = of_file(&shipped).into_iter();
+    let shipped = shipped.filter(|it| !EXAMPLES.iter().any(|table| it.key.starts_with(table)));
+    let defaults = shipped.map(|it| (it.key, it.value));
+    let defaults: Vec<_> = defaults.chain(optional(&settings)).collect();
+    let set: BTreeSet<String> = settings.iter().map(|it| it.key.clone()).collect();
+    let unset = defaults.into_iter().filter(|(key, _)| !set.contains(key));
+    settings.extend(unset.map(|(key, value)| Setting {
+        key,
+        value,
+        origin: SettingOrigin::Default,
+    }));
+    settings
+}
+
+/// The defaults of the tables that are there.
+fn optional(settings: &[Setting]) -> Vec<(String, String)> {
+    let mut tables = BTreeSet::new();
+    for setting in settings {
+        let mut parts = setting.key.split('.');
+        let (Some(first), Some(second)) = (parts.next(), parts.next()) else {
+            continue;
+        };
+        tables.insert((first.to_owned(), first.to_owned()));
+        tables.insert((format!("{first}.*"), format!("{first}.{second}")));
+    }
+    let defaults = OPTIONAL.iter().flat_map(|(pattern, key, value)| {
+        let tables = tables.iter().filter(move |(kind, _)| kind == pattern);
+        tables.map(move |(_, table)| (format!("{table}.{key}"), (*value).to_owned()))
+    });
+    defaults.collect()
+}
+
+fn of_file(file: &File) -> Vec<Setting> {
+    let (table, _) = DeTable::parse_recoverable(&file.text);
+    let mut settings = Vec::new();
+    let mut walk = Walk {
+        file,
+        settings: &mut settings,
+    };
+    walk.table("", table.get_ref());
+    settings.sort_by_key(|setting| match setting.origin {
+        SettingOrigin::File { line, .. } => line,
+        SettingOrigin::Default | SettingOrigin::Runtime { .. } => 0,
+    });
+    settings
+}
+
+struct Walk<'a> {
+    file: &'a File,
+    settings: &'a mut Vec<Setting>,
+}
+
+impl Walk<'_> {
+    fn table(&mut self, path: &str, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let path = match path {
+                "" => key.get_ref().to_string(),
+                path => format!("{path}.{}", key.get_ref()),
+            };
+            self.value(path, key.span().start, value);
+        }
+    }
+
+    fn value(&mut self, path: String, start: usize, value: &Spanned<DeValue<'_>>) {
+        match value.get_ref() {
+            DeValue::Table(table) => self.table(&path, table),
+            DeValue::Array(tables) if path == "interface" => {
+                for (index, table) in tables.iter().enumerate() {
+                    let DeValue::Table(table) = table.get_ref() else {
+                        continue;
+                    };
+                    let name = table.get("name").and_then(|name| name.get_ref().as_str());
+                    let name = name.map_or_else(|| index.to_string(), str::to_owned);
+                    self.table(&format!("{path}.{name}"), table);
+                }
+            }
+            DeValue::Array(items)
+                if !self.written(value).starts_with('[')
+                    || self.written(value).starts_with("[[") =>
+            {
+                for (index, item) in items.iter().enumerate() {
+                    self.value(format!("{path}.{index}"), item.span().start, item);
+                }
+            }
+            _ => {
+                let written = self.written(value);
+                let line = 1 + self.file.text[..start].matches('\n').count();
+                self.settings.push(Setting {
+                    value: without_secrets(&path, &written),
+                    key: path,
+                    origin: SettingOrigin::File {
+                        file: self.file.path.display().to_string(),
+                        line,
+                    },
+                });
+            }
+        }
+    }
+
+    /// A value as it is written, on one line and without comments.
+    fn written(&self, value: &Spanned<DeValue<'_>>) -> String {
+        let text = self.file.text.get(value.span()).unwrap_or_default();
+        if !text.contains('\n') {
+            return text.to_owned();
+        }
+        let lines = text.lines().map(|line| {
+            let comment = line.trim_start().starts_with('#');
+            if comment { "" } else { line.trim() }
+        });
+        let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+        lines.join(" ")
+    }
+}
+
+fn without_secrets(key: &str, value: &str) -> String {
+    if SECRETS.contains(&key) {
+        return "\"(secret)\"".to_owned();
+    }
+    let password = value.split_once("://").and_then(|(scheme, rest)| {
+        let (_, host) = rest.rsplit_once('@')?;
+        Some(format!("{scheme}://(secret)@{host}"))
+    });
+    password.unwrap_or_else(|| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    const MAIN: &str = "observe = true\n\n[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = [\n  # a lot\n  { packets = 7, per = \"1s\" },\n]\n";
+    const PARTNER: &str = "[policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = []\n[crowdsec]\nurl = \"http://u:pw@host/\"\nkey = \"topsecret\"\n";
+
+    #[test]
+    fn each_key_is_told_with_its_file_and_line_or_as_a_default() {
+        let told = told(&[("main.toml", MAIN), ("conf.d/partner.toml", PARTNER)]);
+        for expected in [
+            "observe = true main.toml:1",
+            "interface.eth0.name = \"eth0\" main.toml:4",
+            "interface.eth0.mode = \"auto\" default",
+            "policy.default.limits = [ { packets = 7, per = \"1s\" }, ] main.toml:6",
+            "policy.default.observe = false default",
+            "policy.partner.sources = [\"203.0.113.0/24\"] conf.d/partner.toml:2",
+            "policy.partner.observe = false default",
+            "crowdsec.every = \"10s\" default",
+            "crowdsec.key = \"(secret)\" conf.d/partner.toml:6",
+            "crowdsec.url = \"http://(secret)@host/\" conf.d/partner.toml:5",
+            "clock = \"auto\" default",
+            "source.ipv6_prefix = 64 default",
+            "paths.state = \"/var/lib/ratelimit\" default",
+        ] {
+            assert!(
+                told.iter().any(|line| line == expected),
+                "{expected}: {told:#?}"
+            );
+        }
+        assert!(
+            !told
+                .iter()
+                .any(|line| line.contains("topsecret") || line.contains("pw@"))
+        );
+        assert!(
+            !told
+                .iter()
+                .any(|line| line.starts_with("list.") || line.starts_with("node."))
+        );
+    }
+
+    #[test]
+    fn the_defaults_say_what_holds_without_them() {
+        let minimal = "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n[list.a]\nfile = \"/a\"\n[node]\nlimits = [{ packets = 9, per = \"1s\" }]\n";
+        let parse = |text: String| {
+            let path = "config.toml".into();
+            config::parse(&[File { path, text }]).unwrap().0
+        };
+        let path = "config.toml".into();
+        let text = minimal.to_owned();
+        let defaults = settings(&[File { path, text }]).into_iter();
+        let defaults = defaults.filter(|it| it.origin == SettingOrigin::Default);
+        let mut top = String::new();
+        for setting in defaults.filter(|it| !it.key.starts_with("interface.")) {
+            top += &format!("{} = {}\n", setting.key, setting.value);
+        }
+        let interface = "[[interface]]\nname = \"eth0\"\nmode = \"auto\"\njumbo = false\n";
+        let rest = "policy.default.limits = []\nlist.a.file = \"/a\"\nnode.limits = [{ packets = 9, per = \"1s\" }]\n";
+        assert!(top.contains("list.a.force = false"), "{top}");
+        assert_eq!(
+            parse(format!("{top}{rest}{interface}")),
+            parse(minimal.to_owned())
+        );
+    }
+
+    fn told(files: &[(&str, &str)]) -> Vec<String> {
+        let files = files.iter().map(|(path, text)| File {
+            path: path.into(),
+            text: (*text).to_owned(),
+        });
+        let files: Vec<File> = files.collect();
+        let told = settings(&files).into_iter().map(|setting| {
+            let Setting { key, value, origin } = setting;
+            format!("{key} = {value} {origin}")
+        });
+        told.collect()
+    }
+}

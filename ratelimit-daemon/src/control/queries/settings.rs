@@ -1,0 +1,38 @@
+//! The settings in force, and what set each.
+
+use ratelimit_core::{
+    api::{Refused, Setting, SettingOrigin},
+    config,
+};
+
+use crate::control::controller::Controller;
+
+/// Those of the files, the defaults, and runtime limits in front of them.
+///
+/// # Errors
+///
+/// When the daemon was started without a file.
+pub fn settings(controller: &Controller) -> Result<Vec<Setting>, Refused> {
+    let texts = controller.trials.texts();
+    if texts.is_empty() {
+        return Err(
+            Refused::because("the daemon was started without a configuration file")
+                .hint("its command line says all: `systemctl status ratelimitd`"),
+        );
+    }
+    let limits = controller.state.intent.limits_in_force();
+    let runtime = limits.map(|(target, row)| {
+        let limits: Vec<String> = row.limits.iter().map(ToString::to_string).collect();
+        Setting {
+            key: match target {
+                Some(prefix) => format!("policy.{prefix}.limits"),
+                None => "policy.default.limits".to_owned(),
+            },
+            value: format!("\"{}\"", limits.join(", ")),
+            origin: SettingOrigin::Runtime {
+                author: row.author.clone(),
+            },
+        }
+    });
+    Ok(runtime.chain(config::settings(texts)).collect())
+}
