@@ -53,7 +53,7 @@ impl FromStr for Store {
         if socket.starts_with('/') {
             return Ok(Self {
                 url: format!("unix://{socket}"),
-                shown: socket.to_owned(),
+                shown: socket.split('?').next().unwrap_or_default().to_owned(),
             });
         }
         let uri: Uri = text.parse().map_err(|_| StoreError::Syntax)?;
@@ -116,6 +116,7 @@ mod tests {
             ("redis://:p@store.example", "redis://store.example"),
             ("/run/redis.sock", "/run/redis.sock"),
             ("unix:///run/redis.sock", "/run/redis.sock"),
+            ("unix:///run/redis.sock?user=u&pass=p", "/run/redis.sock"),
         ] {
             let store: Store = text.parse().unwrap();
             assert_eq!(
