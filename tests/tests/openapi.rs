@@ -133,7 +133,6 @@ fn each_error_is_a_problem_with_a_code() {
         ("post", "/v1/confirm", None, "refused"),
         ("put", "/v1/bans", None, "method-not-allowed"),
         ("get", "/v1/nothing", None, "not-found"),
-        ("get", "/", None, "not-found"),
     ] {
         let (answer, ending) = api.send(method, path, body);
         let answer: Value = serde_json::from_str(&answer).unwrap();
