@@ -221,10 +221,9 @@ mod tests {
         let text = minimal.to_owned();
         let defaults = settings(&[File { path, text }]).into_iter();
         let defaults = defaults.filter(|it| it.origin == SettingOrigin::Default);
-        let mut top = String::new();
-        for setting in defaults.filter(|it| !it.key.starts_with("interface.")) {
-            top += &format!("{} = {}\n", setting.key, setting.value);
-        }
+        let others = defaults.filter(|it| !it.key.starts_with("interface."));
+        let lines = others.map(|it| format!("{} = {}", it.key, it.value));
+        let top = lines.collect::<Vec<_>>().join("\n") + "\n";
         let interface = "[[interface]]\nname = \"eth0\"\nmode = \"auto\"\njumbo = false\n";
         let rest = "policy.default.limits = []\nlist.a.file = \"/a\"\nnode.limits = [{ packets = 9, per = \"1s\" }]\n";
         assert!(top.contains("list.a.force = false"), "{top}");
