@@ -14,6 +14,7 @@ mod pieces;
 mod presence;
 mod seats;
 mod serve;
+mod web_page;
 
 pub use control_api::ControlApi;
 pub use metrics_listener::serve_metrics;

@@ -97,10 +97,15 @@ fn the_network_sees_it_only_where_the_configuration_says_so() {
     }
     // Who may command the daemon sees it.
     let socket = service.path("run/control.sock").display().to_string();
-    assert_eq!(
-        status(&["--unix-socket", &socket, "http://localhost:9800/"]),
-        "200"
-    );
+    let over_socket = |words: &[&str]| status(&[&["--unix-socket", &socket], words].concat());
+    let page = "http://localhost:9800/";
+    assert_eq!(over_socket(&[page]), "200");
+    // A page of somebody else, open in the same browser, commands nothing.
+    let detach = ["--request", "POST", "http://localhost:9800/v1/detach"];
+    let foreign = ["--header", "origin: http://evil.example"];
+    assert_eq!(over_socket(&[&foreign[..], &detach[..]].concat()), "403");
+    let led_here = "http://evil.example:9800/v1/bans";
+    assert_eq!(over_socket(&[led_here]), "403");
     service.configure(&format!("{POLICY}{NETWORK}")).unwrap();
     let said = service.rlctl_ok(&["reload"]).unwrap();
     assert!(said.contains("dashboard: off -> on"), "{said}");

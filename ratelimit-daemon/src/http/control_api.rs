@@ -50,6 +50,7 @@ use super::{
     dashboard::{self, Audience},
     event_api, list_api,
     peer::Peer,
+    web_page,
 };
 
 /// How many sources `top` shows unless it is told.
@@ -94,6 +95,9 @@ impl ControlApi {
     {
         if !peer.is_permitted() {
             return forbidden(peer);
+        }
+        if let Err(refused) = web_page::check(request.headers()) {
+            return answer(StatusCode::FORBIDDEN, refused);
         }
         let noted = self.note_ssh_peer(request.headers());
         if request.method() == Method::GET {

@@ -1,0 +1,99 @@
+//! Web pages that are open in a browser beside ours must not ask in its name.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, header};
+use ratelimit_core::api::Refused;
+
+/// Refuses what a page of somebody else may have a browser send.
+///
+/// Such a page can lead a name of its own here (DNS rebinding), but neither an address nor a name without a dot. Where it asks under our address,
+/// the browser says whose page that is (`Origin`, RFC 6454).
+///
+/// # Errors
+///
+/// When the request may be one of them.
+pub fn check(headers: &HeaderMap) -> Result<(), Refused> {
+    let text = |name| headers.get(name).map(|it| it.to_str().unwrap_or("?"));
+    let host = text(header::HOST).unwrap_or_default();
+    if !is_ours(host) {
+        let refused = Refused::because(
+            "a name with a dot is not answered to, as any web page may have one lead here",
+        );
+        return Err(refused.hint("ask by an address, or as localhost"));
+    }
+    let is_same = |origin: &str| {
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        authority == Some(host)
+    };
+    if text(header::ORIGIN).is_some_and(|origin| !is_same(origin)) {
+        return Err(Refused::because(
+            "the page of somebody else may not ask here",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a host, with or without a port, is no name that somebody else can have.
+fn is_ours(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|it| it.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    !name.contains('.') || name.parse::<IpAddr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_somebody_else_may_lead_here_is_refused() {
+        for host in [
+            "ratelimitd",
+            "localhost",
+            "localhost:9800",
+            "192.0.2.1:9798",
+            "[2001:db8::1]:9798",
+            "[::1]",
+        ] {
+            assert!(is_permitted(host, None), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:9798",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example:80",
+        ] {
+            assert!(!is_permitted(host, None), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_page_from_elsewhere_is_refused() {
+        assert!(is_permitted(
+            "localhost:9800",
+            Some("http://localhost:9800")
+        ));
+        for origin in [
+            "http://evil.example",
+            "http://localhost",
+            "http://localhost:9801",
+            "null",
+        ] {
+            assert!(!is_permitted("localhost:9800", Some(origin)), "{origin}");
+        }
+    }
+
+    fn is_permitted(host: &'static str, origin: Option<&'static str>) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, HeaderValue::from_static(host));
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+        }
+        check(&headers).is_ok()
+    }
+}
