@@ -50,6 +50,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 const STATS_LAST: Duration = Duration::from_millis(900);
 const STATUS_LAST: Duration = Duration::from_millis(1_900);
 const LISTS_LAST: Duration = Duration::from_millis(4_900);
+/// To find answers takes at most so small a part of the time: a million bans take long.
+const PART: u32 = 20;
 /// How long a stream lasts. A browser begins the next one by itself, before a connection from the network is cut.
 const STREAM_LASTS: Duration = Duration::from_secs(50);
 /// Busiest sources that are shown.
@@ -85,7 +87,7 @@ struct Latest {
     events: Kept,
 }
 
-/// An answer, and when it was found.
+/// An answer, and until when it serves.
 type Kept = Mutex<Option<(Instant, Bytes)>>;
 
 /// The page and its events.
@@ -231,17 +233,41 @@ async fn fresh(
     find: impl AsyncFnOnce() -> Result<Bytes, Unanswered>,
 ) -> Result<Bytes, Unanswered> {
     let mut kept = kept.lock().await;
-    if let Some((since, answer)) = &*kept
-        && since.elapsed() < lasts
+    if let Some((until, answer)) = &*kept
+        && Instant::now() < *until
     {
         return Ok(answer.clone());
     }
+    let start = Instant::now();
     let answer = find().await?;
-    *kept = Some((Instant::now(), answer.clone()));
+    let lasts = lasts.max(start.elapsed() * PART);
+    *kept = Some((Instant::now() + lasts, answer.clone()));
     Ok(answer)
 }
 
 fn event(name: &str, value: &impl Serialize) -> Bytes {
     let json = serde_json::to_string(value).expect("keys are strings, and numbers finite");
     format!("event: {name}\nretry: 1000\ndata: {json}\n\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_takes_long_to_find_is_found_the_less_often() {
+        let kept = Kept::default();
+        let took = Duration::from_millis(50);
+        let answer = async |text: &'static str| {
+            let slow = async || {
+                tokio::time::sleep(took).await;
+                Ok(text.into())
+            };
+            fresh(&kept, Duration::ZERO, slow).await.unwrap()
+        };
+        assert_eq!(answer("first").await, "first");
+        assert_eq!(answer("second").await, "first");
+        tokio::time::sleep(took * (PART + 1)).await;
+        assert_eq!(answer("third").await, "third");
+    }
 }
