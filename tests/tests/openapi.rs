@@ -32,10 +32,7 @@ fn each_answer_is_as_it_is_described() {
     require_command!("curl");
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, CONFIG).unwrap();
-    let api = Api {
-        socket: service.path("run/control.sock"),
-        document: openapi::document(),
-    };
+    let api = Api::of(&service);
     assert_eq!(api.ask("get", "/v1/openapi.json", None), api.document);
     let ban = json!({ "prefixes": ["198.51.100.7"], "seconds": 60.5, "reason": "a test" });
     let own = json!({ "prefixes": ["127.0.0.1"], "seconds": null, "reason": null });
@@ -117,10 +114,7 @@ fn each_error_is_a_problem_with_a_code() {
     require_command!("curl");
     let lab = Lab::new().unwrap();
     let service = Service::started(&lab, CONFIG).unwrap();
-    let api = Api {
-        socket: service.path("run/control.sock"),
-        document: openapi::document(),
-    };
+    let api = Api::of(&service);
     let lists = json!({ "prefixes": ["127.0.0.1"], "seconds": null, "reason": null });
     let seven = json!({ "prefixes": 7 });
     for (method, path, body, code) in [
@@ -197,6 +191,13 @@ struct Api {
 }
 
 impl Api {
+    fn of(service: &Service) -> Self {
+        Self {
+            socket: service.path("run/control.sock"),
+            document: openapi::document(),
+        }
+    }
+
     /// The answer to a request, with its status and media type.
     fn send(&self, method: &str, path: &str, body: Option<Value>) -> (String, String) {
         let mut curl = Command::new("curl");

@@ -7,7 +7,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::file::File;
+use super::{cluster::Store, file::File};
 use crate::api::{Setting, SettingOrigin};
 
 /// The file that is shipped, which has every key of a table that is always there with its default.
@@ -28,7 +28,7 @@ const OPTIONAL: [(&str, &str, &str); 11] = [
     ("list.*", "force", "false"),
     ("list.*", "allow_empty", "false"),
     ("crowdsec", "every", "\"10s\""),
-    ("cluster", "period", "\"500ms\""),
+    ("cluster", "period", "\"250ms\""),
 ];
 
 /// Keys whose values are nobody's business.
@@ -160,11 +160,11 @@ fn without_secrets(key: &str, value: &str) -> String {
     if SECRETS.contains(&key) {
         return "\"(secret)\"".to_owned();
     }
-    let password = value.split_once("://").and_then(|(scheme, rest)| {
-        let (_, host) = rest.rsplit_once('@')?;
-        Some(format!("{scheme}://(secret)@{host}"))
-    });
-    password.unwrap_or_else(|| value.to_owned())
+    let store = value.trim_matches(['"', '\'']).parse::<Store>();
+    match store {
+        Ok(store) if key == "cluster.url" => format!("\"{store}\""),
+        _ => value.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
     use crate::config;
 
     const MAIN: &str = "observe = true\n\n[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = [\n  # a lot\n  { packets = 7, per = \"1s\" },\n]\n";
-    const PARTNER: &str = "[policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = []\n[crowdsec]\nurl = \"http://u:pw@host/\"\nkey = \"topsecret\"\n";
+    const PARTNER: &str = "[policy.partner]\nsources = [\"203.0.113.0/24\"]\nlimits = []\n[crowdsec]\nurl = \"http://host/\"\nkey = \"topsecret\"\n[cluster]\nurl = \"redis://u:pw@store/1\"\n";
 
     #[test]
     fn each_key_is_told_with_its_file_and_line_or_as_a_default() {
@@ -188,7 +188,8 @@ mod tests {
             "policy.partner.observe = false default",
             "crowdsec.every = \"10s\" default",
             "crowdsec.key = \"(secret)\" conf.d/partner.toml:6",
-            "crowdsec.url = \"http://(secret)@host/\" conf.d/partner.toml:5",
+            "crowdsec.url = \"http://host/\" conf.d/partner.toml:5",
+            "cluster.url = \"redis://store/1\" conf.d/partner.toml:8",
             "clock = \"auto\" default",
             "source.ipv6_prefix = 64 default",
             "paths.state = \"/var/lib/ratelimit\" default",
@@ -212,25 +213,33 @@ mod tests {
 
     #[test]
     fn the_defaults_say_what_holds_without_them() {
-        let minimal = "[[interface]]\nname = \"eth0\"\n[policy.default]\nlimits = []\n[list.a]\nfile = \"/a\"\n[node]\nlimits = [{ packets = 9, per = \"1s\" }]\n";
+        let rest = "policy.default.limits = []\nlist.a.file = \"/a\"\nnode.limits = [{ packets = 9, per = \"1s\" }]\n\
+                    aggregate.ipv4 = [{ prefix = 24, packets = 9, per = \"1s\" }]\n\
+                    crowdsec.url = \"/run/c\"\ncrowdsec.key_file = \"/k\"\n\
+                    cluster.url = \"/run/r\"\ncluster.node = \"a\"\ncluster.secret_file = \"/s\"\n";
+        let minimal = format!("{rest}[[interface]]\nname = \"eth0\"\n");
         let parse = |text: String| {
             let path = "config.toml".into();
             config::parse(&[File { path, text }]).unwrap().0
         };
         let path = "config.toml".into();
-        let text = minimal.to_owned();
+        let text = minimal.clone();
         let defaults = settings(&[File { path, text }]).into_iter();
         let defaults = defaults.filter(|it| it.origin == SettingOrigin::Default);
         let others = defaults.filter(|it| !it.key.starts_with("interface."));
         let lines = others.map(|it| format!("{} = {}", it.key, it.value));
         let top = lines.collect::<Vec<_>>().join("\n") + "\n";
         let interface = "[[interface]]\nname = \"eth0\"\nmode = \"auto\"\njumbo = false\n";
-        let rest = "policy.default.limits = []\nlist.a.file = \"/a\"\nnode.limits = [{ packets = 9, per = \"1s\" }]\n";
-        assert!(top.contains("list.a.force = false"), "{top}");
-        assert_eq!(
-            parse(format!("{top}{rest}{interface}")),
-            parse(minimal.to_owned())
-        );
+        for (table, key, value) in OPTIONAL {
+            let table = table.replace(".*", ".");
+            let has =
+                |it: &str| it.starts_with(&table) && it.ends_with(&format!("{key} = {value}"));
+            assert!(
+                table == "interface." || top.lines().any(has),
+                "{table} {key}: {top}"
+            );
+        }
+        assert_eq!(parse(format!("{top}{rest}{interface}")), parse(minimal));
     }
 
     fn told(files: &[(&str, &str)]) -> Vec<String> {

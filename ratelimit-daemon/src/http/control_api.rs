@@ -48,7 +48,7 @@ use super::{
     },
     capture_api,
     dashboard::{self, Audience},
-    event_api, list_api,
+    event_api, list_api, observe_api,
     peer::Peer,
     web_page,
 };
@@ -76,6 +76,7 @@ impl ControlApi {
         Self {
             routes: TowerToHyperService::new(
                 routes(controller.clone())
+                    .merge(observe_api::router(controller.clone()))
                     .merge(dashboard::router(controller.clone(), Audience::Socket)),
             ),
             controller,

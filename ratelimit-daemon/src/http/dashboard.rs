@@ -17,7 +17,7 @@ use axum::{
 use jiff::Timestamp;
 use ratelimit_core::api::{LiveRequest, PacketRequest, Refused};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{
     sync::Mutex,
     time::{Instant, MissedTickBehavior, interval},
@@ -188,14 +188,12 @@ impl Dashboard {
         let (controller, latest) = (&self.controller, &self.latest);
         let stats = async || {
             let rows = controller.ask(|it| queries::views::stats(&it.state));
-            let rows = rows.await?;
-            let at = Timestamp::now();
-            Ok(event("stats", &json!({ "at": at, "rows": rows.ok() })))
+            Ok(event("stats", &now("rows", &rows.await?.ok())))
         };
         let status = async || Ok(event("status", &control::status(controller).await?));
         let top = async || {
-            let top = control::top(controller, TOP, Vec::new()).await?;
-            Ok(event("top", &top.ok()))
+            let sources = control::top(controller, TOP, Vec::new()).await?;
+            Ok(event("top", &now("sources", &sources.ok())))
         };
         let bans = async || {
             let mut bans = control::bans_in_parts(controller).await?;
@@ -243,6 +241,11 @@ async fn fresh(
     let lasts = lasts.max(start.elapsed() * PART);
     *kept = Some((Instant::now() + lasts, answer.clone()));
     Ok(answer)
+}
+
+/// What is counted, with when it was: rates are differences.
+fn now(name: &str, counted: &impl Serialize) -> Value {
+    json!({ "at": Timestamp::now(), name: counted })
 }
 
 fn event(name: &str, value: &impl Serialize) -> Bytes {

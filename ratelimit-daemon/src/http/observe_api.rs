@@ -1,4 +1,4 @@
-//! What the network may read: metrics and health.
+//! What the network may read, and who may command the daemon: metrics and health.
 
 use std::time::Duration;
 

@@ -6,6 +6,7 @@
 mod bans;
 mod budgets;
 mod memory;
+mod recent;
 mod status;
 
 use std::{

@@ -51,10 +51,8 @@ impl SourceState<'_> {
     pub fn limit(&self, index: usize, now: Instant) -> Result<LimitState, DatapathError> {
         let spec = self.part.limits[index].clone();
         let word = self.record.words[index];
-        let share = spec.division().and_then(|_| {
-            let policy = self.leased.unwrap_or(self.part.policy);
-            policy.limit(index).map(Limit::capacity)
-        });
+        let share = spec.division();
+        let share = share.and_then(|_| self.policy().limit(index).map(Limit::capacity));
         let part = share.map(|share| spec.with_amount(share));
         let counted = part.as_ref().unwrap_or(&spec);
         let packet = match spec.unit() {
@@ -87,6 +85,10 @@ impl SourceState<'_> {
         })
     }
 
+    fn policy(&self) -> &Policy {
+        self.leased.unwrap_or(self.part.policy)
+    }
+
     /// The share in use of the fullest limit that is in use at all, and its index.
     ///
     /// # Errors
@@ -94,7 +96,7 @@ impl SourceState<'_> {
     /// When a ring cannot be read.
     pub fn fullest(&self, now: Instant) -> Result<Option<(f64, usize)>, DatapathError> {
         let mut fullest: Option<(f64, usize)> = None;
-        for (index, limit) in self.part.policy.limits().enumerate() {
+        for (index, limit) in self.policy().limits().enumerate() {
             let used = match limit.algorithm() {
                 Algorithm::SlidingLog(log) => self.logged(index, &log, now)?,
                 algorithm => algorithm.used(self.record.words[index], now),

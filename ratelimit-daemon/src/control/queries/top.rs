@@ -5,9 +5,9 @@
 mod compact;
 mod refused;
 
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
-use ratelimit_common::{Instant, Record};
+use ratelimit_common::{Instant, Policy, Record, source::LogKey};
 use ratelimit_core::{
     api::{Refused, TopSource},
     policies::{DEFAULT, Part, Policies, Role},
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     clock,
     control::{
+        feeds::cluster::log_key,
         handle::{Handle, Unanswered},
         state::State,
     },
@@ -96,7 +97,11 @@ async fn find(
         let policies = controller.ask(move |controller| policies_of(&controller.state, &sources));
         refused.policies.extend(policies.await?);
     }
-    let view = controller.ask(|controller| view(&controller.state)).await?;
+    let view = controller.ask(|controller| view(&controller.state));
+    let view = match view.await? {
+        Ok(view) => view,
+        Err(error) => return Ok(Err(error)),
+    };
     let before = Arc::clone(&view.policies);
     let scan = controller.scan(move |scanner| {
         Scan {
@@ -132,14 +137,17 @@ fn is_same(name: &str, before: &Policies, after: &Policies) -> bool {
 pub(in crate::control) struct View {
     policies: Arc<Policies>,
     telling: Telling,
+    /// What this node has of limits that nodes share.
+    leased: HashMap<LogKey, Policy>,
 }
 
 /// What a scan has to know.
-pub(in crate::control) fn view(state: &State) -> View {
-    View {
+pub(in crate::control) fn view(state: &State) -> Result<View, DatapathError> {
+    Ok(View {
         policies: Arc::clone(&state.policies),
         telling: new_sources::telling(state),
-    }
+        leased: state.enforcer.leased_at(clock::now())?,
+    })
 }
 
 /// The indices of the policies that sources are judged by.
@@ -258,13 +266,14 @@ impl<'a> Scan<'a> {
         Ok(record.unwrap_or_default())
     }
 
-    const fn state(&self, source: IpAddr, part: Part<'a>, record: Record) -> SourceState<'a> {
+    fn state(&self, source: IpAddr, part: Part<'a>, record: Record) -> SourceState<'a> {
+        let key = log_key(source, part.policy.scope());
         SourceState {
             tables: self.tables,
             source,
             part,
             record,
-            leased: None,
+            leased: self.view.leased.get(&key),
         }
     }
 }

@@ -157,8 +157,9 @@ function onAttacks(now) {
   }));
 }
 
-function onTop(sources) {
-  const at = Date.now();
+function onTop({ at: time, sources }) {
+  const at = Date.parse(time);
+  if (at <= refusedAt) return;
   const rows = (sources ?? []).map((it) => {
     const last = refused.get(it.source);
     const rate = last === undefined ? null : Math.max(0, it.refused_packets - last) / ((at - refusedAt) / 1000);
@@ -213,7 +214,7 @@ function onCheck(check) {
   $("verdict").textContent = `${check.address} under ${check.policy}: ${check.action} (${why})`;
   quotas = {};
   for (const it of check.limits) {
-    const amount = it.limit.packets ?? it.limit.bytes ?? 0;
+    const amount = it.share?.here ?? it.limit.burst ?? it.limit.packets ?? it.limit.bytes;
     quotas[`left of ${limit(it.limit)}`] = Math.max(0, amount - it.used);
   }
 }

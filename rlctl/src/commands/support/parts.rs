@@ -2,19 +2,12 @@
 
 use std::{
     fs,
-    net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
 };
 
-use http_body_util::{BodyExt, Empty};
-use hyper::{Method, Request, body::Bytes, client::conn::http1};
-use hyper_util::rt::TokioIo;
-use ratelimit_core::{
-    api::Status,
-    config::{self, Config},
-};
+use hyper::Method;
+use ratelimit_core::{api::Status, config};
 use serde_json::Value;
 
 use super::{LeftOut, configuration, redactor::Redactor};
@@ -35,8 +28,6 @@ const ANSWERS: [(&str, &str); 5] = [
 ];
 /// The most lines of the journal.
 const LOG_LINES: &str = "20000";
-/// How long the listener of the metrics may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What was collected.
 #[derive(Default)]
@@ -71,9 +62,8 @@ pub fn collect(arguments: &SupportArguments, client: &Client, redactor: &mut Red
         _ => vec![arguments.config.clone()],
     };
     parts.add("config.toml", configuration_of(&files, redactor));
-    let config = config::load(&files[0]).ok();
-    if let Some(config) = &config {
-        configuration::learn_files(config, redactor);
+    if let Ok(config) = config::load(&files[0]) {
+        configuration::learn_files(&config, redactor);
     }
     let findings = doctor::examine(None, &files[0], client);
     parts.add(
@@ -87,8 +77,8 @@ pub fn collect(arguments: &SupportArguments, client: &Client, redactor: &mut Red
         let text = answer.map(|answer| pretty(&answer.json));
         parts.add(name, text.map_err(|it| it.refused.error));
     }
-    parts.add("events.jsonl", events(client));
-    parts.add("metrics.txt", metrics(config.as_ref()));
+    parts.add("events.jsonl", text(client, "/v1/events"));
+    parts.add("metrics.txt", text(client, "/metrics"));
     parts.add("log.txt", log(arguments.log.as_deref()));
     parts
 }
@@ -123,46 +113,15 @@ fn configuration_of(files: &[PathBuf], redactor: &mut Redactor) -> Result<String
     Ok(whole)
 }
 
-fn events(client: &Client) -> Result<String, String> {
-    let mut lines = Vec::new();
-    let streamed = client.stream(Method::GET, "/v1/events", None::<&Value>, None, |piece| {
-        lines.extend_from_slice(piece);
+/// What the daemon answers in words.
+fn text(client: &Client, path: &str) -> Result<String, String> {
+    let mut text = Vec::new();
+    let streamed = client.stream(Method::GET, path, None::<&Value>, None, |piece| {
+        text.extend_from_slice(piece);
         Ok(true)
     });
     streamed.map_err(|failure| failure.refused.error)?;
-    Ok(String::from_utf8_lossy(&lines).into_owned())
-}
-
-fn metrics(config: Option<&Config>) -> Result<String, String> {
-    let config = config.ok_or("the configuration, which says where they are, cannot be read")?;
-    let address = config.metrics.ok_or("the configuration serves none")?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| error.to_string())?;
-    let asked = async { tokio::time::timeout(PATIENCE, page(address)).await };
-    let page = runtime.block_on(asked);
-    let page = page.unwrap_or_else(|_| Err("nothing came".to_owned()));
-    page.map_err(|error| format!("http://{address}/metrics: {error}"))
-}
-
-async fn page(address: SocketAddr) -> Result<String, String> {
-    let stream = tokio::net::TcpStream::connect(address).await;
-    let stream = stream.map_err(|error| error.to_string())?;
-    let handshake = http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
-    tokio::spawn(connection);
-    let request = Request::get("/metrics").header("host", "ratelimitd");
-    let request = request.body(Empty::<Bytes>::new());
-    let request = request.map_err(|error| error.to_string())?;
-    let answer = sender.send_request(request).await;
-    let answer = answer.map_err(|error| error.to_string())?;
-    if !answer.status().is_success() {
-        return Err(answer.status().to_string());
-    }
-    let body = answer.into_body().collect().await;
-    let body = body.map_err(|error| error.to_string())?.to_bytes();
-    Ok(String::from_utf8_lossy(&body).into_owned())
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The file that is named, or the last hour of the journal without the name of this host.

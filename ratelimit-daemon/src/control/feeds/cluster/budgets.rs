@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap},
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
     time::{Duration, Instant as Moment},
@@ -22,7 +22,10 @@ use ratelimit_core::{
 };
 use tracing::warn;
 
-use super::{Membership, Node};
+use super::{
+    Membership, Node,
+    recent::{PARTS, Recent, estimate},
+};
 use crate::{
     cluster::ClusterKey,
     control::{
@@ -36,10 +39,6 @@ use crate::{
 const TOO_MANY: &str = "cluster nodes";
 
 const NANOS_OF_MILLI: u64 = 1_000_000;
-/// What is asked in a period is estimated in so many parts of one.
-const PARTS: u32 = 16;
-/// The most shares of the last window that are kept.
-const RECENT_MAX: u128 = 64;
 
 /// A limit that nodes share.
 #[derive(Clone, Debug)]
@@ -94,17 +93,6 @@ struct Told {
     share: Share,
     /// Since when it is so much.
     since: Timestamp,
-}
-
-/// The shares that a key had over the last window. The mean of them is what a node admits: so a source that moves to another node has its limit there as
-/// the window passes in which it had it elsewhere. The means of all nodes are together within the limit where their shares are.
-#[derive(Debug)]
-struct Recent {
-    /// Of every so many periods one.
-    every: u64,
-    shares: VecDeque<u64>,
-    /// When the last one came, in so many periods.
-    at: u64,
 }
 
 /// What was counted until a moment.
@@ -439,51 +427,6 @@ impl Budgets {
     }
 }
 
-impl Recent {
-    /// As if it had always had `share`.
-    fn new(window: Duration, period: Duration, share: u64) -> Self {
-        let periods = window.as_nanos().div_ceil(period.as_nanos().max(1)).max(1);
-        let every = periods.div_ceil(RECENT_MAX);
-        let count = usize::try_from(periods.div_ceil(every)).unwrap_or(1);
-        Self {
-            every: u64::try_from(every).unwrap_or(u64::MAX),
-            shares: vec![share; count].into(),
-            at: 0,
-        }
-    }
-
-    /// Takes the share of a period. All nodes keep those of the same periods.
-    fn take(&mut self, period: u64, share: u64) {
-        let at = period / self.every;
-        let passed = if self.at == 0 {
-            1
-        } else {
-            at.saturating_sub(self.at)
-        };
-        self.at = at;
-        for _ in 0..passed.min(self.shares.len() as u64) {
-            self.push(share);
-        }
-    }
-
-    fn push(&mut self, share: u64) {
-        self.shares.pop_front();
-        self.shares.push_back(share);
-    }
-
-    /// The mean, rounded to the next whole number: of small limits much would be lost otherwise.
-    fn mean(&self) -> u64 {
-        let count = self.shares.len() as u64;
-        (self.shares.iter().sum::<u64>() + count / 2) / count
-    }
-
-    /// The mean where `next` comes next.
-    fn mean_with(&self, next: u64) -> u64 {
-        let kept: u64 = self.shares.iter().skip(1).sum();
-        (kept + next) / self.shares.len() as u64
-    }
-}
-
 impl Membership {
     /// Has the kernel admit what this node may, where that is not what it does.
     pub(super) fn lease(&mut self, state: &mut State) {
@@ -545,23 +488,6 @@ fn why(fallback: &Fallback, lost: Option<&str>) -> String {
     }
 }
 
-/// What a key asks in a period, in [`PARTS`]: the mean over the last window, as far as what was counted in the last period may come of it. So few packets in a
-/// period are not taken for none, and many are followed at once.
-fn estimate(mut recent: Recent, count: u64, quantum: u64) -> (u64, Recent) {
-    recent.push(count);
-    let noise = 2 * (count.saturating_mul(quantum)).isqrt() + 2 * quantum;
-    let (sum, periods) = (
-        recent.shares.iter().sum::<u64>(),
-        recent.shares.len() as u64,
-    );
-    let mean = sum.saturating_mul(PARTS.into()) / periods;
-    let demand = mean.clamp(
-        count.saturating_sub(noise).saturating_mul(PARTS.into()),
-        count.saturating_add(noise).saturating_mul(PARTS.into()),
-    );
-    (demand, recent)
-}
-
 fn scaled(count: u64, window: Duration, elapsed: Duration) -> u64 {
     let scaled = u128::from(count) * window.as_nanos() / elapsed.as_nanos().max(1);
     u64::try_from(scaled).unwrap_or(u64::MAX).min(AMOUNT_MAX)
@@ -595,48 +521,6 @@ mod tests {
             let key = log_key(address, 7);
             assert_eq!(budget(&key, 9), ClusterKey::Budget { address, limit: 9 });
         }
-    }
-
-    #[test]
-    fn a_share_that_grows_does_so_over_a_window() {
-        let ms = Duration::from_millis;
-        let mut recent = Recent::new(ms(1000), ms(250), 333);
-        recent.take(80, 1000);
-        assert_eq!((recent.mean(), recent.mean_with(1000)), (500, 666));
-        // Some periods are missed.
-        recent.take(82, 1000);
-        assert_eq!(recent.mean(), 833);
-        recent.take(83, 1000);
-        assert_eq!(recent.mean(), 1000);
-        // A window that is no longer than a period has its share at once; of a long one, shares of some periods are kept.
-        let mut recent = Recent::new(ms(200), ms(250), 333);
-        recent.take(80, 1000);
-        assert_eq!((recent.mean(), recent.mean_with(10)), (1000, 10));
-        let mut recent = Recent::new(ms(64_000), ms(250), 0);
-        (80..336).for_each(|period| recent.take(period, 1000));
-        assert_eq!(
-            (recent.shares.len(), recent.every, recent.mean()),
-            (64, 4, 1000)
-        );
-    }
-
-    #[test]
-    fn few_packets_are_a_mean_and_many_are_followed_at_once() {
-        let ms = Duration::from_millis;
-        let play = |counts: &[u64], quantum| {
-            let mut recent = Recent::new(ms(1000), ms(250), 0);
-            let mut demand = 0;
-            for count in counts {
-                (demand, recent) = estimate(recent, *count, quantum);
-            }
-            demand
-        };
-        assert_eq!(play(&[1, 0, 1, 0], 1), u64::from(PARTS / 2));
-        assert_eq!(play(&[2, 2, 1, 3], 1), u64::from(2 * PARTS));
-        assert_eq!(play(&[0, 0, 0, 2500], 1), u64::from(2398 * PARTS));
-        assert_eq!(play(&[2500, 2500, 2500, 0], 1), u64::from(2 * PARTS));
-        assert_eq!(play(&[0, 1500, 0, 1500], 1514), u64::from(750 * PARTS));
-        assert_eq!(play(&[0, 0, 0, 0], 1), 0);
     }
 
     #[test]
