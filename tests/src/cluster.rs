@@ -141,6 +141,21 @@ impl Node {
         Ok(())
     }
 
+    /// When it last admitted a packet of a source, by its last two bytes.
+    pub fn last_admitted(&self, source: u16) -> Option<Instant> {
+        let admitted = self.admitted.lock().expect("no thread panicked with it");
+        let mut admitted = admitted.iter().rev();
+        admitted.find(|it| it.source == source).map(|it| it.at)
+    }
+
+    /// When it first admitted a packet of a source since then.
+    pub fn first_admitted(&self, source: u16, since: Instant) -> Option<Instant> {
+        let admitted = self.admitted.lock().expect("no thread panicked with it");
+        let first = admitted.partition_point(|it| it.at < since);
+        let mut admitted = admitted[first..].iter();
+        admitted.find(|it| it.source == source).map(|it| it.at)
+    }
+
     /// What it admitted in a time: packets, bytes, and packets by source.
     fn admitted_in(&self, time: &Range<Instant>) -> (u64, u64, BTreeMap<u16, u64>) {
         let admitted = self.admitted.lock().expect("no thread panicked with it");
@@ -250,4 +265,18 @@ pub fn admitted_in(nodes: &[Node], time: Range<Instant>) -> Rates {
         bytes: rates.1,
         by_source,
     }
+}
+
+/// Packets a second that each node admitted of one source in a time, by its last two bytes.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "a rate to be shown")]
+pub fn admitted_of(nodes: &[Node], source: u16, time: &Range<Instant>) -> Vec<f64> {
+    let seconds = time.end.duration_since(time.start).as_secs_f64();
+    // What was admitted at the end may be read a moment later.
+    thread::sleep((time.end + LOOK).saturating_duration_since(Instant::now()));
+    let of_source = |node: &Node| {
+        let (_, _, by_source) = node.admitted_in(time);
+        by_source.get(&source).copied().unwrap_or_default() as f64 / seconds
+    };
+    nodes.iter().map(of_source).collect()
 }

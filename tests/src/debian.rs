@@ -21,8 +21,12 @@ macro_rules! require_package {
 /// Where the files of a package are: the directory is to them what `/` is where it is installed.
 #[must_use]
 pub fn directory(package: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("a process knows its program");
-    let target = test.ancestors().nth(3);
-    let target = target.expect("tests stand in a directory of a profile of the target directory");
+    let this = std::env::current_exe().expect("a process knows its program");
+    // A test stands in `deps` of the directory of its profile, and the demo beside that.
+    let mut directories = this.ancestors().skip(1);
+    let profile = directories.find(|directory| !directory.ends_with("deps"));
+    let target = profile.and_then(|profile| profile.parent());
+    let target =
+        target.expect("programs stand in a directory of a profile of the target directory");
     target.join("tools").join("debian").join(package)
 }

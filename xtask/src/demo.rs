@@ -15,6 +15,9 @@ pub struct Arguments {
     /// Replay this capture (pcap or pcapng, Ethernet) as the attack
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
+    /// Show three nodes that share limits and bans through a Redis, which is killed and started again
+    #[arg(long, conflicts_with = "capture")]
+    cluster: bool,
     /// Use the binaries that were built before
     #[arg(long)]
     no_build: bool,
@@ -24,6 +27,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.no_build {
         setup::demo()?;
+        if arguments.cluster {
+            setup::redis()?;
+        }
         build()?;
     }
     // Namespaces and BPF are for root; building was not.
@@ -31,6 +37,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut command = process::as_root(&binary.to_string_lossy())?;
     if let Some(capture) = &arguments.capture {
         command.arg("--capture").arg(capture);
+    }
+    if arguments.cluster {
+        command.arg("--cluster");
     }
     // Its place, so that Ctrl-C waits until everything is removed.
     Err(command.exec()).with_context(|| format!("running {}", binary.display()))

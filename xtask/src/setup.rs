@@ -29,6 +29,11 @@ pub fn demo() -> Result<()> {
     bpffs::mount()
 }
 
+/// What the demo of a cluster needs besides.
+pub fn redis() -> Result<()> {
+    unpacked::fetch_redis()
+}
+
 /// What building and measuring need.
 pub fn bench() -> Result<()> {
     demo()?;

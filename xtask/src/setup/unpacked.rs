@@ -1,7 +1,10 @@
 //! Packages that are unpacked and not installed: what installs them would start their servers on this host, and register one
 //! of them with a service on the net.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 
@@ -9,27 +12,32 @@ use super::say;
 use crate::{process, workspace};
 
 /// What the tests run beside the daemon.
-const PACKAGES: [&[&str]; 3] = [
-    &["crowdsec"],
-    &["fail2ban"],
-    // With its client, and the libraries that come with nothing else.
-    &[
-        "redis-server",
-        "redis-tools",
-        "libatomic1",
-        "libjemalloc2",
-        "liblzf1",
-    ],
+const PACKAGES: [&[&str]; 3] = [&["crowdsec"], &["fail2ban"], REDIS];
+/// With its client, and the libraries that come with nothing else.
+const REDIS: &[&str] = &[
+    "redis-server",
+    "redis-tools",
+    "libatomic1",
+    "libjemalloc2",
+    "liblzf1",
 ];
 
 /// Downloads and unpacks the packages that an earlier run did not. The tests of one that cannot be had are skipped, and say so.
 pub fn fetch_all() {
-    let directory = workspace::tools_dir().join("debian");
     for packages in PACKAGES {
-        if let Err(error) = fetch(packages, &directory) {
+        if let Err(error) = fetch(packages, &directory()) {
             say(&format!("{} cannot be had: {error:#}", packages.join(" ")));
         }
     }
+}
+
+/// Downloads and unpacks Redis, where an earlier run did not.
+pub fn fetch_redis() -> Result<()> {
+    fetch(REDIS, &directory()).context("a demo of a cluster needs Redis")
+}
+
+fn directory() -> PathBuf {
+    workspace::tools_dir().join("debian")
 }
 
 /// Puts what packages have into one directory, which has the name of the first of them.

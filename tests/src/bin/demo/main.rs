@@ -1,7 +1,8 @@
 //! The limiter at work, on real packets, between two network namespaces. `cargo xtask demo` builds and runs it.
 //!
 //! It knows nothing of the limiter but what a user does: a configuration file, `rlctl`, and what comes through. What should
-//! come through is worked out anew from the times at which packets were sent, see [`oracle`].
+//! come through is worked out anew from the times at which packets were sent, see [`oracle`]. With `--cluster` three nodes share
+//! a limit and a ban, see [`cluster`].
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
@@ -10,6 +11,7 @@ use clap::Parser;
 use ratelimit_tests::skip;
 
 mod bans;
+mod cluster;
 mod figures;
 mod frame;
 mod interrupt;
@@ -37,6 +39,9 @@ struct Arguments {
     /// Replay this capture (Ethernet) as the attack
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
+    /// Show three nodes that share limits and bans through a Redis
+    #[arg(long, conflicts_with = "capture")]
+    cluster: bool,
 }
 
 fn main() -> ExitCode {
@@ -53,7 +58,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     );
     interrupt::listen()?;
     let start = Instant::now();
-    match show(arguments) {
+    let shown = if arguments.cluster {
+        cluster::run()
+    } else {
+        show(arguments)
+    };
+    match shown {
         _ if interrupt::came() => {
             eprintln!("\ninterrupted; what the demo made is removed");
             Ok(ExitCode::from(interrupt::EXIT_CODE))
