@@ -15,9 +15,7 @@ use crate::cluster_clock::ClusterClock;
 use crate::key::Key;
 use crate::message::Secret;
 use crate::name::NodeName;
-use crate::statements::{
-    Bounds, Guard, InForce, Parts, Statement, StatementSet, Subject, Verb, note,
-};
+use crate::statements::{Bounds, Guard, InForce, Parts, Statement, StatementSet, Subject, Verb};
 use crate::time::{Millis, Now, Stamp};
 use peer::Peer;
 
@@ -242,11 +240,11 @@ impl<K: Key> Cluster<K> {
             .stamp
             .next(self.clock.at(now.monotonic).unwrap_or(now.wall));
         let statement = Statement {
+            note: subject.note(why),
             subject,
             verb,
             stamp: self.stamp,
             until,
-            note: note(why),
         };
         self.hold_own(&statement);
         self.unsent.push(statement);

@@ -19,7 +19,7 @@ use bytes::{Reader, Writer, Wrong};
 use crate::budget::{Entry, Report};
 use crate::key::Key;
 use crate::name::NodeName;
-use crate::statements::{Digest, NOTE_MAX, PART_BITS_MAX, Statement, Subject, Verb};
+use crate::statements::{Digest, PART_BITS_MAX, Statement, Subject, Verb};
 use crate::time::{Millis, Stamp};
 
 /// The most statements of a message.
@@ -257,6 +257,10 @@ pub(crate) fn write_statement<K: Key>(writer: &mut Writer, statement: &Statement
             writer.0.push(4 | verb);
             writer.name(name);
         }
+        Subject::Limits(key) => {
+            writer.0.push(6 | verb);
+            writer.key(key);
+        }
     }
     writer.number(statement.stamp.0);
     writer.number(statement.until);
@@ -274,6 +278,7 @@ fn read_statement<K: Key>(reader: &mut Reader<'_>) -> Result<Statement<K>, Wrong
         0 => Subject::Ban(reader.key()?),
         1 => Subject::Allow(reader.key()?),
         2 => Subject::Node(reader.name()?),
+        3 => Subject::Limits(reader.key()?),
         _ => return Err(Wrong::Value("a statement")),
     };
     let verb = if kind & 1 == 0 {
@@ -283,7 +288,7 @@ fn read_statement<K: Key>(reader: &mut Reader<'_>) -> Result<Statement<K>, Wrong
     };
     let stamp = Stamp(reader.number("a stamp")?);
     let until = reader.number("an end")?;
-    let length = reader.count(NOTE_MAX, "a note")?;
+    let length = reader.count(subject.note_max(), "a note")?;
     let note = core::str::from_utf8(reader.bytes(length, "a note")?)
         .map_err(|_| Wrong::Value("a note"))?;
     Ok(Statement {

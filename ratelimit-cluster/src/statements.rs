@@ -1,4 +1,4 @@
-//! What nodes state: bans, allows and revocations, each until an end, and that one of them is lifted.
+//! What nodes state: bans, allows, limits and revocations, each until an end, and that one of them is lifted.
 //!
 //! All nodes that hold the same statements say the same is in force, in whatever order they came: for each node, subject and
 //! verb the statement with the latest stamp is held ([`StatementSet::merge`]), and what is in force is worked out from what is held
@@ -20,4 +20,4 @@ pub use digest::Digest;
 pub(crate) use digest::hash_bytes;
 pub use parts::{PART_BITS_MAX, Parts, part_of};
 pub use set::{InForce, StatementSet};
-pub use statement::{NOTE_MAX, Statement, Subject, Verb, note};
+pub use statement::{LIMITS_MAX, NOTE_MAX, Statement, Subject, Verb};

@@ -37,7 +37,8 @@ pub use self::{
     capture::CaptureRequest,
     clock::{ClockStatus, CoarseError, KernelClock},
     cluster::{
-        ClusterStatus, NodeState, NodeView, RevokeRequest, Revoked, ShareView, SharingStatus,
+        ClusterStatus, NodeState, NodeView, NotInForce, RevokeRequest, Revoked, ShareView,
+        SharingStatus,
     },
     covering::{Covering, Entry},
     crowdsec::CrowdsecStatus,

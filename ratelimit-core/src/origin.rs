@@ -58,6 +58,15 @@ impl Origin {
         Self::Cluster(node.into())
     }
 
+    /// The origin of what an author set at runtime. No user has a colon in the name, so an author can be a node: `cluster:NODE`.
+    #[must_use]
+    pub fn of_author(author: &str) -> Self {
+        match author.split_once(':') {
+            Some(("cluster", node)) if !node.is_empty() => Self::cluster(node),
+            _ => Self::Manual,
+        }
+    }
+
     /// Whether the other nodes of a cluster are told: not what each of them has from elsewhere, or was told itself.
     #[must_use]
     pub fn is_shared(&self) -> bool {
@@ -143,6 +152,17 @@ mod tests {
             "cluster:edge-2",
         ] {
             assert_eq!(text.parse::<Origin>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_author_is_a_user_or_a_node() {
+        assert_eq!(
+            Origin::of_author("cluster:edge-2"),
+            Origin::cluster("edge-2")
+        );
+        for user in ["root", "", "cluster", "cluster:", "list:a"] {
+            assert_eq!(Origin::of_author(user), Origin::Manual);
         }
     }
 

@@ -21,6 +21,7 @@ mod event_log;
 mod evictions;
 mod exempt;
 mod feeds;
+mod fitting;
 mod handle;
 mod history;
 mod import;

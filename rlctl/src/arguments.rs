@@ -436,7 +436,7 @@ pub enum AllowVerb {
     #[command(
         after_help = "Examples:\n  rlctl allow rm 192.0.2.10\n\nEnds with 1 when none of them was on it."
     )]
-    Rm(PrefixesArguments),
+    Rm(AllowRmArguments),
     /// Show the allow list
     #[command(after_help = "Examples:\n  rlctl allow list")]
     List,
@@ -445,7 +445,7 @@ pub enum AllowVerb {
 /// `allow add PREFIX... [--for TIME] [--reason TEXT]`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h --reason 'migration of a customer'\n  rlctl allow add @offices.txt\n\nThe kernel ends an allow, whether or not the daemon runs. A ban that still holds takes effect then."
+    after_help = "Examples:\n  rlctl allow add 192.0.2.10 --reason monitoring\n  rlctl allow add 203.0.113.7 --for 2h --reason 'migration of a customer'\n  rlctl allow add @offices.txt\n  rlctl allow add 203.0.113.7 --for 2h --cluster\n\nThe kernel ends an allow, whether or not the daemon runs. A ban that still holds takes effect then."
 )]
 pub struct AllowAddArguments {
     /// Whom.
@@ -457,6 +457,20 @@ pub struct AllowAddArguments {
     /// Why, shown with the entry
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+    /// Allow on all nodes of the cluster
+    #[arg(long)]
+    pub cluster: bool,
+}
+
+/// `allow rm PREFIX... [--cluster]`
+#[derive(Args, Debug)]
+pub struct AllowRmArguments {
+    /// Whom.
+    #[command(flatten)]
+    pub prefixes: PrefixesArguments,
+    /// Do it on all nodes of the cluster
+    #[arg(long)]
+    pub cluster: bool,
 }
 
 /// What can be done to limits.
@@ -470,6 +484,9 @@ pub enum LimitVerb {
         /// The sources [default: those without a policy of their own]
         #[arg(long, value_name = "PREFIX", add = completions::limited_at_runtime())]
         prefix: Option<String>,
+        /// Do it on all nodes of the cluster
+        #[arg(long)]
+        cluster: bool,
     },
     /// Show all policies and their limits
     #[command(after_help = "Examples:\n  rlctl limit list")]
@@ -480,7 +497,7 @@ pub enum LimitVerb {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "rlctl limit set [--prefix <PREFIX>] {--packets <N> | --bytes <SIZE>} --per <TIME> [OPTIONS]\n       rlctl limit set [--prefix <PREFIX>] --limit <LIMIT> [--limit <LIMIT>]... [OPTIONS]",
-    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n\nA packet passes when all limits have room. Each source of the prefix has the limits for itself. At the end of their lifetime the configuration holds again: the daemon sees to that. A daemon that was down meanwhile does it first when it starts."
+    after_help = "Examples:\n  rlctl limit set --packets 1000 --per 1s\n  rlctl limit set --prefix 203.0.113.0/24 --limit packets=5000,per=1s --limit bytes=50MB,per=1s\n  rlctl limit set --packets 100 --per 1s --observe\n  rlctl limit set --bytes 50MB --per 1s --algorithm token-bucket --burst 100MB\n  rlctl limit set --limit packets=1000,per=1s --limit packets=20,per=1s,match=tcp-syn\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --reason crawler\n  rlctl limit set --prefix 203.0.113.7 --packets 50 --per 1s --for 2h --cluster\n\nA packet passes when all limits have room. Each source of the prefix has the limits for itself. At the end of their lifetime the configuration holds again: the daemon sees to that. A daemon that was down meanwhile does it first when it starts."
 )]
 pub struct LimitSetArguments {
     /// The sources [default: those without a policy of their own]
@@ -498,6 +515,9 @@ pub struct LimitSetArguments {
     /// Why, shown with the limits
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+    /// Set them on all nodes of the cluster
+    #[arg(long)]
+    pub cluster: bool,
 }
 
 /// The lists that there are.

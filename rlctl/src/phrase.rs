@@ -41,6 +41,11 @@ pub fn span(from: Timestamp, to: Timestamp) -> String {
     }
 }
 
+/// ` on all nodes`, where that is so.
+pub fn everywhere(cluster: bool) -> &'static str {
+    if cluster { " on all nodes" } else { "" }
+}
+
 /// Who made a ban.
 pub fn author(ban: &Ban) -> String {
     match &ban.origin {

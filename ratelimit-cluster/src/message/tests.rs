@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::budget::Count;
 use crate::cluster::Host;
-use crate::statements::{Bounds, Guard, note};
+use crate::statements::{Bounds, Guard};
 use crate::{Arrival, Cluster, Config, Memory, Now};
 
 const STORED: Millis = 1_700_000_000_000;
@@ -60,7 +60,7 @@ fn ban(key: u8) -> Body<Vec<u8>> {
         verb: Verb::Says,
         stamp: Stamp(STORED * 1000),
         until: STORED + 60_000,
-        note: note("why"),
+        note: "why".into(),
     };
     Body::Statements(vec![statement])
 }

@@ -7,6 +7,8 @@ use crate::time::{Millis, Stamp};
 
 /// The longest note, in bytes.
 pub const NOTE_MAX: usize = 200;
+/// The longest text of limits, in bytes. A node is to state few of them: a message has to have room.
+pub const LIMITS_MAX: usize = 1_500;
 
 /// What a statement is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,6 +17,8 @@ pub enum Subject<K> {
     Ban(K),
     /// The key is allowed.
     Allow(K),
+    /// The key has limits, which the note says.
+    Limits(K),
     /// What the node stated does not count, and nothing that it sends is read.
     Node(NodeName),
 }
@@ -43,10 +47,21 @@ pub struct Statement<K> {
     pub note: Arc<str>,
 }
 
-/// A note of at most [`NOTE_MAX`] bytes.
-#[must_use]
-pub fn note(text: &str) -> Arc<str> {
-    text.get(..text.floor_char_boundary(NOTE_MAX))
-        .unwrap_or_default()
-        .into()
+impl<K> Subject<K> {
+    /// The longest note about it, in bytes.
+    #[must_use]
+    pub fn note_max(&self) -> usize {
+        match self {
+            Self::Limits(_) => LIMITS_MAX,
+            Self::Ban(_) | Self::Allow(_) | Self::Node(_) => NOTE_MAX,
+        }
+    }
+
+    /// A note about it, of at most [`Subject::note_max`] bytes.
+    #[must_use]
+    pub fn note(&self, text: &str) -> Arc<str> {
+        text.get(..text.floor_char_boundary(self.note_max()))
+            .unwrap_or_default()
+            .into()
+    }
 }

@@ -18,7 +18,7 @@ fn says(key: u8, stamp: u64, until: Millis) -> Statement<Key> {
         verb: Verb::Says,
         stamp: Stamp(stamp),
         until,
-        note: note("why"),
+        note: "why".into(),
     }
 }
 

@@ -33,9 +33,23 @@ pub struct ClusterStatus {
     pub refused_at: Option<Timestamp>,
     /// Statements of other nodes without effect here: too wide, too many, protected or allowed.
     pub denied: u64,
+    /// Allows and runtime limits that other nodes state and that are not in force here.
+    #[serde(default)]
+    pub not_in_force: Vec<NotInForce>,
     /// How limits are divided; `None` where no limit is shared.
     #[serde(default)]
     pub sharing: Option<SharingStatus>,
+}
+
+/// What another node set with `--cluster`, and this one cannot have.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct NotInForce {
+    /// What: `the limits of 203.0.113.0/24`.
+    pub what: String,
+    /// The node that set it.
+    pub node: String,
+    /// Why it is not in force here.
+    pub why: String,
 }
 
 /// How the nodes divide their limits, as this one sees it.

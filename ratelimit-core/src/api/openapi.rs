@@ -114,6 +114,21 @@ pub fn document() -> Value {
         .answers::<Vec<Setting>>();
     api.get("/v1/cluster", "The store and the nodes of the cluster")
         .answers::<ClusterStatus>();
+    api.post("/v1/cluster/allows", "Allow prefixes on all nodes")
+        .takes::<AllowRequest>()
+        .answers::<Changed>();
+    api.delete(
+        "/v1/cluster/allows",
+        "Take prefixes off the allow lists of all nodes",
+    )
+    .takes::<PrefixesRequest>()
+    .answers::<Changed>();
+    api.post("/v1/cluster/limits", "Set runtime limits on all nodes")
+        .takes::<LimitRequest>()
+        .answers::<Changed>();
+    api.delete("/v1/cluster/limits", "Remove runtime limits on all nodes")
+        .takes::<LimitTarget>()
+        .answers::<Changed>();
     api.post("/v1/cluster/revoke", "Count a node for nothing, everywhere")
         .takes::<RevokeRequest>()
         .answers::<Revoked>();

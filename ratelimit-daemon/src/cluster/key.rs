@@ -10,6 +10,8 @@ use ratelimit_core::prefix::Prefix;
 pub enum ClusterKey {
     /// A prefix that is banned.
     Prefix(Prefix),
+    /// The sources without a policy of their own, whose limits are set.
+    Default,
     /// The budget of a source, or of a prefix by its first address.
     Budget {
         /// Whose budget it is; `::` is the node.
@@ -22,6 +24,7 @@ pub enum ClusterKey {
 /// What a key begins with; others are for what other releases may share.
 const PREFIX: u8 = 0;
 const BUDGET: u8 = 1;
+const DEFAULT: u8 = 2;
 const _: () = assert!(Prefix::BYTES + size_of::<u64>() < KEY_MAX);
 
 impl Key for ClusterKey {
@@ -31,6 +34,7 @@ impl Key for ClusterKey {
                 to.push(PREFIX);
                 to.extend_from_slice(&prefix.to_bytes());
             }
+            Self::Default => to.push(DEFAULT),
             Self::Budget { address, limit } => {
                 to.push(BUDGET);
                 to.extend_from_slice(&limit.to_le_bytes());
@@ -43,6 +47,7 @@ impl Key for ClusterKey {
         let (kind, rest) = bytes.split_first()?;
         match *kind {
             PREFIX => Prefix::from_bytes(rest).map(Self::Prefix),
+            DEFAULT => rest.is_empty().then_some(Self::Default),
             BUDGET => {
                 let (limit, address) = rest.split_first_chunk()?;
                 let prefix = Prefix::from_bytes(address).filter(|it| it.is_address())?;
@@ -74,7 +79,8 @@ mod tests {
             address: text.parse().unwrap(),
             limit: u64::MAX - 7,
         });
-        for key in prefixes.into_iter().chain(budgets) {
+        let others = budgets.into_iter().chain([ClusterKey::Default]);
+        for key in prefixes.into_iter().chain(others) {
             let mut bytes = Vec::new();
             key.write(&mut bytes);
             assert_eq!(ClusterKey::read(&bytes), Some(key));

@@ -9,6 +9,7 @@ mod crowdsec;
 mod detach;
 mod due;
 mod events;
+mod everywhere;
 mod import;
 mod limit;
 mod lists;
@@ -36,6 +37,7 @@ pub use self::{
     detach::Detach,
     due::{CompareOn, LookAtLinks, Stop, TendLinks, Tick},
     events::TakeEvents,
+    everywhere::{AllowEverywhere, DisallowEverywhere, LimitEverywhere, RemoveLimitsEverywhere},
     import::Import,
     limit::{RemoveLimits, SetLimits},
     lists::{DueLists, RemoveList, TakeList},

@@ -28,7 +28,7 @@ pub fn allow(prefix: Prefix, row: &AllowRow) -> Allow {
         since: Some(row.since),
         reason: row.reason.clone(),
         author: Some(row.author.clone()),
-        origin: Origin::Manual,
+        origin: Origin::of_author(&row.author),
     }
 }
 

@@ -31,8 +31,9 @@ use crate::{
     control::{
         self, Handle,
         commands::{
-            Allow, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow, ProtectSshPeer,
-            Reload, RemoveLimits, RemoveList, RevokeNode, RollBack, SetLimits, SetPassAll, Unban,
+            Allow, AllowEverywhere, Apply, Ban, BanByProgram, Command, Confirm, Detach, Disallow,
+            DisallowEverywhere, LimitEverywhere, ProtectSshPeer, Reload, RemoveLimits,
+            RemoveLimitsEverywhere, RemoveList, RevokeNode, RollBack, SetLimits, SetPassAll, Unban,
             UnbanByProgram, UnbanMatching,
         },
         queries::{self, check::Question},
@@ -145,6 +146,38 @@ pub(super) fn too_many_connections() -> Response {
     answer(StatusCode::SERVICE_UNAVAILABLE, refused)
 }
 
+fn cluster_routes() -> Router<Handle> {
+    Router::new()
+        .route("/v1/cluster", get(cluster))
+        .route(
+            "/v1/cluster/allows",
+            posts(Transaction::Own, |request, author| AllowEverywhere {
+                request,
+                author,
+            })
+            .merge(deletes(Transaction::Own, |request, author| {
+                DisallowEverywhere { request, author }
+            })),
+        )
+        .route(
+            "/v1/cluster/limits",
+            posts(Transaction::Own, |request, author| LimitEverywhere {
+                request,
+                author,
+            })
+            .merge(deletes(Transaction::Own, |request, author| {
+                RemoveLimitsEverywhere { request, author }
+            })),
+        )
+        .route(
+            "/v1/cluster/revoke",
+            posts(Transaction::Own, |request, author| RevokeNode {
+                request,
+                author,
+            }),
+        )
+}
+
 fn ban_routes() -> Router<Handle> {
     Router::new()
         .route(
@@ -180,6 +213,7 @@ fn ban_routes() -> Router<Handle> {
 
 fn routes(controller: Handle) -> Router {
     ban_routes()
+        .merge(cluster_routes())
         .route("/v1/status", get(status))
         .route(
             "/v1/allows",
@@ -235,14 +269,6 @@ fn routes(controller: Handle) -> Router {
         .route("/v1/detach", post(detach))
         .route("/v1/protected", get(protected))
         .route("/v1/config", get(settings))
-        .route("/v1/cluster", get(cluster))
-        .route(
-            "/v1/cluster/revoke",
-            posts(Transaction::Own, |request, author| RevokeNode {
-                request,
-                author,
-            }),
-        )
         .route(
             "/v1/apply",
             post(apply).layer(DefaultBodyLimit::max(APPLY_BYTES_MAX)),

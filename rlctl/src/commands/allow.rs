@@ -4,7 +4,7 @@ use jiff::Zoned;
 use ratelimit_core::api::AllowRequest;
 
 use crate::{
-    arguments::{AllowAddArguments, PrefixesArguments},
+    arguments::{AllowAddArguments, AllowRmArguments},
     chunks,
     client::Client,
     commands::{ban, removal::Removal},
@@ -22,23 +22,39 @@ pub fn add(arguments: &AllowAddArguments, client: &Client, now: &Zoned) -> Resul
             seconds: arguments.term.seconds(),
             reason: arguments.reason.clone(),
         };
-        client.post("/v1/allows", &request)
+        client.post(path(arguments.cluster), &request)
     })?;
     let whom = phrase::whom(&prefixes);
     let term = phrase::term(arguments.term, answer.value.until, now);
+    let whereabouts = phrase::everywhere(arguments.cluster);
     let novelty = ban::novelty(prefixes.len(), &answer.value);
-    let mut report = Report::new(answer, format!("allowed {whom} {term}{novelty}"));
+    let mut report = Report::new(
+        answer,
+        format!("allowed {whom} {term}{whereabouts}{novelty}"),
+    );
     report.notes.extend(chunks::note(&prefixes));
     Ok(report)
 }
 
 /// Takes the prefixes off the allow list.
-pub fn rm(arguments: &PrefixesArguments, client: &Client) -> Result<Report, Failure> {
+pub fn rm(arguments: &AllowRmArguments, client: &Client) -> Result<Report, Failure> {
     let removal = Removal {
-        path: "/v1/allows",
-        done: |whom| format!("took {whom} off the allow list"),
+        path: path(arguments.cluster),
+        done: if arguments.cluster {
+            |whom| format!("took {whom} off the allow lists of all nodes")
+        } else {
+            |whom| format!("took {whom} off the allow list")
+        },
         absent: "is not on the allow list",
         absent_many: "are not on the allow list",
     };
-    removal.run(&arguments.prefixes, client)
+    removal.run(&arguments.prefixes.prefixes, client)
+}
+
+fn path(cluster: bool) -> &'static str {
+    if cluster {
+        "/v1/cluster/allows"
+    } else {
+        "/v1/allows"
+    }
 }

@@ -209,8 +209,24 @@ fn limited(limited: &Limited, now: &Zoned) -> String {
     )
 }
 
-/// What decides.
+/// What decides, and which node of the cluster set it.
 fn rule(check: &Check) -> String {
+    let node = check.covering.iter().find_map(|covering| {
+        let origin = match &covering.entry {
+            Entry::Allow(allow) => allow.origin.clone(),
+            Entry::Policy { runtime, .. } => Origin::of_author(&runtime.as_ref()?.author),
+            Entry::Ban(_) => return None,
+        };
+        match origin {
+            Origin::Cluster(node) if covering.decides => Some(node),
+            _ => None,
+        }
+    });
+    let node = node.map(|node| format!(", by node {} of the cluster", printable(&node)));
+    format!("{}{}", deciding_rule(check), node.unwrap_or_default())
+}
+
+fn deciding_rule(check: &Check) -> String {
     let policy = printable(&check.policy);
     match (check.reason.as_str(), &check.ban, check.rule) {
         (_, Some(ban), _) => format!("the ban of {}", ban.prefix),

@@ -62,6 +62,15 @@ fn sentences(status: &ClusterStatus, now: &Zoned) -> Vec<String> {
             "{denied} of other nodes had no effect: protected or allowed here, too wide, or too many"
         ));
     }
+    lines.extend(status.not_in_force.iter().map(|it| {
+        format!(
+            "{}: {}, set on {}: {}",
+            styled(WARNING, "not in force here"),
+            printable(&it.what),
+            printable(&it.node),
+            printable(&it.why)
+        )
+    }));
     lines
 }
 
@@ -199,6 +208,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use ratelimit_core::api::NotInForce;
 
     #[test]
     fn the_store_and_what_was_refused_are_told() {
@@ -215,6 +225,11 @@ mod tests {
             refusal: Some("message 3 of `edge-2` came before".to_owned()),
             refused_at: Some(Timestamp::UNIX_EPOCH),
             denied: 1,
+            not_in_force: vec![NotInForce {
+                what: "the limits of 203.0.113.0/24".to_owned(),
+                node: "edge-2".to_owned(),
+                why: "no class `dns`".to_owned(),
+            }],
             sharing: None,
         };
         let now = Timestamp::UNIX_EPOCH.to_zoned(jiff::tz::TimeZone::UTC);
@@ -227,6 +242,7 @@ mod tests {
                 "2 messages refused: 2 replayed",
                 "last refused at 00:00:00: message 3 of `edge-2` came before",
                 "1 statement of other nodes had no effect: protected or allowed here, too wide, or too many",
+                "not in force here: the limits of 203.0.113.0/24, set on edge-2: no class `dns`",
             ]
         );
         status.connected = Some(true);

@@ -18,7 +18,7 @@ use crate::{
 /// Gives a prefix, or every source without a policy of its own, limits.
 pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Result<Report, Failure> {
     let request = request(arguments)?;
-    let answer: Answer<Changed> = client.post("/v1/limits", &request)?;
+    let answer: Answer<Changed> = client.post(path(arguments.cluster), &request)?;
     let term = phrase::term(arguments.term, answer.value.until, now);
     let novelty = ban::novelty(1, &answer.value);
     let anew = if answer.value.starts_anew {
@@ -31,28 +31,43 @@ pub fn set(arguments: &LimitSetArguments, client: &Client, now: &Zoned) -> Resul
     } else {
         ""
     };
-    let text = format!("{}, {term}{novelty}{anew}{at_end}", sentence(&request));
+    let whereabouts = phrase::everywhere(arguments.cluster);
+    let text = format!(
+        "{}, {term}{whereabouts}{novelty}{anew}{at_end}",
+        sentence(&request)
+    );
     Ok(Report::new(answer, text))
 }
 
 /// Takes runtime limits away.
-pub fn rm(prefix: Option<&str>, client: &Client) -> Result<Report, Failure> {
+pub fn rm(prefix: Option<&str>, cluster: bool, client: &Client) -> Result<Report, Failure> {
     let prefix = prefix.map(prefixes::read_one).transpose()?;
-    let answer: Answer<Changed> = client.delete("/v1/limits", &LimitTarget { prefix })?;
+    let answer: Answer<Changed> = client.delete(path(cluster), &LimitTarget { prefix })?;
     let whose = whose(prefix);
+    let whereabouts = phrase::everywhere(cluster);
     if answer.value.removed > 0 {
         let anew = if answer.value.starts_anew {
             "; what its sources have used under them does not count for it"
         } else {
             ""
         };
-        let text = format!("took the limits of {whose} away: the configuration holds again{anew}");
+        let text = format!(
+            "took the limits of {whose} away{whereabouts}: the configuration holds again{anew}"
+        );
         return Ok(Report::new(answer, text));
     }
     let mut report = Report::new(answer, "");
     let failure = Failure::refused(format!("{whose} has no runtime limits"));
     report.failure = Some(failure.hint("`rlctl limit list` shows all runtime limits"));
     Ok(report)
+}
+
+fn path(cluster: bool) -> &'static str {
+    if cluster {
+        "/v1/cluster/limits"
+    } else {
+        "/v1/limits"
+    }
 }
 
 fn request(arguments: &LimitSetArguments) -> Result<LimitRequest, Failure> {

@@ -10,7 +10,7 @@ use ratelimit_core::{
 };
 
 use super::{Command, require_prefixes};
-use crate::control::{controller::Controller, record::Cause, term};
+use crate::control::{controller::Controller, feeds::cluster::is_of_cluster, record::Cause, term};
 
 /// Puts prefixes on the allow list.
 pub struct Allow {
@@ -56,16 +56,8 @@ impl Command for Disallow {
         let Self { request, author } = self;
         let author = &*author;
         require_prefixes(&request.prefixes)?;
-        let configured = |prefix: &&Prefix| {
-            controller.state.intent.config.allow.contains(prefix)
-                && !controller.state.intent.allows().contains_key(prefix)
-        };
-        if let Some(prefix) = request.prefixes.iter().find(configured) {
-            return Err(Refused::because(format!(
-                "{prefix} is on the allow list of the configuration"
-            ))
-            .hint("remove it there, and run `rlctl reload`"));
-        }
+        require_runtime(controller, &request.prefixes)?;
+        require_own(controller, &request.prefixes)?;
         let is_there = |prefix: &Prefix| controller.state.intent.allows().contains_key(prefix);
         let (present, absent): (Vec<Prefix>, _) = request.prefixes.into_iter().partition(is_there);
         let edits: Vec<Edit> = present
@@ -74,5 +66,37 @@ impl Command for Disallow {
             .collect();
         let changed = controller.state.apply(edits, Cause::User(author))?;
         Ok(Changed { absent, ..changed })
+    }
+}
+
+/// Refuses to take off what the configuration has.
+pub(super) fn require_runtime(controller: &Controller, prefixes: &[Prefix]) -> Result<(), Refused> {
+    let intent = &controller.state.intent;
+    let configured = |prefix: &&Prefix| {
+        intent.config.allow.contains(prefix) && !intent.allows().contains_key(prefix)
+    };
+    match prefixes.iter().find(configured) {
+        None => Ok(()),
+        Some(prefix) => Err(Refused::because(format!(
+            "{prefix} is on the allow list of the configuration"
+        ))
+        .hint("remove it there, and run `rlctl reload`")),
+    }
+}
+
+/// Refuses to take off here what is allowed on all nodes.
+fn require_own(controller: &Controller, prefixes: &[Prefix]) -> Result<(), Refused> {
+    let allows = controller.state.intent.allows();
+    let rows = prefixes
+        .iter()
+        .filter_map(|prefix| allows.get_key_value(prefix));
+    let mut shared = rows.filter(|(_, row)| is_of_cluster(&row.author));
+    match shared.next() {
+        None => Ok(()),
+        Some((prefix, row)) => Err(Refused::because(format!(
+            "{prefix} is allowed by {}, on all nodes",
+            row.author
+        ))
+        .hint("run `rlctl allow rm` with `--cluster` to end it on all of them")),
     }
 }

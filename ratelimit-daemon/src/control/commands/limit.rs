@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use ratelimit_common::limit::LIMITS_MAX;
 use ratelimit_core::{
     api::{Changed, LimitRequest, LimitTarget, Refused},
     config::Config,
-    intent::{self, Edit, LimitRow},
+    intent::{Edit, LimitRow},
     limit::LimitSpec,
     prefix::Prefix,
 };
 
 use super::Command;
-use crate::control::{controller::Controller, record::Cause, state::State, term};
+use crate::control::{
+    controller::Controller, feeds::cluster::is_of_cluster, fitting, record::Cause, term,
+};
 
 /// Gives a prefix, or the default policy, limits of its own.
 pub struct SetLimits {
@@ -28,24 +29,9 @@ impl Command for SetLimits {
 
     fn run(self, controller: &mut Controller) -> Self::Answer {
         let Self { request, author } = self;
-        if request.limits.is_empty() {
-            return Err(Refused::because("no limit was given")
-                .hint("to let a source through unlimited, use `rlctl allow add`"));
-        }
-        if request.limits.len() > LIMITS_MAX {
-            return Err(Refused::because(format!(
-                "a policy has at most {LIMITS_MAX} limits"
-            )));
-        }
+        fitting::check(&controller.state, &request.limits)?;
+        require_kept_classes(controller, &request.limits)?;
         let until = term::until("a limit", request.seconds)?;
-        require_classes(controller, &request.limits)?;
-        require_room(&controller.state, intent::longest(&request.limits))
-            .map_err(|refused| {
-                refused.hint(
-                    "write a sliding-log of as many packets into the configuration and run `rlctl reload`, or use another \
-                     algorithm",
-                )
-            })?;
         let row = LimitRow {
             limits: request.limits,
             observe: request.observe,
@@ -92,10 +78,16 @@ impl Command for RemoveLimits {
             .limits()
             .contains_key(&request.prefix);
         if !runtime && further.is_none() {
+            return Err(none(request.prefix));
+        }
+        let row = controller.state.intent.limits().get(&request.prefix);
+        if let Some(row) = row.filter(|row| is_of_cluster(&row.author)) {
             return Err(Refused::because(format!(
-                "no runtime limits of {}",
-                target(request.prefix)
-            )));
+                "the limits of {} are of {}, and hold on all nodes",
+                target(request.prefix),
+                row.author
+            ))
+            .hint("run `rlctl limit rm` with `--cluster` to end them on all, or `rlctl limit set` for other ones here"));
         }
         let runtime = runtime.then_some(Edit::Limits(request.prefix, None));
         let further = further.map(|prefix| Edit::Limited(prefix, None));
@@ -107,16 +99,10 @@ impl Command for RemoveLimits {
     }
 }
 
-/// Refuses limits of classes that have no such name.
-fn require_classes(controller: &Controller, limits: &[LimitSpec]) -> Result<(), Refused> {
-    let classes = &controller.state.intent.config.classes;
+/// Refuses limits of classes that a trial alone has.
+fn require_kept_classes(controller: &Controller, limits: &[LimitSpec]) -> Result<(), Refused> {
     let before = controller.trials.before();
     for class in limits.iter().filter_map(LimitSpec::class) {
-        if let Err(unknown) = classes.select(class) {
-            let names: Vec<&str> = classes.names().collect();
-            return Err(Refused::because(unknown.to_string())
-                .hint(format!("write one of {}", names.join(", "))));
-        }
         let is_lost = |before: &Config| before.classes.select(class).is_err();
         if before.as_ref().is_some_and(is_lost) {
             return Err(Refused::because(format!(
@@ -128,19 +114,8 @@ fn require_classes(controller: &Controller, limits: &[LimitSpec]) -> Result<(), 
     Ok(())
 }
 
-/// Refuses sliding logs that are longer than those that room was made for.
-fn require_room(state: &State, times: u32) -> Result<(), Refused> {
-    let size = state.enforcer.datapath().log_size();
-    if times <= size.times {
-        return Ok(());
-    }
-    let room = match size.times {
-        0 => "no room for sliding logs".to_owned(),
-        times => format!("room for sliding logs of {times} packets"),
-    };
-    Err(Refused::because(format!(
-        "a sliding-log of {times} packets is too long: their map is made with the configuration, and has {room}"
-    )))
+pub(super) fn none(prefix: Option<Prefix>) -> Refused {
+    Refused::because(format!("no runtime limits of {}", target(prefix)))
 }
 
 fn target(prefix: Option<Prefix>) -> String {

@@ -5,6 +5,7 @@
 
 mod bans;
 mod budgets;
+mod changes;
 mod memory;
 mod recent;
 mod status;
@@ -25,14 +26,15 @@ use ratelimit_common::Instant;
 use ratelimit_core::{
     api::{Changed, Refused},
     config::cluster::Cluster,
-    intent::Edit,
+    intent::{Edit, FOREVER},
+    origin::Origin,
     prefix::Prefix,
 };
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use self::{budgets::Budgets, memory::Remembered};
-pub use self::{budgets::log_key, status::no_cluster};
+pub use self::{budgets::log_key, changes::is_of_cluster, status::no_cluster};
 use super::Feed;
 use crate::{
     clock,
@@ -77,6 +79,10 @@ pub struct Membership {
     refusal: Option<(Timestamp, String)>,
     /// Statements of peers without effect here.
     denied: u64,
+    /// Allows and limits that are in force and not here: who stated them, and why not.
+    unheeded: BTreeMap<Subject<ClusterKey>, (NodeName, String)>,
+    /// The one that is put in force at this moment.
+    about: Option<(Subject<ClusterKey>, NodeName)>,
     joined: std::time::Instant,
     swept: std::time::Instant,
     kept: Kept<Remembered>,
@@ -95,6 +101,8 @@ impl Membership {
             refused: BTreeMap::new(),
             refusal: None,
             denied: 0,
+            unheeded: BTreeMap::new(),
+            about: None,
             joined: std::time::Instant::now(),
             swept: std::time::Instant::now(),
             kept: Kept::new(&config.paths.state, "cluster.json"),
@@ -170,7 +178,10 @@ impl Feed for Membership {
 
     fn settle(&mut self, _: &State, answer: &Result<Changed, Refused>) {
         self.due.pop_front();
-        if let Err(refused) = answer {
+        if let (Err(refused), Some((subject, by))) = (answer, &self.about) {
+            let why = refused.error.clone();
+            self.unheeded.insert(subject.clone(), (by.clone(), why));
+        } else if let Err(refused) = answer {
             // The next sweep tries again.
             warn!(
                 error = refused.error,
@@ -188,9 +199,11 @@ impl Guard<ClusterKey> for Here<'_> {
     fn permits(&self, subject: &Subject<ClusterKey>) -> Result<(), &'static str> {
         match subject {
             Subject::Ban(ClusterKey::Prefix(prefix)) => self.permits_ban(*prefix),
-            Subject::Ban(ClusterKey::Budget { .. }) => Err("it is no prefix"),
-            Subject::Allow(_) => Err("this release takes no allows of other nodes"),
-            Subject::Node(_) => Ok(()),
+            Subject::Allow(ClusterKey::Prefix(prefix)) => self.permits_allow(*prefix),
+            Subject::Limits(ClusterKey::Prefix(_) | ClusterKey::Default) | Subject::Node(_) => {
+                Ok(())
+            }
+            Subject::Ban(_) | Subject::Allow(_) | Subject::Limits(_) => Err("it is no prefix"),
         }
     }
 }
@@ -206,6 +219,25 @@ impl Here<'_> {
         let is_allowed = |outer: Prefix| self.0.intent.is_allowed(outer);
         if prefix.supernets().any(is_allowed) {
             return Err("it is allowed here");
+        }
+        Ok(())
+    }
+
+    fn permits_allow(&self, prefix: Prefix) -> Result<(), &'static str> {
+        if changes::is_wide(prefix) {
+            return Err("it is wider than other nodes may allow");
+        }
+        let is_lasting = |origin: &Origin, until| {
+            matches!(origin, Origin::Manual | Origin::Forced) && until == FOREVER
+        };
+        let around = prefix.supernets().any(|outer| {
+            let mut bans = self.0.intent.bans_of(outer);
+            bans.any(|(origin, row)| is_lasting(origin, row.until))
+        });
+        let from_here = self.0.intent.bans().range((prefix, Origin::FIRST)..);
+        let mut within = from_here.take_while(|((inner, _), _)| prefix.covers(*inner));
+        if around || within.any(|((_, origin), row)| is_lasting(origin, row.until)) {
+            return Err("it is banned here without an end");
         }
         Ok(())
     }
@@ -271,6 +303,7 @@ impl Membership {
         state.unshared = Unshared::default();
         let journal = &mut state.journal;
         troubles.tell(journal, CLUSTER, Loudness::Warning, None);
+        self.unheeded.clear();
         self.end_bans(state);
         self.budgets.end(state);
         self.tell_excess(state, troubles);
@@ -311,9 +344,11 @@ impl Membership {
     ) -> Vec<Outgoing> {
         let now = now();
         self.budgets.follow(state);
-        let mut changed = self.state_own_bans(state, now);
+        let own = self.state_own_bans(state, now).into_iter();
+        let mut changed: Vec<_> = own.map(bans::ban_of).collect();
         changed.extend(self.hear(state, now, heard));
         if self.swept.elapsed() >= SWEEP {
+            self.state_own_changes(state, now);
             changed.extend(self.all(state));
             self.swept = std::time::Instant::now();
         }
@@ -333,8 +368,8 @@ impl Membership {
         self.put_in_force(state, now, changed);
     }
 
-    /// Takes messages in, and gives the prefixes of which something else may hold.
-    fn hear(&mut self, state: &State, now: Now, heard: Vec<Heard>) -> Vec<Prefix> {
+    /// Takes messages in, and gives that of which something else may hold.
+    fn hear(&mut self, state: &State, now: Now, heard: Vec<Heard>) -> Vec<Subject<ClusterKey>> {
         let mut changed = Vec::new();
         for Heard { arrival, message } in heard {
             let Some(node) = &mut self.node else {
@@ -348,20 +383,10 @@ impl Membership {
         changed
     }
 
-    fn receive(&mut self, received: Received<ClusterKey>) -> Vec<Prefix> {
+    fn receive(&mut self, received: Received<ClusterKey>) -> Vec<Subject<ClusterKey>> {
         self.denied += received.denied.len() as u64;
-        let changed = received.changed.into_iter();
-        let mut is_of_node = false;
-        let changed = changed.filter_map(|subject| match subject {
-            Subject::Ban(ClusterKey::Prefix(prefix)) => Some(prefix),
-            Subject::Ban(_) | Subject::Allow(_) => None,
-            Subject::Node(_) => {
-                is_of_node = true;
-                None
-            }
-        });
-        let changed = changed.collect();
-        self.is_unwritten |= is_of_node;
-        changed
+        let of_node = |subject: &Subject<_>| matches!(subject, Subject::Node(_));
+        self.is_unwritten |= received.changed.iter().any(of_node);
+        received.changed
     }
 }

@@ -120,14 +120,12 @@ pub fn limits(state: &State) -> Vec<PolicyView> {
                 observe: policy.observe,
                 ban: policy.ban,
                 applies_to: applies_to(policy.role),
-                runtime,
-                origin: if detected {
-                    Origin::Detected
-                } else if manual {
-                    Origin::Manual
-                } else {
-                    Origin::Config
+                origin: match &runtime {
+                    _ if detected => Origin::Detected,
+                    Some(runtime) => Origin::of_author(&runtime.author),
+                    None => Origin::Config,
                 },
+                runtime,
                 name: policy.name,
             }
         })

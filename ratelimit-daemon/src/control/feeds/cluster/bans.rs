@@ -15,7 +15,10 @@ use ratelimit_core::{
 };
 use tracing::info;
 
-use super::{Here, Membership, Node};
+use super::{
+    Here, Membership, Node,
+    changes::{allow_of, ends, subjects_of_rows},
+};
 use crate::{
     clock,
     cluster::ClusterKey,
@@ -23,7 +26,7 @@ use crate::{
 };
 
 /// Ends that differ by less are the same one.
-const SAME_END_MS: Millis = 2_000;
+pub(super) const SAME_END_MS: Millis = 2_000;
 /// The end of what is forever, as it is stated: the year 9999.
 const FOREVER_MS: Millis = 253_402_207_200_000;
 
@@ -35,7 +38,7 @@ impl Membership {
         };
         let changed = state.unshared.take();
         for prefix in &changed {
-            let subject = Subject::Ban(ClusterKey::Prefix(*prefix));
+            let subject = ban_of(*prefix);
             let row = shared_ban(&state.intent, *prefix);
             let wanted = row.map(|row| to_millis(row.until, now));
             let wanted = wanted.filter(|until| *until > now.wall);
@@ -62,32 +65,58 @@ impl Membership {
         };
         let now = super::now();
         for prefix in prefixes {
-            self.is_unwritten |= node.lift(now, Subject::Ban(ClusterKey::Prefix(*prefix)), author);
+            self.is_unwritten |= node.lift(now, ban_of(*prefix), author);
         }
     }
 
-    /// The prefixes that anything is stated about, or that other nodes ban here.
-    pub(super) fn all(&self, state: &State) -> BTreeSet<Prefix> {
+    /// All that anything is stated about, or that other nodes have here.
+    pub(super) fn all(&self, state: &State) -> BTreeSet<Subject<ClusterKey>> {
         let bans = state.intent.bans().keys();
         let bans = bans.filter(|(_, origin)| matches!(origin, Origin::Cluster(_)));
         let node = self.node.iter();
-        let stated = node.flat_map(Node::subjects);
-        let stated = stated.filter_map(|subject| match subject {
-            Subject::Ban(ClusterKey::Prefix(prefix)) => Some(*prefix),
-            Subject::Ban(_) | Subject::Allow(_) | Subject::Node(_) => None,
-        });
-        bans.map(|(prefix, _)| *prefix).chain(stated).collect()
+        let stated = node.flat_map(Node::subjects).cloned();
+        let bans = bans.map(|(prefix, _)| ban_of(*prefix));
+        let rows = bans.chain(subjects_of_rows(state));
+        rows.chain(stated).collect()
     }
 
-    /// Brings the bans of prefixes to what the nodes state.
+    /// Brings bans, allows and limits to what the nodes state.
     pub(super) fn put_in_force(
         &mut self,
         state: &mut State,
         now: Now,
-        prefixes: impl IntoIterator<Item = Prefix>,
+        subjects: impl IntoIterator<Item = Subject<ClusterKey>>,
     ) {
-        let prefixes: BTreeSet<Prefix> = prefixes.into_iter().collect();
-        if prefixes.is_empty() || self.node.is_none() {
+        if self.node.is_none() {
+            return;
+        }
+        let (mut prefixes, mut changes) = (BTreeSet::new(), BTreeSet::new());
+        for subject in subjects {
+            match subject {
+                Subject::Ban(ClusterKey::Prefix(prefix)) => {
+                    prefixes.insert(prefix);
+                    // A ban without an end does not let other nodes allow it.
+                    if state.intent.allows().contains_key(&prefix) {
+                        changes.insert(allow_of(prefix));
+                    }
+                }
+                Subject::Allow(ClusterKey::Prefix(prefix)) => {
+                    // What other nodes ban holds where no allow is any more.
+                    prefixes.insert(prefix);
+                    changes.insert(subject);
+                }
+                Subject::Limits(_) => {
+                    changes.insert(subject);
+                }
+                Subject::Ban(_) | Subject::Allow(_) | Subject::Node(_) => {}
+            }
+        }
+        self.put_changes_in_force(state, now, changes);
+        self.put_bans_in_force(state, now, prefixes);
+    }
+
+    fn put_bans_in_force(&mut self, state: &mut State, now: Now, prefixes: BTreeSet<Prefix>) {
+        if prefixes.is_empty() {
             return;
         }
         let mut lifted: BTreeMap<NodeName, Vec<Edit>> = BTreeMap::new();
@@ -117,7 +146,7 @@ impl Membership {
         prefix: Prefix,
     ) -> Option<(NodeName, Vec<Edit>)> {
         let node = self.node.as_ref()?;
-        let by = node.lifted_by(now, &Subject::Ban(ClusterKey::Prefix(prefix)))?;
+        let by = node.lifted_by(now, &ban_of(prefix))?;
         let bans = state.intent.bans_of(prefix);
         let shared = bans.filter(|(origin, _)| origin.is_shared());
         let edits: Vec<Edit> = shared
@@ -131,7 +160,7 @@ impl Membership {
         let Some(node) = &self.node else {
             return (None, Vec::new());
         };
-        let subject = Subject::Ban(ClusterKey::Prefix(prefix));
+        let subject = ban_of(prefix);
         let in_force = node.in_force(now, &subject, &Here(state, &self.budgets));
         // What this node states is a ban of its own here, unless its database was lost, or another node lifted it meanwhile.
         let own = shared_ban(&state.intent, prefix);
@@ -176,23 +205,24 @@ impl Membership {
         (come, gone)
     }
 
-    fn take_due(&mut self, state: &mut State) {
+    pub(super) fn take_due(&mut self, state: &mut State) {
         while !self.due.is_empty() {
             let _ = state.take(self);
         }
     }
 
-    /// Ends the bans of other nodes, of a host that is none any more.
+    /// Ends what other nodes have here, of a host that is none any more.
     pub(super) fn end_bans(&mut self, state: &mut State) {
         let bans = state.intent.bans().keys();
         let theirs = bans.filter(|(_, origin)| matches!(origin, Origin::Cluster(_)));
-        let gone: Vec<Edit> = theirs
+        let mut gone: Vec<Edit> = theirs
             .map(|(prefix, origin)| Edit::Ban(*prefix, origin.clone(), None))
             .collect();
+        gone.extend(ends(state));
         if !gone.is_empty() {
             info!(
-                bans = gone.len(),
-                "the configuration names no [cluster]: its bans end"
+                entries = gone.len(),
+                "the configuration names no [cluster]: its bans, allows and limits end"
             );
             self.due.push_back((None, gone));
             self.take_due(state);
@@ -200,7 +230,12 @@ impl Membership {
     }
 }
 
-fn is_same_end(one: Option<Millis>, other: Option<Millis>) -> bool {
+/// The subject of a ban.
+pub(super) fn ban_of(prefix: Prefix) -> Subject<ClusterKey> {
+    Subject::Ban(ClusterKey::Prefix(prefix))
+}
+
+pub(super) fn is_same_end(one: Option<Millis>, other: Option<Millis>) -> bool {
     match (one, other) {
         (None, None) => true,
         (Some(one), Some(other)) => one.abs_diff(other) < SAME_END_MS,
@@ -209,7 +244,7 @@ fn is_same_end(one: Option<Millis>, other: Option<Millis>) -> bool {
 }
 
 /// An end by the wall clock.
-fn to_millis(until: Instant, now: Now) -> Millis {
+pub(super) fn to_millis(until: Instant, now: Now) -> Millis {
     if until == FOREVER {
         return FOREVER_MS;
     }
@@ -218,7 +253,7 @@ fn to_millis(until: Instant, now: Now) -> Millis {
 }
 
 /// An end by the clock that packets are judged by.
-fn to_instant(until: Millis, now: Now) -> Instant {
+pub(super) fn to_instant(until: Millis, now: Now) -> Instant {
     if until >= FOREVER_MS {
         return FOREVER;
     }

@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 use ratelimit_cluster::{
     Cluster as Node, Memory, NodeName, Stamp,
     budget::members::Views,
-    statements::{Statement, Subject, Verb, note},
+    statements::{Statement, Subject, Verb},
 };
 use ratelimit_core::prefix::Prefix;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use super::Membership;
+use super::{
+    Membership,
+    changes::{allow_of, limits_of},
+};
 use crate::cluster::ClusterKey;
 
 /// As it is written down.
@@ -42,6 +45,7 @@ struct Stated {
 enum About {
     Ban(Prefix),
     Allow(Prefix),
+    Limits(Option<Prefix>),
     Node(String),
 }
 
@@ -91,8 +95,9 @@ impl Stated {
                 Subject::Ban(ClusterKey::Prefix(prefix)) => About::Ban(*prefix),
                 Subject::Allow(ClusterKey::Prefix(prefix)) => About::Allow(*prefix),
                 Subject::Node(name) => About::Node(name.to_string()),
-                Subject::Ban(ClusterKey::Budget { .. })
-                | Subject::Allow(ClusterKey::Budget { .. }) => return None,
+                Subject::Limits(ClusterKey::Prefix(prefix)) => About::Limits(Some(*prefix)),
+                Subject::Limits(ClusterKey::Default) => About::Limits(None),
+                Subject::Ban(_) | Subject::Allow(_) | Subject::Limits(_) => return None,
             },
             lifts: statement.verb == Verb::Lifts,
             stamp: statement.stamp.0,
@@ -102,16 +107,18 @@ impl Stated {
     }
 
     fn read(&self) -> Option<Statement<ClusterKey>> {
+        let subject = match &self.about {
+            About::Ban(prefix) => Subject::Ban(ClusterKey::Prefix(*prefix)),
+            About::Allow(prefix) => allow_of(*prefix),
+            About::Limits(target) => limits_of(*target),
+            About::Node(name) => Subject::Node(NodeName::new(name)?),
+        };
         Some(Statement {
-            subject: match &self.about {
-                About::Ban(prefix) => Subject::Ban(ClusterKey::Prefix(*prefix)),
-                About::Allow(prefix) => Subject::Allow(ClusterKey::Prefix(*prefix)),
-                About::Node(name) => Subject::Node(NodeName::new(name)?),
-            },
+            note: subject.note(&self.note),
+            subject,
             verb: if self.lifts { Verb::Lifts } else { Verb::Says },
             stamp: Stamp(self.stamp),
             until: self.until,
-            note: note(&self.note),
         })
     }
 }

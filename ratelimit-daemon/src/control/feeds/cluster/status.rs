@@ -44,6 +44,7 @@ impl Membership {
             refusal: self.refusal.as_ref().map(|(_, text)| text.clone()),
             refused_at: self.refusal.as_ref().map(|(at, _)| *at),
             denied: self.denied,
+            not_in_force: self.not_in_force(),
             sharing: self.sharing(),
         })
     }

@@ -1,0 +1,151 @@
+//! `rlctl allow` and `rlctl limit` with `--cluster`: here, and on all other nodes.
+
+use std::sync::Arc;
+
+use ratelimit_core::{
+    api::{AllowRequest, Changed, LimitRequest, LimitTarget, PrefixesRequest, Refused},
+    intent::{Edit, FOREVER},
+    prefix::Prefix,
+};
+use tracing::info;
+
+use super::{
+    Command,
+    allow::{Allow, require_runtime},
+    limit::{SetLimits, none},
+    require_prefixes,
+};
+use crate::control::{controller::Controller, record::Cause};
+
+/// Puts prefixes on the allow lists of all nodes.
+pub struct AllowEverywhere {
+    /// What is asked for.
+    pub request: AllowRequest,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for AllowEverywhere {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
+        let node = controller.cluster.author()?;
+        let prefixes = request.prefixes.clone();
+        let reason = request.reason.clone();
+        controller
+            .cluster
+            .require_allows(&controller.state, &prefixes)?;
+        let allow = Allow {
+            request,
+            author: node.into(),
+        };
+        let changed = allow.run(controller)?;
+        let rows = controller.state.intent.allows();
+        let until = prefixes.first().and_then(|prefix| rows.get(prefix));
+        let until = until.map_or(FOREVER, |row| row.until);
+        controller
+            .cluster
+            .say_allows(&prefixes, until, reason.as_deref());
+        info!(%author, prefixes = prefixes.len(), "allowed on all nodes");
+        Ok(changed)
+    }
+}
+
+/// Takes prefixes off the allow lists of all nodes.
+pub struct DisallowEverywhere {
+    /// What is asked for.
+    pub request: PrefixesRequest,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for DisallowEverywhere {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
+        let prefixes = request.prefixes;
+        require_prefixes(&prefixes)?;
+        controller.cluster.author()?;
+        require_runtime(controller, &prefixes)?;
+        let here = |prefix: &&Prefix| controller.state.intent.allows().contains_key(*prefix);
+        let present: Vec<Prefix> = prefixes.iter().filter(here).copied().collect();
+        let edits: Vec<Edit> = present
+            .iter()
+            .map(|prefix| Edit::Allow(*prefix, None))
+            .collect();
+        let mut changed = controller.state.apply(edits, Cause::User(&author))?;
+        for prefix in prefixes {
+            let is_stated = controller.cluster.lift_allow(prefix, &author);
+            match (present.contains(&prefix), is_stated) {
+                (true, _) => {}
+                (false, true) => changed.removed += 1,
+                (false, false) => changed.absent.push(prefix),
+            }
+        }
+        info!(%author, "allowed on all nodes no more");
+        Ok(changed)
+    }
+}
+
+/// Gives a prefix, or the default policy, limits of its own on all nodes.
+pub struct LimitEverywhere {
+    /// What is asked for.
+    pub request: LimitRequest,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for LimitEverywhere {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
+        let node = controller.cluster.author()?;
+        let (target, reason) = (request.prefix, request.reason.as_deref());
+        controller
+            .cluster
+            .require_limits(&controller.state, &request.limits, reason)?;
+        let set = SetLimits {
+            request,
+            author: node.into(),
+        };
+        let changed = set.run(controller)?;
+        controller.cluster.say_limits(&controller.state, target);
+        info!(%author, "limits of all nodes were set");
+        Ok(changed)
+    }
+}
+
+/// Takes runtime limits away on all nodes.
+pub struct RemoveLimitsEverywhere {
+    /// What is asked for.
+    pub request: LimitTarget,
+    /// Who asks.
+    pub author: Arc<str>,
+}
+
+impl Command for RemoveLimitsEverywhere {
+    type Answer = Result<Changed, Refused>;
+
+    fn run(self, controller: &mut Controller) -> Self::Answer {
+        let Self { request, author } = self;
+        let target = request.prefix;
+        controller.cluster.author()?;
+        let is_stated = controller.cluster.lift_limits(target, &author);
+        if !controller.state.intent.limits().contains_key(&target) {
+            let changed = Changed {
+                removed: 1,
+                ..Changed::default()
+            };
+            return is_stated.then_some(changed).ok_or_else(|| none(target));
+        }
+        let before = controller.state.scopes(target);
+        let edit = Edit::Limits(target, None);
+        let mut changed = controller.state.apply([edit], Cause::User(&author))?;
+        changed.starts_anew = before.start_anew_as(&controller.state.scopes(target));
+        info!(%author, "limits of all nodes were removed");
+        Ok(changed)
+    }
+}

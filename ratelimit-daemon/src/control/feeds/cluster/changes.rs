@@ -1,0 +1,510 @@
+//! Allows and runtime limits of all nodes: what was set with `--cluster`, here or on another one.
+//!
+//! A row of them has the node that stated it as its author: `cluster:NODE`. Rows of users of this host stay as they are, also where
+//! other nodes state something else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use ratelimit_cluster::{
+    NodeName, Now,
+    statements::{Guard, LIMITS_MAX, Subject},
+};
+use ratelimit_common::Instant;
+use ratelimit_core::{
+    api::{NotInForce, Refused},
+    intent::{AllowRow, Edit, LimitRow},
+    limit::LimitSpec,
+    origin::Origin,
+    prefix::Prefix,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Here, Membership, Node,
+    bans::{SAME_END_MS, is_same_end, to_instant, to_millis},
+    no_cluster,
+};
+use crate::{
+    cluster::ClusterKey,
+    control::{fitting, state::State},
+};
+
+/// So many allows of one node are taken.
+const ALLOWS_MAX: usize = 1_000;
+/// So many prefixes with limits of one node are taken.
+const TARGETS_MAX: usize = 100;
+
+/// Limits, as a statement has them.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct SharedLimits {
+    limits: Vec<LimitSpec>,
+    #[serde(default)]
+    observe: bool,
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+/// What a statement wants to be here.
+enum Wanted {
+    Allow(Prefix, AllowRow),
+    Limits(Option<Prefix>, LimitRow),
+}
+
+/// Permits all that peers state.
+struct Everything;
+
+impl Guard<ClusterKey> for Everything {
+    fn permits(&self, _: &Subject<ClusterKey>) -> Result<(), &'static str> {
+        Ok(())
+    }
+}
+
+/// The subject of an allow.
+pub(super) fn allow_of(prefix: Prefix) -> Subject<ClusterKey> {
+    Subject::Allow(ClusterKey::Prefix(prefix))
+}
+
+/// The subject of runtime limits.
+pub(super) fn limits_of(target: Option<Prefix>) -> Subject<ClusterKey> {
+    Subject::Limits(target.map_or(ClusterKey::Default, ClusterKey::Prefix))
+}
+
+/// Whose limits they are.
+fn target(key: &ClusterKey) -> Result<Option<Prefix>, &'static str> {
+    match key {
+        ClusterKey::Prefix(prefix) => Ok(Some(*prefix)),
+        ClusterKey::Default => Ok(None),
+        ClusterKey::Budget { .. } => Err("it is no prefix"),
+    }
+}
+
+impl Membership {
+    /// The author of what is set here for all nodes.
+    ///
+    /// # Errors
+    ///
+    /// When this host is no node.
+    pub fn author(&self) -> Result<String, Refused> {
+        let node = self.node.as_ref().ok_or_else(no_cluster)?;
+        Ok(Origin::cluster(node.name().as_str()).to_string())
+    }
+
+    /// Refuses an allow that other nodes would refuse.
+    ///
+    /// # Errors
+    ///
+    /// When one of the prefixes is too wide, or they are too many.
+    pub fn require_allows(&self, state: &State, prefixes: &[Prefix]) -> Result<(), Refused> {
+        if let Some(wide) = prefixes.iter().find(|prefix| is_wide(**prefix)) {
+            return Err(
+                Refused::because(format!("{wide} is wider than other nodes allow"))
+                    .hint("a /24 and, of IPv6, a /48 are the widest; write wider ones into the configuration of each node"),
+            );
+        }
+        let author = self.author()?;
+        let new = prefixes.iter().filter(|prefix| {
+            let row = state.intent.allows().get(prefix);
+            row.is_none_or(|row| row.author != author)
+        });
+        require_room(
+            counts(state).allows(&author) + new.count(),
+            ALLOWS_MAX,
+            "allows",
+        )
+    }
+
+    /// Refuses limits that other nodes would refuse.
+    ///
+    /// # Errors
+    ///
+    /// When there are too many, or they are too long.
+    pub fn require_limits(
+        &self,
+        state: &State,
+        limits: &[LimitSpec],
+        reason: Option<&str>,
+    ) -> Result<(), Refused> {
+        let author = self.author()?;
+        if text(limits, false, reason).len() > LIMITS_MAX {
+            return Err(
+                Refused::because("these limits are too long for one message")
+                    .hint("write a shorter reason, or fewer limits"),
+            );
+        }
+        let known = counts(state).limits(&author);
+        require_room(known + 1, TARGETS_MAX, "prefixes with limits")
+    }
+
+    /// States allows that are in force here.
+    pub fn say_allows(&mut self, prefixes: &[Prefix], until: Instant, reason: Option<&str>) {
+        let Some(node) = &mut self.node else {
+            return;
+        };
+        let now = super::now();
+        for prefix in prefixes {
+            // A shorter one holds in place of a longer one, as on one host.
+            node.lift(now, allow_of(*prefix), "");
+            let until = to_millis(until, now);
+            node.say(now, allow_of(*prefix), until, reason.unwrap_or_default());
+        }
+        self.is_unwritten = true;
+    }
+
+    /// States limits that are in force here, in place of all that were stated before.
+    pub fn say_limits(&mut self, state: &State, target: Option<Prefix>) {
+        let Some((node, row)) = self.node.as_mut().zip(state.intent.limits().get(&target)) else {
+            return;
+        };
+        let now = super::now();
+        let text = text(&row.limits, row.observe, row.reason.as_deref());
+        node.lift(now, limits_of(target), "");
+        node.say(now, limits_of(target), to_millis(row.until, now), &text);
+        self.is_unwritten = true;
+    }
+
+    /// Lifts an allow on all nodes; says whether any of them stated one.
+    pub fn lift_allow(&mut self, prefix: Prefix, author: &str) -> bool {
+        self.lift_change(allow_of(prefix), author)
+    }
+
+    /// Lifts runtime limits on all nodes; says whether any of them stated some.
+    pub fn lift_limits(&mut self, target: Option<Prefix>, author: &str) -> bool {
+        self.lift_change(limits_of(target), author)
+    }
+
+    fn lift_change(&mut self, subject: Subject<ClusterKey>, author: &str) -> bool {
+        let Some(node) = &mut self.node else {
+            return false;
+        };
+        let now = super::now();
+        let is_stated = node.in_force(now, &subject, &Everything).is_some();
+        self.unheeded.remove(&subject);
+        self.is_unwritten |= node.lift(now, subject, author);
+        is_stated
+    }
+
+    /// Brings allows and limits to what the nodes state.
+    pub(super) fn put_changes_in_force(
+        &mut self,
+        state: &mut State,
+        now: Now,
+        subjects: BTreeSet<Subject<ClusterKey>>,
+    ) {
+        if subjects.is_empty() {
+            return;
+        }
+        let mut counts = counts(state);
+        for subject in subjects {
+            if let Some((by, edit)) = self.change(state, now, &subject, &mut counts) {
+                self.about = Some((subject, by));
+                self.due.push_back((None, vec![edit]));
+                self.take_due(state);
+                self.about = None;
+            }
+        }
+    }
+
+    /// What has to be different about an allow or limits, and which node says so.
+    fn change(
+        &mut self,
+        state: &State,
+        now: Now,
+        subject: &Subject<ClusterKey>,
+        counts: &mut Counts,
+    ) -> Option<(NodeName, Edit)> {
+        let node = self.node.as_ref()?;
+        let stated = node.in_force(now, subject, &Everything);
+        let stated = stated.filter(|it| it.until > now.wall + SAME_END_MS);
+        self.unheeded.remove(subject);
+        let Some(stated) = stated else {
+            return removal(node, state, subject);
+        };
+        let wanted = if stated.by == *node.name() {
+            Ok(())
+        } else {
+            Here(state, &self.budgets).permits(subject)
+        };
+        let wanted = wanted.map_err(str::to_owned);
+        let wanted = wanted.and_then(|()| wanted_row(subject, &stated, now));
+        let wanted = wanted.and_then(|wanted| check(state, wanted, now, counts));
+        match wanted {
+            Ok(edit) => edit.map(|edit| (stated.by, edit)),
+            Err(why) => {
+                self.unheeded.insert(subject.clone(), (stated.by, why));
+                removal(self.node.as_ref()?, state, subject)
+            }
+        }
+    }
+
+    /// What this host has by its own statement before a restart, and neither its memory nor the store has any more, is stated again.
+    pub(super) fn state_own_changes(&mut self, state: &State, now: Now) {
+        let Ok(author) = self.author() else {
+            return;
+        };
+        if !self.is_settled() {
+            return;
+        }
+        let Some(node) = &mut self.node else {
+            return;
+        };
+        let own = node.name().clone();
+        for (prefix, row) in state.intent.allows() {
+            let subject = allow_of(*prefix);
+            if row.author == author && !node.holds(&own, &subject) {
+                let reason = row.reason.as_deref().unwrap_or_default();
+                node.say(now, subject, to_millis(row.until, now), reason);
+                self.is_unwritten = true;
+            }
+        }
+        for (target, row) in state.intent.limits() {
+            let subject = limits_of(*target);
+            if row.author == author && !node.holds(&own, &subject) {
+                let text = text(&row.limits, row.observe, row.reason.as_deref());
+                node.say(now, subject, to_millis(row.until, now), &text);
+                self.is_unwritten = true;
+            }
+        }
+    }
+
+    /// What other nodes state and is not in force here, and why.
+    pub(super) fn not_in_force(&self) -> Vec<NotInForce> {
+        let unheeded = self.unheeded.iter();
+        unheeded
+            .map(|(subject, (node, why))| NotInForce {
+                what: name(subject),
+                node: node.to_string(),
+                why: why.clone(),
+            })
+            .collect()
+    }
+}
+
+/// The removal of what a node stated here and states no more.
+fn removal(
+    node: &Node<ClusterKey>,
+    state: &State,
+    subject: &Subject<ClusterKey>,
+) -> Option<(NodeName, Edit)> {
+    let (author, edit) = match subject {
+        Subject::Allow(ClusterKey::Prefix(prefix)) => {
+            let row = state.intent.allows().get(prefix)?;
+            (&row.author, Edit::Allow(*prefix, None))
+        }
+        Subject::Limits(key) => {
+            let target = target(key).ok()?;
+            let row = state.intent.limits().get(&target)?;
+            (&row.author, Edit::Limits(target, None))
+        }
+        Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => return None,
+    };
+    let Origin::Cluster(by) = Origin::of_author(author) else {
+        return None;
+    };
+    let by = NodeName::new(&by)?;
+    // After a restart it is not yet known what other nodes state: until then it stays.
+    let is_known = node.agrees_with(&by) || node.holds(&by, subject);
+    is_known.then_some((by, edit))
+}
+
+fn wanted_row(
+    subject: &Subject<ClusterKey>,
+    stated: &ratelimit_cluster::statements::InForce,
+    now: Now,
+) -> Result<Wanted, String> {
+    let (until, since) = (to_instant(stated.until, now), Timestamp::now());
+    let author = Origin::cluster(stated.by.as_str()).to_string();
+    match subject {
+        Subject::Allow(ClusterKey::Prefix(prefix)) => {
+            let reason = Some(stated.note.to_string()).filter(|note| !note.is_empty());
+            let row = AllowRow {
+                until,
+                since,
+                reason,
+                author,
+            };
+            Ok(Wanted::Allow(*prefix, row))
+        }
+        Subject::Limits(key) => {
+            let target = target(key)?;
+            let SharedLimits {
+                limits,
+                observe,
+                reason,
+            } = serde_json::from_str(&stated.note)
+                .map_err(|error| format!("this release does not understand it: {error}"))?;
+            let row = LimitRow {
+                limits,
+                observe,
+                until,
+                since,
+                reason,
+                author,
+            };
+            Ok(Wanted::Limits(target, row))
+        }
+        Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => Err("it is no prefix".to_owned()),
+    }
+}
+
+/// What has to be different; an error where this host cannot have it.
+fn check(
+    state: &State,
+    wanted: Wanted,
+    now: Now,
+    counts: &mut Counts,
+) -> Result<Option<Edit>, String> {
+    let is_same = |one: Instant, other: Instant| {
+        is_same_end(Some(to_millis(one, now)), Some(to_millis(other, now)))
+    };
+    match wanted {
+        Wanted::Allow(prefix, row) => {
+            let is_there = state.intent.allows().get(&prefix).is_some_and(|it| {
+                // This host's own allow is as good.
+                !is_of_cluster(&it.author)
+                    || (&it.author, &it.reason) == (&row.author, &row.reason)
+                        && is_same(it.until, row.until)
+            });
+            if is_there {
+                return Ok(None);
+            }
+            counts.take_allow(&row.author)?;
+            Ok(Some(Edit::Allow(prefix, Some(row))))
+        }
+        Wanted::Limits(target, row) => {
+            if let Some(it) = state.intent.limits().get(&target) {
+                if !is_of_cluster(&it.author) {
+                    return Err(format!(
+                        "this node has runtime limits of its own for it, set by {}; `rlctl limit rm` ends them",
+                        it.author
+                    ));
+                }
+                let is_same_row = (&it.limits, it.observe, &it.reason, &it.author)
+                    == (&row.limits, row.observe, &row.reason, &row.author);
+                if is_same_row && is_same(it.until, row.until) {
+                    return Ok(None);
+                }
+            }
+            fitting::check(state, &row.limits).map_err(|refused| refused.error)?;
+            counts.take_limits(&row.author)?;
+            Ok(Some(Edit::Limits(target, Some(row))))
+        }
+    }
+}
+
+/// How much each node has here.
+#[derive(Default)]
+struct Counts {
+    allows: BTreeMap<String, usize>,
+    limits: BTreeMap<String, usize>,
+}
+
+fn counts(state: &State) -> Counts {
+    let mut counts = Counts::default();
+    for row in state.intent.allows().values() {
+        *counts.allows.entry(row.author.clone()).or_default() += 1;
+    }
+    for row in state.intent.limits().values() {
+        *counts.limits.entry(row.author.clone()).or_default() += 1;
+    }
+    counts
+}
+
+impl Counts {
+    fn allows(&self, author: &str) -> usize {
+        self.allows.get(author).copied().unwrap_or_default()
+    }
+
+    fn limits(&self, author: &str) -> usize {
+        self.limits.get(author).copied().unwrap_or_default()
+    }
+
+    fn take_allow(&mut self, author: &str) -> Result<(), String> {
+        take(&mut self.allows, author, ALLOWS_MAX, "allows")
+    }
+
+    fn take_limits(&mut self, author: &str) -> Result<(), String> {
+        take(
+            &mut self.limits,
+            author,
+            TARGETS_MAX,
+            "prefixes with limits",
+        )
+    }
+}
+
+fn take(
+    counts: &mut BTreeMap<String, usize>,
+    author: &str,
+    most: usize,
+    what: &str,
+) -> Result<(), String> {
+    let count = counts.entry(author.to_owned()).or_default();
+    if *count >= most {
+        return Err(format!("{most} {what} of one node are the most"));
+    }
+    *count += 1;
+    Ok(())
+}
+
+fn require_room(count: usize, most: usize, what: &str) -> Result<(), Refused> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(
+        Refused::because(format!("other nodes take {most} {what} of one node"))
+            .hint("end some, or write them into the configuration of each node"),
+    )
+}
+
+/// Whether an author of allows and limits is a node.
+pub fn is_of_cluster(author: &str) -> bool {
+    matches!(Origin::of_author(author), Origin::Cluster(_))
+}
+
+/// A wider one is not for other nodes to allow.
+pub(super) fn is_wide(prefix: Prefix) -> bool {
+    let least = if prefix.address().is_ipv4() { 24 } else { 48 };
+    prefix.len() < least
+}
+
+fn text(limits: &[LimitSpec], observe: bool, reason: Option<&str>) -> String {
+    let limits = SharedLimits {
+        limits: limits.to_vec(),
+        observe,
+        reason: reason.map(str::to_owned),
+    };
+    serde_json::to_string(&limits).unwrap_or_default()
+}
+
+fn name(subject: &Subject<ClusterKey>) -> String {
+    match subject {
+        Subject::Allow(ClusterKey::Prefix(prefix)) => format!("the allow of {prefix}"),
+        Subject::Limits(ClusterKey::Prefix(prefix)) => format!("the limits of {prefix}"),
+        Subject::Limits(_) => "the limits of the default policy".to_owned(),
+        Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => "a statement".to_owned(),
+    }
+}
+
+/// All that the rows of this host are about that nodes stated.
+pub(super) fn subjects_of_rows(state: &State) -> impl Iterator<Item = Subject<ClusterKey>> {
+    let allows = state.intent.allows().iter();
+    let allows = allows.filter(|(_, row)| is_of_cluster(&row.author));
+    let limits = state.intent.limits().iter();
+    let limits = limits.filter(|(_, row)| is_of_cluster(&row.author));
+    let allows = allows.map(|(prefix, _)| allow_of(*prefix));
+    allows.chain(limits.map(|(target, _)| limits_of(*target)))
+}
+
+/// The ends of all of them, for a host that is no node any more.
+pub(super) fn ends(state: &State) -> Vec<Edit> {
+    let ends = subjects_of_rows(state).filter_map(|subject| match subject {
+        Subject::Allow(ClusterKey::Prefix(prefix)) => Some(Edit::Allow(prefix, None)),
+        Subject::Limits(key) => {
+            let target = target(&key).ok()?;
+            Some(Edit::Limits(target, None))
+        }
+        Subject::Allow(_) | Subject::Ban(_) | Subject::Node(_) => None,
+    });
+    ends.collect()
+}

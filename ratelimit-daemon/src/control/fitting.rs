@@ -1,0 +1,57 @@
+//! Which runtime limits this host can have.
+
+use ratelimit_common::limit::LIMITS_MAX;
+use ratelimit_core::{api::Refused, intent, limit::LimitSpec};
+
+use super::state::State;
+
+/// Refuses limits that this host cannot have, whoever sets them.
+///
+/// # Errors
+///
+/// When there are none or too many, or they have a class or a length that is not known here.
+pub fn check(state: &State, limits: &[LimitSpec]) -> Result<(), Refused> {
+    if limits.is_empty() {
+        return Err(Refused::because("no limit was given")
+            .hint("to let a source through unlimited, use `rlctl allow add`"));
+    }
+    if limits.len() > LIMITS_MAX {
+        return Err(Refused::because(format!(
+            "a policy has at most {LIMITS_MAX} limits"
+        )));
+    }
+    require_classes(state, limits)?;
+    require_room(state, intent::longest(limits))
+}
+
+/// Refuses limits of classes that have no such name.
+fn require_classes(state: &State, limits: &[LimitSpec]) -> Result<(), Refused> {
+    let classes = &state.intent.config.classes;
+    for class in limits.iter().filter_map(LimitSpec::class) {
+        if let Err(unknown) = classes.select(class) {
+            let names: Vec<&str> = classes.names().collect();
+            return Err(Refused::because(unknown.to_string())
+                .hint(format!("write one of {}", names.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses sliding logs that are longer than those that room was made for.
+fn require_room(state: &State, times: u32) -> Result<(), Refused> {
+    let size = state.enforcer.datapath().log_size();
+    if times <= size.times {
+        return Ok(());
+    }
+    let room = match size.times {
+        0 => "no room for sliding logs".to_owned(),
+        times => format!("room for sliding logs of {times} packets"),
+    };
+    Err(Refused::because(format!(
+        "a sliding-log of {times} packets is too long: their map is made with the configuration, and has {room}"
+    ))
+    .hint(
+        "write a sliding-log of as many packets into the configuration and run `rlctl reload`, or use another \
+         algorithm",
+    ))
+}

@@ -1,0 +1,255 @@
+//! What is set with `--cluster` on one of three nodes: allows and limits hold in the kernels of all.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use ratelimit_core::api::{Allow, PolicyView};
+use ratelimit_tests::{
+    Frame,
+    cluster::{Node, configuration, started, wait_for_all},
+    lab::{Receiver, Sender},
+    redis::Redis,
+    require_package, require_root,
+};
+
+const NAMES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
+const NO_LIMITS: &str = "[policy.default]\nlimits = []\n";
+const ONE: &str = "203.0.113.9";
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a frame that has passed takes at most.
+const LATE: Duration = Duration::from_millis(300);
+
+/// How many of so many packets of a source the kernel lets through.
+fn admitted(node: &Node, source: &str, packets: usize) -> usize {
+    let mut receiver = Receiver::new(&node.lab.near).unwrap();
+    let sender = Sender::new(&node.lab.far).unwrap();
+    let frame = Frame::ethernet().ipv4(source.parse().unwrap());
+    let frame = frame.udp(53).pad_to(70).build();
+    for _ in 0..packets {
+        sender.send(&frame).unwrap();
+    }
+    let mut count = 0;
+    while receiver.next(LATE).unwrap().is_some() {
+        count += 1;
+    }
+    count
+}
+
+fn passes(node: &Node, source: &str) -> bool {
+    admitted(node, source, 1) == 1
+}
+
+#[track_caller]
+fn wait_for(what: &str, node: &Node, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        let log = node.service().log();
+        assert!(Instant::now() < deadline, "waited for {what}: {log}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn run(node: &Node, arguments: &[&str]) -> String {
+    node.service().rlctl_ok(arguments).unwrap()
+}
+
+/// What `rlctl` says where it refuses.
+fn refusal(node: &Node, arguments: &[&str]) -> String {
+    let said = node.service().rlctl(arguments).unwrap();
+    assert_eq!(said.code, 1, "{said:?}");
+    said.stderr
+}
+
+fn allows(node: &Node) -> Vec<Allow> {
+    serde_json::from_str(&run(node, &["--json", "allow", "list"])).unwrap()
+}
+
+/// The runtime limits of a prefix, as they are told.
+fn limits(node: &Node, prefix: &str) -> Option<PolicyView> {
+    let policies: Vec<PolicyView> =
+        serde_json::from_str(&run(node, &["--json", "limit", "list"])).unwrap();
+    policies.into_iter().find(|it| it.name == prefix)
+}
+
+fn restart(node: &Node) {
+    node.service().stop("-TERM").unwrap();
+    node.service().start().unwrap();
+}
+
+#[test]
+fn an_allow_of_all_nodes_opens_on_all_and_ends_on_all() {
+    require_root!();
+    require_package!("redis-server");
+    let mut redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES, NO_LIMITS).unwrap();
+    run(&nodes[0], &["ban", ONE, "--for", "1h"]);
+    for node in &nodes {
+        wait_for("the ban", node, || !passes(node, ONE));
+    }
+    let add = ["allow", "add", ONE, "--cluster", "--for", "1h"];
+    let began = Instant::now();
+    let said = run(&nodes[0], &[&add[..], &["--reason", "a partner"]].concat());
+    assert!(said.contains("on all nodes"), "{said}");
+    for node in &nodes {
+        wait_for("the allow", node, || !allows(node).is_empty());
+        println!("the allow is there after {:?}", began.elapsed());
+        assert!(passes(node, ONE));
+    }
+    let allow = &allows(&nodes[1])[0];
+    assert_eq!(allow.origin.to_string(), "cluster:edge-1");
+    assert_eq!(allow.reason.as_deref(), Some("a partner"));
+    for question in [
+        &["check", ONE][..],
+        &["allow", "list"],
+        &["events", "--since", "1m"],
+    ] {
+        let said = run(&nodes[2], question);
+        assert!(said.contains("edge-1"), "{question:?}: {said}");
+    }
+    let hint = refusal(&nodes[1], &["allow", "rm", ONE]);
+    assert!(hint.contains("--cluster"), "{hint}");
+
+    // What a node was told it has again after a restart, also where the store lost it.
+    redis.kill().unwrap();
+    restart(&nodes[0]);
+    redis.start().unwrap();
+    restart(&nodes[1]);
+    wait_for_all(&nodes).unwrap();
+    for node in &nodes {
+        assert!(passes(node, ONE));
+    }
+    run(&nodes[2], &["allow", "rm", ONE, "--cluster"]);
+    for node in &nodes {
+        wait_for("the end of the allow", node, || allows(node).is_empty());
+        wait_for("the ban beneath it", node, || !passes(node, ONE));
+    }
+    restart(&nodes[0]);
+    wait_for_all(&nodes).unwrap();
+    assert!(allows(&nodes[0]).is_empty(), "{:?}", allows(&nodes[0]));
+}
+
+#[test]
+fn an_allow_of_another_node_opens_neither_what_is_banned_for_good_nor_many_sources() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
+    run(&nodes[1], &["ban", "203.0.113.0/25"]);
+    wait_for("the ban", &nodes[0], || !passes(&nodes[0], ONE));
+    let wide = refusal(&nodes[0], &["allow", "add", "203.0.0.0/16", "--cluster"]);
+    assert!(wide.contains("wider") && wide.contains("/24"), "{wide}");
+    run(
+        &nodes[0],
+        &["allow", "add", ONE, "203.0.113.200", "--cluster"],
+    );
+    wait_for("the other allow", &nodes[1], || {
+        allows(&nodes[1]).len() == 1
+    });
+    let told = || run(&nodes[1], &["cluster", "status"]);
+    wait_for("the refusal", &nodes[1], || {
+        told().contains("not in force here")
+    });
+    let refused = format!("the allow of {ONE}, set on edge-1: it is banned here without an end");
+    assert!(told().contains(&refused), "{}", told());
+    assert!(!passes(&nodes[1], ONE) && passes(&nodes[0], ONE));
+    // It opens when that ban is over.
+    run(&nodes[1], &["unban", "203.0.113.0/25"]);
+    wait_for("the allow", &nodes[1], || allows(&nodes[1]).len() == 2);
+    assert!(!told().contains("not in force here"), "{}", told());
+    // A node that is revoked allows nobody.
+    run(&nodes[1], &["cluster", "revoke", "edge-1"]);
+    wait_for("the end of its allows", &nodes[1], || {
+        allows(&nodes[1]).is_empty()
+    });
+}
+
+#[test]
+fn limits_of_all_nodes_hold_on_all_and_survive_restarts() {
+    require_root!();
+    require_package!("redis-server");
+    let redis = Redis::started().unwrap();
+    let nodes = started(&redis, &NAMES[..2], NO_LIMITS).unwrap();
+    // The third does not know the class.
+    let class = "[class.web]\nprotocol = \"tcp\"\ndestination_ports = [80]\n";
+    for (node, name) in nodes.iter().zip(NAMES) {
+        let toml = configuration(&redis, name, 3, &format!("{NO_LIMITS}{class}"));
+        node.service().configure(&toml).unwrap();
+        run(node, &["reload"]);
+    }
+    let third = Node::started(&redis, NAMES[2], 3, NO_LIMITS).unwrap();
+    let prefix = "203.0.113.0/24";
+    let set = |amount: &str, more: &[&str]| {
+        let set = [
+            "limit",
+            "set",
+            "--prefix",
+            prefix,
+            "--packets",
+            amount,
+            "--per",
+            "1h",
+        ];
+        let said = run(&nodes[0], &[&set[..], &["--cluster"], more].concat());
+        assert!(said.contains("on all nodes"), "{said}");
+    };
+    let is_so = |node: &Node, amount: u64| {
+        let policy = limits(node, prefix);
+        let is_it = |policy: PolicyView| {
+            policy.origin.to_string() == "cluster:edge-1"
+                && policy.limits[0]
+                    .to_string()
+                    .starts_with(&format!("{amount} "))
+        };
+        policy.is_some_and(is_it)
+    };
+    set("7", &[]);
+    for node in nodes.iter().chain([&third]) {
+        wait_for("the limits", node, || is_so(node, 7));
+        assert_eq!(admitted(node, ONE, 20), 7);
+    }
+    // Other ones, also shorter, take their place.
+    set("9", &["--for", "1h", "--reason", "a crawler"]);
+    for node in nodes.iter().chain([&third]) {
+        wait_for("the other limits", node, || is_so(node, 9));
+    }
+    restart(&nodes[1]);
+    assert!(is_so(&nodes[1], 9), "{:?}", limits(&nodes[1], prefix));
+    restart(&nodes[0]);
+    assert!(is_so(&nodes[0], 9), "{:?}", limits(&nodes[0], prefix));
+    let hint = refusal(&third, &["limit", "rm", "--prefix", prefix]);
+    assert!(hint.contains("--cluster"), "{hint}");
+
+    // What one of them cannot have is told there, and is in force on the others.
+    set("5", &["--match", "web"]);
+    wait_for("the limits of a class", &nodes[1], || is_so(&nodes[1], 5));
+    let told = || run(&third, &["cluster", "status"]);
+    wait_for("the refusal", &third, || {
+        told().contains("not in force here")
+    });
+    let refused = format!("the limits of {prefix}, set on edge-1: ");
+    assert!(
+        told().contains(&refused) && told().contains("web"),
+        "{}",
+        told()
+    );
+
+    run(&third, &["limit", "rm", "--prefix", prefix, "--cluster"]);
+    for node in nodes.iter().chain([&third]) {
+        wait_for("their end", node, || limits(node, prefix).is_none());
+    }
+    assert!(!told().contains("not in force here"), "{}", told());
+    // Those of the default policy, too.
+    let default = ["limit", "set", "--packets", "3", "--per", "1h", "--cluster"];
+    run(&third, &default);
+    wait_for("the default limits", &nodes[0], || {
+        admitted(&nodes[0], "198.51.100.7", 9) == 3
+    });
+    // Without the cluster they end.
+    nodes[0].service().configure(NO_LIMITS).unwrap();
+    run(&nodes[0], &["reload"]);
+    wait_for("the end", &nodes[0], || {
+        admitted(&nodes[0], "198.51.100.8", 9) == 9
+    });
+}
